@@ -1,0 +1,65 @@
+"""Build script: `pip install .` or `pip install -e ".[dev]"`."""
+
+from pathlib import Path
+from runpy import run_path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = run_path(str(HERE / "spinup_tf2" / "version.py"))["__version__"]
+
+EXTRAS = {
+    "mpi": ["mpich"],
+    "mujoco": ["mujoco>=3"],
+    "atari": ["ale-py>=0.10"],
+    "mario": ["gym-super-mario-bros", "nes-py", "opencv-python"],
+    "quadruped": ["pybullet"],
+    "video": ["moviepy>=1.0", "imageio-ffmpeg", "gymnasium[classic-control]"],
+    "tracking": ["tensorboard"],
+    "docs": ["sphinx>=7", "furo", "myst-parser"],
+    "dev": ["pytest>=7", "ruff>=0.6", "build"],
+}
+EXTRAS["all"] = sorted({package for packages in EXTRAS.values() for package in packages})
+
+setup(
+    name="spinup_tf2",
+    version=VERSION,
+    description="Spinning Up's deep reinforcement learning algorithms on TensorFlow 2",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    license_files=["LICENSE"],
+    classifiers=[
+        "Intended Audience :: Education",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Operating System :: MacOS",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+    packages=find_packages(include=["spinup_tf2", "spinup_tf2.*"]),
+    python_requires=">=3.10,<3.14",
+    install_requires=[
+        "tensorflow>=2.16",
+        "tensorflow-probability>=0.24",
+        "tf-keras>=2.16",  # what tensorflow-probability itself is built on
+        "mpi4py>=4.0",
+        "gymnasium>=1.1,<2",  # 1.1 brought SAME_STEP autoreset
+        "numpy>=1.26",
+        "scipy>=1.11",
+        "joblib>=1.3",
+        "cloudpickle>=3.0",
+        "pandas>=2.0",
+        "seaborn>=0.13",
+        "matplotlib>=3.7",
+        "tqdm>=4.65",
+    ],
+    extras_require=EXTRAS,
+    entry_points={
+        "console_scripts": ["spinup_tf2 = spinup_tf2.run:main"],
+        "gymnasium.envs": ["__root__ = spinup_tf2.envs:register_envs"],
+    },
+)

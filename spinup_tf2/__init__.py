@@ -1,0 +1,29 @@
+"""Spinning Up's algorithms on TensorFlow 2.
+
+    from spinup_tf2 import ppo, EpochLogger
+
+Names are imported on first use, so that `import spinup_tf2` (and with it `--help`, `plot` and every
+error message of the command line) does not load TensorFlow.
+"""
+
+from importlib import import_module
+
+from spinup_tf2.version import __version__
+
+_HOME = {
+    "ppo": "spinup_tf2.algos.ppo",
+    "Logger": "spinup_tf2.utils.logx",
+    "EpochLogger": "spinup_tf2.utils.logx",
+}
+
+__all__ = [*_HOME, "__version__"]
+
+
+def __getattr__(name):
+    if name not in _HOME:
+        raise AttributeError(f"module 'spinup_tf2' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__():
+    return sorted([*globals(), *_HOME])

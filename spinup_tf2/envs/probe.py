@@ -1,0 +1,63 @@
+"""Environments so small that the right answer is known: for tests, and to debug an algorithm."""
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class ProbeReward(gym.Env):
+    """Reward 1 for ever: nothing to see, nothing to do, and only a time limit ends an episode.
+
+    Because a time limit is not a terminal state, the value of every policy is 1 / (1 - gamma).
+    An algorithm that treats the limit as an end learns something smaller.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium's convention)
+
+    def __init__(self):
+        self.observation_space = spaces.Box(-1, 1, shape=(1,), dtype=np.float32)
+        self.action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 1.0, False, False, {}
+
+
+class ProbeGoal(gym.Env):
+    """Walk along nine cells to a goal: a Dict observation that needs both of its parts.
+
+    Observation: `position` Discrete(9), `goal` Box(1), which is -1 or +1 and tells which end of the
+    corridor is meant. Actions: 0 left, 1 right. Each step costs 0.1, the goal end gives 1 and the
+    other end -1; both are terminal. The best return is 1 - 0.1 * 3 = 0.7.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium's convention)
+    length = 9
+
+    def __init__(self):
+        self.observation_space = spaces.Dict(
+            goal=spaces.Box(-1, 1, shape=(1,), dtype=np.float32),
+            position=spaces.Discrete(self.length),
+        )
+        self.action_space = spaces.Discrete(2)
+
+    def _observation(self):
+        return {"goal": np.array([self.goal], np.float32), "position": self.position}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.position = self.length // 2
+        self.goal = float(self.np_random.choice([-1, 1]))
+        return self._observation(), {}
+
+    def step(self, action):
+        self.position += 1 if action == 1 else -1
+        at_end = self.position in (0, self.length - 1)
+        reward = -0.1
+        if at_end:
+            right_end = self.position == self.length - 1
+            reward = 1.0 if right_end == (self.goal > 0) else -1.0
+        return self._observation(), reward, at_end, False, {}

@@ -1,0 +1,46 @@
+"""Defaults that a user may want to change for good.
+
+Each can be overridden by the environment variable that stands beside it.
+"""
+
+import os
+from pathlib import Path
+
+
+def _default_data_dir():
+    """`data/` beside the package in a checkout, `./data` for an installed package."""
+    checkout = Path(__file__).resolve().parent.parent
+    return str(checkout / "data") if (checkout / "setup.py").exists() else os.path.abspath("data")
+
+
+def _boolean(name, default):
+    """Read a yes/no environment variable."""
+    text = os.environ.get(name)
+    if text is None:
+        return default
+    words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    if text.lower() not in words:
+        raise SystemExit(f"{name}={text!r} is not a yes or no; set it to 1 or 0.")
+    return words[text.lower()]
+
+
+def _seconds(name, default):
+    """Read an environment variable that holds a number of seconds."""
+    text = os.environ.get(name, default)
+    try:
+        return float(text)
+    except ValueError:
+        raise SystemExit(f"{name}={text!r} is not a number of seconds.") from None
+
+
+# Where experiments are written.                                    SPINUP_TF2_DATA_DIR
+DEFAULT_DATA_DIR = os.environ.get("SPINUP_TF2_DATA_DIR") or _default_data_dir()
+
+# Whether every experiment directory begins with its date and time. SPINUP_TF2_FORCE_DATESTAMP
+FORCE_DATESTAMP = _boolean("SPINUP_TF2_FORCE_DATESTAMP", False)
+
+# Whether grid parameters without a shorthand get one of 3 letters.  SPINUP_TF2_DEFAULT_SHORTHAND
+DEFAULT_SHORTHAND = _boolean("SPINUP_TF2_DEFAULT_SHORTHAND", True)
+
+# Seconds to look at a grid of experiments before the first starts.  SPINUP_TF2_WAIT_BEFORE_LAUNCH
+WAIT_BEFORE_LAUNCH = _seconds("SPINUP_TF2_WAIT_BEFORE_LAUNCH", 5)
