@@ -60,6 +60,7 @@ setup(
     extras_require=EXTRAS,
     entry_points={
         "console_scripts": ["spinup_tf2 = spinup_tf2.run:main"],
+        # gymnasium 1.x registers by import; the entry point is for tools that look for plugins.
         "gymnasium.envs": ["__root__ = spinup_tf2.envs:register_envs"],
     },
 )

@@ -2,13 +2,21 @@
 
     from spinup_tf2 import ppo, EpochLogger
 
-Names are imported on first use, so that `import spinup_tf2` (and with it `--help`, `plot` and every
-error message of the command line) does not load TensorFlow.
+Algorithms are imported on first use, so that `import spinup_tf2` (and with it `--help`, `plot` and
+every error message of the command line) does not load TensorFlow. The environments are registered
+with gymnasium at once.
 """
 
 from importlib import import_module
 
-from spinup_tf2.version import __version__
+from spinup_tf2.utils.threads import limit_openmp
+
+limit_openmp()  # before anything loads numpy
+
+from spinup_tf2.envs import register_envs  # noqa: E402
+from spinup_tf2.version import __version__  # noqa: E402
+
+register_envs()
 
 _HOME = {
     "ppo": "spinup_tf2.algos.ppo",

@@ -1,21 +1,17 @@
-"""Environments of this package, registered with gymnasium.
+"""Environments of this package, registered with gymnasium by `import spinup_tf2`."""
 
-`gymnasium` calls `register_envs` by itself, through the `gymnasium.envs` entry point, so that
-`gymnasium.make("ProbeReward-v0")` works without importing spinup_tf2.
-"""
+import gymnasium as gym
 
-from gymnasium.envs.registration import register
+_ENVIRONMENTS = {
+    "ProbeReward-v0": dict(
+        entry_point="spinup_tf2.envs.probe:ProbeReward", max_episode_steps=20
+    ),
+    "ProbeGoal-v0": dict(entry_point="spinup_tf2.envs.probe:ProbeGoal", max_episode_steps=20),
+}
 
 
 def register_envs():
-    """Register every environment of the package."""
-    register(
-        id="ProbeReward-v0",
-        entry_point="spinup_tf2.envs.probe:ProbeReward",
-        max_episode_steps=20,
-    )
-    register(
-        id="ProbeGoal-v0",
-        entry_point="spinup_tf2.envs.probe:ProbeGoal",
-        max_episode_steps=20,
-    )
+    """Register every environment of the package; calling it again does nothing."""
+    for env_id, spec in _ENVIRONMENTS.items():
+        if env_id not in gym.registry:
+            gym.register(id=env_id, **spec)

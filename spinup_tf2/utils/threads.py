@@ -1,0 +1,43 @@
+"""Each MPI rank uses its share of the cores, and not all of them.
+
+Imports nothing but the standard library: the variables must be set before numpy is loaded.
+"""
+
+import os
+
+_LOCAL_SIZE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE")
+
+
+def local_ranks():
+    """How many ranks of this MPI job run on this host, as its launcher says; 1 without MPI."""
+    for name in _LOCAL_SIZE:
+        # Slurm writes "4", "4(x2)" or "4,3"; the first number is close enough for a share.
+        digits = os.environ.get(name, "").partition("(")[0].partition(",")[0]
+        if digits.isdigit():
+            return max(1, int(digits))
+    return 1
+
+
+def threads_per_rank():
+    """The number of threads that one rank may use: its share of this process's cores."""
+    available = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
+    return max(1, len(available) // local_ranks())
+
+
+def limit_openmp():
+    """Limit OpenMP and the BLAS libraries to the rank's share, unless the user has set them."""
+    if local_ranks() > 1:
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ.setdefault(name, str(threads_per_rank()))
+
+
+def limit_tensorflow():
+    """Limit TensorFlow to the rank's share; it must not have computed anything yet."""
+    import tensorflow as tf
+
+    if local_ranks() > 1:
+        try:
+            tf.config.threading.set_intra_op_parallelism_threads(threads_per_rank())
+            tf.config.threading.set_inter_op_parallelism_threads(threads_per_rank())
+        except RuntimeError:
+            pass  # TensorFlow is running already; its thread pools cannot be changed any more
