@@ -1,0 +1,376 @@
+"""Logging: a table on stdout, the same rows in a file, the configuration, and saved models.
+
+    logger = EpochLogger(output_dir="data/my_run", exp_name="my_run")
+    logger.save_config(config)
+    for epoch in range(epochs):
+        logger.store(EpRet=ret, VVals=values)      # as often as you like, numbers or arrays
+        logger.log_tabular("Epoch", epoch)
+        logger.log_tabular("EpRet", with_min_and_max=True)
+        logger.dump_tabular()
+
+Under MPI every rank makes the same calls: statistics are taken over all ranks, and rank 0 alone
+prints and writes.
+"""
+
+import itertools
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+import weakref
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils import mpi_tools
+from spinup_tf2.utils.serialization_utils import convert_json
+
+_COLORS = {
+    "gray": 30,
+    "red": 31,
+    "green": 32,
+    "yellow": 33,
+    "blue": 34,
+    "magenta": 35,
+    "cyan": 36,
+    "white": 37,
+    "crimson": 38,
+}
+
+# What a run leaves in its directory, and what a crash may leave beside it (see atomic_save).
+_RUN_FILES = re.compile(
+    r"(config\.json|env_spec\.json|progress\.txt|vars\d*\.pkl|tf2_save\d*|checkpoint)(\.tmp|\.old)?"
+)
+
+
+def colorize(string, color, bold=False, highlight=False):
+    """Surround `string` with the escape codes of a colour."""
+    code = str(_COLORS[color] + (10 if highlight else 0))
+    if bold:
+        code += ";1"
+    return f"\x1b[{code}m{string}\x1b[0m"
+
+
+def colored(string, color, bold=False, highlight=False):
+    """`colorize` if stdout is a terminal, else `string` as it is: files and pipes get no codes."""
+    return colorize(string, color, bold, highlight) if sys.stdout.isatty() else string
+
+
+def format_table(row):
+    """The table of a dict of names and values: numbers with three digits, anything else as is."""
+    width = max(15, *map(len, row))
+    rule = "-" * (22 + width)
+    lines = [rule]
+    for name, value in row.items():
+        text = f"{float(value):8.3g}" if hasattr(value, "__float__") else value
+        lines.append(f"| {name:>{width}} | {text!s:>15} |")
+    return "\n".join([*lines, rule])
+
+
+class Logger:
+    """Writes a table per epoch, the configuration and the saves of one run.
+
+    Args:
+        output_dir: Directory of the run; by default a fresh one, `experiments/<time>` in the
+            system's directory for temporary files. None on all ranks but the first.
+        output_fname: Name of the file of tab-separated rows.
+        exp_name: Name of the experiment, shared by all runs that belong to it; `plot` groups by it.
+        overwrite: Whether to remove the files of a run that `output_dir` may hold already. Without
+            it, such a directory is refused.
+        quiet: Print neither tables nor messages. The files are the same.
+    """
+
+    def __init__(
+        self,
+        output_dir=None,
+        output_fname="progress.txt",
+        exp_name=None,
+        *,
+        overwrite=False,
+        quiet=False,
+    ):
+        self.exp_name = exp_name
+        self.quiet = quiet
+        self.output_dir = None
+        self.output_file = None
+        self.first_row = True
+        self.log_headers = []
+        self.log_current_row = {}
+        self._model = None
+        self._is_root = mpi_tools.proc_id() == 0
+
+        # Only the first rank looks at the disk, but every rank must learn what it found there.
+        problem = self._open(output_dir, output_fname, overwrite) if self._is_root else None
+        if mpi_tools.comm() is not None:
+            problem = mpi_tools.comm().bcast(problem, root=0)
+        if problem:
+            raise UserError(problem)
+        if self._is_root:
+            self.log(f"Logging data to {self.output_file.name}")
+
+    def _open(self, output_dir, output_fname, overwrite):
+        """Prepare the directory and open the file of rows; return what is wrong, or None."""
+        try:
+            if output_dir is None:
+                output_dir = _fresh_directory()
+            elif not os.path.isdir(output_dir):
+                os.makedirs(output_dir)
+            elif overwrite:
+                _remove_run(output_dir, output_fname)
+            elif _holds_run(output_dir, output_fname):
+                return (
+                    f"{output_dir} already holds a run; choose another exp_name, seed or data_dir, "
+                    "or pass --overwrite (overwrite=True) to replace it."
+                )
+            elif not self.quiet:
+                print(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
+            self.output_dir = os.fspath(output_dir)
+            rows = os.path.join(output_dir, output_fname)
+            self.output_file = open(rows, "w", encoding="utf-8")  # noqa: SIM115
+        except OSError as error:
+            return (
+                f"Cannot write to the output directory {output_dir or tempfile.gettempdir()} "
+                f"({error.strerror}); choose another data_dir (output_dir)."
+            )
+        weakref.finalize(self, self.output_file.close)
+        return None
+
+    def log(self, msg, color="green"):
+        """Print a message in colour (rank 0)."""
+        if self._is_root and not self.quiet:
+            print(colored(msg, color, bold=True), flush=True)
+
+    def log_tabular(self, key, val):
+        """Set one value of the current row. The first row decides which columns there are."""
+        if self.first_row:
+            self.log_headers.append(key)
+        else:
+            assert key in self.log_headers, (
+                f"Trying to introduce a new key {key} that you didn't include "
+                "in the first iteration"
+            )
+        assert key not in self.log_current_row, (
+            f"You already set {key} this iteration. Maybe you forgot to call dump_tabular()"
+        )
+        self.log_current_row[key] = _plain(key, val)
+
+    def dump_tabular(self):
+        """Print the current row as a table, append it to the file, and begin the next."""
+        if not self.log_headers:
+            raise ValueError("There is nothing to dump: no column was set with log_tabular().")
+        row = {key: self.log_current_row.get(key, "") for key in self.log_headers}
+        if self._is_root:
+            if not self.quiet:
+                print(format_table(row), flush=True)
+            if self.first_row:
+                self.output_file.write("\t".join(self.log_headers) + "\n")
+            self.output_file.write("\t".join(map(str, row.values())) + "\n")
+            self.output_file.flush()
+        self.log_current_row.clear()
+        self.first_row = False
+
+    def save_config(self, config):
+        """Write the configuration to config.json, as a record, and print it.
+
+        Values that JSON does not know are written by name (functions, classes) or by their
+        attributes.
+        """
+        config = convert_json(config)
+        if self.exp_name is not None:
+            config["exp_name"] = self.exp_name
+        if self._is_root:
+            text = json.dumps(config, separators=(",", ":\t"), indent=4, sort_keys=True)
+            self.log("Saving config:\n", color="cyan")
+            if not self.quiet:
+                print(text)
+            with atomic_save(os.path.join(self.output_dir, "config.json")) as path:
+                Path(path).write_text(text, encoding="utf-8")
+
+    def save_env_spec(self, env, env_fn):
+        """Write env_spec.json, from which `test_policy` builds the environment again."""
+        from spinup_tf2.utils.env_spec import write_env_spec
+
+        if self._is_root:
+            with atomic_save(os.path.join(self.output_dir, "env_spec.json")) as path:
+                write_env_spec(path, env, env_fn)
+
+    def setup_tf_saver(self, model):
+        """Choose what `save_state` saves.
+
+        Args:
+            model: A `tf.Module` whose tf.functions are the ones to be called after loading, with
+                an attribute `info`: a dict that goes into model_info.json.
+        """
+        self._model = model
+
+    def save_state(self, state_dict, itr=None):
+        """Save the state of an experiment: `state_dict` in vars.pkl, the model in tf2_save/.
+
+        A crash never leaves half a save: each is written beside its final name, then renamed.
+
+        Args:
+            state_dict: What to pickle, usually `{"env": env}`. If it cannot be pickled, a warning
+                is printed and the previous vars.pkl stays.
+            itr: None to replace the latest save, or a number that is put into the names
+                (vars12.pkl, tf2_save12/) and so keeps this one.
+        """
+        if not self._is_root:
+            return
+        suffix = "" if itr is None else f"{itr:d}"
+        self._save_vars(state_dict, os.path.join(self.output_dir, f"vars{suffix}.pkl"))
+        if self._model is not None:
+            self._save_model(os.path.join(self.output_dir, f"tf2_save{suffix}"))
+
+    def _save_vars(self, state_dict, path):
+        import joblib
+
+        try:
+            with atomic_save(path) as temporary:
+                joblib.dump(state_dict, temporary)
+        except Exception as error:  # whatever an object may raise when it is pickled
+            warning = f"Warning: could not pickle state_dict. ({type(error).__name__}: {error})"
+            print(colored(warning, "red", bold=True), flush=True)
+
+    def _save_model(self, path):
+        import tensorflow as tf
+
+        with atomic_save(path) as temporary:
+            tf.saved_model.save(self._model, temporary)
+            info = json.dumps(self._model.info, indent=4, sort_keys=True)
+            Path(temporary, "model_info.json").write_text(info, encoding="utf-8")
+
+
+class EpochLogger(Logger):
+    """A Logger that also gathers values during an epoch and logs their statistics.
+
+    The statistics are over all values stored since the last row, on all MPI ranks.
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.epoch_dict = {}
+
+    def store(self, **kwargs):
+        """Add values to the statistics of this epoch.
+
+        Each is a number or an array (NumPy, TensorFlow, list) of any shape, every element of which
+        counts as one value. An empty one declares a key, so that it may be logged although nothing
+        has happened yet that it could count, such as the end of an episode.
+        """
+        for key, value in kwargs.items():
+            # A copy, because callers reuse their buffers.
+            self.epoch_dict.setdefault(key, []).append(np.array(value, np.float64).ravel())
+
+    def log_tabular(self, key, val=None, with_min_and_max=False, average_only=False):
+        """Log `val`, or without it the statistics of everything stored under `key`.
+
+        Under MPI the latter is a collective call: every rank makes it, with or without data of its
+        own. If no rank has any, the columns stay blank.
+
+        Args:
+            key: Name of the column; of the columns Average<key>, Std<key>, Max<key> and Min<key>
+                for statistics.
+            val: Value of the column.
+            with_min_and_max: Whether to log the largest and smallest value too.
+            average_only: Whether to log the average only, under the bare name.
+        """
+        if val is not None:
+            super().log_tabular(key, val)
+            return
+        values = self._values(key)
+        # NaN would not do to recognise "no data": it is also what a diverged loss looks like.
+        if mpi_tools.mpi_sum(values.size) > 0:
+            mean, std, low, high = mpi_tools.mpi_statistics_scalar(values, with_min_and_max=True)
+        else:
+            mean = std = low = high = ""
+        super().log_tabular(key if average_only else f"Average{key}", mean)
+        if not average_only:
+            super().log_tabular(f"Std{key}", std)
+        if with_min_and_max:
+            super().log_tabular(f"Max{key}", high)
+            super().log_tabular(f"Min{key}", low)
+        self.epoch_dict[key] = []
+
+    def get_stats(self, key):
+        """The mean and standard deviation of what is stored under `key`, over all ranks.
+
+        Nothing is cleared. NaN if there is no data.
+        """
+        return mpi_tools.mpi_statistics_scalar(self._values(key))
+
+    def _values(self, key):
+        return np.concatenate([*self.epoch_dict[key], np.empty(0)])
+
+
+def _plain(key, value):
+    """`value` as what prints well: the number in a tensor or an array, else itself."""
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    if isinstance(value, np.ndarray):
+        if value.size != 1:
+            raise ValueError(
+                f"log_tabular({key!r}) takes one value and was given an array of shape "
+                f"{value.shape}; store() it to log its statistics."
+            )
+        value = value.reshape(-1)[0]
+    return value
+
+
+def _fresh_directory():
+    """Make `experiments/<time>` in the temporary directory, with a suffix if there is one."""
+    parent = os.path.join(tempfile.gettempdir(), "experiments")
+    os.makedirs(parent, exist_ok=True)
+    name = str(int(time.time()))
+    for suffix in itertools.chain([""], (f"-{n}" for n in itertools.count(2))):
+        path = os.path.join(parent, name + suffix)
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            continue
+        return path
+
+
+def _holds_run(output_dir, output_fname):
+    names = (output_fname, "progress.txt", "config.json")
+    return any(os.path.exists(os.path.join(output_dir, name)) for name in names)
+
+
+def _remove_run(output_dir, output_fname):
+    """Remove the files of a run, and nothing else that may be in its directory."""
+    for name in os.listdir(output_dir):
+        if name == output_fname or _RUN_FILES.fullmatch(name):
+            _remove(os.path.join(output_dir, name))
+
+
+def _remove(path):
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.remove(path)
+
+
+@contextmanager
+def atomic_save(path):
+    """`with atomic_save(path) as temporary:` write there; it becomes `path` if nothing is raised.
+
+    For files and directories. A crash at any moment leaves a complete one, the old or the new.
+    """
+    temporary, old = f"{path}.tmp", f"{path}.old"
+    _remove(temporary)  # of a crash
+    try:
+        yield temporary
+    except BaseException:
+        _remove(temporary)
+        raise
+    if os.path.isdir(path):
+        # A directory cannot be renamed over another. Between the two renames the complete one is
+        # called .old, where `test_policy` finds it.
+        _remove(old)
+        os.rename(path, old)
+    os.replace(temporary, path)
+    _remove(old)
