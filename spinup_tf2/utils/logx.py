@@ -106,8 +106,7 @@ class Logger:
 
         # Only the first rank looks at the disk, but every rank must learn what it found there.
         problem = self._open(output_dir, output_fname, overwrite) if self._is_root else None
-        if mpi_tools.comm() is not None:
-            problem = mpi_tools.comm().bcast(problem, root=0)
+        problem = mpi_tools.broadcast_object(problem)
         if problem:
             raise UserError(problem)
         if self._is_root:
@@ -284,16 +283,14 @@ class EpochLogger(Logger):
             return
         values = self._values(key)
         # NaN would not do to recognise "no data": it is also what a diverged loss looks like.
-        if mpi_tools.mpi_sum(values.size) > 0:
-            mean, std, low, high = mpi_tools.mpi_statistics_scalar(values, with_min_and_max=True)
-        else:
-            mean = std = low = high = ""
-        super().log_tabular(key if average_only else f"Average{key}", mean)
+        has_data = mpi_tools.mpi_sum(values.size) > 0
+        stats = mpi_tools.mpi_statistics_scalar(values, with_min_and_max) if has_data else [""] * 4
+        super().log_tabular(key if average_only else f"Average{key}", stats[0])
         if not average_only:
-            super().log_tabular(f"Std{key}", std)
+            super().log_tabular(f"Std{key}", stats[1])
         if with_min_and_max:
-            super().log_tabular(f"Max{key}", high)
-            super().log_tabular(f"Min{key}", low)
+            super().log_tabular(f"Max{key}", stats[3])
+            super().log_tabular(f"Min{key}", stats[2])
         self.epoch_dict[key] = []
 
     def get_stats(self, key):
