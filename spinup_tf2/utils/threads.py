@@ -18,10 +18,14 @@ def local_ranks():
     return 1
 
 
+def available_cores():
+    """The number of cores that this process may use."""
+    return len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0))
+
+
 def threads_per_rank():
     """The number of threads that one rank may use: its share of this process's cores."""
-    available = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
-    return max(1, len(available) // local_ranks())
+    return max(1, available_cores() // local_ranks())
 
 
 def limit_openmp():

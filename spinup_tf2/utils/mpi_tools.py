@@ -1,0 +1,290 @@
+"""Spinning Up's MPI verbs. With one process they work without MPI; mpi4py is not even imported.
+
+`comm()` is the only way to MPI: COMM_WORLD in a process that an MPI launcher started (mpirun,
+mpiexec, srun), None in any other. It imports mpi4py on its first call and never at import time,
+because starting MPI in a process that then forks environment workers crashes some MPI libraries.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils.threads import available_cores
+
+INSTALL_HINT = 'install one with: pip install "spinup_tf2[mpi]"'
+
+# What launchers tell the processes they start: (size of the world, rank in it). The launcher of a
+# job comes before the scheduler that it may itself have been started by.
+_LAUNCHERS = (
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),  # Open MPI
+    ("PMI_SIZE", "PMI_RANK"),  # MPICH, Intel MPI, srun --mpi=pmi2
+    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),  # srun
+)
+
+
+# ---------------------------------------------------------------- what the launcher says
+
+
+def _launched_world():
+    """(size, rank) as the launcher's environment variables give them; None without a launcher."""
+    for size_name, rank_name in _LAUNCHERS:
+        size, rank = os.environ.get(size_name, ""), os.environ.get(rank_name, "")
+        # A single Slurm task is also what an interactive `srun --pty bash` gives: no MPI job.
+        is_job = size_name != "SLURM_STEP_NUM_TASKS" or size != "1"
+        if size.isdigit() and rank.isdigit() and is_job:
+            return int(size), int(rank)
+    return None
+
+
+def launched_by_mpi():
+    """Whether an MPI launcher started this process. Looks at the environment only."""
+    return _launched_world() is not None
+
+
+def launched_rank():
+    """The rank that the launcher gave this process, 0 without one; known before MPI is started."""
+    world = _launched_world()
+    return world[1] if world else 0
+
+
+# ---------------------------------------------------------------- the communicator
+
+
+def comm():
+    """COMM_WORLD if an MPI launcher started this process, else None."""
+    return _start_mpi().COMM_WORLD if launched_by_mpi() else None
+
+
+@lru_cache(maxsize=1)
+def _start_mpi():
+    """Import mpi4py (which starts MPI) and make sure that this is the world that was asked for."""
+    # Open MPI's libfabric transport takes a second to start and spins on small machines.
+    os.environ.setdefault("OMPI_MCA_btl", "^ofi")
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise UserError(
+            f"this process was started by an MPI launcher, but mpi4py finds no MPI library "
+            f"({str(error).splitlines()[0]}); {INSTALL_HINT}"
+        ) from error
+    launched_size, _ = _launched_world()
+    size = MPI.COMM_WORLD.Get_size()
+    if size != launched_size:
+        library = " ".join(MPI.Get_library_version().strip("\0").splitlines()[0].split())
+        raise UserError(
+            f"the launcher started {launched_size} processes, but each of them is alone in an MPI "
+            f"world of {size}: launcher and MPI library do not belong together. mpi4py uses "
+            f"{library!r}; use the mpirun of that library"
+        )
+    _end_job_on_exception()
+    return MPI
+
+
+def _end_job_on_exception():
+    """Make an uncaught exception on one rank end all ranks, which would wait for it for ever."""
+    print_exception = sys.excepthook
+
+    def print_and_abort(kind, error, traceback):
+        let_rank_0_speak_first()
+        print_exception(kind, error, traceback)
+        abort_at_exit(error)
+
+    sys.excepthook = print_and_abort
+
+
+def abort_at_exit(status):
+    """Let the whole MPI job end with `status` (a number or an exception) when this process exits.
+
+    Does nothing in a process that has not started MPI.
+    """
+    if "mpi4py.MPI" in sys.modules:
+        from mpi4py.run import set_abort_status
+
+        sys.stdout.flush()
+        sys.stderr.flush()
+        set_abort_status(status)
+
+
+def let_rank_0_speak_first():
+    """Wait a moment on all ranks but 0, before reporting an error and leaving.
+
+    When all ranks fail alike, rank 0 reports and takes the others down, and the error is read once.
+    A rank that is still here afterwards has failed alone, and speaks for itself.
+    """
+    if launched_rank() != 0:
+        time.sleep(1)
+
+
+def proc_id():
+    """Rank of this process; 0 without MPI."""
+    world = comm()
+    return 0 if world is None else world.Get_rank()
+
+
+def num_procs():
+    """Number of MPI processes; 1 without MPI."""
+    world = comm()
+    return 1 if world is None else world.Get_size()
+
+
+def msg(m, string=""):
+    """Print a message that begins with the rank of this process."""
+    print(f"Message from {proc_id()}: {string} \t {m}")
+
+
+# ---------------------------------------------------------------- reductions
+
+
+def _operation(op):
+    """The MPI operation called `op` ("SUM", "MIN", "MAX", ...); an operation passes through."""
+    return getattr(_start_mpi(), op) if isinstance(op, str) else op
+
+
+def allreduce(x, buff, op="SUM"):
+    """Reduce the array `x` over all processes into the array `buff`, on every process."""
+    world = comm()
+    if world is None:
+        np.copyto(buff, x)
+    else:
+        world.Allreduce(x, buff, op=_operation(op))
+
+
+def broadcast(x, root=0):
+    """Overwrite the array `x`, in place, with that of process `root`."""
+    world = comm()
+    if world is not None:
+        world.Bcast(x, root=root)
+
+
+def broadcast_object(obj, root=0):
+    """The (small, picklable) object that process `root` passed in, on every process."""
+    world = comm()
+    return obj if world is None else world.bcast(obj, root=root)
+
+
+def mpi_op(x, op):
+    """Reduce `x` over all processes with `op`: a scalar in float64, an array in its own dtype."""
+    if np.isscalar(x):
+        return mpi_op(np.array([x], np.float64), op)[0]
+    x = np.ascontiguousarray(x)
+    if x.dtype not in (np.float32, np.float64, np.int32, np.int64):
+        x = x.astype(np.float64)
+    buff = np.empty_like(x)
+    allreduce(x, buff, op)
+    return buff
+
+
+def mpi_sum(x):
+    """Sum of a scalar or array over all processes."""
+    return mpi_op(x, "SUM")
+
+
+def mpi_avg(x):
+    """Mean of a scalar or array over all processes, each with the same weight."""
+    return mpi_sum(x) / num_procs()
+
+
+def mpi_statistics_scalar(x, with_min_and_max=False):
+    """Mean and population standard deviation (and min and max) of the numbers of all processes.
+
+    `x` holds the numbers of this process in any shape, possibly none. Collective: every process
+    must call it. Returns np.float32 scalars `(mean, std)` or `(mean, std, min, max)`; NaN when no
+    process has a number.
+    """
+    x = np.asarray(x, dtype=np.float64).ravel()
+    total, count = mpi_sum(np.array([x.sum(), x.size]))
+    mean = total / count if count else np.nan
+    # Deviations from the global mean: the difference of two large sums would lose all digits.
+    squares = mpi_sum(np.square(x - mean).sum())
+    statistics = [mean, np.sqrt(squares / count) if count else np.nan]
+    if with_min_and_max:
+        smallest = mpi_op(x.min(initial=np.inf), "MIN")
+        largest = mpi_op(x.max(initial=-np.inf), "MAX")
+        statistics += [smallest, largest] if count else [np.nan, np.nan]
+    return tuple(np.float32(value) for value in statistics)
+
+
+# ---------------------------------------------------------------- starting processes
+
+
+def find_mpirun():
+    """The mpirun of this Python environment, or else the one on PATH."""
+    beside_python = Path(sys.executable).parent
+    path = shutil.which("mpirun", path=beside_python) or shutil.which("mpirun")
+    if path is None:
+        raise UserError(f"several processes need MPI, and there is no mpirun; {INSTALL_HINT}")
+    return path
+
+
+def mpirun_environment(n):
+    """Environment in which mpirun starts `n` ranks also as root and on fewer cores than ranks.
+
+    What the user has set stays.
+    """
+    threads = str(max(1, available_cores() // n))
+    defaults = {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_btl": "^ofi",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # Open MPI 5
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",  # Open MPI 4
+        "OMPI_MCA_mpi_yield_when_idle": "1",
+        "OMP_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "PYTHONUNBUFFERED": "1",  # the ranks write to a pipe, and the tables are wanted at once
+    }
+    return defaults | os.environ
+
+
+def mpirun_command(n, arguments, bind_to_core=False):
+    """The command that runs this Python interpreter with `arguments` on `n` ranks."""
+    binding = ["-bind-to", "core"] if bind_to_core else []
+    return [find_mpirun(), "-np", str(n), *binding, sys.executable, *arguments]
+
+
+def run_to_end(command, **popen_kwargs):
+    """Run a command and return its exit status as a shell gives it (128 + signal if killed).
+
+    Ctrl-C reaches the command by itself, so it is given the time to finish what it is writing; a
+    second Ctrl-C kills it. SIGTERM is passed on: an experiment does not outlive its launcher.
+    """
+    sys.stdout.flush()
+    child = subprocess.Popen(command, **popen_kwargs)
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread:
+        previous = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+    try:
+        try:
+            status = child.wait()
+        except KeyboardInterrupt:
+            status = child.wait()
+            raise
+    finally:
+        if in_main_thread:
+            signal.signal(signal.SIGTERM, previous)
+        if child.poll() is None:
+            child.kill()
+    return status if status >= 0 else 128 - status
+
+
+def mpi_fork(n, bind_to_core=False):
+    """Run the current script again as `n` MPI processes, and leave with their exit status.
+
+    Returns at once if `n` is 1 or an MPI launcher started this process; that is how the processes
+    started here pass this line.
+    """
+    if n <= 1 or launched_by_mpi():
+        return
+    # orig_argv knows more than argv: `python -m package.module` stays what it was.
+    command = mpirun_command(n, sys.orig_argv[1:], bind_to_core)
+    sys.exit(run_to_end(command, env=mpirun_environment(n)))

@@ -1,0 +1,219 @@
+import os
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils import mpi_tools
+from tests.fake_mpi import run_ranks
+
+LAUNCHER_VARIABLES = [name for pair in mpi_tools._LAUNCHERS for name in pair]
+
+
+@pytest.fixture(autouse=True)
+def no_launcher(monkeypatch):
+    for name in LAUNCHER_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def set_environment(monkeypatch, **variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
+# ---------------------------------------------------------------- one process
+
+
+def test_one_process_needs_no_mpi():
+    assert mpi_tools.comm() is None
+    assert (mpi_tools.proc_id(), mpi_tools.num_procs()) == (0, 1)
+    assert mpi_tools.mpi_sum(3) == mpi_tools.mpi_avg(3) == 3
+    x = np.array([1.0, 2.0], np.float32)
+    mpi_tools.broadcast(x)
+    np.testing.assert_array_equal(mpi_tools.mpi_avg(x), [1, 2])
+    assert mpi_tools.broadcast_object("a") == "a"
+    buff = np.zeros(2, np.float32)
+    mpi_tools.allreduce(x, buff)
+    np.testing.assert_array_equal(buff, x)
+
+
+def test_msg(capsys):
+    mpi_tools.msg("hello", "note")
+    assert capsys.readouterr().out == "Message from 0: note \t hello\n"
+
+
+# ---------------------------------------------------------------- several processes
+
+
+def test_ranks():
+    assert run_ranks(3, lambda: (mpi_tools.proc_id(), mpi_tools.num_procs())) == [
+        (0, 3),
+        (1, 3),
+        (2, 3),
+    ]
+
+
+def test_reductions():
+    def ranks():
+        x = np.full(3, mpi_tools.proc_id(), np.float32)
+        return mpi_tools.mpi_sum(x), mpi_tools.mpi_avg(x), mpi_tools.mpi_op(x, "MAX")
+
+    for total, average, largest in run_ranks(4, ranks):
+        np.testing.assert_array_equal(total, [6, 6, 6])
+        np.testing.assert_array_equal(average, [1.5, 1.5, 1.5])
+        np.testing.assert_array_equal(largest, [3, 3, 3])
+
+
+@pytest.mark.parametrize("x", [2**24 + 1, float(2**24 + 1), np.float64(2**24 + 1)])
+def test_scalars_are_reduced_in_float64(x):
+    # 2**24 + 1 is the first whole number that float32 cannot hold.
+    assert run_ranks(2, lambda: mpi_tools.mpi_sum(x)) == [2**25 + 2] * 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+def test_arrays_keep_their_type_and_shape(dtype):
+    for total in run_ranks(2, lambda: mpi_tools.mpi_sum(np.ones((2, 3), dtype))):
+        assert total.dtype == dtype
+        np.testing.assert_array_equal(total, np.full((2, 3), 2))
+
+
+def test_a_slice_with_gaps_is_reduced_rightly():
+    columns = np.arange(6.0).reshape(3, 2)[:, 1]
+    np.testing.assert_array_equal(run_ranks(2, lambda: mpi_tools.mpi_sum(columns))[0], [2, 6, 10])
+
+
+def test_broadcast_writes_in_place():
+    def ranks():
+        x = np.full(2, mpi_tools.proc_id(), np.float32)
+        mpi_tools.broadcast(x, root=1)
+        return x, mpi_tools.broadcast_object({"rank": mpi_tools.proc_id()}, root=2)
+
+    for x, obj in run_ranks(3, ranks):
+        np.testing.assert_array_equal(x, [1, 1])
+        assert obj == {"rank": 2}
+
+
+def test_statistics_are_those_of_all_numbers_together():
+    parts = [np.array([1.0, 5.0]), [], np.array([[2.0, 2.5], [-7.0, 0.25]])]
+    together = np.concatenate([np.ravel(part) for part in parts])
+
+    results = run_ranks(
+        3, lambda: mpi_tools.mpi_statistics_scalar(parts[mpi_tools.proc_id()], True)
+    )
+    expected = [together.mean(), together.std(), together.min(), together.max()]
+    for result in results:
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+        assert all(isinstance(value, np.float32) for value in result)
+
+
+def test_statistics_without_min_and_max():
+    assert mpi_tools.mpi_statistics_scalar([1.0, 3.0]) == (2.0, 1.0)
+
+
+def test_statistics_of_a_small_spread_around_a_large_mean():
+    # The mean of squares minus the square of the mean would have lost it.
+    x = 1e8 + np.array([-1.0, 1.0])
+    assert mpi_tools.mpi_statistics_scalar(x)[1] == 1.0
+
+
+def test_statistics_of_nothing_are_nan():
+    for result in run_ranks(2, lambda: mpi_tools.mpi_statistics_scalar([], True)):
+        assert np.isnan(result).all()
+        assert len(result) == 4
+
+
+# ---------------------------------------------------------------- launchers
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, None),
+        ({"PMI_SIZE": "4", "PMI_RANK": "3"}, (4, 3)),
+        ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}, (2, 1)),
+        ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "5"}, (8, 5)),
+        # an interactive shell of one task, and a batch script before any srun
+        ({"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}, None),
+        ({"SLURM_NTASKS": "8", "SLURM_PROCID": "0"}, None),
+        # mpirun inside a Slurm step of one launcher process per node
+        (
+            {
+                "SLURM_STEP_NUM_TASKS": "2",
+                "SLURM_PROCID": "1",
+                "OMPI_COMM_WORLD_SIZE": "16",
+                "OMPI_COMM_WORLD_RANK": "9",
+            },
+            (16, 9),
+        ),
+    ],
+)
+def test_launchers_are_recognised(monkeypatch, variables, expected):
+    set_environment(monkeypatch, **variables)
+    assert mpi_tools._launched_world() == expected
+    assert mpi_tools.launched_by_mpi() == (expected is not None)
+    assert mpi_tools.launched_rank() == (expected[1] if expected else 0)
+
+
+def test_a_launched_process_without_an_mpi_library_is_told_what_to_install(monkeypatch):
+    set_environment(monkeypatch, PMI_SIZE="2", PMI_RANK="0")
+    monkeypatch.setitem(sys.modules, "mpi4py", None)  # as if it were not installed
+    with pytest.raises(UserError, match=r'no MPI library.*pip install "spinup_tf2\[mpi\]"'):
+        mpi_tools.comm()
+
+
+def test_mpirun_of_this_python_comes_first(monkeypatch, tmp_path):
+    def executable(folder):
+        folder.mkdir()
+        path = folder / "mpirun"
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+        return str(path)
+
+    beside, on_path = executable(tmp_path / "venv"), executable(tmp_path / "bin")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert mpi_tools.find_mpirun() == beside
+    shutil.rmtree(tmp_path / "venv")
+    assert mpi_tools.find_mpirun() == on_path
+    shutil.rmtree(tmp_path / "bin")
+    with pytest.raises(UserError, match=r'pip install "spinup_tf2\[mpi\]"'):
+        mpi_tools.find_mpirun()
+
+
+def test_mpirun_environment(monkeypatch):
+    monkeypatch.setattr(mpi_tools, "available_cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMPI_MCA_btl", "tcp,self")
+    environment = mpi_tools.mpirun_environment(3)
+    assert environment["OMP_NUM_THREADS"] == "2"
+    assert environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
+    assert environment["OMPI_MCA_btl"] == "tcp,self"  # what the user has set stays
+    assert mpi_tools.mpirun_environment(100)["OMP_NUM_THREADS"] == "1"
+    assert environment["HOME"] == os.environ["HOME"]
+
+
+def test_mpi_fork_returns_where_there_is_nothing_to_start(monkeypatch):
+    monkeypatch.setattr(mpi_tools, "run_to_end", lambda *_, **__: pytest.fail("started"))
+    mpi_tools.mpi_fork(1)
+    set_environment(monkeypatch, PMI_SIZE="2", PMI_RANK="0")
+    mpi_tools.mpi_fork(2)
+
+
+def test_mpi_fork_runs_the_script_again_and_leaves_with_its_status(monkeypatch):
+    commands = []
+    monkeypatch.setattr(mpi_tools, "find_mpirun", lambda: "mpirun")
+    monkeypatch.setattr(mpi_tools, "run_to_end", lambda command, env: commands.append(command) or 7)
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "package.module", "--flag"])
+    with pytest.raises(SystemExit) as left:
+        mpi_tools.mpi_fork(2, bind_to_core=True)
+    assert left.value.code == 7
+    mpirun = ["mpirun", "-np", "2", "-bind-to", "core"]
+    assert commands == [[*mpirun, sys.executable, "-m", "package.module", "--flag"]]
+
+
+def test_run_to_end_gives_the_status_of_a_shell():
+    assert mpi_tools.run_to_end([sys.executable, "-c", "raise SystemExit(3)"]) == 3
+    killed = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    assert mpi_tools.run_to_end([sys.executable, "-c", killed]) == 128 + 9
