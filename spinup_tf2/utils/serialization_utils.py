@@ -1,0 +1,60 @@
+"""Any Python object as something that `json.dumps` accepts, readable rather than loadable."""
+
+import json
+import re
+
+import numpy as np
+
+_KEY_TYPES = (str, int, float, bool, type(None))
+
+
+def convert_json(obj):
+    """Convert `obj` for `json.dumps`.
+
+    What JSON can hold stays. Dicts, lists, tuples and sets are converted member by member;
+    functions and classes become their names; an object with attributes becomes
+    `{str(obj): attributes}`; everything else `str(obj)`. Memory addresses are left out, so that
+    equal runs give equal texts.
+    """
+    return _convert(obj, parents=())
+
+
+def is_json_serializable(v):
+    """Whether `json.dumps` accepts `v` as it is."""
+    try:
+        json.dumps(v)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _convert(obj, parents):
+    """`parents`: what `obj` is part of. An object inside itself is only named there."""
+    if is_json_serializable(obj):
+        return obj
+    if isinstance(obj, np.generic):
+        return obj.item() if is_json_serializable(obj.item()) else str(obj)
+    if "lambda" not in getattr(obj, "__name__", "lambda"):
+        return obj.__name__
+    if any(obj is parent for parent in parents):
+        return "..." if isinstance(obj, dict | list | tuple) else _text(obj)
+
+    parents = (*parents, obj)
+    if isinstance(obj, dict):
+        return {_convert_key(key, parents): _convert(value, parents) for key, value in obj.items()}
+    if isinstance(obj, list | tuple):
+        return [_convert(member, parents) for member in obj]
+    if isinstance(obj, set | frozenset):
+        return sorted((_convert(member, parents) for member in obj), key=str)
+    if getattr(obj, "__dict__", None):
+        return {_text(obj): _convert(vars(obj), parents)}
+    return _text(obj)
+
+
+def _convert_key(key, parents):
+    """JSON has only strings as keys; `json.dumps` makes strings of numbers, but not of tuples."""
+    return key if isinstance(key, _KEY_TYPES) else str(_convert(key, parents))
+
+
+def _text(obj):
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(obj))

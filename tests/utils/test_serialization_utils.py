@@ -1,0 +1,87 @@
+import json
+import re
+
+import numpy as np
+import pytest
+
+from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializable
+
+
+def function():
+    pass
+
+
+class Thing:
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+
+class Plain:
+    __slots__ = ()
+
+    def __str__(self):
+        return "plain"
+
+
+@pytest.mark.parametrize("obj", [1, 0.5, "a", None, True, [1, "b"], {"a": {"b": (1, 2)}}])
+def test_what_json_can_hold_stays(obj):
+    assert is_json_serializable(obj)
+    assert convert_json(obj) is obj
+
+
+def test_golden_configuration():
+    config = {"a": 1, "f": len, "c": dict, "lam": None, "nest": {"x": (1, 2)}, "exp_name": "e"}
+    text = json.dumps(convert_json(config), separators=(",", ":\t"), indent=4, sort_keys=True)
+    assert text == (
+        '{\n    "a":\t1,\n    "c":\t"dict",\n    "exp_name":\t"e",\n    "f":\t"len",\n'
+        '    "lam":\tnull,\n    "nest":\t{\n        "x":\t[\n            1,\n            2\n'
+        "        ]\n    }\n}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("obj", "expected"),
+    [
+        (function, "function"),
+        (Thing, "Thing"),
+        (lambda: 0, "<function <lambda>>"),
+        (Plain(), "plain"),
+        ((function, 2), ["function", 2]),
+        ([(function,), {"a": function}], [["function"], {"a": "function"}]),
+        ({(1, 2): function}, {"(1, 2)": "function"}),
+        ({(1, 2): 3}, {"(1, 2)": 3}),
+        ({function: 1, 2: function}, {"function": 1, 2: "function"}),
+        ({"b", "a"}, ["a", "b"]),
+        ({"lr": np.float32(0.5), "n": np.int64(3)}, {"lr": 0.5, "n": 3}),
+        (np.array([1, 2]), "[1 2]"),
+        (1j, "1j"),
+    ],
+)
+def test_conversions(obj, expected):
+    assert convert_json(obj) == expected
+    assert is_json_serializable(convert_json(obj))
+
+
+def test_objects_become_their_attributes():
+    converted = convert_json(Thing(a=1, inner=Thing(f=function)))
+    [(name, attributes)] = converted.items()
+    assert re.fullmatch(r"<.*Thing object>", name)
+    assert attributes["a"] == 1
+    assert [*attributes["inner"].values()] == [{"f": "function"}]
+
+
+def test_an_object_that_contains_itself():
+    thing = Thing(a=1)
+    thing.me = thing
+    [(name, attributes)] = convert_json(thing).items()
+    assert attributes == {"a": 1, "me": name}
+
+    members = [function]
+    members.append({"again": members})
+    assert convert_json(members) == ["function", {"again": "..."}]
+
+
+def test_equal_objects_give_equal_texts():
+    assert convert_json({"f": lambda: 0, "t": Thing(a=1)}) == convert_json(
+        {"f": lambda: 0, "t": Thing(a=1)}
+    )
