@@ -1,0 +1,129 @@
+"""env_spec.json: how to build the environment of a run again, with nothing unpickled.
+
+The file holds what `gymnasium.make` was given and the wrappers around the environment:
+
+    {"spec": {"env_name": "CartPole-v1", "kwargs": {}, "max_episode_steps": 500, "wrappers": []}}
+
+or, for an environment that cannot be described so, `{"spec": null, "reason": "..."}`.
+
+Run directories are passed around, so the file is not trusted. Building an environment runs no code
+but that of the environment registered under that name; if the name has the form `module:EnvId`,
+importing that module; and wrappers of gymnasium and of this package. Any other wrapper is refused.
+"""
+
+import importlib
+import json
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+
+from spinup_tf2.errors import UserError
+
+_TRUSTED_PACKAGES = ("gymnasium.wrappers.", "spinup_tf2.")
+
+# These only show or record what happens: whoever builds the environment again decides on that.
+_DISPLAY_WRAPPERS = ("HumanRendering", "RecordVideo", "RenderCollection")
+
+_WHAT_TO_DO = (
+    "Build the environment yourself and call run_policy(env, get_action), or, if you trust whoever "
+    "made the run, load it from vars.pkl with --allow_pickle (allow_pickle=True), which runs code "
+    "in that file."
+)
+
+
+def write_env_spec(path, env, env_fn):
+    """Write how to build `env` again.
+
+    Args:
+        path: File to write.
+        env: The environment, as `env_fn` made it.
+        env_fn: The function that made it. If it has an attribute `env_name`, this is the name that
+            `gymnasium.make` was given, which may begin with the module that registers it.
+    """
+    try:
+        # An environment keeps its id, but not the module that had to be imported to register it.
+        contents = json.dumps({"spec": _describe(env, getattr(env_fn, "env_name", None))}, indent=4)
+    except (TypeError, ValueError) as error:
+        contents = json.dumps({"spec": None, "reason": str(error)}, indent=4)
+    Path(path).write_text(contents + "\n", encoding="utf-8")
+
+
+def make_env(path, render_mode=None):
+    """Build the environment that env_spec.json describes.
+
+    Args:
+        path: The file.
+        render_mode: gymnasium's render mode: None, "human", "rgb_array", ...
+
+    Raises:
+        UserError: It cannot be built; the message says why and what to do instead.
+    """
+    try:
+        contents = json.loads(Path(path).read_text(encoding="utf-8"))
+        if contents["spec"] is None:
+            raise UserError(contents["reason"])
+        return _build(contents["spec"], render_mode)
+    except Exception as error:  # the file may hold anything, and environments raise what they like
+        kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+        reason = kind + " ".join(str(error).split())
+        raise UserError(
+            f"The environment of {path} cannot be built: {reason}. {_WHAT_TO_DO}"
+        ) from error
+
+
+def _describe(env, env_name):
+    """What `make_env` needs to know, as a dict; an exception says why that is not possible."""
+    spec = env.spec
+    if spec is None:
+        raise ValueError("it was not made by gymnasium.make, so it has no spec")
+    kwargs = {key: _plain(value) for key, value in spec.kwargs.items()}
+    if kwargs.get("render_mode") == "human":
+        del kwargs["render_mode"]
+    return {
+        "env_name": env_name or spec.id,
+        "kwargs": kwargs,
+        "max_episode_steps": spec.max_episode_steps,
+        "wrappers": [
+            {
+                "entry_point": wrapper.entry_point,
+                "kwargs": {key: _plain(value) for key, value in (wrapper.kwargs or {}).items()},
+            }
+            for wrapper in spec.additional_wrappers
+            if wrapper.name not in _DISPLAY_WRAPPERS
+        ],
+    }
+
+
+def _plain(value):
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _build(spec, render_mode):
+    """The environment of a description."""
+    kwargs = dict(spec["kwargs"])
+    if render_mode is not None:
+        kwargs["render_mode"] = render_mode
+    time_limit = spec["max_episode_steps"] or -1  # -1 is none, and None is the registered one
+    env = gym.make(spec["env_name"], max_episode_steps=time_limit, **kwargs)
+    # The function that is registered may have put the first of the wrappers around it by itself.
+    already_there = len(env.spec.additional_wrappers)
+    for wrapper in spec["wrappers"][already_there:]:
+        env = _load_wrapper(wrapper["entry_point"])(env, **wrapper["kwargs"])
+    return env
+
+
+def _load_wrapper(entry_point):
+    """The wrapper class at `module:Class`, if it is one that may be loaded."""
+    module, _, name = entry_point.partition(":")
+    if not f"{module}.".startswith(_TRUSTED_PACKAGES):
+        raise UserError(
+            f"it was wrapped in {entry_point}, and only wrappers of gymnasium and spinup_tf2 are "
+            "loaded"
+        )
+    wrapper = getattr(importlib.import_module(module), name)
+    if not (isinstance(wrapper, type) and issubclass(wrapper, gym.Wrapper)):
+        raise UserError(f"{entry_point} is not a wrapper")
+    if wrapper.__name__ in _DISPLAY_WRAPPERS:
+        raise UserError(f"{entry_point} would display or record, which is not part of a run")
+    return wrapper

@@ -1,0 +1,164 @@
+"""env_spec.json: what can be built again, what is refused, and that nothing of it is executed."""
+
+import json
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.wrappers import ClipReward, FlattenObservation, RecordVideo, TransformObservation
+
+import spinup_tf2  # noqa: F401  (registers its environments)
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils.env_spec import make_env, write_env_spec
+
+
+def rebuilt(tmp_path, env, env_fn=None, **kwargs):
+    path = tmp_path / "env_spec.json"
+    write_env_spec(path, env, env_fn)
+    return make_env(path, **kwargs)
+
+
+def wrapper_names(env):
+    return [wrapper.name for wrapper in env.spec.additional_wrappers]
+
+
+def describe(tmp_path, **changes):
+    """Write a file as an attacker could."""
+    spec = {"env_name": "CartPole-v1", "kwargs": {}, "max_episode_steps": 500, "wrappers": []}
+    path = tmp_path / "env_spec.json"
+    path.write_text(json.dumps({"spec": spec | changes}))
+    return path
+
+
+def test_plain_environment_and_render_mode(tmp_path):
+    env = rebuilt(tmp_path, gym.make("CartPole-v1"), render_mode="rgb_array")
+    assert env.spec.id == "CartPole-v1"
+    assert env.spec.max_episode_steps == 500
+    assert env.render_mode == "rgb_array"
+
+
+def test_kwargs_time_limit_and_wrappers_come_back(tmp_path):
+    env = gym.make("Pendulum-v1", g=np.float32(9.0), max_episode_steps=7)
+    env = rebuilt(tmp_path, FlattenObservation(ClipReward(env, -1, 1)))
+    assert env.unwrapped.g == 9.0
+    assert wrapper_names(env) == ["ClipReward", "FlattenObservation"]
+    env.reset(seed=0)
+    steps = [env.step(np.zeros(1, np.float32)) for _ in range(7)]
+    assert [truncated for *_, truncated, _ in steps] == [False] * 6 + [True]
+    assert all(reward >= -1 for _, reward, *_ in steps)
+
+
+def test_no_time_limit_stays_none(tmp_path):
+    env = rebuilt(tmp_path, gym.make("Pendulum-v1", max_episode_steps=-1))
+    assert env.spec.max_episode_steps is None
+
+
+def test_a_window_of_the_training_is_not_opened_again(tmp_path):
+    path = tmp_path / "env_spec.json"
+    env = gym.make("CartPole-v1", render_mode="rgb_array")
+    write_env_spec(path, RecordVideo(env, str(tmp_path / "videos")), None)
+    assert wrapper_names(make_env(path)) == []
+    env.unwrapped.spec.kwargs["render_mode"] = "human"
+    write_env_spec(path, env, None)
+    assert make_env(path).render_mode is None
+
+
+def test_module_prefix_is_imported(tmp_path, monkeypatch):
+    """The id is registered by a module that nobody else would import."""
+    (tmp_path / "shop_of_envs.py").write_text(
+        "import gymnasium as gym\n"
+        "gym.register('Shop-v0', entry_point='spinup_tf2.envs.probe:ProbeReward')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    class EnvFn:
+        env_name = "shop_of_envs:Shop-v0"
+
+    env = gym.make(EnvFn.env_name)
+    del gym.registry["Shop-v0"], sys.modules["shop_of_envs"]
+    assert rebuilt(tmp_path, env, EnvFn()).spec.id == "Shop-v0"
+    del gym.registry["Shop-v0"]
+
+
+def test_wrappers_of_the_registered_function_are_not_applied_twice(tmp_path):
+    def clipped_pendulum(**kwargs):
+        return ClipReward(gym.make("Pendulum-v1", **kwargs), -1, 1)
+
+    gym.register("ClippedPendulum-v0", entry_point=clipped_pendulum)
+    try:
+        env = gym.make("ClippedPendulum-v0")
+        again = rebuilt(tmp_path, FlattenObservation(env))
+        assert wrapper_names(again) == ["ClipReward", "FlattenObservation"]
+    finally:
+        del gym.registry["ClippedPendulum-v0"]
+
+
+class Mine(gym.Wrapper):
+    pass
+
+
+class Bare(gym.Env):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: Mine(gym.make("CartPole-v1")), "wrapped in .*:Mine, and only wrappers of"),
+        (
+            lambda: TransformObservation(gym.make("CartPole-v1"), lambda obs: obs, None),
+            "not JSON serializable",
+        ),
+        (Bare, "was not made by gymnasium.make"),
+    ],
+)
+def test_what_cannot_be_described_says_why_and_what_to_do(tmp_path, make, reason):
+    with pytest.raises(UserError, match=rf"{reason}.*run_policy\(env, get_action\).*allow_pickle"):
+        rebuilt(tmp_path, make())
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "reason"),
+    [
+        ("os:system", "os:system, and only wrappers of gymnasium and spinup_tf2 are loaded"),
+        ("gymnasium.wrappersX:a", "only wrappers of"),
+        ("gymnasium.wrappers:no_such", "no_such"),
+        ("spinup_tf2.errors:UserError", "is not a wrapper"),
+        ("gymnasium.wrappers:RecordVideo", "would display or record"),
+        ("", "only wrappers of"),
+    ],
+)
+def test_only_wrappers_of_gymnasium_and_this_package_are_loaded(tmp_path, entry_point, reason):
+    path = describe(tmp_path, wrappers=[{"entry_point": entry_point, "kwargs": {}}])
+    with pytest.raises(UserError, match=reason):
+        make_env(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"env_name": "NoSuchThing-v0"}, "NoSuchThing"),
+        ({"env_name": "no_such_module:CartPole-v1"}, "no_such_module"),
+        ({"env_name": 3}, "cannot be built"),
+        ({"kwargs": {"no_such_argument": 1}}, "no_such_argument"),
+        ({"wrappers": 5}, "cannot be built"),
+    ],
+)
+def test_strange_files_are_refused(tmp_path, changes, reason):
+    with pytest.raises(UserError, match=reason) as caught:
+        make_env(describe(tmp_path, **changes))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"spec": {}}', '{"spec": null}'])
+def test_damaged_files_are_refused(tmp_path, text):
+    path = tmp_path / "env_spec.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match="cannot be built"):
+        make_env(path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(UserError, match=r"No such file.*allow_pickle"):
+        make_env(tmp_path / "env_spec.json")
