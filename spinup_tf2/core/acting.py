@@ -1,0 +1,150 @@
+"""Turns a policy into a fast `act(obs, noise)` and a value function into a fast `value(obs)`.
+
+What costs time while acting is not arithmetic but the overhead of small calls: one observation
+through a 64x64 policy takes about 10 microseconds in NumPy and 300 or more through a compiled
+TensorFlow function. So stacks of Dense layers are mirrored in NumPy; every other Keras model is
+called through one compiled function for all environments.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.core import policies
+
+_NUMPY_ACTIVATIONS = {
+    "linear": lambda x: x,
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "softplus": lambda x: np.logaddexp(x, np.float32(0)),
+    "softsign": lambda x: x / (1 + np.abs(x)),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+}
+_NUMPY_ACTIVATIONS = {keras.activations.get(k): f for k, f in _NUMPY_ACTIVATIONS.items()}
+
+
+class DenseStack:
+    """A NumPy copy of a Sequential of Dense layers; `refresh` reads the weights again."""
+
+    def __init__(self, net):
+        self.net = net
+        self.refresh()
+
+    @staticmethod
+    def can_mirror(net):
+        """Whether `net` is a Sequential of Dense layers with activations that NumPy has."""
+        return isinstance(net, keras.Sequential) and all(
+            type(layer) is keras.layers.Dense
+            and layer.use_bias
+            and layer.activation in _NUMPY_ACTIVATIONS
+            for layer in net.layers
+        )
+
+    def refresh(self):
+        self.layers = [
+            (layer.kernel.numpy(), layer.bias.numpy(), _NUMPY_ACTIVATIONS[layer.activation])
+            for layer in self.net.layers
+        ]
+
+    def __call__(self, x):
+        for kernel, bias, activation in self.layers:
+            x = x @ kernel
+            x += bias
+            x = activation(x)
+        return x
+
+
+class Actor:
+    """`act(obs, noise)`: the actions `[n, *act_shape]` that `noise` picks, as NumPy arrays.
+
+    obs: float32 `[n, obs_dim]`; noise: as `ActionSpec.draw_noise` makes it.
+    Call `refresh` after the policy's weights have changed.
+    """
+
+    def __init__(self, pi):
+        kind = type(pi)
+        mirrored = kind in _NUMPY_SAMPLERS and DenseStack.can_mirror(pi.net)
+        self._sampler = _NUMPY_SAMPLERS[kind](pi) if mirrored else _CompiledSampler(pi)
+
+    def refresh(self):
+        self._sampler.refresh()
+
+    def __call__(self, obs, noise):
+        return self._sampler(obs, noise)
+
+
+class _GaussianSampler:
+    """NumPy's version of `policies.sample` for a GaussianPolicy."""
+
+    def __init__(self, pi):
+        self.pi = pi
+        self.net = DenseStack(pi.net)
+        self.refresh()
+
+    def refresh(self):
+        self.net.refresh()
+        self.std = np.exp(self.pi.log_std.numpy())
+
+    def __call__(self, obs, noise):
+        return self.net(obs) + self.std * noise
+
+
+class _CategoricalSampler:
+    """NumPy's version of `policies.sample` for a CategoricalPolicy."""
+
+    def __init__(self, pi):
+        self.pi = pi
+        self.net = DenseStack(pi.net)
+
+    def refresh(self):
+        self.net.refresh()
+
+    def __call__(self, obs, noise):
+        logits = self.net(obs)
+        if not self.pi.single:
+            logits = np.where(self.pi.padding, -np.inf, logits[:, self.pi.index])
+        return (logits + noise).argmax(-1)
+
+
+class _CompiledSampler:
+    """One compiled call for any other policy."""
+
+    def __init__(self, pi):
+        self.function = tf.function(lambda obs, noise: policies.sample(pi(obs), noise))
+
+    def refresh(self):
+        """Nothing to do: the compiled function reads the weights themselves."""
+
+    def __call__(self, obs, noise):
+        return self.function(obs, noise).numpy()
+
+
+_NUMPY_SAMPLERS = {
+    policies.GaussianPolicy: _GaussianSampler,
+    policies.CategoricalPolicy: _CategoricalSampler,
+}
+
+
+class Critic:
+    """`value(obs)`: V as a NumPy array `[batch]`, for any batch size.
+
+    Call `refresh` after the value function's weights have changed.
+    """
+
+    def __init__(self, v):
+        self._mirror = None
+        if type(v) is policies.ValueFunction and DenseStack.can_mirror(v.net):
+            self._mirror = DenseStack(v.net)
+        # reduce_retracing lets the batch size change, from a whole epoch to a few time limits.
+        self._function = tf.function(v, reduce_retracing=True)
+
+    def refresh(self):
+        if self._mirror is not None:
+            self._mirror.refresh()
+
+    def __call__(self, obs):
+        if self._mirror is not None:
+            return self._mirror(obs)[:, 0]
+        return self._function(obs).numpy()

@@ -1,0 +1,97 @@
+"""What the arguments of the algorithms may be, said once for the command line and the functions.
+
+Imports no TensorFlow: a wrong value is reported before anything is loaded or written. The same
+name means the same thing in every algorithm, so that the rules are kept by name.
+"""
+
+import math
+from numbers import Integral, Real
+
+from spinup_tf2.errors import UserError
+
+ACTIVATIONS = (
+    "elu",
+    "gelu",
+    "leaky_relu",
+    "linear",
+    "relu",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softplus",
+    "softsign",
+    "swish",
+    "tanh",
+)
+
+
+def _is_number(value):
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_integer(value):
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+_POSITIVE_INTEGER = (lambda v: _is_integer(v) and v >= 1, "a whole number of at least 1")
+_INTEGER = (lambda v: _is_integer(v) and v >= 0, "a whole number of at least 0")
+_POSITIVE = (lambda v: _is_number(v) and v > 0, "a number above 0")
+_NON_NEGATIVE = (lambda v: _is_number(v) and v >= 0, "a number of at least 0")
+_FRACTION = (lambda v: _is_number(v) and 0 <= v <= 1, "a number between 0 and 1")
+
+_RULES = {
+    "seed": _INTEGER,
+    "steps_per_epoch": _POSITIVE_INTEGER,
+    "epochs": _POSITIVE_INTEGER,
+    "save_freq": _POSITIVE_INTEGER,
+    "max_ep_len": _POSITIVE_INTEGER,
+    "num_envs": _POSITIVE_INTEGER,
+    "train_pi_iters": _INTEGER,
+    "train_v_iters": _INTEGER,
+    "gamma": _FRACTION,
+    "lam": _FRACTION,
+    "clip_ratio": _POSITIVE,
+    "target_kl": _POSITIVE,
+    "pi_lr": _NON_NEGATIVE,
+    "vf_lr": _NON_NEGATIVE,
+    "vectorization": (lambda v: v in ("sync", "async"), "'sync' or 'async'"),
+    "hidden_sizes": (
+        lambda v: isinstance(v, list | tuple) and all(_is_integer(s) and s >= 1 for s in v),
+        "a list of layer widths such as [64,64]",
+    ),
+    "activation": (
+        lambda v: callable(v) or v is None or v in ACTIVATIONS,
+        f"one of {', '.join(ACTIVATIONS)}, or a function of a tensor",
+    ),
+}
+
+
+def check_arguments(arguments, num_procs=1):
+    """Check the arguments of an algorithm.
+
+    arguments: all keyword arguments of one call, defaults included. Names without a rule, such as
+        those of a user's own actor-critic, are left to the function that takes them.
+    num_procs: how many MPI ranks will share each epoch's steps.
+    Raises UserError that names the argument, its value and what it should be.
+    """
+    for name, value in arguments.items():
+        if name == "ac_kwargs":
+            check_arguments(value or {})
+        elif name in _RULES:
+            is_valid, expected = _RULES[name]
+            if not is_valid(value):
+                raise UserError(f"{name} is {value!r}; it must be {expected}.")
+    if "steps_per_epoch" in arguments:
+        _check_division(arguments["steps_per_epoch"], arguments.get("num_envs", 1), num_procs)
+
+
+def _check_division(steps_per_epoch, num_envs, num_procs):
+    """An epoch's steps are shared equally by all environments of all ranks."""
+    environments = num_envs * num_procs
+    if steps_per_epoch % environments:
+        nearest = max(1, round(steps_per_epoch / environments)) * environments
+        raise UserError(
+            f"steps_per_epoch is {steps_per_epoch}, which {environments} environments ({num_envs} "
+            f"in each of {num_procs} processes) cannot share equally; use a multiple of "
+            f"{environments}, such as {nearest}."
+        )

@@ -1,0 +1,83 @@
+"""Where experience waits until it is learned from."""
+
+import numpy as np
+
+from spinup_tf2.core.advantages import gae
+from spinup_tf2.utils.mpi_tools import mpi_statistics_scalar
+
+
+class TrajectoryBuffer:
+    """The steps of one epoch of `n` environments, `[T, n, ...]`, and their advantages.
+
+    obs_shape, act_shape: shapes of one observation and one action.
+    act_dtype: of the actions; everything else is float32.
+    size: T, the number of steps that each environment takes in an epoch.
+    num_envs: n.
+    gamma, lam: discount, and the lambda of generalised advantage estimation.
+    """
+
+    def __init__(self, obs_shape, act_shape, act_dtype, size, num_envs, gamma=0.99, lam=0.95):
+        rows = (size, num_envs)
+        self.obs = np.zeros((*rows, *obs_shape), np.float32)
+        self.act = np.zeros((*rows, *act_shape), act_dtype)
+        self.rew = np.zeros(rows, np.float32)
+        self.terminated = np.zeros(rows, bool)
+        self.truncated = np.zeros(rows, bool)
+        self.gamma, self.lam = gamma, lam
+        self.size = size
+        self.start_epoch()
+
+    def start_epoch(self):
+        """Forget the steps; the arrays are used again."""
+        self.t = 0
+        self.final_obs = []  # (t, env, obs): where a time limit hid the observation it led to
+
+    def store(self, obs, act, rew, terminated, truncated, final_obs):
+        """Append one step of all environments.
+
+        obs, act: what was seen and done, `[n, ...]`; rew, terminated, truncated: `[n]`.
+        final_obs: {environment: last observation} of the episodes that ended in this step.
+        """
+        t = self.t
+        if t == self.size:
+            raise IndexError(f"The buffer is full: it holds {self.size} steps an epoch.")
+        self.obs[t] = obs
+        self.act[t] = act
+        self.rew[t] = rew
+        if final_obs:
+            self.terminated[t] = terminated
+            self.truncated[t] = truncated
+            self.final_obs += [(t, env, last) for env, last in final_obs.items()]
+        else:
+            self.terminated[t] = self.truncated[t] = False
+        self.t += 1
+
+    def get(self, value, last_obs):
+        """The epoch as one batch of `T * n` steps: a dict of obs, act, ret, adv and val.
+
+        value: a function from observations `[batch, ...]` to V `[batch]`. Because no weight
+            changes while an epoch is collected, it is called for the whole epoch at once.
+        last_obs: `[n, ...]`, what the environments show after the last step.
+        Advantages are normalised to mean 0 and standard deviation 1 over all MPI ranks.
+        """
+        if self.t != self.size:
+            raise ValueError(f"The buffer holds {self.t} of {self.size} steps; fill it first.")
+        steps, num_envs = self.rew.shape
+        obs = self.obs.reshape(steps * num_envs, *self.obs.shape[2:])
+        val = value(obs).reshape(steps, num_envs)
+        next_val = np.concatenate([val[1:], value(last_obs)[None]])
+        # After an episode's end, the next observation in the buffer belongs to the next episode.
+        limits = [(t, i, last) for t, i, last in self.final_obs if not self.terminated[t, i]]
+        if limits:
+            times, envs, last = zip(*limits, strict=True)
+            next_val[list(times), list(envs)] = value(np.stack(last))
+
+        adv, ret = gae(
+            self.rew, val, next_val, self.terminated, self.truncated, self.gamma, self.lam
+        )
+        mean, std = mpi_statistics_scalar(adv)
+        # All advantages equal (std 0) say nothing: they become 0, not nan.
+        adv = (adv - mean) / (std if std > 0 else 1)
+        batch = dict(obs=obs, act=self.act, ret=ret, adv=adv, val=val)
+        return {k: x.reshape(steps * num_envs, *x.shape[2:]) if k != "obs" else x
+                for k, x in batch.items()}  # fmt: skip

@@ -1,0 +1,102 @@
+"""How several full-batch gradient steps are compiled, and averaged over MPI ranks."""
+
+import keras
+import tensorflow as tf
+
+from spinup_tf2.utils.mpi_tf import flat_concat, split_flat
+from spinup_tf2.utils.mpi_tools import mpi_avg, num_procs
+
+
+def adam(learning_rate):
+    """Adam as Spinning Up uses it: epsilon 1e-8 (Keras' default is 1e-7)."""
+    return keras.optimizers.Adam(learning_rate, epsilon=1e-8)
+
+
+class GradientSteps:
+    """`num_steps` gradient steps on one batch, stopped early on request.
+
+        before, after, steps = gradient_steps(batch)
+
+    loss: a function `loss(batch) -> (loss, info)` of tensors; info is a dict of scalars.
+    variables: what is trained.
+    optimizer: a Keras optimizer.
+    stop: `stop(info) -> bool`, asked before each step; True ends the steps (None: never).
+
+    In one process all steps are one compiled call. With several MPI ranks, each step is a compiled
+    piece that computes gradients, one Allreduce of gradients and info in a single flat vector (a
+    call to MPI cannot sit inside a compiled function), and a compiled piece that applies them.
+    Ranks hold equally many samples, so that the average over ranks is the gradient of the whole
+    batch, and all ranks take the same steps and stop at the same one.
+    """
+
+    def __init__(self, loss, variables, optimizer, num_steps, stop=None):
+        self.loss = loss
+        self.variables = list(variables)
+        self.optimizer = optimizer
+        self.num_steps = num_steps
+        self.stop = stop or (lambda info: False)
+        self.traces = 0  # how often the steps were compiled; once is right
+        optimizer.build(self.variables)
+        # One compiled function each, bound to this object.
+        self._compiled_steps = tf.function(self._steps)
+        self._compiled_evaluate = tf.function(self._evaluate)
+        self._compiled_gradients = tf.function(self._flat_gradients_and_info)
+        self._compiled_apply = tf.function(self._apply_flat)
+
+    def __call__(self, batch):
+        """Take the steps on `batch`, a dict of tensors.
+
+        Returns `(before, after, steps)`: loss (as 'Loss') and info as floats, averaged over ranks,
+        before the first and after the last step, and how many steps were taken.
+        """
+        run = self._compiled_steps if num_procs() == 1 else self._steps_over_ranks
+        before, after, steps = run(batch)
+        to_float = lambda info: {k: float(x) for k, x in info.items()}  # noqa: E731
+        return to_float(before), to_float(after), int(steps)
+
+    def _evaluate(self, batch):
+        loss, info = self.loss(batch)
+        return {"Loss": loss, **info}
+
+    def _gradients(self, batch):
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(self.variables)
+            loss, info = self.loss(batch)
+        return tape.gradient(loss, self.variables), info
+
+    def _steps(self, batch):
+        """All steps in one graph."""
+        self.traces += 1
+        before = self._evaluate(batch)
+        steps, stopped = tf.constant(0), tf.constant(False)
+        while steps < self.num_steps and not stopped:
+            grads, info = self._gradients(batch)
+            stopped = tf.convert_to_tensor(self.stop(info))
+            if not stopped:
+                self.optimizer.apply(grads, self.variables)
+                steps += 1
+        return before, self._evaluate(batch), steps
+
+    def _steps_over_ranks(self, batch):
+        """The same steps, with one Allreduce in each."""
+        before = self._evaluate_over_ranks(batch)
+        steps = 0
+        while steps < self.num_steps:
+            flat, info = self._compiled_gradients(batch)
+            averaged = mpi_avg(tf.concat([flat, tf.stack(list(info.values()))], 0).numpy())
+            if self.stop(dict(zip(info, averaged[len(flat) :], strict=True))):
+                break
+            self._compiled_apply(averaged[: len(flat)])
+            steps += 1
+        return before, self._evaluate_over_ranks(batch), steps
+
+    def _evaluate_over_ranks(self, batch):
+        return {k: mpi_avg(float(x)) for k, x in self._compiled_evaluate(batch).items()}
+
+    def _flat_gradients_and_info(self, batch):
+        self.traces += 1
+        grads, info = self._gradients(batch)
+        return flat_concat(grads), info
+
+    def _apply_flat(self, flat):
+        self.optimizer.apply(split_flat(flat, self.variables), self.variables)

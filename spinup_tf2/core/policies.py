@@ -1,0 +1,192 @@
+"""Policies and value functions, and the actor-critics made of them.
+
+A policy is a Keras model that maps observations `[batch, obs_dim]` to a distribution of
+tensorflow-probability over actions; a value function maps them to `[batch]`.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from spinup_tf2.core.networks import mlp
+from spinup_tf2.core.spaces import action_spec
+from spinup_tf2.errors import UserError
+
+tfd = tfp.distributions
+
+# ------------------------------------------------------------- actions from distributions
+
+
+def sample(distribution, noise):
+    """The action that `noise` picks from a distribution: a deterministic, pathwise function.
+
+    Gaussians: mean + scale @ noise, with standard normal noise `[batch, act_dim]`. Categorical:
+    argmax(logits + noise), with Gumbel noise `[batch, ..., choices]` (Gumbel 1954; Maddison et al.
+    2014). Bernoulli: the same between two choices. Bijections of these are followed.
+    Raises UserError for other distributions.
+    """
+    if isinstance(distribution, tfd.Independent):
+        return sample(distribution.distribution, noise)
+    if isinstance(distribution, tfd.Categorical):
+        logits = distribution.logits_parameter()
+        return tf.argmax(logits + noise, axis=-1, output_type=distribution.dtype)
+    if isinstance(distribution, tfd.Bernoulli):
+        logits = distribution.logits_parameter()
+        return tf.cast(logits + noise[..., 1] - noise[..., 0] > 0, distribution.dtype)
+    if isinstance(distribution, tfd.Normal):
+        return distribution.loc + distribution.scale * noise
+    if isinstance(distribution, tfd.MultivariateNormalLinearOperator):
+        return distribution.loc + distribution.scale.matvec(noise)
+    if isinstance(distribution, tfd.TransformedDistribution):
+        return distribution.bijector.forward(sample(distribution.distribution, noise))
+    raise UserError(
+        f"The policy returned {type(distribution).__name__}; actions can be drawn from Normal, "
+        "MultivariateNormal, Categorical, Bernoulli, Independent and TransformedDistribution of "
+        "tensorflow_probability."
+    )
+
+
+def mode(distribution):
+    """The deterministic action of a policy: the mean of a Gaussian, the likeliest choice."""
+    if isinstance(distribution, tfd.Independent):
+        return mode(distribution.distribution)
+    if isinstance(distribution, tfd.TransformedDistribution) and not isinstance(
+        distribution, tfd.MultivariateNormalLinearOperator
+    ):
+        return distribution.bijector.forward(mode(distribution.distribution))
+    return distribution.mode()
+
+
+# ------------------------------------------------------------------------------- networks
+
+
+class GaussianPolicy(keras.Model):
+    """A Gaussian with diagonal covariance; its log standard deviation does not see the state.
+
+    net: a model from observations to the mean `[batch, act_dim]`.
+    log_std_init: where the log standard deviation of every dimension starts.
+    """
+
+    def __init__(self, net, act_dim, log_std_init=-0.5):
+        super().__init__()
+        self.net = net
+        self.log_std = self.add_weight(
+            name="log_std",
+            shape=(act_dim,),
+            initializer=keras.initializers.Constant(log_std_init),
+        )
+
+    def call(self, obs):
+        return tfd.MultivariateNormalDiag(loc=self.net(obs), scale_diag=tf.exp(self.log_std))
+
+
+class CategoricalPolicy(keras.Model):
+    """One choice (Discrete) or several independent ones (MultiDiscrete, MultiBinary).
+
+    net: a model from observations to logits `[batch, sum(num_choices)]`.
+    num_choices: between how many each choice is.
+    single: whether the action is one number rather than a vector of length one.
+    """
+
+    def __init__(self, net, num_choices, single):
+        super().__init__()
+        self.net = net
+        self.single = single
+        # Logits of several choices are padded to a rectangle, with logits that are never picked.
+        widest = max(num_choices)
+        starts = np.cumsum([0, *num_choices[:-1]])
+        column = np.arange(widest)
+        self.padding = column >= np.array(num_choices)[:, None]
+        self.index = np.where(self.padding, 0, starts[:, None] + column)
+
+    def logits(self, flat):
+        """Network outputs `[batch, sum(num_choices)]` as logits `[batch, (k,) choices]`."""
+        if self.single:
+            return flat
+        return tf.where(self.padding, tf.float32.min / 2, tf.gather(flat, self.index, axis=-1))
+
+    def call(self, obs):
+        choices = tfd.Categorical(logits=self.logits(self.net(obs)))
+        return choices if self.single else tfd.Independent(choices, 1)
+
+
+class ValueFunction(keras.Model):
+    """V(s) as `[batch]`, from a network with one output."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def call(self, obs):
+        return tf.squeeze(self.net(obs), axis=-1)  # critical: [batch], or losses broadcast
+
+
+# --------------------------------------------------------------------------- actor-critic
+
+
+class ActorCritic:
+    """A policy `pi` and a value function `v`: what the on-policy algorithms train.
+
+    ===================  =======================================================================
+    `pi(obs)`            distribution over actions, for float32 observations `[batch, obs_dim]`
+    `v(obs)`             values `[batch]`
+    `step(obs)`          NumPy `(act, val, logp)` for one observation or a batch
+    `act(obs)`           NumPy actions only; `deterministic=True` gives the mode
+    ===================  =======================================================================
+
+    To use networks of your own, make two Keras models with the first two of these contracts and
+    return `ActorCritic(pi, v, action_space)` from a function
+    `actor_critic(observation_space, action_space, **ac_kwargs)`.
+    """
+
+    def __init__(self, pi, v, action_space):
+        self.pi = pi
+        self.v = v
+        self.action_spec = action_spec(action_space)
+        self._rng = np.random.default_rng(np.random.randint(2**31))
+
+    def step(self, obs):
+        """Sample actions; returns them with their values and log-probabilities."""
+        batch, single = self._batch(obs)
+        distribution = self.pi(batch)
+        act = sample(distribution, self.action_spec.draw_noise(self._rng, len(batch)))
+        outputs = act, self.v(batch), distribution.log_prob(act)
+        return tuple(x.numpy()[0] if single else x.numpy() for x in outputs)
+
+    def act(self, obs, deterministic=False):
+        """Sample actions, or with `deterministic` take the mode."""
+        batch, single = self._batch(obs)
+        distribution = self.pi(batch)
+        if deterministic:
+            act = mode(distribution)
+        else:
+            act = sample(distribution, self.action_spec.draw_noise(self._rng, len(batch)))
+        return act.numpy()[0] if single else act.numpy()
+
+    @staticmethod
+    def _batch(obs):
+        obs = np.asarray(obs, np.float32)
+        return (obs[None], True) if obs.ndim == 1 else (obs, False)
+
+
+class MLPActorCritic(ActorCritic):
+    """Separate multilayer perceptrons for the policy and the value function.
+
+    observation_space: a Box of one dimension (`spaces.flat_observation_space`).
+    action_space: Box, Discrete, MultiDiscrete or MultiBinary.
+    hidden_sizes: widths of the hidden layers of both networks.
+    activation: of the hidden layers, a name that Keras knows or a function of a tensor.
+    """
+
+    def __init__(self, observation_space, action_space, hidden_sizes=(64, 64), activation="tanh"):
+        obs_dim = observation_space.shape[0]
+        spec = action_spec(action_space)
+        if spec.num_choices is None:
+            (act_dim,) = spec.shape
+            pi = GaussianPolicy(mlp(obs_dim, hidden_sizes, act_dim, activation), act_dim)
+        else:
+            net = mlp(obs_dim, hidden_sizes, sum(spec.num_choices), activation)
+            pi = CategoricalPolicy(net, spec.num_choices, single=spec.shape == ())
+        v = ValueFunction(mlp(obs_dim, hidden_sizes, 1, activation))
+        super().__init__(pi, v, action_space)

@@ -1,0 +1,81 @@
+"""The policy of a run on disk: written as a SavedModel, read back without any of its code."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from spinup_tf2.core.policies import mode, sample
+from spinup_tf2.core.spaces import action_spec, space_from_json, space_to_json
+from spinup_tf2.errors import UserError
+
+
+class SavedPolicy(tf.Module):
+    """What `EpochLogger.setup_tf_saver` takes, so that `save_state` saves an actor-critic.
+
+    The SavedModel has one function `policy(x, noise)`: observations `[batch, obs_dim]` and noise
+    `[batch, *noise_shape]` (model_info.json says which kind) to a dict of `pi`, the action that
+    the noise picks, `mu`, the deterministic action, and `v`, the value.
+
+    ac: an actor-critic with `pi` and `v`.
+    observation_space: the raw environment's, before flattening.
+    """
+
+    def __init__(self, ac, observation_space, action_space):
+        super().__init__()
+        self.models = [ac.pi, ac.v]  # tracked, so that their variables are saved
+        spec = action_spec(action_space)
+        self.info = {
+            "inputs": ["x", "noise"],
+            "outputs": ["pi", "mu", "v"],
+            "noise": "gumbel" if spec.num_choices else "normal",
+            "noise_shape": list(spec.noise_shape),
+            "observation_space": space_to_json(observation_space),
+            "action_space": space_to_json(action_space),
+        }
+        obs_dim = spaces.flatdim(observation_space)
+
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None, obs_dim], tf.float32, name="x"),
+                tf.TensorSpec([None, *spec.noise_shape], tf.float32, name="noise"),
+            ]
+        )
+        def policy(x, noise):
+            distribution = ac.pi(x)
+            return {
+                "pi": sample(distribution, noise),
+                "mu": mode(distribution),
+                "v": ac.v(x),
+            }
+
+        self.policy = policy
+
+
+def load_policy(save_dir, deterministic=False, seed=None):
+    """Load the policy in `save_dir` (a run's `tf2_save`).
+
+    deterministic: whether to take the mode of the policy instead of a sample.
+    seed: of the samples; None gives different ones every time.
+    Returns `get_action(obs)`, from an observation of the raw environment to an action for its
+    `step`. Raises UserError if there is no complete save.
+    """
+    try:
+        info = json.loads(Path(save_dir, "model_info.json").read_text(encoding="utf-8"))
+        policy = tf.saved_model.load(str(save_dir)).policy
+    except (OSError, ValueError) as error:
+        raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
+    observation_space = space_from_json(info["observation_space"])
+    spec = action_spec(space_from_json(info["action_space"]))
+    rng = np.random.default_rng(seed)
+    output = "mu" if deterministic else "pi"
+
+    def get_action(obs):
+        x = spaces.flatten(observation_space, obs).astype(np.float32)
+        noise = spec.draw_noise(rng, 1)
+        act = policy(x[None], noise)[output].numpy()
+        return spec.to_env(act)[0]
+
+    return get_action

@@ -1,0 +1,153 @@
+"""Which observation and action spaces are supported, and how they become arrays of numbers."""
+
+from dataclasses import dataclass
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from spinup_tf2.errors import UserError
+
+# ------------------------------------------------------------------------------- observations
+
+
+def flat_observation_space(space):
+    """The Box of one dimension that `flatten_observation` maps `space` into.
+
+    Box of any shape is flattened, Discrete and MultiDiscrete become one-hot vectors, MultiBinary
+    zeros and ones, and a Dict is the concatenation of its entries in the order of its keys.
+    Raises UserError for every other space, by name.
+    """
+    _check_observation_space(space, "")
+    return spaces.flatten_space(space)
+
+
+def _check_observation_space(space, where):
+    if isinstance(space, spaces.Dict):
+        for key, part in space.spaces.items():
+            _check_observation_space(part, f" (entry {key!r})")
+    elif not isinstance(
+        space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
+    ):
+        raise UserError(
+            f"The observation space {type(space).__name__}{where} is not supported; supported are "
+            "Box, Discrete, MultiDiscrete, MultiBinary and Dict of these. Wrap the environment in "
+            "a gymnasium.ObservationWrapper that returns one of them."
+        )
+
+
+def flatten_observations(env):
+    """`env`, wrapped where necessary so that it returns observations of one dimension."""
+    space = env.observation_space
+    flat_observation_space(space)  # refuses what is not supported
+    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+        return env
+    return gym.wrappers.FlattenObservation(env)
+
+
+# ------------------------------------------------------------------------------------ actions
+
+
+@dataclass(frozen=True)
+class ActionSpec:
+    """An action as policies see it, and the noise from which one is made.
+
+    shape: of one action: `[act_dim]` for Box, `[]` for Discrete, `[k]` for k choices at once.
+    num_choices: for each of the k choices, between how many; None for Box.
+    noise_shape: of the noise for one action: standard normals, one for each dimension of a Box;
+        Gumbel noise `[..., max(num_choices)]` for choices (argmax(logits + noise) is a sample).
+    """
+
+    space: spaces.Space
+    shape: tuple
+    dtype: type
+    num_choices: tuple | None
+    noise_shape: tuple
+
+    def draw_noise(self, rng, size):
+        """Noise for `size` actions, float32 `[size, *noise_shape]`, from a numpy Generator."""
+        shape = (size, *self.noise_shape)
+        if self.num_choices is None:
+            return rng.standard_normal(shape, dtype=np.float32)
+        return rng.gumbel(size=shape).astype(np.float32)
+
+    def to_env(self, act):
+        """Actions `[n, *shape]` as a vector environment's `step` takes them."""
+        if self.num_choices is None:
+            return act.reshape(len(act), *self.space.shape).astype(self.space.dtype, copy=False)
+        start = getattr(self.space, "start", 0)
+        if isinstance(self.space, spaces.Discrete):
+            return act + start if start else act
+        return (act.reshape(len(act), *self.space.shape) + start).astype(self.space.dtype)
+
+
+def action_spec(space):
+    """The ActionSpec of an action space; raises UserError for one that is not supported."""
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        act_dim = int(np.prod(space.shape))
+        return ActionSpec(space, (act_dim,), np.float32, None, (act_dim,))
+    if isinstance(space, spaces.Discrete):
+        choices = int(space.n)
+        return ActionSpec(space, (), np.int32, (choices,), (choices,))
+    if isinstance(space, spaces.MultiDiscrete):
+        num_choices = tuple(int(n) for n in space.nvec.ravel())
+    elif isinstance(space, spaces.MultiBinary):
+        num_choices = (2,) * int(np.prod(space.shape))
+    else:
+        name = type(space).__name__ + (f" of {space.dtype}" if space.dtype is not None else "")
+        raise UserError(
+            f"The action space {name} is not supported; supported are Box of floating-point "
+            "numbers, Discrete, MultiDiscrete and MultiBinary. Wrap the environment in a "
+            "gymnasium.ActionWrapper that takes one of them."
+        )
+    k = len(num_choices)
+    return ActionSpec(space, (k,), np.int32, num_choices, (k, max(num_choices)))
+
+
+# ------------------------------------------------------------------------------------ to JSON
+
+
+def space_to_json(space):
+    """A space as a dictionary of plain values, from which `space_from_json` makes it again."""
+    kind = type(space).__name__
+    if isinstance(space, spaces.Dict):
+        return {"type": kind, "spaces": {k: space_to_json(s) for k, s in space.spaces.items()}}
+    if isinstance(space, spaces.Box):
+        bounds = {name: _bound_to_json(getattr(space, name)) for name in ("low", "high")}
+        return {"type": kind, "shape": list(space.shape), "dtype": str(space.dtype), **bounds}
+    if isinstance(space, spaces.Discrete):
+        return {"type": kind, "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        start = np.broadcast_to(space.start, space.nvec.shape)
+        return {"type": kind, "nvec": space.nvec.tolist(), "start": start.tolist()}
+    if isinstance(space, spaces.MultiBinary):
+        return {"type": kind, "shape": list(space.shape)}
+    raise UserError(f"The space {kind} cannot be written as JSON.")
+
+
+def space_from_json(data):
+    """The inverse of `space_to_json`."""
+    kind = data["type"]
+    if kind == "Dict":
+        return spaces.Dict({k: space_from_json(s) for k, s in data["spaces"].items()})
+    if kind == "Box":
+        low, high = (_bound_from_json(data[name], data) for name in ("low", "high"))
+        return spaces.Box(low, high, dtype=np.dtype(data["dtype"]).type)
+    if kind == "Discrete":
+        return spaces.Discrete(data["n"], start=data["start"])
+    if kind == "MultiDiscrete":
+        return spaces.MultiDiscrete(np.array(data["nvec"]), start=np.array(data["start"]))
+    if kind == "MultiBinary":
+        return spaces.MultiBinary(data["shape"])
+    raise UserError(f"Unknown space {kind!r}; the file was written by another version.")
+
+
+def _bound_to_json(bound):
+    """One number as text where all are equal (JSON has no infinity), else a nested list."""
+    first = bound.flat[0] if bound.size else 0
+    return str(first) if (bound == first).all() else np.vectorize(str)(bound).tolist()
+
+
+def _bound_from_json(value, data):
+    bound = np.asarray(value, dtype=str).astype(data["dtype"])
+    return np.broadcast_to(bound, tuple(data["shape"])).copy()

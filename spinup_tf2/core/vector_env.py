@@ -1,0 +1,98 @@
+"""The environments of one process: seeds, time limits, final observations, noise."""
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from spinup_tf2.core.spaces import action_spec, flat_observation_space, flatten_observations
+
+
+class VectorEnv:
+    """`num_envs` environments that are stepped together and reset themselves.
+
+    The environments of all MPI ranks are numbered through: this process holds `first_env` to
+    `first_env + num_envs - 1`. Environment i has its own seed and its own stream of action noise,
+    both derived from `(seed, i)`. So it does not matter how environments are spread over processes.
+
+    env_fn: makes one environment.
+    max_ep_len: a time limit on top of the environment's own.
+    vectorization: 'sync' steps one after the other in this process; 'async' gives each a process
+        of its own (the fork server's: scripts need `if __name__ == "__main__":`), which pays when
+        a step takes longer than about 0.1 ms.
+    """
+
+    def __init__(
+        self, env_fn, num_envs=1, seed=0, max_ep_len=1000, vectorization="sync", first_env=0
+    ):
+        def make():
+            return gym.wrappers.TimeLimit(flatten_observations(env_fn()), max_ep_len)
+
+        kwargs = dict(autoreset_mode=AutoresetMode.SAME_STEP)
+        if vectorization == "async":
+            kwargs["context"] = "forkserver"  # forking a process with TensorFlow's threads hangs
+        kind = {"sync": SyncVectorEnv, "async": AsyncVectorEnv}[vectorization]
+        self.envs = kind([make] * num_envs, **kwargs)
+        self.num_envs = num_envs
+        self.seed = seed
+        self.indices = range(first_env, first_env + num_envs)
+        self.observation_space = flat_observation_space(self.envs.single_observation_space)
+        self.action_spec = action_spec(self.envs.single_action_space)
+
+    def reset(self):
+        """Start all environments from their own seeds; returns float32 obs `[n, obs_dim]`."""
+        obs, _ = self.envs.reset(seed=[environment_seed(self.seed, i) for i in self.indices])
+        return obs.astype(np.float32)
+
+    def step(self, act):
+        """Step all environments with actions `[n, *act_shape]`.
+
+        Returns obs `[n, obs_dim]`, rew, terminated and truncated `[n]`, and final_obs. Where an
+        episode has ended, obs is already the first observation of the next one, and
+        `final_obs[i]` the last of the old.
+        """
+        obs, rew, terminated, truncated, infos = self.envs.step(self.action_spec.to_env(act))
+        final_obs = {}
+        if "final_obs" in infos:
+            ended = np.flatnonzero(infos["_final_obs"])
+            final_obs = {int(i): np.asarray(infos["final_obs"][i], np.float32) for i in ended}
+        return obs.astype(np.float32), rew, terminated, truncated, final_obs
+
+    def noise(self, epoch, steps):
+        """Action noise for a whole epoch, `[steps, n, *noise_shape]`; the same at every call."""
+        streams = [
+            self.action_spec.draw_noise(np.random.default_rng([self.seed, i, epoch]), steps)
+            for i in self.indices
+        ]
+        return np.stack(streams, axis=1)
+
+    def close(self):
+        self.envs.close()
+
+
+def environment_seed(seed, index):
+    """The seed of the first reset of environment `index` in a run with `seed`."""
+    return int(np.random.SeedSequence([seed, index]).generate_state(1)[0] >> 1)
+
+
+class EpisodeStatistics:
+    """Returns and lengths of finished episodes; unfinished ones are carried into the next epoch."""
+
+    def __init__(self, num_envs):
+        self.ret = np.zeros(num_envs)
+        self.len = np.zeros(num_envs, int)
+
+    def update(self, rew, ends):
+        """Count an epoch's steps: rew `[T, n]`, ends bool `[T, n]`.
+
+        Returns the returns and the lengths of the episodes that ended, in order of environment.
+        """
+        ep_ret, ep_len = [], []
+        for env in range(rew.shape[1]):
+            start = 0
+            for end in np.flatnonzero(ends[:, env]) + 1:
+                ep_ret.append(self.ret[env] + rew[start:end, env].sum(dtype=float))
+                ep_len.append(self.len[env] + end - start)
+                self.ret[env], self.len[env], start = 0.0, 0, end
+            self.ret[env] += rew[start:, env].sum(dtype=float)
+            self.len[env] += len(rew) - start
+        return ep_ret, ep_len

@@ -1,0 +1,85 @@
+"""Parameters and gradients over MPI ranks. With one process every function does nothing."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.utils.mpi_tools import broadcast, mpi_avg, mpi_op, num_procs
+
+
+def flat_concat(tensors):
+    """All elements of a list of tensors as one vector."""
+    return tf.concat([tf.reshape(x, [-1]) for x in tensors], axis=0)
+
+
+def split_flat(flat, like):
+    """The inverse of `flat_concat`: a vector as a list of tensors shaped as those in `like`."""
+    parts = tf.split(flat, [int(np.prod(x.shape)) for x in like])
+    return [tf.reshape(part, x.shape) for part, x in zip(parts, like, strict=True)]
+
+
+def assign_params_from_flat(flat, params):
+    """Write a vector into a list of variables."""
+    for param, value in zip(params, split_flat(flat, params), strict=True):
+        param.assign(value)
+
+
+def sync_params(params):
+    """Give every rank the parameters of rank 0."""
+    if num_procs() > 1:
+        flat = flat_concat(params).numpy()
+        broadcast(flat)
+        assign_params_from_flat(flat, params)
+
+
+def check_params_equal(params, tolerance=1e-4):
+    """Check that all ranks hold the same parameters, as data-parallel training promises.
+
+    Processors of different kinds may round differently: differences below `tolerance` are
+    replaced by rank 0's values. Larger ones mean that the ranks no longer train one policy.
+    Raises RuntimeError then, on every rank.
+    """
+    if num_procs() == 1:
+        return
+    flat = flat_concat(params).numpy()
+    root = flat.copy()
+    broadcast(root)
+    difference = float(mpi_op(np.max(np.abs(flat - root), initial=0), "MAX"))
+    if not difference <= tolerance:  # also catches nan
+        raise RuntimeError(
+            f"The parameters of the MPI ranks differ by up to {difference:g}. Every rank must take "
+            "the same gradient steps: average gradients with mpi_avg_grads, and seed initialisers "
+            "alike or call sync_params once."
+        )
+    if difference > 0:
+        assign_params_from_flat(root, params)
+
+
+def mpi_avg_grads(grads):
+    """Average a list of gradients over all ranks, in one Allreduce of one flat vector."""
+    if num_procs() == 1:
+        return grads
+    return split_flat(mpi_avg(flat_concat(grads).numpy()), grads)
+
+
+class MpiAdamOptimizer(keras.optimizers.Adam):
+    """Adam with Spinning Up's epsilon, whose `apply` first averages gradients over all ranks.
+
+        optimizer = MpiAdamOptimizer(learning_rate=1e-3)
+        optimizer.apply(tape.gradient(loss, variables), variables)
+
+    To be called eagerly: a compiled function cannot hold the call to MPI.
+    """
+
+    def __init__(self, learning_rate=1e-3, epsilon=1e-8, **kwargs):
+        super().__init__(learning_rate=learning_rate, epsilon=epsilon, **kwargs)
+
+    def apply(self, grads, trainable_variables=None):
+        if num_procs() > 1:
+            if tf.inside_function():
+                raise RuntimeError(
+                    "MpiAdamOptimizer.apply was called in a tf.function, where it cannot average "
+                    "over ranks; call it eagerly, on the gradients that the function returns."
+                )
+            grads = mpi_avg_grads(list(grads))
+        return super().apply(grads, trainable_variables)
