@@ -47,6 +47,11 @@ _RUN_FILES = re.compile(
     r"(config\.json|env_spec\.json|progress\.txt|vars\d*\.pkl|tf2_save\d*|checkpoint)(\.tmp|\.old)?"
 )
 
+EXISTING_RUN = (
+    "{} already holds a run; choose another exp_name, seed or data_dir, or pass --overwrite "
+    "(overwrite=True) to replace it."
+)
+
 
 def colorize(string, color, bold=False, highlight=False):
     """Surround `string` with the escape codes of a colour."""
@@ -121,11 +126,8 @@ class Logger:
                 os.makedirs(output_dir)
             elif overwrite:
                 _remove_run(output_dir, output_fname)
-            elif _holds_run(output_dir, output_fname):
-                return (
-                    f"{output_dir} already holds a run; choose another exp_name, seed or data_dir, "
-                    "or pass --overwrite (overwrite=True) to replace it."
-                )
+            elif holds_run(output_dir, output_fname):
+                return EXISTING_RUN.format(output_dir)
             elif not self.quiet:
                 print(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
             self.output_dir = os.fspath(output_dir)
@@ -179,7 +181,7 @@ class Logger:
         Values that JSON does not know are written by name (functions, classes) or by their
         attributes.
         """
-        config = convert_json(config)
+        config = dict(convert_json(config))
         if self.exp_name is not None:
             config["exp_name"] = self.exp_name
         if self._is_root:
@@ -332,7 +334,8 @@ def _fresh_directory():
         return path
 
 
-def _holds_run(output_dir, output_fname):
+def holds_run(output_dir, output_fname="progress.txt"):
+    """Whether a run has been written to this directory."""
     names = (output_fname, "progress.txt", "config.json")
     return any(os.path.exists(os.path.join(output_dir, name)) for name in names)
 

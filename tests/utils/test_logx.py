@@ -1,0 +1,423 @@
+"""The logger: Spinning Up's table and files byte for byte, statistics, and saves that survive."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from contextlib import redirect_stdout
+
+import joblib
+import numpy as np
+import pytest
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils import logx
+from spinup_tf2.utils.logx import EpochLogger, Logger, atomic_save, colored, colorize
+from tests.fake_mpi import run_ranks
+
+TABLE = """\
+---------------------------------------------
+|                   Epoch |               0 |
+|             AverageTest |             4.5 |
+|                 StdTest |            2.87 |
+|                 MaxTest |               9 |
+|                 MinTest |               0 |
+|                AverageV |               2 |
+|                    StdV |             0.5 |
+|                       S |               3 |
+| AVeryVeryLongColumnName |        1.23e+04 |
+|                     Str |             abc |
+|                    Time |            1.23 |
+---------------------------------------------
+"""
+
+
+def log_golden_row(logger):
+    for i in range(10):
+        logger.store(Test=i)
+    logger.store(V=np.array([1.5, 2.5], np.float32), S=3.0)
+    logger.log_tabular("Epoch", 0)
+    logger.log_tabular("Test", with_min_and_max=True)
+    logger.log_tabular("V")
+    logger.log_tabular("S", average_only=True)
+    logger.log_tabular("AVeryVeryLongColumnName", 12345)
+    logger.log_tabular("Str", "abc")
+    logger.log_tabular("Time", 1.23456789)
+    logger.dump_tabular()
+
+
+def rows(directory):
+    """Header and rows of progress.txt, as lists of fields."""
+    text = (directory / "progress.txt").read_text()
+    return [line.split("\t") for line in text.splitlines()]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+# ---------------------------------------------------------------- the table and its file
+
+
+def test_table_and_file_byte_for_byte(tmp_path, capsys):
+    logger = EpochLogger(output_dir=tmp_path / "run")
+    assert capsys.readouterr().out == f"Logging data to {tmp_path}/run/progress.txt\n"
+    log_golden_row(logger)
+    assert capsys.readouterr().out == TABLE
+    logger.log_tabular("Epoch", 3)
+    logger.dump_tabular()
+    assert (tmp_path / "run" / "progress.txt").read_bytes() == (
+        b"Epoch\tAverageTest\tStdTest\tMaxTest\tMinTest\tAverageV\tStdV\tS\t"
+        b"AVeryVeryLongColumnName\tStr\tTime\n"
+        b"0\t4.5\t2.8722813\t9.0\t0.0\t2.0\t0.5\t3.0\t12345\tabc\t1.23456789\n"
+        b"3\t\t\t\t\t\t\t\t\t\t\n"
+    )
+
+
+def test_quiet_writes_the_same_files_and_prints_nothing(tmp_path, capsys):
+    for quiet in (False, True):
+        logger = EpochLogger(output_dir=tmp_path / str(quiet), exp_name="e", quiet=quiet)
+        logger.save_config({"a": 1})
+        log_golden_row(logger)
+        logger.log("a message")
+        assert bool(capsys.readouterr().out) != quiet
+        assert logger.quiet == quiet
+    for name in ("progress.txt", "config.json"):
+        assert (tmp_path / "True" / name).read_bytes() == (tmp_path / "False" / name).read_bytes()
+
+
+def test_misuse_is_explained(tmp_path):
+    logger = EpochLogger(output_dir=tmp_path / "run", quiet=True)
+    with pytest.raises(ValueError, match="no column was set"):
+        logger.dump_tabular()
+    with pytest.raises(KeyError, match="Nope"):
+        logger.log_tabular("Nope")
+    with pytest.raises(ValueError, match=r"'A'.*\(2,\).*store"):
+        logger.log_tabular("A", np.zeros(2))
+    log_golden_row(logger)
+    logger.log_tabular("Epoch", 1)
+    with pytest.raises(AssertionError) as twice:
+        logger.log_tabular("Epoch", 1)
+    assert str(twice.value) == (
+        "You already set Epoch this iteration. Maybe you forgot to call dump_tabular()"
+    )
+    with pytest.raises(AssertionError) as new:
+        logger.log_tabular("New", 1)
+    assert str(new.value) == (
+        "Trying to introduce a new key New that you didn't include in the first iteration"
+    )
+
+
+def test_colorize():
+    assert colorize("text", "green") == "\x1b[32mtext\x1b[0m"
+    assert colorize("text", "cyan", bold=True) == "\x1b[36;1mtext\x1b[0m"
+    assert colorize("text", "crimson", bold=True, highlight=True) == "\x1b[48;1mtext\x1b[0m"
+
+
+def test_colour_only_on_a_terminal(tmp_path):
+    for stream, coloured in ((Terminal(), True), (io.StringIO(), False)):
+        with redirect_stdout(stream):
+            logger = Logger(output_dir=tmp_path / str(coloured))
+            logger.log("stop", color="red")
+            assert colored("x", "red") == ("\x1b[31mx\x1b[0m" if coloured else "x")
+        assert ("\x1b[31;1mstop\x1b[0m" in stream.getvalue()) == coloured
+        assert ("\x1b[" in stream.getvalue()) == coloured
+
+
+# ---------------------------------------------------------------- statistics
+
+
+def test_statistics_equal_numpy_for_values_of_any_shape(tmp_path):
+    rng = np.random.default_rng(0)
+    values = [rng.normal(size=shape).astype(np.float32) for shape in ((), (3,), (4, 1), (2, 3, 4))]
+    logger = EpochLogger(output_dir=tmp_path / "run", quiet=True)
+    for value in values:
+        logger.store(X=value)
+    everything = np.concatenate([value.ravel() for value in values])
+    mean, std = logger.get_stats("X")
+    np.testing.assert_allclose([mean, std], [everything.mean(), everything.std()], rtol=1e-6)
+    logger.log_tabular("X", with_min_and_max=True)
+    logged = list(logger.log_current_row.values())
+    expected = [everything.mean(), everything.std(), everything.max(), everything.min()]
+    np.testing.assert_allclose(logged, expected, rtol=1e-6)
+    assert list(logger.log_current_row) == ["AverageX", "StdX", "MaxX", "MinX"]
+
+
+def test_a_buffer_that_is_used_again_does_not_change_what_was_stored(tmp_path):
+    logger = EpochLogger(output_dir=tmp_path / "run", quiet=True)
+    buffer = np.ones(4)
+    logger.store(X=buffer)
+    buffer[:] = 100
+    assert logger.get_stats("X") == (1, 0)
+
+
+def test_tensors_are_numbers(tmp_path):
+    tf = pytest.importorskip("tensorflow")
+    logger = EpochLogger(output_dir=tmp_path / "run", quiet=True)
+    logger.store(Loss=tf.constant([[1.0], [2.0]]))
+    logger.log_tabular("Loss", average_only=True)
+    logger.log_tabular("Scalar", tf.constant(0.25))
+    logger.log_tabular("Variable", tf.Variable(3))
+    logger.log_tabular("Array", np.full((1, 1), 0.1, np.float32))
+    logger.dump_tabular()
+    assert rows(tmp_path / "run")[1] == ["1.5", "0.25", "3", "0.1"]
+
+
+def test_an_epoch_without_data_is_blank_and_one_with_nan_is_not(tmp_path):
+    logger = EpochLogger(output_dir=tmp_path / "run", quiet=True)
+    logger.store(EpRet=[])
+    for returns in ([], [2.0, 4.0], [], [np.nan]):
+        logger.store(EpRet=returns)
+        logger.log_tabular("EpRet", with_min_and_max=True)
+        logger.dump_tabular()
+    header, *values = rows(tmp_path / "run")
+    assert header == ["AverageEpRet", "StdEpRet", "MaxEpRet", "MinEpRet"]
+    assert values == [[""] * 4, ["3.0", "1.0", "4.0", "2.0"], [""] * 4, ["nan"] * 4]
+
+
+def test_statistics_are_over_all_ranks_with_and_without_data(tmp_path, capsys):
+    """Rank 2 never finishes an episode; in the second epoch nobody does."""
+
+    def train():
+        logger = EpochLogger(output_dir=tmp_path / "run")
+        rank = logx.mpi_tools.proc_id()
+        logger.store(EpRet=[])
+        for epoch in range(3):
+            if rank != 2 and epoch != 1:
+                logger.store(EpRet=np.full(rank + 1, 10.0 * rank))
+            logger.log_tabular("EpRet", with_min_and_max=True)
+            logger.dump_tabular()
+        return logger.output_dir, logger.output_file is None
+
+    root, *others = run_ranks(3, train)
+    assert root == (str(tmp_path / "run"), False)
+    assert others == [(None, True)] * 2
+    # Rank 0 has one 0, rank 1 has two 10s: mean 20/3, std sqrt(200/3 - 400/9).
+    std = str(np.float32(np.sqrt(200 / 9)))
+    some = [str(np.float32(20 / 3)), std, "10.0", "0.0"]
+    assert rows(tmp_path / "run")[1:] == [some, [""] * 4, some]
+    assert capsys.readouterr().out.count("AverageEpRet") == 3  # rank 0 alone prints
+
+
+# ---------------------------------------------------------------- configuration
+
+
+def test_config_byte_for_byte(tmp_path, capsys):
+    config = {"a": 1, "f": len, "c": dict, "lam": None, "nest": {"x": (1, 2)}}
+    logger = Logger(output_dir=tmp_path / "run", exp_name="e")
+    capsys.readouterr()
+    logger.save_config(config)
+    text = (
+        '{\n    "a":\t1,\n    "c":\t"dict",\n    "exp_name":\t"e",\n    "f":\t"len",\n'
+        '    "lam":\tnull,\n    "nest":\t{\n        "x":\t[\n            1,\n            2\n'
+        "        ]\n    }\n}"
+    )
+    assert (tmp_path / "run" / "config.json").read_text() == text
+    assert capsys.readouterr().out == f"Saving config:\n\n{text}\n"
+
+
+def test_config_of_the_caller_is_not_changed(tmp_path):
+    config = {"a": 1}
+    Logger(output_dir=tmp_path / "run", exp_name="e", quiet=True).save_config(config)
+    assert config == {"a": 1}
+
+
+# ---------------------------------------------------------------- the directory
+
+
+def test_default_directories_are_fresh_and_temporary(tmp_path, monkeypatch):
+    monkeypatch.setattr(logx.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(logx.time, "time", lambda: 1234.5)
+    directories = [EpochLogger(quiet=True).output_dir for _ in range(3)]
+    assert directories == [f"{tmp_path}/experiments/1234{end}" for end in ("", "-2", "-3")]
+
+
+def test_a_directory_without_a_run_is_used_with_a_warning(tmp_path, capsys):
+    (tmp_path / "notes.md").write_text("mine")
+    Logger(output_dir=tmp_path)
+    assert capsys.readouterr().out.startswith(
+        f"Warning: Log dir {tmp_path} already exists! Storing info there anyway.\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["progress.txt", "config.json", "other.txt"])
+def test_a_run_is_not_overwritten_without_a_word(tmp_path, name):
+    (tmp_path / name).write_text("precious")
+    with pytest.raises(UserError, match=r"already holds a run.*--overwrite"):
+        Logger(output_dir=tmp_path, output_fname="other.txt")
+    assert (tmp_path / name).read_text() == "precious"
+
+
+def test_every_rank_refuses(tmp_path):
+    (tmp_path / "progress.txt").write_text("precious")
+
+    def attempt():
+        with pytest.raises(UserError, match="already holds a run"):
+            EpochLogger(output_dir=tmp_path)
+        return True
+
+    assert run_ranks(3, attempt) == [True] * 3
+
+
+def test_overwrite_removes_the_files_of_a_run_and_no_others(tmp_path):
+    of_a_run = ["config.json", "env_spec.json", "vars.pkl", "vars12.pkl", "vars.pkl.tmp"]
+    others = ["notes.md", "vars_of_mine.pkl", "tf2_save.txt", "config.json.bak"]
+    for name in of_a_run + others:
+        (tmp_path / name).write_text("x")
+    for name in ("tf2_save", "tf2_save12", "tf2_save3.old", "checkpoint", "videos"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("x")
+    (tmp_path / "progress.txt").write_text("x")
+    Logger(output_dir=tmp_path, overwrite=True, quiet=True)
+    assert sorted(os.listdir(tmp_path)) == sorted([*others, "progress.txt", "videos"])
+    assert (tmp_path / "progress.txt").read_text() == ""
+
+
+def test_an_unwritable_directory_is_a_clear_error(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(UserError, match=r"Cannot write .*file/run \(.*choose another data_dir"):
+        Logger(output_dir=tmp_path / "file" / "run")
+
+
+# ---------------------------------------------------------------- saving
+
+
+def test_itr_is_part_of_the_names(tmp_path):
+    logger = Logger(output_dir=tmp_path / "run", quiet=True)
+    logger.save_state({"env": "latest"}, None)
+    logger.save_state({"env": "zero"}, 0)
+    logger.save_state({"env": "twelve"}, 12)
+    saved = {
+        name: joblib.load(tmp_path / "run" / name)["env"]
+        for name in os.listdir(tmp_path / "run")
+        if name != "progress.txt"
+    }
+    assert saved == {"vars.pkl": "latest", "vars0.pkl": "zero", "vars12.pkl": "twelve"}
+
+
+def test_what_cannot_be_pickled_is_a_warning_and_the_last_save_stays(tmp_path, capsys):
+    logger = Logger(output_dir=tmp_path / "run", quiet=True)
+    logger.save_state({"env": 1})
+    logger.save_state({"env": lambda: 0})
+    assert capsys.readouterr().out.startswith("Warning: could not pickle state_dict.")
+    assert joblib.load(tmp_path / "run" / "vars.pkl") == {"env": 1}
+    assert sorted(os.listdir(tmp_path / "run")) == ["progress.txt", "vars.pkl"]
+
+
+def test_only_rank_0_saves(tmp_path):
+    def save():
+        logger = Logger(output_dir=tmp_path / "run", quiet=True)
+        logger.save_state({"rank": logx.mpi_tools.proc_id()})
+        logger.save_config({})
+
+    run_ranks(2, save)
+    assert joblib.load(tmp_path / "run" / "vars.pkl") == {"rank": 0}
+
+
+def test_the_model_is_saved_and_replaced(tmp_path):
+    tf = pytest.importorskip("tensorflow")
+
+    class Model(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = tf.Variable(1.0)
+            self.info = {"algo": "test"}
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.float32)])
+        def act(self, obs):
+            return self.weight * obs
+
+    model = Model()
+    logger = Logger(output_dir=tmp_path / "run", quiet=True)
+    logger.setup_tf_saver(model)
+    for weight in (1.0, 2.0):
+        model.weight.assign(weight)
+        logger.save_state({}, None)
+    logger.save_state({}, 7)
+    for name in ("tf2_save", "tf2_save7"):
+        loaded = tf.saved_model.load(str(tmp_path / "run" / name))
+        assert loaded.act(tf.constant(3.0)).numpy() == 6.0
+        info = json.loads((tmp_path / "run" / name / "model_info.json").read_text())
+        assert info == {"algo": "test"}
+    assert not list((tmp_path / "run").glob("*.tmp")) + list((tmp_path / "run").glob("*.old"))
+
+
+class Crash(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_a_crash_while_saving_leaves_the_last_save(tmp_path, monkeypatch, kind):
+    """The crash is before every single system call of a save that changes names."""
+    path = tmp_path / "save"
+
+    def save(content):
+        with atomic_save(path) as temporary:
+            if kind == "directory":
+                os.mkdir(temporary)
+                temporary = os.path.join(temporary, "file")
+            with open(temporary, "w") as file:
+                file.write(content)
+
+    def complete_saves():
+        names = [name for name in ("save", "save.old") if (tmp_path / name).exists()]
+        files = [tmp_path / name / ("file" if kind == "directory" else "") for name in names]
+        return [file.read_text() for file in files]
+
+    save("first")
+    survived = 0
+    for crash_at in range(10):
+        calls = iter(range(100))
+
+        def crashing(function, calls=calls, crash_at=crash_at):
+            def call(*args):
+                if next(calls) == crash_at:
+                    raise Crash
+                return function(*args)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for name in ("rename", "replace"):
+                patch.setattr(logx.os, name, crashing(getattr(os, name)))
+            patch.setattr(logx, "_remove", crashing(logx._remove))
+            try:
+                save(f"crash {crash_at}")
+            except Crash:
+                survived += 1
+        found = complete_saves()
+        assert found, "no save survived"
+        assert set(found) <= {"first", "again", f"crash {crash_at}"}
+        save("again")
+        assert complete_saves() == ["again"]
+        assert os.listdir(tmp_path) == ["save"]
+    assert survived >= 3
+
+
+def test_leftovers_of_a_killed_process_are_cleaned(tmp_path):
+    """A kill -9 in the middle of writing: no handler runs, and the next save still works."""
+    save = (
+        "import os, sys\n"
+        "from spinup_tf2.utils.logx import atomic_save\n"
+        "with atomic_save(sys.argv[1]) as path:\n"
+        "    os.mkdir(path)\n"
+        "    open(path + '/half', 'w').close()\n"
+        "    if sys.argv[2] == 'kill': os.kill(os.getpid(), 9)\n"
+        "    os.rename(path + '/half', path + '/whole')\n"
+    )
+    path = tmp_path / "tf2_save"
+    for what, names, left in (
+        ("finish", ["whole"], ["tf2_save"]),
+        ("kill", ["whole"], ["tf2_save", "tf2_save.tmp"]),
+        ("finish", ["whole"], ["tf2_save"]),
+    ):
+        subprocess.run([sys.executable, "-c", save, str(path), what], check=False)
+        assert os.listdir(path) == names
+        assert sorted(os.listdir(tmp_path)) == left
+
+
+def test_the_logger_does_not_load_tensorflow():
+    code = "import sys, spinup_tf2.utils.logx; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
