@@ -93,35 +93,49 @@ def _end_job_on_exception():
     """Make an uncaught exception on one rank end all ranks, which would wait for it for ever."""
     print_exception = sys.excepthook
 
-    def print_and_abort(kind, error, traceback):
-        let_rank_0_speak_first()
-        print_exception(kind, error, traceback)
-        abort_at_exit(error)
+    def hook(kind, error, traceback):
+        fail_together(lambda: print_exception(kind, error, traceback), error)
 
-    sys.excepthook = print_and_abort
+    sys.excepthook = hook
 
 
-def abort_at_exit(status):
-    """Let the whole MPI job end with `status` (a number or an exception) when this process exits.
+def fail_together(report, status):
+    """Report an error once, and let the whole MPI job end with it; to be followed by the exit.
 
-    Does nothing in a process that has not started MPI.
+    Ranks that all fail alike meet here: rank 0 reports, and each leaves by itself. A rank that
+    meets nobody has failed alone: it reports, and takes the others down when it exits.
+
+    Args:
+        report: Function that prints the error.
+        status: Exit status for the job: a number or the exception.
     """
-    if "mpi4py.MPI" in sys.modules:
+    alone = not _all_ranks_meet()
+    if alone or launched_rank() == 0:
+        report()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if alone:
         from mpi4py.run import set_abort_status
 
-        sys.stdout.flush()
-        sys.stderr.flush()
         set_abort_status(status)
 
 
-def let_rank_0_speak_first():
-    """Wait a moment on all ranks but 0, before reporting an error and leaving.
-
-    When all ranks fail alike, rank 0 reports and takes the others down, and the error is read once.
-    A rank that is still here afterwards has failed alone, and speaks for itself.
-    """
-    if launched_rank() != 0:
-        time.sleep(1)
+def _all_ranks_meet(patience=1.0):
+    """Whether every rank calls this function within `patience` seconds."""
+    if not launched_by_mpi():
+        return True
+    if "mpi4py.MPI" not in sys.modules:
+        # Before MPI runs nobody can wait for the others. Leave last what rank 0 has to say:
+        # Open MPI's launcher kills all ranks as soon as one has left.
+        time.sleep(0 if launched_rank() == 0 else patience)
+        return True
+    everybody = sys.modules["mpi4py.MPI"].COMM_WORLD.Ibarrier()
+    deadline = time.monotonic() + patience
+    while not everybody.Test():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def proc_id():
