@@ -7,7 +7,7 @@ from spinup_tf2.core import on_policy
 from spinup_tf2.core.arguments import check_arguments
 from spinup_tf2.core.networks import count_variables
 from spinup_tf2.core.optimization import GradientSteps, adam
-from spinup_tf2.core.policies import MLPActorCritic
+from spinup_tf2.core.policies import MLPActorCritic, build
 from spinup_tf2.core.saved_policy import SavedPolicy
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.utils.logx import EpochLogger
@@ -76,7 +76,7 @@ def ppo(
                                            make sure that the shape is not (batch, 1)!)
             ===========  ================  ==================================================
 
-            `pi` and `v` are Keras models, or have a list `trainable_variables` as those have.
+            `pi` and `v` are Keras models.
 
         ac_kwargs (dict): Arguments of the actor-critic: for the default MLPActorCritic
             `hidden_sizes` (64, 64) and `activation` 'tanh'.
@@ -132,11 +132,12 @@ def ppo(
     env = env_fn()
     envs = VectorEnv(env_fn, num_envs, seed, max_ep_len, vectorization, proc_id() * num_envs)
 
+    ac = actor_critic(envs.observation_space, env.action_space, **(ac_kwargs or {}))
+    build(ac, envs.observation_space)
+
     logger = EpochLogger(**(logger_kwargs or {}))
     logger.save_config(config)
     logger.save_env_spec(env, env_fn)
-
-    ac = actor_critic(envs.observation_space, env.action_space, **(ac_kwargs or {}))
     sync_params(ac.pi.trainable_variables + ac.v.trainable_variables)
     logger.log(
         f"\nNumber of parameters: \t pi: {count_variables(ac.pi)}, \t v: {count_variables(ac.v)}\n"

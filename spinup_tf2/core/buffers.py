@@ -78,6 +78,5 @@ class TrajectoryBuffer:
         mean, std = mpi_statistics_scalar(adv)
         # All advantages equal (std 0) say nothing: they become 0, not nan.
         adv = (adv - mean) / (std if std > 0 else 1)
-        batch = dict(obs=obs, act=self.act, ret=ret, adv=adv, val=val)
-        return {k: x.reshape(steps * num_envs, *x.shape[2:]) if k != "obs" else x
-                for k, x in batch.items()}  # fmt: skip
+        flat = lambda x: x.reshape(steps * num_envs, *x.shape[2:])  # noqa: E731
+        return dict(obs=obs, act=flat(self.act), ret=flat(ret), adv=flat(adv), val=flat(val))

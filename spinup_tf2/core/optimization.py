@@ -9,7 +9,7 @@ from spinup_tf2.utils.mpi_tools import mpi_avg, num_procs
 
 def adam(learning_rate):
     """Adam as Spinning Up uses it: epsilon 1e-8 (Keras' default is 1e-7)."""
-    return keras.optimizers.Adam(learning_rate, epsilon=1e-8)
+    return keras.optimizers.Adam(float(learning_rate), epsilon=1e-8)
 
 
 class GradientSteps:
@@ -59,8 +59,7 @@ class GradientSteps:
         return {"Loss": loss, **info}
 
     def _gradients(self, batch):
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(self.variables)
+        with tf.GradientTape() as tape:
             loss, info = self.loss(batch)
         return tape.gradient(loss, self.variables), info
 

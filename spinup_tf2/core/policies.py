@@ -144,7 +144,8 @@ class ActorCritic:
         self.pi = pi
         self.v = v
         self.action_spec = action_spec(action_space)
-        self._rng = np.random.default_rng(np.random.randint(2**31))
+        # Seeded by keras.utils.set_random_seed, as the networks are.
+        self._rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
 
     def step(self, obs):
         """Sample actions; returns them with their values and log-probabilities."""
@@ -168,6 +169,25 @@ class ActorCritic:
     def _batch(obs):
         obs = np.asarray(obs, np.float32)
         return (obs[None], True) if obs.ndim == 1 else (obs, False)
+
+
+def build(ac, observation_space):
+    """Run an actor-critic once, so that all its variables exist, and check what it returns.
+
+    Raises UserError if `ac.pi` or `ac.v` is not what ActorCritic promises.
+    """
+    obs = np.zeros((2, *observation_space.shape), np.float32)
+    distribution, val = ac.pi(obs), ac.v(obs)
+    if not isinstance(distribution, tfd.Distribution):
+        raise UserError(
+            f"The actor-critic's pi(obs) returned {type(distribution).__name__}; it must return a "
+            "distribution of tensorflow_probability over the actions."
+        )
+    if tuple(val.shape) != (2,):
+        raise UserError(
+            f"The actor-critic's v(obs) returned shape {tuple(val.shape)} for 2 observations; it "
+            "must return (2,): squeeze the last axis."
+        )
 
 
 class MLPActorCritic(ActorCritic):

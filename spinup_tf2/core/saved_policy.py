@@ -25,7 +25,9 @@ class SavedPolicy(tf.Module):
 
     def __init__(self, ac, observation_space, action_space):
         super().__init__()
-        self.models = [ac.pi, ac.v]  # tracked, so that their variables are saved
+        # The variables that a SavedModel function uses must be attributes of the module. Only they,
+        # not the Keras models: those have functions that return distributions, which it cannot hold.
+        self.parameters = [variable.value for variable in [*ac.pi.variables, *ac.v.variables]]
         spec = action_spec(action_space)
         self.info = {
             "inputs": ["x", "noise"],
@@ -64,7 +66,7 @@ def load_policy(save_dir, deterministic=False, seed=None):
     """
     try:
         info = json.loads(Path(save_dir, "model_info.json").read_text(encoding="utf-8"))
-        policy = tf.saved_model.load(str(save_dir)).policy
+        model = tf.saved_model.load(str(save_dir))
     except (OSError, ValueError) as error:
         raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
     observation_space = space_from_json(info["observation_space"])
@@ -75,7 +77,7 @@ def load_policy(save_dir, deterministic=False, seed=None):
     def get_action(obs):
         x = spaces.flatten(observation_space, obs).astype(np.float32)
         noise = spec.draw_noise(rng, 1)
-        act = policy(x[None], noise)[output].numpy()
+        act = model.policy(x[None], noise)[output].numpy()
         return spec.to_env(act)[0]
 
     return get_action

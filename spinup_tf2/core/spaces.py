@@ -121,7 +121,8 @@ def space_to_json(space):
         start = np.broadcast_to(space.start, space.nvec.shape)
         return {"type": kind, "nvec": space.nvec.tolist(), "start": start.tolist()}
     if isinstance(space, spaces.MultiBinary):
-        return {"type": kind, "shape": list(space.shape)}
+        n = space.n if isinstance(space.n, int) else list(space.n)
+        return {"type": kind, "n": n}
     raise UserError(f"The space {kind} cannot be written as JSON.")
 
 
@@ -138,7 +139,7 @@ def space_from_json(data):
     if kind == "MultiDiscrete":
         return spaces.MultiDiscrete(np.array(data["nvec"]), start=np.array(data["start"]))
     if kind == "MultiBinary":
-        return spaces.MultiBinary(data["shape"])
+        return spaces.MultiBinary(data["n"])
     raise UserError(f"Unknown space {kind!r}; the file was written by another version.")
 
 

@@ -3,9 +3,7 @@
 import gymnasium as gym
 
 _ENVIRONMENTS = {
-    "ProbeReward-v0": dict(
-        entry_point="spinup_tf2.envs.probe:ProbeReward", max_episode_steps=20
-    ),
+    "ProbeReward-v0": dict(entry_point="spinup_tf2.envs.probe:ProbeReward", max_episode_steps=20),
     "ProbeGoal-v0": dict(entry_point="spinup_tf2.envs.probe:ProbeGoal", max_episode_steps=20),
 }
 

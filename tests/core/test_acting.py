@@ -1,0 +1,99 @@
+"""The fast ways of acting equal the Keras models."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_probability as tfp
+from gymnasium import spaces
+
+from spinup_tf2.core import acting
+from spinup_tf2.core.policies import MLPActorCritic, sample
+from spinup_tf2.core.spaces import action_spec
+
+OBS = spaces.Box(-1, 1, (4,))
+ACTION_SPACES = [
+    spaces.Box(-1, 1, (3,)),
+    spaces.Discrete(5),
+    spaces.MultiDiscrete([3, 2, 4]),
+    spaces.MultiBinary(3),
+]
+MIRRORED = ["tanh", "relu", "sigmoid", "silu", "softplus", "softsign", "elu", "linear"]
+
+
+def batch(n=50, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 4)).astype(np.float32)
+
+
+def perturb(model, seed):
+    """Random weights and biases, larger than initialisers make them."""
+    rng = np.random.default_rng(seed)
+    for variable in model.trainable_variables:
+        variable.assign(rng.normal(size=variable.shape, scale=0.7))
+
+
+@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
+@pytest.mark.parametrize("activation", MIRRORED)
+@pytest.mark.parametrize("hidden_sizes", [(), (8,), (32, 16)])
+def test_numpy_equals_keras(space, activation, hidden_sizes):
+    ac = MLPActorCritic(OBS, space, hidden_sizes, activation)
+    act, value = acting.Actor(ac.pi), acting.Critic(ac.v)
+    assert not isinstance(act._sampler, acting._CompiledSampler)
+    noise = action_spec(space).draw_noise(np.random.default_rng(1), 50)
+    for seed in range(2):
+        perturb(ac.pi, seed)
+        perturb(ac.v, seed)
+        act.refresh()
+        value.refresh()
+        expected = sample(ac.pi(batch()), noise)
+        np.testing.assert_allclose(act(batch(), noise), expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(value(batch()), ac.v(batch()), rtol=1e-5, atol=1e-5)
+
+
+def test_stale_weights_are_used_until_refresh():
+    ac = MLPActorCritic(OBS, spaces.Box(-1, 1, (3,)))
+    act = acting.Actor(ac.pi)
+    noise = np.zeros((50, 3), np.float32)
+    before = act(batch(), noise)
+    perturb(ac.pi, 0)
+    np.testing.assert_array_equal(act(batch(), noise), before)
+    act.refresh()
+    assert not np.allclose(act(batch(), noise), before)
+
+
+class OwnPolicy(keras.Model):
+    """A network that NumPy has no copy of."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = keras.layers.Dense(8, "tanh")
+        self.norm = keras.layers.LayerNormalization()
+        self.logits = keras.layers.Dense(3)
+        self.traces = 0
+
+    def call(self, obs):
+        self.traces += 1
+        return tfp.distributions.Categorical(logits=self.logits(self.norm(self.hidden(obs))))
+
+
+def test_other_models_are_compiled_once():
+    pi = OwnPolicy()
+    act = acting.Actor(pi)
+    assert isinstance(act._sampler, acting._CompiledSampler)
+    noise = np.random.default_rng(0).gumbel(size=(50, 3)).astype(np.float32)
+    first = act(batch(), noise)
+    traces = pi.traces
+    np.testing.assert_array_equal(first, sample(pi(batch()), noise))
+    act(batch(seed=1), noise)
+    assert pi.traces == traces + 1  # the eager call above, and no retracing
+    perturb(pi, 0)
+    np.testing.assert_array_equal(act(batch(), noise), sample(pi(batch()), noise))
+
+
+def test_custom_activation_falls_back_to_the_compiled_call():
+    ac = MLPActorCritic(OBS, spaces.Discrete(3), (8,), lambda x: tf.sin(x))
+    act = acting.Actor(ac.pi)
+    assert isinstance(act._sampler, acting._CompiledSampler)
+    value = acting.Critic(ac.v)
+    for n in (50, 3, 1):  # any batch size
+        np.testing.assert_allclose(value(batch(n)), ac.v(batch(n)), rtol=1e-5)

@@ -1,0 +1,96 @@
+import json
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from spinup_tf2.core.spaces import (
+    action_spec,
+    flat_observation_space,
+    flatten_observations,
+    space_from_json,
+    space_to_json,
+)
+from spinup_tf2.errors import UserError
+
+SUPPORTED = [
+    spaces.Box(-1, np.inf, (3,), np.float32),
+    spaces.Box(np.array([-1.5, 0]), np.array([2, np.inf]), dtype=np.float64),
+    spaces.Box(0, 255, (4, 5, 3), np.uint8),
+    spaces.Discrete(5, start=-2),
+    spaces.MultiDiscrete([3, 2]),
+    spaces.MultiDiscrete(np.array([[3, 2], [4, 4]]), start=np.array([[1, 0], [0, 2]])),
+    spaces.MultiBinary(4),
+    spaces.MultiBinary((2, 2)),
+    spaces.Dict(b=spaces.Discrete(3), a=spaces.Dict(x=spaces.Box(0, 1, (2,)))),
+]
+
+
+@pytest.mark.parametrize("space", SUPPORTED, ids=str)
+def test_spaces_survive_json(space):
+    assert space_from_json(json.loads(json.dumps(space_to_json(space)))) == space
+
+
+@pytest.mark.parametrize("space", SUPPORTED, ids=str)
+def test_observations_are_flattened_as_gymnasium_does(space):
+    space.seed(0)
+    flat = flat_observation_space(space)
+    assert flat.shape == spaces.flatten(space, space.sample()).shape
+
+
+@pytest.mark.parametrize(
+    ("space", "name"),
+    [
+        (spaces.Tuple([spaces.Discrete(2)]), "Tuple"),
+        (spaces.Text(5), "Text"),
+        (spaces.Dict(a=spaces.Dict(pair=spaces.Tuple([spaces.Discrete(2)]))), "Tuple.*'pair'"),
+    ],
+)
+def test_other_observations_are_refused_by_name(space, name):
+    with pytest.raises(UserError, match=name):
+        flat_observation_space(space)
+
+
+def test_flat_observations_need_no_wrapper():
+    env = gym.make("CartPole-v1")
+    assert flatten_observations(env) is env
+    grid = flatten_observations(gym.make("FrozenLake-v1"))
+    obs, _ = grid.reset(seed=0)
+    np.testing.assert_array_equal(obs, np.eye(16)[0])
+
+
+ACTION_SPACES = [
+    space for space in SUPPORTED if not isinstance(space, spaces.Dict) and space.dtype != np.uint8
+]
+
+
+@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
+def test_every_action_that_can_be_drawn_belongs_to_the_space(space):
+    spec = action_spec(space)
+    rng = np.random.default_rng(0)
+    noise = spec.draw_noise(rng, 500)
+    if spec.num_choices is None:
+        act = np.clip(noise, space.low.ravel(), space.high.ravel())
+    else:
+        # As a policy does, with logits that never pick the padding of unequal choices.
+        padding = np.arange(max(spec.num_choices)) >= np.array(spec.num_choices)[:, None]
+        logits = np.where(padding if spec.shape else padding[0], -np.inf, 0.0)
+        act = (logits + noise).argmax(-1)
+    actions = spec.to_env(act)
+    assert all(space.contains(a) for a in actions)
+    if spec.num_choices is not None:  # every choice is reachable
+        assert len({a.tobytes() for a in np.asarray(actions)}) == np.prod(spec.num_choices)
+
+
+@pytest.mark.parametrize(
+    ("space", "name"),
+    [
+        (spaces.Tuple([spaces.Discrete(2)]), "Tuple"),
+        (spaces.Box(0, 9, (2,), np.int64), "Box of int64"),
+        (spaces.Dict(a=spaces.Discrete(2)), "Dict"),
+    ],
+)
+def test_other_actions_are_refused_by_name(space, name):
+    with pytest.raises(UserError, match=f"action space {name}"):
+        action_spec(space)
