@@ -1,0 +1,57 @@
+"""What runs in the process of an experiment: `python run_entrypoint.py FOLDER`.
+
+`run_utils.call_experiment` writes an experiment into a private folder and starts this file, once or
+on every MPI rank. A UserError goes back the same way, so that the caller can raise it.
+"""
+
+import json
+import pickle
+import sys
+import traceback
+from pathlib import Path
+
+_SYS_PATH, _EXPERIMENT, _ERROR = "sys_path.json", "experiment.pkl", "error.json"
+
+
+def write_experiment(folder, experiment):
+    """Write the function `experiment` into `folder`, for `main` in another process."""
+    import cloudpickle
+
+    # The module of a user's own network may lie beside the script that was started.
+    Path(folder, _SYS_PATH).write_text(json.dumps(sys.path), encoding="utf-8")
+    Path(folder, _EXPERIMENT).write_bytes(cloudpickle.dumps(experiment))
+
+
+def read_error(folder):
+    """(message, traceback) of the UserError with which the experiment ended; None without one."""
+    path = Path(folder, _ERROR)
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def main(folder):
+    """Run the experiment that lies in `folder`."""
+    sys.stdout.reconfigure(line_buffering=True)  # it may be a pipe, and the rows are wanted at once
+    sys.path[:] = json.loads(Path(folder, _SYS_PATH).read_text(encoding="utf-8"))
+
+    from spinup_tf2.errors import UserError
+    from spinup_tf2.utils import mpi_tools
+
+    def write_error():
+        details = json.dumps([str(error), traceback.format_exc()])
+        Path(folder, _ERROR).write_text(details, encoding="utf-8")
+
+    try:
+        mpi_tools.comm()  # first of all: without MPI nobody could wait for a rank that has failed
+        # Written by this user's own process a moment ago, into a folder that nobody else may enter.
+        pickle.loads(Path(folder, _EXPERIMENT).read_bytes())()
+    except UserError as caught:
+        error = caught
+        mpi_tools.fail_together(write_error, 2)
+        sys.exit(2)
+    except KeyboardInterrupt as interrupt:
+        mpi_tools.fail_together(lambda: None, interrupt)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

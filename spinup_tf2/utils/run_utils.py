@@ -1,0 +1,528 @@
+"""Running experiments: one (`call_experiment`), or all variants of a grid (`ExperimentGrid`).
+
+    eg = ExperimentGrid(name="ppo-cartpole")
+    eg.add("env_name", "CartPole-v1", "", True)
+    eg.add("seed", [0, 10, 20])
+    eg.add("ac_kwargs:hidden_sizes", [(32,), (64, 64)], "hid")
+    eg.run(ppo, num_cpu=4)
+
+Each experiment runs in a fresh process, or in `num_cpu` of them under mpirun, so that it inherits
+nothing from the one before. Inside an MPI world (`mpirun -np 4 python my_grid.py`) the processes
+are there already: every rank runs the experiments itself.
+"""
+
+import functools
+import itertools
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+
+from tqdm import trange
+
+from spinup_tf2 import user_config
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils import mpi_tools, run_entrypoint
+from spinup_tf2.utils.logx import EXISTING_RUN, colored, holds_run
+from spinup_tf2.utils.serialization_utils import convert_json
+from spinup_tf2.utils.threads import available_cores
+
+DIV_LINE_WIDTH = 80
+_LINE = "=" * DIV_LINE_WIDTH
+
+_END = """
+End of experiment.
+
+
+Plot results from this run with:
+
+{plot}
+
+
+Watch the trained agent with:
+
+{watch}
+
+
+"""
+
+_FAILURE = """
+
+There appears to have been an error in your experiment.
+
+Check the traceback above to see what actually went wrong.
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvFn:
+    """Makes the environment `env_name` with `env_kwargs`; may be sent to another process.
+
+    Args:
+        env_name: Id of a registered environment, or `module:id` to import `module` first, which
+            registers it.
+        env_kwargs: Keyword arguments for the environment.
+    """
+
+    env_name: str
+    env_kwargs: dict | None = None
+
+    def __call__(self):
+        import gymnasium as gym
+
+        return gym.make(self.env_name, **(self.env_kwargs or {}))
+
+
+def setup_logger_kwargs(exp_name, seed=None, data_dir=None, datestamp=False):
+    """Choose the directory of a run; return the arguments for its logger.
+
+    It is `data_dir/exp_name/exp_name_s[seed]`, or `data_dir/exp_name` if there is no seed. With
+    `datestamp` both names get a date, the inner one also a time:
+    `data_dir/YYYY-MM-DD_exp_name/YYYY-MM-DD_HH-MM-SS-exp_name_s[seed]`.
+
+    Args:
+        exp_name: Name of the experiment, shared by its runs with different seeds.
+        seed: Seed of the run.
+        data_dir: Where all experiments are; by default `user_config.DEFAULT_DATA_DIR`.
+        datestamp: Whether to put date and time into the names.
+    """
+    datestamp = datestamp or user_config.FORCE_DATESTAMP
+    parts = [time.strftime("%Y-%m-%d_") + exp_name if datestamp else exp_name]
+    if seed is not None:
+        parts.append(
+            f"{time.strftime('%Y-%m-%d_%H-%M-%S-') if datestamp else ''}{exp_name}_s{seed}"
+        )
+    output_dir = os.path.join(data_dir or user_config.DEFAULT_DATA_DIR, *parts)
+    return dict(output_dir=output_dir, exp_name=exp_name)
+
+
+def call_experiment(
+    exp_name,
+    thunk,
+    seed=0,
+    num_cpu=1,
+    data_dir=None,
+    datestamp=False,
+    *,
+    overwrite=False,
+    quiet=False,
+    **kwargs,
+):
+    """Run `thunk(seed=seed, logger_kwargs=..., **kwargs)` in a process of its own.
+
+    `env_name` (and `env_kwargs`) among the arguments become `env_fn`, an environment factory. A
+    mistake in the arguments raises UserError before anything is written.
+
+    Args:
+        exp_name: Name of the experiment.
+        thunk: A function, usually an algorithm.
+        seed: Seed of the run.
+        num_cpu: Number of MPI processes, or "auto" for as many as there are cores. Inside an MPI
+            world the run has all processes of it, and no other number may be asked for.
+        data_dir: Where to save, see `setup_logger_kwargs`.
+        datestamp: Whether to put date and time into the directory's name.
+        overwrite: Whether a run that the directory holds already may be replaced.
+        quiet: Print nothing but errors.
+        **kwargs: Arguments for `thunk`.
+    """
+    num_cpu = resolve_num_cpu(num_cpu)
+    kwargs["seed"] = seed
+    say = _silent if quiet or mpi_tools.launched_rank() != 0 else print
+    say(colored("Running experiment:\n", color="cyan", bold=True))
+    say(exp_name + "\n")
+    say(colored("with kwargs:\n", color="cyan", bold=True))
+    text = json.dumps(convert_json(kwargs), separators=(",", ":\t"), indent=4, sort_keys=True)
+    say(text + "\n")
+
+    if "logger_kwargs" in kwargs:
+        say("Note: Call experiment is not handling logger_kwargs.\n")
+    else:
+        options = {"overwrite": overwrite, "quiet": quiet}
+        kwargs["logger_kwargs"] = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
+        kwargs["logger_kwargs"] |= {name: True for name, given in options.items() if given}
+    _check_launch([(exp_name, kwargs)])
+
+    if "env_name" in kwargs:
+        kwargs["env_fn"] = EnvFn(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
+    experiment = functools.partial(thunk, **kwargs)
+    if mpi_tools.launched_by_mpi():
+        experiment()
+    else:
+        _run_in_fresh_process(experiment, num_cpu)
+
+    run_dir = shlex.quote(str(kwargs["logger_kwargs"]["output_dir"]))
+    plot = colored(f"python -m spinup_tf2.run plot {run_dir}", "green")
+    watch = colored(f"python -m spinup_tf2.run test_policy {run_dir}", "green")
+    say("\n" * 5 + _LINE + _END.format(plot=plot, watch=watch) + _LINE + "\n" * 5)
+
+
+def _silent(*_):
+    """`print` where nothing is to be printed."""
+
+
+def resolve_num_cpu(num_cpu):
+    """The number of processes that `num_cpu` stands for; what cannot be had is refused."""
+    launched = mpi_tools.num_procs() if mpi_tools.launched_by_mpi() else None
+    if num_cpu == "auto":
+        return launched or available_cores()
+    if not isinstance(num_cpu, int) or isinstance(num_cpu, bool) or num_cpu < 1:
+        raise UserError(f"num_cpu is {num_cpu!r}; it must be a whole number of at least 1 or auto.")
+    if launched and num_cpu not in (1, launched):
+        raise UserError(
+            f"num_cpu is {num_cpu}, but the MPI launcher started {launched} processes; "
+            f"leave num_cpu out, or start {num_cpu} processes."
+        )
+    return launched or num_cpu
+
+
+# ---------------------------------------------------------------- before anything starts
+
+
+def _check_launch(experiments):
+    """Find what would stop any of the experiments, [(exp_name, kwargs), ...], before the first.
+
+    Rank 0 looks, and all ranks raise what it has found.
+    """
+    problem = None
+    if mpi_tools.proc_id() == 0:
+        try:
+            _check_names_and_directories(experiments)
+            _check_environments(kwargs for _, kwargs in experiments)
+        except UserError as error:
+            if mpi_tools.num_procs() == 1:
+                raise
+            problem = str(error)
+    problem = mpi_tools.broadcast_object(problem)
+    if problem:
+        raise UserError(problem)
+
+
+def _check_names_and_directories(experiments):
+    taken = set()
+    for exp_name, kwargs in experiments:
+        check_exp_name(exp_name)
+        logger_kwargs = kwargs["logger_kwargs"]
+        output_dir = logger_kwargs.get("output_dir")
+        if output_dir is None:
+            continue
+        if output_dir in taken:
+            raise UserError(
+                f"two of the experiments would write to {output_dir}; their names must differ: "
+                "choose other shorthands, or give each value once."
+            )
+        taken.add(output_dir)
+        if holds_run(output_dir) and not logger_kwargs.get("overwrite"):
+            raise UserError(EXISTING_RUN.format(output_dir))
+        _check_writable(Path(output_dir).absolute())
+
+
+def check_exp_name(exp_name):
+    """An experiment's name is the name of a directory, and not a path."""
+    if not isinstance(exp_name, str):
+        raise UserError(f"exp_name is {exp_name!r}; Name has to be a string.")
+    if exp_name in ("", ".", "..") or os.sep in exp_name or "\0" in exp_name:
+        raise UserError(
+            f"exp_name is {exp_name!r}; it must be a plain name. data_dir says where to save."
+        )
+
+
+def _check_writable(path):
+    """Try to write where `path` will be made, and leave nothing behind."""
+    parent = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
+    try:
+        with tempfile.TemporaryDirectory(dir=parent):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"cannot write to {path} ({error.strerror}: {parent}); choose another data_dir."
+        ) from error
+
+
+def _check_environments(experiments_kwargs):
+    """Make each environment once, so that what is missing for it is known before the start."""
+    checked = []
+    for kwargs in experiments_kwargs:
+        if "env_name" in kwargs:
+            env_fn = EnvFn(kwargs["env_name"], kwargs.get("env_kwargs"))
+            if env_fn not in checked:
+                check_environment(env_fn)
+                checked.append(env_fn)
+
+
+def check_environment(env_fn):
+    """Raise UserError if the environment does not exist, or cannot be made with its arguments."""
+    import gymnasium as gym
+
+    module, _, env_id = str(env_fn.env_name).rpartition(":")
+    try:
+        if module:
+            __import__(module)
+        if env_id not in gym.registry:
+            raise UserError(_unknown_environment(env_id))
+        env_fn().close()
+    except UserError:
+        raise
+    except Exception as error:  # whatever an environment may raise when it is made
+        arguments = f" with {env_fn.env_kwargs}" if env_fn.env_kwargs else ""
+        raise UserError(
+            f"the environment {env_fn.env_name} cannot be made{arguments}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _unknown_environment(env_id):
+    import gymnasium as gym
+
+    versions = [known for known in gym.registry if known.startswith(f"{env_id}-v")]
+    if versions:
+        advice = f"Did you mean {versions[-1]}?"
+    else:
+        try:
+            gym.spec(env_id)
+        except gym.error.Error as error:  # which knows similar names and other versions
+            advice = str(error)
+    return (
+        f"{env_id} is not registered with gymnasium. {advice} Check for a typo (did you include "
+        "the version tag?); an environment of your own is given as module:EnvId."
+    )
+
+
+# ---------------------------------------------------------------- the process of an experiment
+
+
+class _ExperimentTraceback(Exception):
+    """The traceback of an error in the process of an experiment, as text."""
+
+    def __str__(self):
+        return f"\n{self.args[0]}"
+
+
+def _run_in_fresh_process(experiment, num_cpu):
+    """Run `experiment()` in a new Python process, or in `num_cpu` of them under mpirun.
+
+    It is handed over in a file in a private directory: arguments are limited to 128 KiB each, and
+    everybody can read them.
+    """
+    with tempfile.TemporaryDirectory(prefix="spinup_tf2_") as folder:
+        run_entrypoint.write_experiment(folder, experiment)
+        arguments = [run_entrypoint.__file__, folder]
+        if num_cpu > 1:
+            status = mpi_tools.run_to_end(
+                mpi_tools.mpirun_command(num_cpu, arguments),
+                env=mpi_tools.mpirun_environment(num_cpu),
+                stdin=subprocess.DEVNULL,  # mpirun reads it, and so would stop in the background
+            )
+        else:
+            status = mpi_tools.run_to_end([sys.executable, *arguments])
+        error = run_entrypoint.read_error(folder)
+    if error:
+        message, trace = error
+        raise UserError(message) from _ExperimentTraceback(trace)
+    if status != 0:
+        print("\n" * 3 + _LINE + _FAILURE + _LINE + "\n" * 3, flush=True)
+        raise subprocess.CalledProcessError(status, arguments)
+
+
+# ---------------------------------------------------------------- grids
+
+
+def all_bools(vals):
+    """Whether all values are True or False."""
+    return all(isinstance(value, bool) for value in vals)
+
+
+def valid_str(v):
+    """`v` as a part of a file name: letters, digits, - and _."""
+    if hasattr(v, "__name__"):
+        return valid_str(v.__name__)
+    if isinstance(v, tuple | list):
+        return "-".join(valid_str(member) for member in v)
+    return re.sub(r"[^-_A-Za-z0-9]", "-", str(v).lower())
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    key: str
+    vals: list
+    shorthand: str | None
+    in_name: bool
+
+    def value_in(self, variant):
+        """The value in a nested variant: key `a:b` is at variant["a"]["b"]."""
+        return functools.reduce(lambda level, part: level[part], self.key.split(":"), variant)
+
+    def name_in(self, variant):
+        """What the parameter adds to the name of a variant's experiment."""
+        if self.key == "seed" or not (len(self.vals) > 1 or self.in_name):
+            return ""  # runs that differ only in their seed are one experiment
+        name = valid_str(self.key if self.shorthand is None else self.shorthand)
+        value = self.value_in(variant)
+        if all_bools(self.vals):
+            return f"_{name}" if value else ""
+        return f"_{name}{valid_str(value)}"
+
+
+class ExperimentGrid:
+    """All combinations of the values of some parameters, run one after the other.
+
+    Args:
+        name: Name of the grid, with which the names of its experiments begin.
+    """
+
+    def __init__(self, name=""):
+        self._parameters = []
+        self.name(name)
+
+    def name(self, _name):
+        """Set the name of the grid."""
+        if not isinstance(_name, str):
+            raise UserError(f"Name has to be a string. It is {_name!r}.")
+        self._name = _name
+
+    def add(self, key, vals, shorthand=None, in_name=False):
+        """Add a parameter. The first one added varies slowest.
+
+        Args:
+            key: Name of the parameter. Colons reach into dicts: `ac_kwargs:hidden_sizes`.
+            vals: List of values, or one value (also a tuple).
+            shorthand: Short form of the key for the names of experiments. By default the first
+                three letters; "" leaves only the value.
+            in_name: Whether the names also show a parameter of only one value.
+        """
+        if not isinstance(key, str):
+            raise UserError(f"Key must be a string. It is {key!r}.")
+        if not (shorthand is None or isinstance(shorthand, str)):
+            raise UserError(f"Shorthand must be a string. It is {shorthand!r}.")
+        for other in (parameter.key for parameter in self._parameters):
+            if f"{key}:".startswith(f"{other}:") or f"{other}:".startswith(f"{key}:"):
+                raise UserError(
+                    f"You can't assign multiple values to the same key. There is {other}, and then "
+                    f"{key}."
+                )
+        if shorthand is None and user_config.DEFAULT_SHORTHAND:
+            shorthand = self._default_shorthand(key)
+        vals = vals if isinstance(vals, list) else [vals]
+        self._parameters.append(_Parameter(key, vals, shorthand, in_name))
+
+    @staticmethod
+    def _default_shorthand(key):
+        """The first three letters of each part: `ac_kwargs:hidden_sizes` gives `ac-hid`."""
+        return "-".join(re.sub(r"[^A-Za-z0-9]", "", part[:3]) for part in key.split(":"))
+
+    def print(self):
+        """Print the parameters, their values, and the number of variants."""
+        message = f"ExperimentGrid [{self._name}] runs over parameters:\n"
+        if len(message) > DIV_LINE_WIDTH:
+            message = f"ExperimentGrid [{self._name}]\n runs over parameters:\n"
+        print(_LINE)
+        print(colored(message, color="green", bold=True))
+        for parameter in self._parameters:
+            key = colored(parameter.key.ljust(40), color="cyan", bold=True)
+            shorthand = "" if parameter.shorthand is None else f"[{parameter.shorthand}]"
+            print("", key, shorthand, "\n")
+            for value in parameter.vals:
+                print(f"\t{convert_json(value)}")
+            print()
+        sizes = {parameter.key: len(parameter.vals) for parameter in self._parameters}
+        total = functools.reduce(lambda a, b: a * b, sizes.values(), 1)
+        print(" Variants, counting seeds: ".ljust(40), total)
+        print(" Variants, not counting seeds: ".ljust(40), total // sizes.get("seed", 1))
+        print()
+        print(_LINE)
+
+    def variant_name(self, variant):
+        """Name of the experiment to which a variant belongs."""
+        parts = [parameter.name_in(variant) for parameter in self._parameters]
+        return "".join([self._name, *parts]).lstrip("_")
+
+    def variants(self):
+        """All combinations, as keyword arguments: keys with colons have become nested dicts."""
+        values = itertools.product(*(parameter.vals for parameter in self._parameters))
+        keys = [parameter.key for parameter in self._parameters]
+        return [_nested(zip(keys, combination, strict=True)) for combination in values]
+
+    def run(
+        self, thunk, num_cpu=1, data_dir=None, datestamp=False, *, overwrite=False, quiet=False
+    ):
+        """Run every variant with `call_experiment`, one after the other.
+
+        Args:
+            thunk: A function; or the name of a parameter whose values are functions.
+            num_cpu, data_dir, datestamp, overwrite, quiet: as for `call_experiment`.
+        """
+        variants = self.variants()
+        names = [self.variant_name(variant) for variant in variants]
+        functions = [
+            variant.pop(thunk) if isinstance(thunk, str) else thunk for variant in variants
+        ]
+        options = dict(num_cpu=num_cpu, data_dir=data_dir, datestamp=datestamp)
+        options |= {"overwrite": True} if overwrite else {}
+        options |= {"quiet": True} if quiet else {}
+
+        resolve_num_cpu(num_cpu)
+        _check_launch(
+            [
+                (name, _with_logger(name, variant, data_dir, datestamp, overwrite))
+                for name, variant in zip(names, variants, strict=True)
+            ]
+        )
+        if not quiet and mpi_tools.proc_id() == 0:
+            self._announce(names)
+        for name, function, variant in zip(names, functions, variants, strict=True):
+            call_experiment(name, function, **options, **variant)
+
+    def _announce(self, names):
+        self.print()
+        preparing = "Preparing to run the following experiments..."
+        print(f"\n{colored(preparing, color='green', bold=True)}\n")
+        print("\n".join(sorted(set(names))), f"\n{_LINE}", sep="\n")
+        # Nobody reviews what goes into a file.
+        if user_config.WAIT_BEFORE_LAUNCH > 0 and sys.stdout.isatty():
+            _wait_before_launch(user_config.WAIT_BEFORE_LAUNCH)
+
+
+def _wait_before_launch(seconds, steps=100):
+    message = dedent(
+        """
+        Launch delayed to give you a few seconds to review your experiments.
+
+        To customize or disable this behavior, change WAIT_BEFORE_LAUNCH in
+        spinup_tf2/user_config.py, or set SPINUP_TF2_WAIT_BEFORE_LAUNCH.
+
+        """
+    )
+    print(colored(message, color="cyan", bold=True) + _LINE)
+    bar_format = "{desc}: {bar}| {remaining} {elapsed}"
+    for _ in trange(
+        steps,
+        desc="Launching in...",
+        leave=False,
+        ncols=DIV_LINE_WIDTH,
+        mininterval=0.25,
+        bar_format=bar_format,
+    ):
+        time.sleep(seconds / steps)
+
+
+def _with_logger(exp_name, variant, data_dir, datestamp, overwrite):
+    """A variant with the `logger_kwargs` that `call_experiment` is going to give it."""
+    logger_kwargs = setup_logger_kwargs(exp_name, variant.get("seed", 0), data_dir, datestamp)
+    return {"logger_kwargs": logger_kwargs | {"overwrite": overwrite}} | variant
+
+
+def _nested(items):
+    """{"a:b": 1, "a:c": 2, "d": 3} as {"a": {"b": 1, "c": 2}, "d": 3}."""
+    result = {}
+    for key, value in items:
+        *path, last = key.split(":")
+        level = functools.reduce(lambda level, part: level.setdefault(part, {}), path, result)
+        level[last] = value
+    return result
