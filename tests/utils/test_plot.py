@@ -1,0 +1,299 @@
+"""Plotting: which runs are found, what becomes of damaged ones, and the numbers in the figure."""
+
+import json
+import subprocess
+import sys
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils.plot import get_all_datasets, get_datasets, main, make_plots, plot_data
+
+HEADER = ("Epoch", "AverageEpRet", "TotalEnvInteracts")
+
+
+def add_run(directory, returns=(1.0, 2.0, 3.0), exp_name=None, header=HEADER, end="\n"):
+    """A run as an algorithm writes it, with blanks where a return is None."""
+    directory.mkdir(parents=True)
+    if exp_name is not None:
+        (directory / "config.json").write_text(json.dumps({"exp_name": exp_name}))
+    lines = ["\t".join(header)]
+    for epoch, ret in enumerate(returns):
+        lines.append(f"{epoch}\t{'' if ret is None else ret}\t{4000 * (epoch + 1)}")
+    (directory / "progress.txt").write_text("\n".join(lines) + end)
+    return directory
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """Three experiments with two runs each, in ./data."""
+    for name, level in (("ppo", 1.0), ("ppo_big", 2.0), ("my_ppo", 3.0)):
+        for seed in range(2):
+            returns = level * np.arange(1, 4) + seed
+            add_run(tmp_path / "data" / name / f"{name}_s{seed}", returns, exp_name=name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def ax():
+    figure, ax = plt.subplots()
+    yield ax
+    plt.close(figure)
+
+
+def conditions(datasets, column="Condition1"):
+    return [data[column].iloc[0] for data in datasets]
+
+
+def curves(ax):
+    """The curves of a plot: {name in the legend: y values}."""
+    handles, names = ax.get_legend_handles_labels()
+    by_color = {line.get_color(): line.get_ydata() for line in ax.lines if len(line.get_ydata())}
+    return {name: by_color[handle.get_color()] for handle, name in zip(handles, names, strict=True)}
+
+
+# ---------------------------------------------------------------- which runs
+
+
+@pytest.mark.parametrize(
+    ("logdir", "found"),
+    [
+        ("data/ppo", ["ppo", "ppo", "ppo_big", "ppo_big"]),  # a beginning; not my_ppo
+        ("data/ppo/", ["ppo", "ppo"]),
+        ("data/ppo/ppo_s1", ["ppo"]),
+        ("data", ["my_ppo", "my_ppo", "ppo", "ppo", "ppo_big", "ppo_big"]),  # a bare name
+        ("dat", ["my_ppo", "my_ppo", "ppo", "ppo", "ppo_big", "ppo_big"]),
+        (".", ["my_ppo", "my_ppo", "ppo", "ppo", "ppo_big", "ppo_big"]),
+        ("data/..", ["my_ppo", "my_ppo", "ppo", "ppo", "ppo_big", "ppo_big"]),
+    ],
+)
+def test_names_and_beginnings_of_names(data, logdir, found, capsys):
+    datasets = get_all_datasets([logdir])
+    assert conditions(datasets) == found
+    assert conditions(datasets, "Unit") == list(range(len(found)))
+    assert conditions(datasets, "Condition2") == [f"{name}-{i}" for i, name in enumerate(found)]
+    printed = capsys.readouterr().out
+    assert printed.startswith("Plotting from...\n" + "=" * 50 + "\n\n")
+    assert printed.endswith("\n\n" + "=" * 50 + "\n")
+
+
+def test_select_exclude_and_legend(data):
+    def found(**kwargs):
+        return conditions(get_all_datasets(["data/ppo", "data/my"], **kwargs))
+
+    assert found(select=["ppo", "big"]) == ["ppo_big"] * 2
+    assert found(exclude=["big", "my"]) == ["ppo"] * 2
+    assert found(legend=["A", "B", "B"]) == ["A", "A", "B", "B", "B", "B"]
+    with pytest.raises(UserError, match="Must give a legend title for each set of experiments"):
+        found(legend=["A", "B"])
+    with pytest.raises(UserError, match="No directory is left"):
+        found(exclude=["ppo"])
+
+
+@pytest.mark.parametrize(
+    ("logdir", "message"),
+    [
+        ("data/xyz", r"begins with 'xyz'; there is my_ppo, ppo, ppo_big\.$"),
+        ("nowhere/ppo", "no directory nowhere"),
+        ("nowhere/", "no directory nowhere/"),
+        ("data/ppo/ppo_s0/prog", "there is none at all"),
+        ("empty", r"No run with results \(progress.txt\) in empty"),
+    ],
+)
+def test_what_is_not_there(data, logdir, message):
+    (data.parent / "empty").mkdir()
+    with pytest.raises(UserError, match=f"(?i){message}"):
+        main([logdir, "--savefig", "x.png"])
+    assert not (data.parent / "x.png").exists()
+
+
+# ---------------------------------------------------------------- damaged and unfinished runs
+
+
+def test_unfinished_last_line_is_ignored(tmp_path, capsys):
+    run = add_run(tmp_path / "run", end="\n3\t4.0\t160")  # of 16000
+    (table,) = get_datasets(run)
+    assert list(table["TotalEnvInteracts"]) == [4000, 8000, 12000]
+    assert f"Ignoring the unfinished last line of {run}/progress.txt" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("contents", ["", "Epoch\tAverageEpRet\n", "Epoch\tAver", "\n\n"])
+def test_runs_without_rows_are_left_out(tmp_path, capsys, contents):
+    add_run(tmp_path / "good", exp_name="good")
+    bad = add_run(tmp_path / "bad", exp_name="bad")
+    (bad / "progress.txt").write_text(contents)
+    assert conditions(get_datasets(tmp_path)) == ["good"]
+    assert f"Could not read from {bad}/progress.txt" in capsys.readouterr().out
+
+
+def test_binary_rubbish_is_left_out(tmp_path, capsys):
+    run = add_run(tmp_path / "run")
+    (run / "progress.txt").write_bytes(bytes(range(256)))
+    assert get_datasets(run) == []
+    assert "Could not read from" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("config", [None, "{", "[1]", "{}", '{"exp_name": null}'])
+def test_without_a_name_the_runs_are_called_exp(tmp_path, capsys, config):
+    run = add_run(tmp_path / "run")
+    if config is not None:
+        (run / "config.json").write_text(config)
+    assert conditions(get_datasets(run)) == ["exp"]
+    if config is None:
+        assert f"No file named config.json in {run}" in capsys.readouterr().out
+
+
+def test_performance_is_the_test_return_if_there_is_one(tmp_path):
+    add_run(tmp_path / "a", header=("AverageTestEpRet", "AverageEpRet", "TotalEnvInteracts"))
+    add_run(tmp_path / "b")
+    add_run(tmp_path / "c", header=("Epoch", "LossPi", "TotalEnvInteracts"))
+    off_policy, on_policy, neither = get_datasets(tmp_path)
+    assert list(off_policy["Performance"]) == [0, 1, 2]
+    assert list(on_policy["Performance"]) == [1.0, 2.0, 3.0]
+    assert "Performance" not in neither
+
+
+def test_runs_without_the_column_are_left_out_and_the_others_drawn(tmp_path, ax, capsys):
+    add_run(tmp_path / "a", exp_name="a")
+    add_run(tmp_path / "b", exp_name="b", header=("Epoch", "LossPi", "TotalEnvInteracts"))
+    plot_data(get_datasets(tmp_path), ax=ax)
+    assert list(curves(ax)) == ["a"]
+    out = capsys.readouterr().out
+    assert f"Leaving out {tmp_path / 'b'}: it has no column Performance" in out
+
+
+def test_unknown_column_lists_those_there_are(data):
+    with pytest.raises(UserError, match=r"No run has a column 'Reward'.*Epoch, AverageEpRet, T"):
+        main(["data/ppo", "-y", "Performance", "Reward", "--savefig", "x.png"])
+    with pytest.raises(UserError, match="'Steps'"):
+        main(["data/ppo", "-x", "Steps", "--savefig", "x.png"])
+    assert list(data.parent.glob("x*")) == []
+
+
+def test_columns_without_numbers(data):
+    with pytest.raises(UserError, match="There are no numbers to plot in column 'Condition1'"):
+        make_plots(["data"], values=["Condition1"], savefig="x.png")
+
+
+# ---------------------------------------------------------------- what is drawn
+
+
+def test_mean_and_band_over_runs(data, ax):
+    plot_data(get_all_datasets(["data/ppo/"]), ax=ax)
+    np.testing.assert_allclose(curves(ax)["ppo"], [1.5, 2.5, 3.5])
+    band = ax.collections[0].get_paths()[0].get_extents()
+    std = np.std([1, 2], ddof=1)
+    np.testing.assert_allclose([band.ymin, band.ymax], [1.5 - std, 3.5 + std])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"), [("median", [2, 3, 4]), ("min", [1, 2, 3]), ("max", [9, 10, 11])]
+)
+def test_estimators(tmp_path, ax, estimator, expected):
+    for seed, offset in enumerate((1, 2, 9)):
+        add_run(tmp_path / f"s{seed}", np.arange(3) + offset)
+    plot_data(get_datasets(tmp_path), estimator=estimator, ax=ax)
+    np.testing.assert_allclose(curves(ax)["exp"], expected)
+
+
+def test_count_draws_every_run(data, ax):
+    plot_data(get_all_datasets(["data/ppo/"]), condition="Condition2", ax=ax)
+    assert {name: list(y) for name, y in curves(ax).items()} == {
+        "ppo-0": [1, 2, 3],
+        "ppo-1": [2, 3, 4],
+    }
+
+
+@pytest.mark.parametrize("smooth", [1, 2, 3, 4, 7])
+def test_smoothing_equals_the_original_formula(tmp_path, ax, smooth):
+    """numpy's 'same' convolution, normalised at the ends (it wants no fewer rows than `smooth`)."""
+    returns = np.random.default_rng(0).normal(size=7)
+    add_run(tmp_path / "run", returns)
+    plot_data(get_datasets(tmp_path), smooth=smooth, ax=ax)
+    ones, window = np.ones(7), np.ones(smooth)
+    expected = np.convolve(returns, window, "same") / np.convolve(ones, window, "same")
+    np.testing.assert_allclose(curves(ax)["exp"], expected)
+
+
+def test_smoothing_over_more_rows_than_there_are(tmp_path, ax):
+    add_run(tmp_path / "run", [1.0, 2.0, 6.0])
+    plot_data(get_datasets(tmp_path), smooth=100, ax=ax)
+    np.testing.assert_allclose(curves(ax)["exp"], [3.0, 3.0, 3.0])
+
+
+def test_blank_fields_are_neither_drawn_nor_averaged(tmp_path, ax):
+    add_run(tmp_path / "a", [None, 2.0, "nan", 4.0])
+    add_run(tmp_path / "b", [None, 4.0, 6.0, "inf"])
+    add_run(tmp_path / "c", [None, None])
+    plot_data(get_datasets(tmp_path), ax=ax)
+    np.testing.assert_allclose(curves(ax)["exp"], [3.0, 6.0, 4.0])
+
+
+def test_large_numbers_of_steps_are_in_scientific_notation(tmp_path, ax):
+    add_run(tmp_path / "run")
+    plot_data(get_datasets(tmp_path), ax=ax)
+    ax.figure.canvas.draw()
+    assert ax.xaxis.get_offset_text().get_text() == "1e4"
+    plot_data(get_datasets(tmp_path), xaxis="Epoch", ax=(other := plt.figure().subplots()))
+    other.figure.canvas.draw()
+    assert other.xaxis.get_offset_text().get_text() == ""
+    plt.close(other.figure)
+
+
+# ---------------------------------------------------------------- the command
+
+
+def test_savefig_one_file_or_one_for_each_value(data, capsys):
+    main(["data", "--savefig", "one.png"])
+    main(["data", "-y", "Performance", "Epoch", "--count", "-s", "2", "--savefig", "two.v1.pdf"])
+    written = sorted(path.name for path in data.parent.glob("*.p*"))
+    assert written == ["one.png", "two.v1_Epoch.pdf", "two.v1_Performance.pdf"]
+    assert (data.parent / "one.png").read_bytes().startswith(b"\x89PNG")
+    assert "Saved two.v1_Epoch.pdf" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--savefig", "x.xyz"], r"Cannot write the plot to x.xyz: .*png"),
+        (["--savefig", "no/such/x.png"], "Cannot write the plot to no/such/x.png"),
+        (["--savefig", "x.png", "--est", "system"], "no estimator 'system'; choose from mean, me"),
+        (["--savefig", "x.png", "--smooth", "0"], "Cannot smooth over 0 rows"),
+        ([], "no display .* --savefig FILE"),  # the backend of this process is Agg
+    ],
+)
+def test_bad_arguments(data, arguments, message):
+    with pytest.raises(UserError, match=message):
+        main(["data", *arguments])
+    assert not (data.parent / "x.png").exists()
+
+
+def test_without_a_directory_the_command_explains_itself(capsys):
+    with pytest.raises(SystemExit) as end:
+        main([])
+    assert end.value.code == 2
+    assert "required: logdir" in capsys.readouterr().err
+
+
+def test_windows_are_shown(data, monkeypatch):
+    shown = []
+    monkeypatch.setattr(plt, "show", lambda: shown.extend(plt.get_fignums()))
+    make_plots(["data"], values=["Performance", "Epoch"])
+    assert len(shown) == 2
+    plt.close("all")
+
+
+def test_help_needs_neither_tensorflow_nor_seaborn():
+    code = (
+        "import sys; from spinup_tf2.utils.plot import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: sys.exit(bool({'tensorflow', 'seaborn', 'pandas'} & {*sys.modules}))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
