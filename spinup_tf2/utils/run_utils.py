@@ -21,7 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 
@@ -263,11 +265,13 @@ def check_environment(env_fn):
 
     module, _, env_id = str(env_fn.env_name).rpartition(":")
     try:
-        if module:
-            __import__(module)
-        if env_id not in gym.registry:
-            raise UserError(_unknown_environment(env_id))
-        env_fn().close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the experiment's own process will give them
+            if module:
+                import_module(module)
+            if env_id not in gym.registry:
+                raise UserError(_unknown_environment(env_id))
+            env_fn().close()
     except UserError:
         raise
     except Exception as error:  # whatever an environment may raise when it is made

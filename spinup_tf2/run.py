@@ -1,0 +1,380 @@
+"""The command line: `python -m spinup_tf2.run CMD [ARGS...]`, also installed as `spinup_tf2`.
+
+Every keyword argument of an algorithm is a flag. Several values for flags make a grid of
+experiments. Nothing on the command line is executed: values are Python literals, names from a
+table, or strings. TensorFlow is loaded only in the processes of the experiments.
+"""
+
+import ast
+import difflib
+import functools
+import os
+import subprocess
+import sys
+import traceback
+import warnings
+from importlib import import_module
+
+from spinup_tf2.errors import UserError
+
+# Each algorithm is a function of that name, in the module of that name in spinup_tf2.algos.
+ALGORITHMS = ("ppo",)
+
+UTILITIES = ("plot", "test_policy")
+
+HELP = ("--help", "-h", "help")
+
+# Shorter forms of some common but long flags.
+SUBSTITUTIONS = {
+    "env": "env_name",
+    "hid": "ac_kwargs:hidden_sizes",
+    "act": "ac_kwargs:activation",
+    "cpu": "num_cpu",
+    "dt": "datestamp",
+}
+
+# Flags that say how to run the experiments, and take one value. They are not part of the grid.
+RUN_KEYS = ("num_cpu", "data_dir", "datestamp", "overwrite", "quiet")
+SWITCHES = ("datestamp", "overwrite", "quiet")
+
+# Flags whose values are taken as they stand: `--exp_name 1e3` is not the number 1000.
+TEXT_KEYS = ("exp_name", "env_name", "data_dir")
+
+# Arguments of the algorithms that only a Python program can give.
+PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs")
+
+USAGE = """
+Experiment in Spinning Up from the command line with
+
+\tpython -m spinup_tf2.run CMD [ARGS...]
+
+where CMD is a valid command. Current valid commands are:
+
+{commands}
+
+FYI: When running an algorithm, any keyword argument to the
+algorithm function can be used as a flag, eg
+
+\tpython -m spinup_tf2.run ppo --env HalfCheetah-v5 --clip_ratio 0.1
+
+If you need a quick refresher on valid kwargs, get the docstring
+with
+
+\tpython -m spinup_tf2.run [algo] --help
+
+See the "Running Experiments" docs page for more details.
+
+Also: Some common but long flags can be substituted for shorter
+ones. Valid substitutions are:
+
+{substitutions}
+
+These flags go with every algorithm:
+
+\t--exp_name  NAME      name of the experiment, and of its directory
+\t--data_dir  DIR       where all experiments are saved
+\t--num_cpu   N         MPI processes, or auto for all cores
+\t--datestamp           date and time in the names of directories
+\t--overwrite           replace a run that is in the directory already
+\t--quiet               print nothing but errors
+\t--debug               show where in the program an error comes from
+"""
+
+
+def main(argv=None):
+    """Run a command line; `argv` is without the program's name, by default that of the process."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    # --debug belongs to this function, unless the arguments are another program's.
+    is_utility = bool(argv) and argv[0] in UTILITIES
+    debug = "--debug" in argv and not is_utility
+    if debug:
+        argv = [argument for argument in argv if argument != "--debug"]
+    try:
+        _run_command(argv)
+    except UserError as error:
+        _fail(error, traceback.format_exc() if debug else "")
+    except subprocess.CalledProcessError as error:
+        sys.exit(error.returncode)  # the process has reported its own error
+    except KeyboardInterrupt:
+        _leave(lambda: None, 130)
+
+
+def _fail(error, trace):
+    """Print the error as one line, and leave with status 2."""
+    line = f"{trace}spinup_tf2: error: {' '.join(str(error).split())}"
+    _leave(lambda: print(line, file=sys.stderr), 2)
+
+
+def _leave(report, status):
+    """Report once, and leave with `status`, on all ranks."""
+    from spinup_tf2.utils.mpi_tools import fail_together
+
+    fail_together(report, status)
+    sys.exit(status)
+
+
+def _run_command(argv):
+    command, *arguments = argv or ["help"]
+    if command in HELP:
+        _print_once(_usage())
+    elif command in UTILITIES:
+        import_module(f"spinup_tf2.utils.{command}").main(arguments)
+    elif command in ALGORITHMS:
+        if any(argument in HELP for argument in arguments):
+            _print_once(_algorithm_help(command))
+        else:
+            _run_algorithm(command, arguments)
+    else:
+        known = [*ALGORITHMS, *UTILITIES, "help"]
+        raise UserError(
+            f"{command!r} is not a command;{_did_you_mean(command, known)} "
+            f"the commands are {', '.join(known)}."
+        )
+
+
+def _print_once(text):
+    from spinup_tf2.utils.mpi_tools import launched_rank
+
+    if launched_rank() == 0:
+        print(text)
+
+
+def _usage():
+    commands = "\n".join(f"\t{name}" for name in (*ALGORITHMS, *UTILITIES))
+    substitutions = "\n".join(
+        f"\t--{short.ljust(10)}for       --{flag}" for short, flag in SUBSTITUTIONS.items()
+    )
+    return USAGE.format(commands=commands, substitutions=substitutions)
+
+
+def _algorithm_help(algorithm):
+    signature = _signature(algorithm)
+    flags = "\n".join(
+        f"    --{name.ljust(20)} {default!r}"
+        for name, default in signature.defaults.items()
+        if name not in PYTHON_ONLY
+    )
+    return (
+        f"\n\nShowing docstring for spinup_tf2.{algorithm}:\n\n{signature.doc}\n\n"
+        f"Flags and their defaults:\n\n{flags}\n"
+    )
+
+
+# ---------------------------------------------------------------- an algorithm's command line
+
+
+def _run_algorithm(algorithm, arguments):
+    from spinup_tf2.utils import mpi_tools
+
+    sys.stdout.reconfigure(line_buffering=True)  # it may be a pipe, and the rows are wanted at once
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
+    mpi_tools.comm()  # first of all: without MPI nobody could wait for a rank that has failed
+
+    grid, run_options = parse_experiments(algorithm, arguments)
+    grid.run(functools.partial(run_function, algorithm), **run_options)
+
+
+def run_function(algorithm, **kwargs):
+    """Call an algorithm by its name; what the process of an experiment does."""
+    import spinup_tf2
+
+    return getattr(spinup_tf2, algorithm)(**kwargs)
+
+
+def parse_experiments(algorithm, arguments):
+    """Read and check the arguments of an algorithm's command line.
+
+    Returns the ExperimentGrid and the keyword arguments for its `run`. Raises UserError for
+    everything that can be known to be wrong without starting.
+    """
+    from spinup_tf2.core.arguments import check_arguments
+    from spinup_tf2.utils.run_utils import ExperimentGrid, check_exp_name
+
+    flags, shorthands = parse_flags(arguments)
+    signature = _signature(algorithm)
+    _check_names(algorithm, flags, signature)
+
+    run_options = {key: _only_value(key, flags.pop(key)) for key in RUN_KEYS if key in flags}
+    exp_name = _only_value("exp_name", flags.pop("exp_name", [f"cmd_{algorithm}"]))
+    check_exp_name(exp_name)
+    if "env_name" not in flags:
+        raise UserError("You did not give a value for --env_name! Add one and try again.")
+
+    grid = ExperimentGrid(name=exp_name)
+    for key, values in flags.items():
+        grid.add(key, values, shorthand=shorthands.get(key))
+    num_procs = _number_of_processes(run_options.get("num_cpu"))
+    for variant in grid.variants():
+        _check_dicts(algorithm, variant, signature)
+        check_arguments(signature.defaults | variant, num_procs)
+    return grid, run_options
+
+
+def parse_flags(arguments):
+    """Parse `--flag value value --flag[shorthand] ...`.
+
+    Returns `(flags, shorthands)`: lists of values, and the shorthands that were given, by the full
+    name of the flag. The order is that of Spinning Up, which decides the order of a grid: plain
+    flags as typed, then those with a shorthand, then substituted ones.
+    """
+    if arguments and not arguments[0].startswith("--"):
+        raise UserError(
+            f"You didn't specify a first flag. {arguments[0]!r} stands before any flag; "
+            "write for instance --env CartPole-v1."
+        )
+    words = {}
+    for argument in arguments:
+        if argument.startswith("--"):
+            name = argument[2:]
+            words[name] = []  # a repeated flag starts again
+        else:
+            words[name].append(argument)
+
+    shorthands = {}
+    for flag in [*words]:
+        name, bracket, rest = flag.partition("[")
+        if bracket and rest.endswith("]"):
+            words[name] = words.pop(flag)
+            shorthands[name] = rest[:-1]
+
+    for short, name in SUBSTITUTIONS.items():
+        if short in words:
+            if name in words:
+                raise UserError(f"--{short} and --{name} are the same flag; give it once.")
+            words[name] = words.pop(short)
+        if short in shorthands:
+            shorthands[name] = shorthands.pop(short)
+
+    flags = {}
+    for name, values in words.items():
+        if name in TEXT_KEYS:
+            if not values:
+                raise UserError(f"--{name} was given without a value.")
+            flags[name] = values
+        else:
+            flags[name] = [parse_value(value) for value in values] or [True]
+    return flags, shorthands
+
+
+# tf.nn.tanh, tf.tanh, torch.nn.Tanh, ...: activations under the names that their libraries give
+# them. Keras knows them all by their plain name.
+_ACTIVATION_PREFIXES = ("tf.nn.", "tf.", "tf.keras.activations.", "keras.activations.")
+_TORCH_ACTIVATIONS = {
+    "torch.nn.ELU": "elu",
+    "torch.nn.GELU": "gelu",
+    "torch.nn.Identity": "linear",
+    "torch.nn.LeakyReLU": "leaky_relu",
+    "torch.nn.ReLU": "relu",
+    "torch.nn.SELU": "selu",
+    "torch.nn.Sigmoid": "sigmoid",
+    "torch.nn.SiLU": "silu",
+    "torch.nn.Softplus": "softplus",
+    "torch.nn.Softsign": "softsign",
+    "torch.nn.Tanh": "tanh",
+}
+
+
+@functools.cache
+def _known_names():
+    """What words other than literals stand for."""
+    from spinup_tf2.core.arguments import ACTIVATIONS
+
+    dotted = {prefix + name: name for prefix in _ACTIVATION_PREFIXES for name in ACTIVATIONS}
+    return dotted | _TORCH_ACTIVATIONS
+
+
+def parse_value(text):
+    """A known name, a Python literal (`1e-3`, `[32,32]`, `True`, `None`), or the text itself."""
+    if text in _known_names():
+        return _known_names()[text]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python's parser, about what is no Python
+            return ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+# ---------------------------------------------------------------- checks
+
+
+@functools.cache
+def _signature(algorithm):
+    from spinup_tf2.utils.signatures import read_signature
+
+    return read_signature(f"spinup_tf2.algos.{algorithm}", algorithm)
+
+
+@functools.cache
+def _actor_critic_arguments(algorithm):
+    from spinup_tf2.utils.signatures import read_signature
+
+    actor_critic = _signature(algorithm).defaults["actor_critic"]
+    return [*read_signature(actor_critic.module, actor_critic.name).defaults]
+
+
+def _check_names(algorithm, flags, signature):
+    """Refuse flags that the algorithm does not have."""
+    known = [name for name in signature.defaults if name not in PYTHON_ONLY]
+    known += [f"ac_kwargs:{name}" for name in _actor_critic_arguments(algorithm)]
+    known += ["env_name", "env_kwargs", "exp_name", *RUN_KEYS]
+    for name in flags:
+        if ":".join(name.split(":")[:2]) in known or name.startswith("env_kwargs:"):
+            continue
+        if name in PYTHON_ONLY:
+            raise UserError(f"--{name} cannot be given here; call spinup_tf2.{algorithm} instead.")
+        plain, equals, value = name.partition("=")
+        if equals:
+            raise UserError(f"--{name} has a = in it; write --{plain} {value}.")
+        raise UserError(
+            f"--{name} is not a flag of {algorithm};"
+            f"{_did_you_mean(name, [*known, *SUBSTITUTIONS], '--')} "
+            f"python -m spinup_tf2.run {algorithm} --help shows them all."
+        )
+
+
+def _check_dicts(algorithm, variant, signature):
+    """Refuse arguments that the actor-critic does not have, and dicts that are none."""
+    for name in ("ac_kwargs", "env_kwargs"):
+        if not isinstance(variant.get(name) or {}, dict):
+            raise UserError(
+                f"{name} is {variant[name]!r}; it must be a dict such as {{'key': value}}, or be "
+                f"given as --{name}:key value."
+            )
+    known = _actor_critic_arguments(algorithm)
+    for name in variant.get("ac_kwargs") or {}:
+        if name not in known:
+            raise UserError(
+                f"{name!r} in ac_kwargs is not an argument of "
+                f"{signature.defaults['actor_critic'].name};{_did_you_mean(name, known)} "
+                f"it takes {', '.join(known)}."
+            )
+
+
+def _only_value(key, values):
+    if len(values) > 1:
+        raise UserError(f"You can only provide one value for {key}.")
+    [value] = values
+    if key in SWITCHES and not isinstance(value, bool):
+        raise UserError(f"--{key} is a switch; give it without a value instead of {value!r}.")
+    return value
+
+
+def _number_of_processes(num_cpu):
+    """How many processes an experiment will have; `num_cpu` is None if it was not given."""
+    from spinup_tf2.utils.run_utils import resolve_num_cpu
+
+    number = resolve_num_cpu(1 if num_cpu is None else num_cpu)
+    if num_cpu == 1 != number:  # which a program may leave at its default, but here was typed
+        raise UserError(f"--num_cpu is 1, but the MPI launcher started {number} processes.")
+    return number
+
+
+def _did_you_mean(word, known, prefix=""):
+    close = difflib.get_close_matches(str(word), known, n=1)
+    return f" did you mean {prefix}{close[0]}?" if close else ""
+
+
+if __name__ == "__main__":
+    main()
