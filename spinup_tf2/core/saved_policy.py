@@ -25,8 +25,8 @@ class SavedPolicy(tf.Module):
 
     def __init__(self, ac, observation_space, action_space):
         super().__init__()
-        # The variables that a SavedModel function uses must be attributes of the module. Only they,
-        # not the Keras models: those have functions that return distributions, which it cannot hold.
+        # The variables that a SavedModel function uses must be attributes of the module. The Keras
+        # models must not be: their own functions return distributions, which it cannot hold.
         self.parameters = [variable.value for variable in [*ac.pi.variables, *ac.v.variables]]
         spec = action_spec(action_space)
         self.info = {
