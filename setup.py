@@ -14,11 +14,17 @@ EXTRAS = {
     "atari": ["ale-py>=0.10"],
     "mario": ["gym-super-mario-bros", "nes-py", "opencv-python"],
     "quadruped": ["pybullet"],
-    "video": ["moviepy>=1.0", "imageio-ffmpeg", "gymnasium[classic-control]"],
+    "video": ["moviepy>=1.0", "gymnasium[classic-control]"],
     "tracking": ["tensorboard"],
-    "docs": ["sphinx>=7", "furo", "myst-parser"],
-    "dev": ["pytest>=7", "ruff>=0.6", "build"],
+    "docs": ["sphinx>=7", "furo"],
 }
+# Everything that the tests use.
+EXTRAS["dev"] = [
+    "pytest>=7",
+    "ruff>=0.6",
+    "build",
+    *(package for extra in ("mpi", "mujoco", "video", "docs") for package in EXTRAS[extra]),
+]
 EXTRAS["all"] = sorted({package for packages in EXTRAS.values() for package in packages})
 
 setup(
