@@ -168,7 +168,7 @@ def _algorithm_help(algorithm):
 def _run_algorithm(algorithm, arguments):
     from spinup_tf2.utils import mpi_tools
 
-    sys.stdout.reconfigure(line_buffering=True)  # it may be a pipe, and the rows are wanted at once
+    mpi_tools.write_by_lines()
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
     mpi_tools.comm()  # first of all: without MPI nobody could wait for a rank that has failed

@@ -86,7 +86,14 @@ def _start_mpi():
             f"{library!r}; use the mpirun of that library"
         )
     _end_job_on_exception()
+    write_by_lines()
     return MPI
+
+
+def write_by_lines():
+    """Let every line on stdout appear at once and whole, also in a pipe (as under mpirun)."""
+    if hasattr(sys.stdout, "reconfigure"):  # not where a notebook has put something else
+        sys.stdout.reconfigure(line_buffering=True, write_through=False)
 
 
 def _end_job_on_exception():
@@ -255,7 +262,6 @@ def mpirun_environment(n):
         "OMP_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
-        "PYTHONUNBUFFERED": "1",  # the ranks write to a pipe, and the tables are wanted at once
     }
     return defaults | os.environ
 

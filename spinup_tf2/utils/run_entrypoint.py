@@ -30,11 +30,12 @@ def read_error(folder):
 
 def main(folder):
     """Run the experiment that lies in `folder`."""
-    sys.stdout.reconfigure(line_buffering=True)  # it may be a pipe, and the rows are wanted at once
     sys.path[:] = json.loads(Path(folder, _SYS_PATH).read_text(encoding="utf-8"))
 
     from spinup_tf2.errors import UserError
     from spinup_tf2.utils import mpi_tools
+
+    mpi_tools.write_by_lines()
 
     def write_error():
         details = json.dumps([str(error), traceback.format_exc()])

@@ -1,0 +1,303 @@
+"""The command line, without starting anything."""
+
+import os
+import re
+import sys
+
+import pytest
+
+from spinup_tf2 import run, user_config
+from spinup_tf2.utils import run_utils
+
+
+@pytest.fixture
+def experiments(monkeypatch, tmp_path):
+    """The experiments that a command line would run: (exp_name, directory, kwargs) of each."""
+    recorded = []
+
+    def record(exp_name, thunk, seed=0, num_cpu=1, data_dir=None, datestamp=False, **kwargs):
+        where = run_utils.setup_logger_kwargs(exp_name, seed, data_dir, datestamp)["output_dir"]
+        kwargs.update(num_cpu=num_cpu, seed=seed)
+        recorded.append((exp_name, os.path.relpath(where, tmp_path), kwargs))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(user_config, "DEFAULT_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(run_utils, "call_experiment", record)
+    return recorded
+
+
+def execute(command_line):
+    run.main(command_line.split())
+
+
+# ---------------------------------------------------------------- values
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-3", 0.001),
+        ("-1", -1),
+        ("10", 10),
+        ("[32,32]", [32, 32]),
+        ("(64,64)", (64, 64)),
+        ("{'a': 1}", {"a": 1}),
+        ("True", True),
+        ("None", None),
+        ("'True'", "True"),
+        ("CartPole-v1", "CartPole-v1"),
+        ("path/to/data", "path/to/data"),
+        ("[32,", "[32,"),
+        ("(" * 1000, "(" * 1000),
+        ("", ""),
+        # activations
+        ("tanh", "tanh"),
+        ("tf.tanh", "tanh"),
+        ("tf.nn.relu", "relu"),
+        ("tf.nn.silu", "silu"),
+        ("torch.nn.Tanh", "tanh"),
+        ("torch.nn.LeakyReLU", "leaky_relu"),
+        # what Spinning Up would have executed
+        ("os", "os"),
+        ("lambda x: x", "lambda x: x"),
+        ("1+1", "1+1"),
+        ("__import__('os').system('false')", "__import__('os').system('false')"),
+    ],
+)
+def test_values(text, value):
+    parsed = run.parse_value(text)
+    assert parsed == value
+    assert type(parsed) is type(value)
+
+
+def test_values_are_not_executed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "__import__('os').mkdir('executed')"
+    assert run.parse_value(text) == text
+    assert not os.listdir(tmp_path)
+
+
+# ---------------------------------------------------------------- flags
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flags"),
+    [
+        ("--seed 0 10", {"seed": [0, 10]}),
+        ("--seed -1 -seed 3", {"seed": [-1, "-seed", 3]}),  # one dash: a value
+        ("--seed 0 --seed 5", {"seed": [5]}),  # the last one counts
+        ("--dt", {"datestamp": [True]}),
+        ("--note a--b", {"note": ["a--b"]}),
+        ("--exp_name 123 --data_dir 1e3", {"exp_name": ["123"], "data_dir": ["1e3"]}),
+        ("--env_kwargs:a 1 --env_kwargs:b:c x", {"env_kwargs:a": [1], "env_kwargs:b:c": ["x"]}),
+    ],
+)
+def test_flags(arguments, flags):
+    assert run.parse_flags(arguments.split()) == (flags, {})
+
+
+def test_order_of_flags_and_shorthands():
+    line = "--env E --hid[h] [3] --gamma 1 --act tanh --lam[] 1 --seed 0"
+    flags, shorthands = run.parse_flags(line.split())
+    # plain as typed, with a shorthand, substituted
+    assert [*flags] == [
+        *("gamma", "seed", "lam"),
+        *("env_name", "ac_kwargs:hidden_sizes", "ac_kwargs:activation"),
+    ]
+    assert shorthands == {"ac_kwargs:hidden_sizes": "h", "lam": ""}
+
+
+# ---------------------------------------------------------------- golden command lines
+
+
+def test_one_experiment(experiments):
+    execute("ppo --env CartPole-v1")
+    [(exp_name, where, kwargs)] = experiments
+    assert (exp_name, where) == ("cmd_ppo", "cmd_ppo/cmd_ppo_s0")
+    assert kwargs == {"env_name": "CartPole-v1", "num_cpu": 1, "seed": 0}
+
+
+def test_a_grid_of_eight(experiments):
+    execute(
+        "ppo --exp_name ppo_ant --env Pendulum-v1 --clip_ratio 0.1 0.2 --hid[h] [32,32] [64,32] "
+        "--act torch.nn.Tanh --seed 0 10 --data_dir path/to/data"
+    )
+    expected = [
+        f"ppo_ant_cli{clip}_h{hid}_s{seed}"
+        for clip in ("0-1", "0-2")
+        for seed in (0, 10)
+        for hid in ("32-32", "64-32")
+    ]
+    assert [os.path.basename(where) for _, where, _ in experiments] == expected
+    assert experiments[0][1] == "path/to/data/ppo_ant_cli0-1_h32-32/ppo_ant_cli0-1_h32-32_s0"
+    assert experiments[-1][2] == {
+        "clip_ratio": 0.2,
+        "env_name": "Pendulum-v1",
+        "ac_kwargs": {"hidden_sizes": [64, 32], "activation": "tanh"},
+        "num_cpu": 1,
+        "seed": 10,
+    }
+
+
+def test_activations_in_names(experiments):
+    execute("ppo --env Acrobot-v1 --hid[h] [300] [128,128] --act tf.nn.tanh tf.nn.relu")
+    assert [exp_name for exp_name, _, _ in experiments] == [
+        "cmd_ppo_h300_ac-acttanh",
+        "cmd_ppo_h300_ac-actrelu",
+        "cmd_ppo_h128-128_ac-acttanh",
+        "cmd_ppo_h128-128_ac-actrelu",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flag", "order"),
+    [
+        ("env_name", ["cartpole-v1_s0", "cartpole-v1_s10", "acrobot-v1_s0", "acrobot-v1_s10"]),
+        ("env", ["cartpole-v1_s0", "acrobot-v1_s0", "cartpole-v1_s10", "acrobot-v1_s10"]),
+    ],
+)
+def test_environments_and_seeds(experiments, flag, order):
+    execute(f"ppo --{flag} CartPole-v1 Acrobot-v1 --seed 0 10 --num_cpu 4")
+    assert [where for _, where, _ in experiments] == [
+        f"cmd_ppo_env{name.split('_')[0]}/cmd_ppo_env{name}" for name in order
+    ]
+    assert all(kwargs["num_cpu"] == 4 for _, _, kwargs in experiments)
+
+
+def test_a_repeated_flag_starts_again(experiments):
+    execute("ppo --env CartPole-v1 --seed 0 --seed 5")
+    assert [where for _, where, _ in experiments] == ["cmd_ppo/cmd_ppo_s5"]
+
+
+def test_env_kwargs(experiments):
+    execute("ppo --env Pendulum-v1 --env_kwargs:g 9.81 5.0")
+    assert [(exp_name, kwargs["env_kwargs"]) for exp_name, _, kwargs in experiments] == [
+        ("cmd_ppo_env-g9-81", {"g": 9.81}),
+        ("cmd_ppo_env-g5-0", {"g": 5.0}),
+    ]
+
+
+def test_switches_are_handed_on(experiments):
+    execute("ppo --env CartPole-v1 --quiet --overwrite --cpu 2")
+    [(_, _, kwargs)] = experiments
+    assert kwargs["quiet"] is kwargs["overwrite"] is True
+    assert kwargs["num_cpu"] == 2
+
+
+def test_an_environment_of_a_module_in_the_working_directory(experiments, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    (tmp_path / "own_environment.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('Own-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    execute("ppo --env own_environment:Own-v0")
+    [(_, _, kwargs)] = experiments
+    assert run_utils.EnvFn(kwargs["env_name"])().spec.id == "Own-v0"
+
+
+# ---------------------------------------------------------------- errors
+
+BAD_INPUT = {
+    "pppo --env CartPole-v1": r"did you mean ppo\?",
+    "ppo CartPole-v1 --epochs 1": "You didn't specify a first flag. 'CartPole-v1'",
+    "ppo --exp_name t": "You did not give a value for --env_name!",
+    "ppo --env": "--env_name was given without a value",
+    "ppo --env CartPol-v1": "CartPol-v1 is not registered.*Did you mean: `CartPole`.*typo",
+    "ppo --env CartPole": r"Did you mean CartPole-v1\?",
+    "ppo --env CartPole-v9": "CartPole-v9 is not registered.*`v1`",
+    "ppo --env no_such_module:Own-v0": "No module named 'no_such_module'",
+    "ppo --env CartPole-v1 --env_kwargs:grvity 1": "cannot be made with {'grvity': 1}.*grvity",
+    "ppo --env CartPole-v1 --env_kwargs 3": "env_kwargs is 3; it must be a dict",
+    "ppo --env CartPole-v1 --env_name CartPole-v1": "--env and --env_name are the same flag",
+    "ppo --env CartPole-v1 --epoch 3": r"--epoch is not a flag of ppo; did you mean --epochs\?",
+    "ppo --env CartPole-v1 --cup 3": r"did you mean --cpu\?",
+    "ppo --env CartPole-v1 --gamma:x 3": "--gamma:x is not a flag of ppo",
+    "ppo --env CartPole-v1 --epochs=3": "write --epochs 3",
+    "ppo --env CartPole-v1 --env_fn 3": r"--env_fn cannot be given here; call spinup_tf2\.ppo",
+    "ppo --env CartPole-v1 --ac_kwargs:hidden_szies [3]": "did you mean --ac_kwargs:hidden_sizes",
+    "ppo --env CartPole-v1 --ac_kwargs {'activaton':'relu'}": r"did you mean activation\?",
+    "ppo --env CartPole-v1 --ac_kwargs 3": "ac_kwargs is 3; it must be a dict",
+    "ppo --env CartPole-v1 --hid [32] --ac_kwargs {}": "multiple values to the same key",
+    "ppo --env CartPole-v1 --hid [-32]": "hidden_sizes",
+    "ppo --env CartPole-v1 --act nonsense": "activation is 'nonsense'",
+    "ppo --env CartPole-v1 --exp_name a b": "only provide one value for exp_name",
+    "ppo --env CartPole-v1 --exp_name a/b": "must be a plain name",
+    "ppo --env CartPole-v1 --exp_name ..": "must be a plain name",
+    "ppo --env CartPole-v1 --cpu 1 2": "only provide one value for num_cpu",
+    "ppo --env CartPole-v1 --cpu 0": "num_cpu is 0",
+    "ppo --env CartPole-v1 --cpu two": "num_cpu is 'two'",
+    "ppo --env CartPole-v1 --quiet maybe": "--quiet is a switch",
+    "ppo --env CartPole-v1 --steps_per_epoch 2 --num_envs 2 --cpu 2": "steps_per_epoch is 2",
+    "ppo --env CartPole-v1 --steps_per_epoch 4000 --num_envs 3": "steps_per_epoch is 4000",
+    "ppo --env CartPole-v1 --pi_lr 1e-3 -1e-3": "pi_lr is -0.001",
+    "ppo --env CartPole-v1 --gamma 1.01": "gamma is 1.01",
+    "ppo --env CartPole-v1 --epochs 0": "epochs is 0",
+    "ppo --env CartPole-v1 --seed 1 1": "two of the experiments would write to",
+    "ppo --env CartPole-v1 --data_dir a_file/data": "cannot write to .*choose another data_dir",
+    "ppo --env CartPole-v1 --data_dir finished": "already holds a run.*--overwrite",
+    # the second of two would be refused: so is the first
+    "ppo --env CartPole-v1 --data_dir finished --seed 1 0": "already holds a run.*--overwrite",
+}
+
+
+@pytest.mark.parametrize("command_line", BAD_INPUT)
+def test_bad_input_gives_one_line_and_writes_nothing(command_line, experiments, tmp_path, capsys):
+    (tmp_path / "a_file").touch()
+    finished = tmp_path / "finished" / "cmd_ppo" / "cmd_ppo_s0" / "progress.txt"
+    finished.parent.mkdir(parents=True)
+    finished.write_text("Epoch\n0\n")
+    before = sorted(tmp_path.rglob("*"))
+
+    with pytest.raises(SystemExit) as left:
+        execute(command_line)
+
+    printed = capsys.readouterr()
+    assert left.value.code == 2
+    assert not experiments
+    assert sorted(tmp_path.rglob("*")) == before
+    assert printed.out == ""
+    assert printed.err.startswith("spinup_tf2: error: ")
+    assert printed.err.count("\n") == 1
+    assert re.search(BAD_INPUT[command_line], printed.err)
+
+
+def test_overwrite_permits_an_existing_run(experiments, tmp_path):
+    existing = tmp_path / "cmd_ppo" / "cmd_ppo_s0" / "progress.txt"
+    existing.parent.mkdir(parents=True)
+    existing.touch()
+    execute("ppo --env CartPole-v1 --overwrite")
+    assert len(experiments) == 1
+
+
+def test_debug_shows_where_an_error_comes_from(capsys, monkeypatch):
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    with pytest.raises(SystemExit) as left:
+        execute("ppo --env CartPole-v1 --gamma 2 --debug")
+    assert left.value.code == 2
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert first == "Traceback (most recent call last):"
+    assert last.startswith("spinup_tf2: error: gamma is 2")
+
+
+# ---------------------------------------------------------------- help
+
+
+@pytest.mark.parametrize("arguments", [[], ["help"], ["-h"], ["--help"]])
+def test_usage(arguments, capsys):
+    run.main(arguments)
+    out = capsys.readouterr().out
+    assert "\n\n\tppo\n\tplot\n\ttest_policy\n\n" in out
+    assert "\t--hid       for       --ac_kwargs:hidden_sizes\n" in out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["help"], ["-h"], ["--exp_name", "help"], ["--no", "--help"]]
+)
+def test_help_of_an_algorithm_comes_before_everything_else(arguments, capsys, experiments):
+    run.main(["ppo", *arguments])
+    out = capsys.readouterr().out
+    assert out.startswith("\n\nShowing docstring for spinup_tf2.ppo:\n")
+    assert "Proximal Policy Optimization" in out
+    assert "--steps_per_epoch      4000\n" in out
+    assert "--env_fn" not in out
+    assert not experiments

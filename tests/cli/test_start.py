@@ -1,0 +1,101 @@
+"""What the command line loads, and what its processes give back: in real processes."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+COMMANDS_WITHOUT_TENSORFLOW = [
+    ["--help"],
+    ["ppo", "--help"],
+    ["plot", "--help"],
+    ["ppo", "--env", "CartPole-v1", "--gamma", "2"],
+]
+
+
+def start(*arguments, **options):
+    command = [sys.executable, "-m", "spinup_tf2.run", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
+@pytest.mark.parametrize("arguments", COMMANDS_WITHOUT_TENSORFLOW)
+def test_tensorflow_is_not_loaded(arguments):
+    program = (
+        "import sys\n"
+        "from spinup_tf2.run import main\n"
+        "try:\n"
+        f"    main({arguments})\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "assert not {'tensorflow', 'keras', 'mpi4py'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["ppo", "--help"]])
+def test_help_takes_less_than_a_second(arguments):
+    times = []
+    for _ in range(3):  # the best of three: the machine may be busy
+        begin = time.monotonic()
+        assert start(*arguments).returncode == 0
+        times.append(time.monotonic() - begin)
+    assert min(times) < 1
+
+
+def test_an_error_is_one_line_and_status_2(tmp_path):
+    done = start("ppo", "--env", "CartPol-v1", "--data_dir", str(tmp_path / "data"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("spinup_tf2: error: CartPol-v1 is not registered")
+    assert done.stderr.count("\n") == 1
+    assert not os.listdir(tmp_path)
+
+
+def test_the_installed_command(tmp_path):
+    command = os.path.join(os.path.dirname(sys.executable), "spinup_tf2")
+    done = subprocess.run([command, "ppo"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "--env_name" in done.stderr
+
+
+OWN_ENVIRONMENT = """
+import gymnasium
+
+class Own(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        if self.error:
+            raise RuntimeError(self.error)
+        return self.observation_space.sample(), 1.0, False, False, {}
+
+gymnasium.register("Own-v0", Own)
+"""
+
+SHORT = ["--steps_per_epoch", "20", "--epochs", "1", "--hid", "[4]"]
+
+
+def test_an_experiment_and_a_failing_one(tmp_path):
+    (tmp_path / "own.py").write_text(OWN_ENVIRONMENT)
+    arguments = ["ppo", "--env", "own:Own-v0", *SHORT, "--data_dir", "data"]
+
+    done = start(*arguments, "--quiet", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    run_dir = tmp_path / "data" / "cmd_ppo" / "cmd_ppo_s0"
+    assert {"config.json", "progress.txt", "vars.pkl", "tf2_save"} <= set(os.listdir(run_dir))
+
+    failing = ["--env_kwargs:error", "broken robot", "--exp_name", "failing"]
+    done = start(*arguments, *failing, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "RuntimeError: broken robot" in done.stderr
+    assert "There appears to have been an error in your experiment." in done.stdout
+    assert "CalledProcessError" not in done.stderr  # which would say nothing new

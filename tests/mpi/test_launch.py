@@ -1,0 +1,181 @@
+"""Real mpirun: how jobs start, and how they end when something goes wrong. No TensorFlow."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils import mpi_tools
+
+try:
+    MPIRUN = mpi_tools.find_mpirun()
+except UserError:
+    MPIRUN = None
+
+pytestmark = [
+    pytest.mark.mpi,
+    pytest.mark.skipif(MPIRUN is None, reason="there is no mpirun (the extra `mpi` has it)"),
+]
+
+
+def execute(command, **options):
+    """Run a command; return what it printed and how many seconds it took."""
+    begin = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+    return done, time.monotonic() - begin
+
+
+def mpirun(n, *arguments, **options):
+    command = [MPIRUN, "-np", str(n), sys.executable, *map(str, arguments)]
+    return execute(command, env=mpi_tools.mpirun_environment(n), **options)
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Write a program that has mpi_tools; return its path."""
+
+    def write(text):
+        path = tmp_path / "script.py"
+        path.write_text(f"import sys, time\nfrom spinup_tf2.utils import mpi_tools\n{text}\n")
+        return path
+
+    return write
+
+
+def test_the_verbs(script):
+    done, _ = mpirun(
+        3,
+        script(
+            "import numpy as np\n"
+            "rank = mpi_tools.proc_id()\n"
+            "x = np.full(2, rank, np.float32)\n"
+            "mpi_tools.broadcast(x, root=2)\n"
+            "result = [mpi_tools.num_procs(), mpi_tools.mpi_avg(rank), *mpi_tools.mpi_sum(x),\n"
+            "    *mpi_tools.mpi_statistics_scalar([rank] * rank, True),\n"
+            "    mpi_tools.broadcast_object({'rank': rank}, root=1)['rank']]\n"
+            "print(*(f'{value:.4g}' for value in result))"
+        ),
+    )
+    assert done.returncode == 0, done.stderr
+    # the numbers are 1, 2 and 2
+    assert done.stdout.split("\n") == ["3 1 6 6 1.667 0.4714 1 2 1"] * 3 + [""]
+
+
+def test_mpi_fork_runs_the_script_on_every_rank(script):
+    path = script("mpi_tools.mpi_fork(2)\nprint('rank', mpi_tools.proc_id(), *sys.argv[1:])")
+    done, _ = execute([sys.executable, str(path), "an argument"])
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["rank 0 an argument", "rank 1 an argument"]
+
+
+def test_mpi_fork_passes_on_the_status(script):
+    path = script("mpi_tools.mpi_fork(2)\nmpi_tools.comm()\nsys.exit(5)")
+    done, _ = execute([sys.executable, str(path)])
+    assert done.returncode == 5
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_an_exception_on_one_rank_ends_the_job(script, rank):
+    done, seconds = mpirun(
+        2,
+        script(
+            f"if mpi_tools.proc_id() == {rank}:\n    raise RuntimeError('lost')\n"
+            "mpi_tools.mpi_sum(1)"  # where the other rank would wait for ever
+        ),
+    )
+    assert done.returncode != 0
+    assert seconds < 5
+    assert done.stderr.count("RuntimeError: lost") == 1
+
+
+def test_an_exception_on_all_ranks_is_reported_once(script):
+    done, _ = mpirun(3, script("mpi_tools.comm()\nraise RuntimeError('lost')"))
+    assert done.returncode != 0
+    assert done.stderr.count("RuntimeError: lost") == 1
+
+
+def test_processes_that_do_not_find_each_other_are_refused(script):
+    # As when mpirun is of another MPI than mpi4py: each process would run the whole job.
+    path = script("print(mpi_tools.num_procs())")
+    environment = mpi_tools.mpirun_environment(2) | {"PMI_SIZE": "2", "PMI_RANK": "0"}
+    done, _ = execute([sys.executable, str(path)], env=environment)
+    assert done.returncode != 0
+    assert "the launcher started 2 processes, but each of them is alone" in done.stderr
+    assert done.stdout == ""
+
+
+def test_terminating_the_launcher_ends_the_job(script, tmp_path):
+    beat = tmp_path / "beat"
+    path = script(
+        "mpi_tools.mpi_fork(2)\nmpi_tools.comm()\n"
+        f"while True:\n    open({str(beat)!r}, 'a').write('.')\n    time.sleep(0.05)"
+    )
+    launcher = subprocess.Popen([sys.executable, str(path)], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while not beat.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    launcher.terminate()
+    assert launcher.wait(timeout=10) != 0
+    size = beat.stat().st_size
+    time.sleep(0.5)
+    assert beat.stat().st_size == size
+
+
+# ---------------------------------------------------------------- the command line under mpirun
+
+
+def run(n, line, tmp_path):
+    return mpirun(n, "-m", "spinup_tf2.run", *line.split(), cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("ppo --env CartPol-v1", "CartPol-v1 is not registered"),
+        ("ppo --env CartPole-v1 --gama 1", "did you mean --gamma?"),
+        ("ppo --env CartPole-v1 --cpu 3", "the MPI launcher started 2 processes"),
+        ("ppo --env CartPole-v1 --cpu 1", "the MPI launcher started 2 processes"),
+        ("ppo --env CartPole-v1 --steps_per_epoch 101", "steps_per_epoch is 101"),
+        ("ppo --env CartPole-v1 --data_dir script/data", "cannot write to"),
+    ],
+)
+def test_errors_are_reported_once(tmp_path, line, message):
+    (tmp_path / "script").touch()
+    done, seconds = run(2, line, tmp_path)
+    assert done.returncode == 2
+    assert seconds < 10
+    assert done.stdout == ""
+    assert done.stderr.count("spinup_tf2: error: ") == 1
+    assert message in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["script"]
+
+
+def test_help_is_printed_once(tmp_path):
+    done, _ = run(2, "--help", tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.count("Experiment in Spinning Up") == 1
+
+
+def test_experiments_start_mpirun_themselves_and_run_inside_a_world(script, tmp_path):
+    path = script(
+        "from spinup_tf2.errors import UserError\n"
+        "from spinup_tf2.utils.run_utils import ExperimentGrid\n"
+        "def experiment(x, seed, logger_kwargs):\n"
+        "    print(f'rank {mpi_tools.proc_id()} of {mpi_tools.num_procs()} x {x}')\n"
+        "    if x == 2 and mpi_tools.proc_id() == 1:\n"
+        "        raise UserError('x is 2')\n"
+        "    mpi_tools.mpi_sum(1)\n"
+        "grid = ExperimentGrid('grid')\n"
+        "grid.add('x', [1, 2, 3])\n"
+        "grid.run(experiment, num_cpu=2, data_dir=sys.argv[1])"
+    )
+    alone, _ = execute([sys.executable, str(path), str(tmp_path)])
+    inside, _ = mpirun(2, path, tmp_path)
+    for done in (alone, inside):
+        ranks = sorted(line for line in done.stdout.splitlines() if line.startswith("rank"))
+        assert ranks == [f"rank {rank} of 2 x {x}" for rank in (0, 1) for x in (1, 2)]
+        assert done.stdout.count("Preparing to run") == 1
+        assert done.returncode != 0
+        assert done.stderr.count("UserError: x is 2\n") == (2 if done is alone else 1)
