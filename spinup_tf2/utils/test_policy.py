@@ -1,0 +1,356 @@
+"""Watch, evaluate or record a trained agent: `python -m spinup_tf2.run test_policy RUN_DIR`.
+
+The environment is built again from env_spec.json and the policy is read from its SavedModel, so
+that looking at a run executes none of its code. The exception is vars.pkl, which is unpickled only
+if asked for (`--allow_pickle`).
+"""
+
+import argparse
+import multiprocessing
+import os
+import re
+import signal
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils.logx import format_table
+
+EPISODES = 100
+RECORDED_EPISODES = 3
+
+_RENDERING_HINT = "Try --norender (returns only) or --record DIR (videos; they need no display)."
+
+
+# ---------------------------------------------------------------- loading
+
+
+def load_policy_and_env(
+    fpath,
+    itr="last",
+    deterministic=False,
+    *,
+    render_mode=None,
+    seed=None,
+    allow_pickle=False,
+):
+    """Load the agent of a run and build its environment.
+
+    Args:
+        fpath: Directory of the run.
+        itr: Number of the save, or 'last' (or less than 0) for the highest number there is, or for
+            the save without a number.
+        deterministic: Whether the agent takes the most likely action instead of a sample.
+        render_mode: The environment's render mode: "human" for a window, "rgb_array", or None.
+        seed: Of the agent's samples; None for different ones every time.
+        allow_pickle: Whether to load an environment that env_spec.json cannot build from vars.pkl.
+            That runs code in the file: use it only if you trust whoever made it.
+
+    Returns:
+        `(env, get_action)`. If the environment can be had from nowhere, `env` is None, and the
+        reason is printed: build it yourself, and call `run_policy(your_env, get_action)`.
+    """
+    save_dir = find_save(fpath, itr)
+    try:
+        env = load_env(save_dir, render_mode, allow_pickle)
+    except UserError as error:
+        print(f"Warning: {error}")
+        env = None
+    return env, load_agent(save_dir, deterministic, seed)
+
+
+def find_save(fpath, itr="last"):
+    """The directory of a run's saved policy (tf2_save, tf2_save12), which must be there."""
+    if itr != "last" and not isinstance(itr, int):
+        raise UserError(f"Bad value provided for itr (needs to be int or 'last'): {itr!r}.")
+    if not os.path.isdir(fpath):
+        raise UserError(f"There is no directory {fpath}.")
+    saves = _saves(fpath)
+    if not saves:
+        raise UserError(f"{fpath} holds no trained agent (tf2_save); {_where_runs_are(fpath)}.")
+    if itr == "last" or itr < 0:
+        itr = max(saves)
+    if itr not in saves:
+        numbers = [str(number) for number in sorted(saves) if number >= 0]
+        there = f"there is {', '.join(numbers)}" if numbers else "its only save has no number"
+        raise UserError(f"{fpath} has no save with itr {itr}; {there}.")
+    return saves[itr]
+
+
+def _saves(fpath):
+    """The complete saves of a run: {number: directory}, -1 for the one without a number."""
+    saves = {}
+    # Sorted: tf2_save.old, which a crash may leave instead of tf2_save, gives way to tf2_save.
+    for name in sorted(os.listdir(fpath), reverse=True):
+        match = re.fullmatch(r"tf2_save(\d*)(\.old)?", name)
+        if match and os.path.isdir(os.path.join(fpath, name)):
+            saves[int(match[1] or -1)] = os.path.join(fpath, name)
+    return saves
+
+
+def _where_runs_are(fpath):
+    """What to say about a directory that is none of a run."""
+    saves = [save for depth in ("*", "*/*") for save in Path(fpath).glob(f"{depth}/tf2_save*")]
+    runs = sorted({str(save.parent.relative_to(fpath)) for save in saves})
+    if not runs:
+        return "nothing has been saved there yet"
+    return "give one of the runs in it: " + ", ".join(runs[:10] + ["..."] * (len(runs) > 10))
+
+
+def load_env(save_dir, render_mode=None, allow_pickle=False):
+    """Build the environment of a run; raises UserError if that is not possible."""
+    from spinup_tf2.utils.env_spec import make_env
+
+    run_dir = Path(save_dir).parent
+    try:
+        return make_env(run_dir / "env_spec.json", render_mode)
+    except UserError:
+        if not allow_pickle:
+            raise
+    number = re.search(r"\d*", Path(save_dir).name.removeprefix("tf2_save"))[0]
+    path = run_dir / f"vars{number}.pkl"
+    try:
+        import joblib
+
+        return joblib.load(path)["env"]  # the user has said that the file may be trusted
+    except Exception as error:  # unpickling may raise anything
+        raise UserError(
+            f"The environment cannot be loaded from {path} either "
+            f"({type(error).__name__}: {error}). Build it yourself and call "
+            "run_policy(env, get_action)."
+        ) from error
+
+
+def load_agent(save_dir, deterministic=False, seed=None):
+    """Load a saved policy as `get_action(obs)`."""
+    from spinup_tf2.core.saved_policy import load_policy
+
+    print(f"\n\nLoading from {save_dir}.\n\n")
+    print(f"Using {'deterministic' if deterministic else 'default'} action op.", flush=True)
+    return load_policy(save_dir, deterministic=deterministic, seed=seed)
+
+
+# ---------------------------------------------------------------- running
+
+
+def run_policy(env, get_action, max_ep_len=None, num_episodes=100, render=True, *, seed=None):
+    """Let an agent act, and print its returns.
+
+    Args:
+        env: The environment, made with a render mode if it is to be shown.
+        get_action: A function from an observation to an action.
+        max_ep_len: Where to cut episodes off; None or 0 to let each of them end by itself.
+        num_episodes: Number of episodes.
+        render: Whether to show what happens. An environment with render mode "human" does that
+            at each step by itself; the pictures of one with "ansi" are printed.
+        seed: Seed of the environment's first reset.
+
+    Returns:
+        The numbers of the table that is printed at the end, as a dict.
+    """
+    if env is None:
+        raise UserError(
+            "Environment not found!\n\n It looks like the environment wasn't saved, and we can't "
+            "run the agent in it. :( \n\n Check out the docs page on Experiment Outputs for how to "
+            "handle this situation."
+        )
+    if num_episodes < 1:
+        raise UserError(f"Cannot run {num_episodes} episodes; give at least 1.")
+    if max_ep_len is not None and max_ep_len < 0:
+        raise UserError(f"Cannot cut episodes at {max_ep_len} steps; give 0 not to cut them.")
+    if render and env.render_mode is None:
+        raise UserError(
+            "The environment was made without a render mode. Make it with render_mode='human' "
+            "(an argument of gymnasium.make and of load_policy_and_env), or run the policy with "
+            "render=False (--norender)."
+        )
+    ep_rets, ep_lens = [], []
+    for episode in range(num_episodes):
+        ep_ret, ep_len = _run_episode(env, get_action, max_ep_len, render, seed)
+        seed = None  # the following resets go on from this seed
+        ep_rets.append(ep_ret)
+        ep_lens.append(ep_len)
+        print(f"Episode {episode} \t EpRet {ep_ret:.3f} \t EpLen {ep_len}", flush=True)
+    row = {
+        "AverageEpRet": np.mean(ep_rets),
+        "StdEpRet": np.std(ep_rets),
+        "MaxEpRet": np.max(ep_rets),
+        "MinEpRet": np.min(ep_rets),
+        "EpLen": np.mean(ep_lens),
+    }
+    print(format_table(row))
+    return row
+
+
+def _run_episode(env, get_action, max_ep_len, render, seed):
+    """Return and length of one episode."""
+    obs, _ = env.reset(seed=seed)
+    ep_ret, ep_len, over = 0.0, 0, False
+    while not over:
+        if render:
+            _show(env)
+        obs, rew, terminated, truncated, _ = env.step(get_action(obs))
+        ep_ret += float(rew)
+        ep_len += 1
+        over = terminated or truncated or ep_len == max_ep_len
+    if render:
+        _show(env)  # what it ended with
+    return ep_ret, ep_len
+
+
+def _show(env):
+    # In mode "human" the environment has shown itself already; again would halve the speed.
+    if env.render_mode != "human":
+        picture = env.render()
+        if isinstance(picture, str):
+            print(picture)
+
+
+# ---------------------------------------------------------------- command line
+
+
+def main(argv=None):
+    """The command line; `argv` is what follows `test_policy`."""
+    args = _parser().parse_args(argv)
+    if args.record:
+        render_mode = "rgb_array"
+        if not _has_display():
+            os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo's way to draw without one
+    elif args.norender:
+        render_mode = None
+    elif _has_display():
+        render_mode = "human"
+    else:
+        raise UserError(f"There is no display to show the environment on. {_RENDERING_HINT}")
+    episodes = args.episodes
+    if episodes is None:
+        episodes = RECORDED_EPISODES if args.record else EPISODES
+
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
+    save_dir = find_save(args.fpath, args.itr)
+    env = load_env(save_dir, None, args.allow_pickle)
+    if render_mode:
+        env.close()
+        _check_render_mode(env, render_mode)
+        env = load_env(save_dir, render_mode, args.allow_pickle)
+        _check_drawing(env)
+    if args.record:
+        env = _recording(env, args.record, os.path.basename(os.path.abspath(args.fpath)))
+
+    agent = (save_dir, args.deterministic, args.seed)
+    render = render_mode == "human"
+    try:
+        with _agent_apart(*agent) if render_mode else nullcontext(load_agent(*agent)) as get_action:
+            run_policy(env, get_action, args.len, episodes, render, seed=args.seed)
+    finally:
+        env.close()  # which also writes the end of the last video
+    if args.record:
+        print(f"Videos of {episodes} episodes are in {args.record}")
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m spinup_tf2.run test_policy",
+        description="Watch, evaluate or record a trained agent.",
+    )
+    parser.add_argument("fpath", help="directory of the run")
+    parser.add_argument(
+        "--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)"
+    )
+    parser.add_argument(
+        "--episodes",
+        "-n",
+        type=int,
+        help=f"number of episodes ({EPISODES}; with --record {RECORDED_EPISODES})",
+    )
+    parser.add_argument(
+        "--norender", "-nr", action="store_true", help="do not open a window, only print returns"
+    )
+    parser.add_argument(
+        "--itr", "-i", type=int, default=-1, help="number of the save to load (-1: the last)"
+    )
+    parser.add_argument(
+        "--deterministic", "-d", action="store_true", help="take the most likely action each time"
+    )
+    parser.add_argument("--seed", type=int, help="makes the episodes the same every time")
+    parser.add_argument(
+        "--record", metavar="DIR", help="write a video (mp4) of each episode into DIR"
+    )
+    parser.add_argument(
+        "--allow_pickle",
+        action="store_true",
+        help="if env_spec.json does not do, load the environment from vars.pkl, which runs code in "
+        "that file: only for runs of people you trust",
+    )
+    return parser
+
+
+def _has_display():
+    names = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
+    return sys.platform != "linux" or any(os.environ.get(name) for name in names)
+
+
+def _check_render_mode(env, render_mode):
+    """Refuse an environment that draws no pictures (gymnasium makes a window of pictures)."""
+    modes = env.metadata.get("render_modes") or []
+    if not {render_mode, "rgb_array"} & {*modes}:
+        raise UserError(
+            f"The environment has no render mode {render_mode!r} (it has: "
+            f"{', '.join(modes) or 'none'}). {_RENDERING_HINT}"
+        )
+
+
+def _check_drawing(env):
+    """Draw once, so that what is missing for it is said before the agent sets out."""
+    try:
+        if env.render_mode is None:
+            raise UserError("it was saved without a render mode")  # in vars.pkl
+        env.reset()
+        env.render()
+    except Exception as error:  # every graphics library has its own
+        reason = " ".join(str(error).split())
+        raise UserError(f"The environment cannot be drawn: {reason}. {_RENDERING_HINT}") from error
+
+
+@contextmanager
+def _agent_apart(save_dir, deterministic, seed):
+    """`load_agent` in a process of its own, which ends with the context.
+
+    Both TensorFlow and Mesa, the graphics library of most Linux machines, bring an LLVM, and a
+    process with the two of them crashes as soon as it draws.
+    """
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        process.submit(_load_here, save_dir, deterministic, seed).result()
+        yield lambda obs: process.submit(_act_here, obs).result()
+
+
+def _load_here(*args):
+    global _get_action
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    _get_action = load_agent(*args)
+
+
+def _act_here(obs):
+    return _get_action(obs)
+
+
+def _recording(env, directory, name):
+    """The environment, wrapped so that it writes a video of each episode."""
+    from gymnasium.error import DependencyNotInstalled
+    from gymnasium.wrappers import RecordVideo
+
+    try:
+        return RecordVideo(
+            env, directory, episode_trigger=lambda _: True, name_prefix=name, disable_logger=True
+        )
+    except DependencyNotInstalled as error:
+        raise UserError(
+            'Videos need moviepy; install it with: pip install "spinup_tf2[video]".'
+        ) from error
+    except OSError as error:
+        raise UserError(f"The environment cannot be recorded to {directory}: {error}.") from error

@@ -1,0 +1,327 @@
+"""Watching a trained agent: which save is loaded, what is run, and what is not unpickled."""
+
+import os
+import pickle
+import re
+import shutil
+import sys
+
+import gymnasium as gym
+import joblib
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils import test_policy
+from spinup_tf2.utils.env_spec import write_env_spec
+from spinup_tf2.utils.test_policy import find_save, load_policy_and_env, main, run_policy
+
+
+class Countdown(gym.Env):
+    """Ends after as many steps as the action says; reward is the number of steps still to go."""
+
+    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012
+
+    def __init__(self, render_mode=None):
+        self.observation_space = spaces.Box(0, np.inf, shape=(1,), dtype=np.float32)
+        self.action_space = spaces.Discrete(10)
+        self.render_mode = render_mode
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        over = self.steps >= action
+        return np.full(1, self.steps, np.float32), float(action - self.steps), over, False, {}
+
+    def render(self):
+        return f"<step {self.steps}>"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The directory of a run with two numbered saves; the policies in them are empty."""
+    directory = tmp_path / "run"
+    for name in ("tf2_save", "tf2_save9", "tf2_save10"):
+        (directory / name).mkdir(parents=True)
+    write_env_spec(directory / "env_spec.json", gym.make("CartPole-v1"), None)
+    return directory
+
+
+@pytest.fixture
+def stub(monkeypatch):
+    """Instead of a saved policy one that takes action 0; returns what it was loaded with."""
+    loaded = []
+
+    def load_agent(*args):
+        loaded.append(args)
+        return lambda obs: 0
+
+    monkeypatch.setattr(test_policy, "load_agent", load_agent)
+    return loaded
+
+
+# ---------------------------------------------------------------- which save
+
+
+def test_last_is_the_highest_number_or_else_the_save_without_one(run):
+    assert find_save(run) == find_save(run, -1) == str(run / "tf2_save10")
+    assert find_save(run, 9) == str(run / "tf2_save9")
+    for name in ("tf2_save9", "tf2_save10"):
+        (run / name).rmdir()
+    assert find_save(run) == str(run / "tf2_save")
+
+
+def test_the_save_that_a_crash_left(run):
+    """Between the two renames of a save there is only the old one, and maybe a half-written one."""
+    (run / "tf2_save11.tmp").mkdir()
+    (run / "tf2_save10").rename(run / "tf2_save10.old")
+    assert find_save(run) == str(run / "tf2_save10.old")
+    (run / "tf2_save10").mkdir()
+    assert find_save(run) == str(run / "tf2_save10")
+
+
+def test_what_is_not_there_is_named(run, tmp_path):
+    with pytest.raises(UserError, match=r"no save with itr 3; there is 9, 10\.$"):
+        find_save(run, 3)
+    with pytest.raises(UserError, match=r"needs to be int or 'last'\): '3'"):
+        find_save(run, "3")
+    with pytest.raises(UserError, match=r"There is no directory .*nowhere"):
+        find_save(tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"no trained agent.*give one of the runs in it: run\.$"):
+        find_save(tmp_path)
+    with pytest.raises(UserError, match=r"no trained agent.*nothing has been saved"):
+        find_save(run / "tf2_save")
+    shutil.rmtree(run / "tf2_save9")
+    shutil.rmtree(run / "tf2_save10")
+    with pytest.raises(UserError, match=r"no save with itr 0; its only save has no number"):
+        find_save(run, 0)
+
+
+# ---------------------------------------------------------------- running
+
+
+def test_messages_and_table_byte_for_byte(capsys):
+    actions = iter([2, 2, 4, 4, 4, 4])
+    row = run_policy(Countdown(), lambda obs: next(actions), num_episodes=2, render=False)
+    assert capsys.readouterr().out == (
+        "Episode 0 \t EpRet 1.000 \t EpLen 2\n"
+        "Episode 1 \t EpRet 6.000 \t EpLen 4\n"
+        "-------------------------------------\n"
+        "|    AverageEpRet |             3.5 |\n"
+        "|        StdEpRet |             2.5 |\n"
+        "|        MaxEpRet |               6 |\n"
+        "|        MinEpRet |               1 |\n"
+        "|           EpLen |               3 |\n"
+        "-------------------------------------\n"
+    )
+    assert row["AverageEpRet"] == 3.5
+
+
+def test_every_frame_is_shown_the_last_one_too(capsys):
+    run_policy(Countdown(render_mode="ansi"), lambda obs: 2, num_episodes=1)
+    assert re.findall("<step .>", capsys.readouterr().out) == ["<step 0>", "<step 1>", "<step 2>"]
+
+
+@pytest.mark.parametrize(("max_ep_len", "length"), [(None, 5), (0, 5), (3, 3), (8, 5)])
+def test_max_ep_len(max_ep_len, length):
+    row = run_policy(Countdown(), lambda obs: 5, max_ep_len, num_episodes=1, render=False)
+    assert row["EpLen"] == length
+
+
+def test_a_seed_gives_the_same_different_episodes():
+    def observations(seed):
+        seen = []
+        env = gym.make("CartPole-v1")
+        run_policy(env, lambda obs: seen.append(obs) or 0, 1, 3, render=False, seed=seed)
+        return np.array(seen)
+
+    first = observations(1)
+    np.testing.assert_array_equal(first, observations(1))
+    assert not np.array_equal(first, observations(2))
+    assert not np.array_equal(first[0], first[1])
+
+
+def test_what_cannot_be_run_is_explained():
+    with pytest.raises(UserError, match=r"^Environment not found!\n\n It looks like the env"):
+        run_policy(None, None)
+    with pytest.raises(UserError, match=r"without a render mode.*render_mode='human'.*--norender"):
+        run_policy(Countdown(), lambda obs: 1)
+    with pytest.raises(UserError, match="Cannot run 0 episodes"):
+        run_policy(Countdown(), lambda obs: 1, num_episodes=0, render=False)
+    with pytest.raises(UserError, match="Cannot cut episodes at -1"):
+        run_policy(Countdown(), lambda obs: 1, -1, render=False)
+
+
+# ---------------------------------------------------------------- the environment
+
+
+class Malicious:
+    """Unpickling it creates a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("spec", ["missing", "null", "present"])
+def test_nothing_is_unpickled_without_the_flag(run, tmp_path, stub, capsys, spec):
+    (run / "vars10.pkl").write_bytes(pickle.dumps({"env": Malicious(tmp_path / "pwned")}))
+    (run / "vars.pkl").write_bytes(pickle.dumps({"env": Malicious(tmp_path / "pwned")}))
+    if spec == "missing":
+        (run / "env_spec.json").unlink()
+    elif spec == "null":
+        write_env_spec(run / "env_spec.json", Countdown(), None)
+
+    env, get_action = load_policy_and_env(run)
+    assert get_action(None) == 0
+    assert (env is None) == (spec != "present")
+    if spec != "present":
+        assert re.search("Warning: .*--allow_pickle", capsys.readouterr().out)
+        with pytest.raises(UserError, match="--allow_pickle"):
+            main([str(run), "--norender"])
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_with_the_flag_the_environment_comes_from_the_pickle_of_that_save(run, stub):
+    (run / "env_spec.json").unlink()
+    joblib.dump({"env": gym.make("CartPole-v1", max_episode_steps=3)}, run / "vars10.pkl")
+    joblib.dump({"env": gym.make("CartPole-v1", max_episode_steps=4)}, run / "vars.pkl")
+    env, _ = load_policy_and_env(run, allow_pickle=True)
+    assert env.spec.max_episode_steps == 3
+    with pytest.raises(UserError, match=r"vars9\.pkl either \(FileNotFoundError"):
+        main([str(run), "-i", "9", "--norender", "--allow_pickle"])
+
+
+def test_the_pickle_is_only_the_second_choice(run, tmp_path, stub):
+    (run / "vars10.pkl").write_bytes(pickle.dumps({"env": Malicious(tmp_path / "pwned")}))
+    env, _ = load_policy_and_env(run, render_mode="rgb_array", allow_pickle=True)
+    assert env.render_mode == "rgb_array"
+    assert not (tmp_path / "pwned").exists()
+
+
+# ---------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def headless(monkeypatch):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+
+
+def test_arguments_reach_the_agent(run, stub, capsys):
+    main([str(run), "-nr", "-n", "3", "-l", "5", "-i", "9", "-d", "--seed", "7"])
+    assert stub == [(str(run / "tf2_save9"), True, 7)]
+    printed = capsys.readouterr().out
+    assert printed.count("EpLen 5\n") == 3
+    assert "|           EpLen |               5 |" in printed
+
+
+def test_nothing_is_written(run, stub, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    main([str(run), "--norender", "-n", "1"])
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_without_a_display_it_says_what_to_do(run, stub, headless):
+    with pytest.raises(UserError, match=r"no display.*--norender.*--record DIR"):
+        main([str(run)])
+    assert stub == []
+
+
+@pytest.mark.parametrize("flags", [["--record", "videos"], []])
+def test_an_environment_without_pictures(run, stub, monkeypatch, tmp_path, flags):
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.chdir(tmp_path)
+    write_env_spec(run / "env_spec.json", gym.make("ProbeGoal-v0"), None)
+    with pytest.raises(UserError, match=r"no render mode '(rgb_array|human)' \(it has: none\)"):
+        main([str(run), *flags])
+    assert not (tmp_path / "videos").exists()
+
+
+def test_what_the_graphics_library_lacks_is_one_line(run, stub, headless, monkeypatch):
+    pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "no_such_driver")
+    with pytest.raises(UserError, match=r"^The environment cannot be drawn: .*no_such_driver"):
+        main([str(run)])
+
+
+def test_videos_without_moviepy_say_what_to_install(run, stub, tmp_path, monkeypatch):
+    pytest.importorskip("pygame")
+    monkeypatch.setitem(sys.modules, "moviepy", None)
+    with pytest.raises(UserError, match=r'pip install "spinup_tf2\[video\]"'):
+        main([str(run), "--record", str(tmp_path / "videos")])
+
+
+# ---------------------------------------------------------------- with a real policy
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run as an algorithm writes it, of an untrained agent."""
+    from spinup_tf2.core.policies import MLPActorCritic
+    from spinup_tf2.core.saved_policy import SavedPolicy
+    from spinup_tf2.utils.logx import EpochLogger
+
+    directory = tmp_path_factory.mktemp("data") / "trained"
+    env = gym.make("CartPole-v1")
+    ac = MLPActorCritic(env.observation_space, env.action_space, hidden_sizes=(8,))
+    logger = EpochLogger(output_dir=directory, quiet=True)
+    logger.save_env_spec(env, None)
+    logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space))
+    logger.save_state({"env": env})
+    return directory, ac
+
+
+def test_a_saved_agent_acts_as_the_one_in_memory(trained, capsys):
+    directory, ac = trained
+    env, get_action = load_policy_and_env(directory, deterministic=True)
+    printed = capsys.readouterr().out
+    assert f"\n\nLoading from {directory}/tf2_save.\n\n" in printed
+    assert "Using deterministic action op." in printed
+    obs, _ = env.reset(seed=0)
+    for _ in range(5):
+        action = get_action(obs)
+        assert action == ac.pi(obs[None]).logits.numpy().argmax()
+        obs, *_ = env.step(action)
+
+
+def test_seeded_samples_are_the_same_every_time(trained, capsys):
+    printed = []
+    for seed in ("5", "5", "6"):
+        main([str(trained[0]), "-nr", "-n", "3", "--seed", seed])
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] != printed[2]
+    assert "Using default action op." in printed[0]
+
+
+def test_an_unfinished_save_is_one_clear_line(run, capsys):
+    with pytest.raises(UserError, match=r"no complete saved policy in .*tf2_save10"):
+        main([str(run), "--norender"])
+
+
+def test_record_writes_a_video_of_every_episode(trained, tmp_path, capfd):
+    pytest.importorskip("moviepy")
+    pytest.importorskip("pygame")
+    main([str(trained[0]), "--record", str(tmp_path / "videos"), "-n", "2", "-l", "12", "-d"])
+    videos = sorted((tmp_path / "videos").iterdir())
+    assert [video.name for video in videos] == ["trained-episode-0.mp4", "trained-episode-1.mp4"]
+    out = capfd.readouterr().out
+    lengths = [int(length) for length in re.findall(r"EpLen (\d+)", out)]
+
+    from moviepy import VideoFileClip
+
+    for video, length in zip(videos, lengths, strict=True):
+        with VideoFileClip(str(video)) as clip:
+            assert clip.n_frames == length + 1  # the last frame too
+            assert np.ptp(clip.get_frame(0)) > 0
+    assert "Using deterministic action op." in out
