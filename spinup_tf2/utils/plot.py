@@ -182,7 +182,10 @@ def plot_data(
     runs = data if isinstance(data, list) else [data]
     for column in (xaxis, value):
         if not any(column in run for run in runs):
-            columns = dict.fromkeys(name for run in runs for name in run.columns)
+            ours = {"Unit", "Condition1", "Condition2"}
+            columns = dict.fromkeys(
+                name for run in runs for name in run.columns if name not in ours
+            )
             raise UserError(f"No run has a column {column!r}; there is {', '.join(columns)}.")
     curves = [_curve(run, xaxis, value, smooth) for run in runs]
     curves = pd.concat(curves, ignore_index=True)
@@ -359,7 +362,7 @@ def _parser():
     parser.add_argument(
         "--value",
         "-y",
-        nargs="*",
+        nargs="+",
         default=["Performance"],
         help="columns for the y axis, a figure for each (%(default)s: the test return if the "
         "algorithm logs one, else the training return)",

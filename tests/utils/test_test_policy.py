@@ -312,16 +312,16 @@ def test_an_unfinished_save_is_one_clear_line(run, capsys):
 def test_record_writes_a_video_of_every_episode(trained, tmp_path, capfd):
     pytest.importorskip("moviepy")
     pytest.importorskip("pygame")
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
     main([str(trained[0]), "--record", str(tmp_path / "videos"), "-n", "2", "-l", "12", "-d"])
     videos = sorted((tmp_path / "videos").iterdir())
     assert [video.name for video in videos] == ["trained-episode-0.mp4", "trained-episode-1.mp4"]
+
     out = capfd.readouterr().out
-    lengths = [int(length) for length in re.findall(r"EpLen (\d+)", out)]
-
-    from moviepy import VideoFileClip
-
-    for video, length in zip(videos, lengths, strict=True):
-        with VideoFileClip(str(video)) as clip:
-            assert clip.n_frames == length + 1  # the last frame too
-            assert np.ptp(clip.get_frame(0)) > 0
     assert "Using deterministic action op." in out
+    lengths = [int(length) for length in re.findall(r"EpLen (\d+)", out)]
+    frames = [ffmpeg.count_frames_and_secs(str(video))[0] for video in videos]
+    assert frames == [length + 1 for length in lengths]  # the last one too
+    first = ffmpeg.read_frames(str(videos[0]))
+    next(first)  # what the video is like
+    assert np.ptp(np.frombuffer(next(first), np.uint8)) > 0  # not all black
