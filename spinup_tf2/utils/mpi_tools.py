@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from functools import lru_cache
 from pathlib import Path
 
@@ -70,7 +71,9 @@ def _start_mpi():
     # Open MPI's libfabric transport takes a second to start and spins on small machines.
     os.environ.setdefault("OMPI_MCA_btl", "^ofi")
     try:
-        from mpi4py import MPI
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of mpi4py, about what is checked below
+            from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise UserError(
             f"this process was started by an MPI launcher, but mpi4py finds no MPI library "

@@ -1,5 +1,7 @@
 import os
 import shutil
+import signal
+import subprocess
 import sys
 
 import numpy as np
@@ -217,3 +219,33 @@ def test_run_to_end_gives_the_status_of_a_shell():
     assert mpi_tools.run_to_end([sys.executable, "-c", "raise SystemExit(3)"]) == 3
     killed = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     assert mpi_tools.run_to_end([sys.executable, "-c", killed]) == 128 + 9
+
+
+def test_ctrl_c_leaves_the_command_the_time_to_finish(tmp_path):
+    finished = tmp_path / "finished"
+    command = (
+        "import time\n"
+        "try:\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(30)\n"
+        "except KeyboardInterrupt:\n"
+        "    time.sleep(0.5)\n"
+        f"    open({str(finished)!r}, 'w').close()\n"
+    )
+    program = (
+        "import sys\n"
+        "from spinup_tf2.utils.mpi_tools import run_to_end\n"
+        f"run_to_end([sys.executable, '-c', {command!r}])"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGINT)  # what a terminal does
+    _, errors = process.communicate(timeout=20)
+    assert finished.exists()
+    assert "KeyboardInterrupt" in errors
