@@ -327,7 +327,9 @@ def main(argv=None):
     """The command line; `argv` is what follows `plot`."""
     args = _parser().parse_args(argv)
     if args.savefig is None and not _has_window():
-        raise UserError("There is no display to show a plot on; write it with --savefig FILE.")
+        raise UserError(
+            "There is no display (or no window toolkit) to show a plot on; use --savefig FILE."
+        )
     make_plots(
         args.logdir,
         legend=args.legend,
