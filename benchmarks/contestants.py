@@ -38,9 +38,9 @@ def epochs_for(steps, steps_per_epoch):
     return 1 + -(-steps // steps_per_epoch)
 
 
-def elapsed():
-    """Seconds since this process began its work, imports included."""
-    return time.perf_counter() - STARTED
+def clocks():
+    """Seconds since this process began its work, imports included: of wall time, of CPU time."""
+    return time.perf_counter() - STARTED, time.process_time()
 
 
 def spinup_tf2(env, num_envs, seed, steps, profile):
@@ -59,7 +59,7 @@ def spinup_tf2(env, num_envs, seed, steps, profile):
 
     def dump_tabular_and_look_at_the_clock(logger):
         dump_tabular(logger)
-        epoch_ends.append(elapsed())
+        epoch_ends.append(clocks())
         readings.append(stopwatch.read())
 
     EpochLogger.dump_tabular = dump_tabular_and_look_at_the_clock
@@ -79,7 +79,7 @@ def spinup_tf2(env, num_envs, seed, steps, profile):
         "steps_per_epoch": STEPS_PER_EPOCH,
         "epoch_ends": epoch_ends,
         "gradient_steps": [pi + TRAIN_V_ITERS for pi in pi_steps],
-        "last_return": progress["AverageEpRet"].iloc[-1],
+        "last_return": last(progress["AverageEpRet"].dropna().tolist()),
     }
     if profile:
         warm_up, end = readings[0], readings[-1]
@@ -94,6 +94,11 @@ def spinup_tf2(env, num_envs, seed, steps, profile):
             update_seconds=result["sections"]["update"],
         )
     return result
+
+
+def last(returns):
+    """The average return of the last epoch in which an episode ended; None if none did."""
+    return returns[-1] if returns else None
 
 
 def dimensions(env):
@@ -113,7 +118,7 @@ def sb3(env, num_envs, seed, steps, profile):
 
     class LookAtTheClock(BaseCallback):
         def _on_rollout_start(self):
-            rollout_starts.append(elapsed())
+            rollout_starts.append(clocks())
 
         def _on_step(self):
             return True
@@ -124,11 +129,12 @@ def sb3(env, num_envs, seed, steps, profile):
     epochs = epochs_for(steps, steps_per_epoch)
     model.learn(epochs * steps_per_epoch, callback=LookAtTheClock())
     minibatches = -(-steps_per_epoch // model.batch_size)
+    returns = [episode["r"] for episode in model.ep_info_buffer]  # of the last 100 episodes
     return {
         "steps_per_epoch": steps_per_epoch,
-        "epoch_ends": [*rollout_starts[1:], elapsed()],
+        "epoch_ends": [*rollout_starts[1:], clocks()],
         "gradient_steps": [model.n_epochs * minibatches] * epochs,
-        "last_return": np.mean([episode["r"] for episode in model.ep_info_buffer]),
+        "last_return": np.mean(returns) if returns else None,
     }
 
 
@@ -140,13 +146,13 @@ def spinningup_torch(env, num_envs, seed, steps, profile):
     epoch_ends, rows = [], []
     epochs = epochs_for(steps, STEPS_PER_EPOCH)
     for row in ppo(lambda: gym.make(env), ".", seed=seed, epochs=epochs):
-        epoch_ends.append(elapsed())
+        epoch_ends.append(clocks())
         rows.append(row)
     return {
         "steps_per_epoch": STEPS_PER_EPOCH,
         "epoch_ends": epoch_ends,
         "gradient_steps": [row["PiSteps"] + TRAIN_V_ITERS for row in rows],
-        "last_return": rows[-1]["AverageEpRet"],
+        "last_return": last([row["AverageEpRet"] for row in rows if "AverageEpRet" in row]),
     }
 
 

@@ -96,8 +96,14 @@ def run_once(spec):
 
 def steps_per_second(result):
     """The throughput of all epochs but the first, which warms up."""
-    ends = result["epoch_ends"]
+    ends = [wall for wall, _ in result["epoch_ends"]]
     return (len(ends) - 1) * result["steps_per_epoch"] / (ends[-1] - ends[0])
+
+
+def cpu_share(result):
+    """CPU time over wall time of the timed epochs; far from 1 per core, the core was shared."""
+    (wall, cpu), (wall_end, cpu_end) = result["epoch_ends"][0], result["epoch_ends"][-1]
+    return (cpu_end - cpu) / (wall_end - wall)
 
 
 def start_up_seconds(result):
@@ -105,7 +111,8 @@ def start_up_seconds(result):
 
     Imports, building the networks and environments, and compilation.
     """
-    return result["epoch_ends"][0] - result["steps_per_epoch"] / steps_per_second(result)
+    first_epoch_end, _ = result["epoch_ends"][0]
+    return first_epoch_end - result["steps_per_epoch"] / steps_per_second(result)
 
 
 def summarise(runs):
@@ -116,6 +123,7 @@ def summarise(runs):
     rows = []
     for (env, num_envs, contestant), group in groups.items():
         speeds = [steps_per_second(run) for run in group]
+        returns = [run["last_return"] for run in group if run["last_return"] is not None]
         timed_gradient_steps = [median(run["gradient_steps"][1:]) for run in group]
         rows.append(
             {
@@ -125,10 +133,11 @@ def summarise(runs):
                 "speed": median(speeds),
                 "slowest": min(speeds),
                 "fastest": max(speeds),
+                "cpu_share": min(map(cpu_share, group)),
                 "start_up": median(map(start_up_seconds, group)),
                 "steps_per_epoch": group[0]["steps_per_epoch"],
                 "gradient_steps": median(timed_gradient_steps),
-                "last_return": median(run["last_return"] for run in group),
+                "last_return": median(returns) if returns else None,
             }
         )
     return rows
@@ -157,6 +166,7 @@ def throughput_table(rows):
         "contestant",
         "steps/s",
         "slowest to fastest run",
+        "least CPU share",
         "ours is faster by",
         "start-up",
         "steps per epoch",
@@ -173,11 +183,12 @@ def throughput_table(rows):
                 CONTESTANTS[row["contestant"]],
                 f"{row['speed']:,.0f}",
                 f"{row['slowest']:,.0f} to {row['fastest']:,.0f}",
+                f"{row['cpu_share']:.0%}",
                 "" if ratio is None or row["contestant"] == OURS else f"{ratio:.1f} x",
                 f"{row['start_up']:.1f} s",
                 f"{row['steps_per_epoch']:,}",
                 f"{row['gradient_steps']:,.0f}",
-                f"{row['last_return']:.0f}",
+                "" if row["last_return"] is None else f"{row['last_return']:.0f}",
             )
         )
     return markdown_table(header, cells)
@@ -194,8 +205,16 @@ def sections_table(profiles):
             f"{seconds / steps * 1e6:.1f} ({seconds / total:.0%})"
             for seconds in map(run["sections"].get, sections)
         ]
-        cells.append((run["env"], run["num_envs"], *shares, f"{total / steps * 1e6:.1f}"))
-    return markdown_table(("environment", "num_envs", *sections, "all"), cells)
+        cells.append(
+            (
+                run["env"],
+                run["num_envs"],
+                *shares,
+                f"{total / steps * 1e6:.1f}",
+                f"{cpu_share(run):.0%}",
+            )
+        )
+    return markdown_table(("environment", "num_envs", *sections, "all", "CPU share"), cells)
 
 
 def limit_table(profiles):
@@ -269,7 +288,8 @@ def main():
     for spec in schedule(args.envs, args.num_envs, args.contestants, args.repeats):
         common = {"steps": args.steps, "cores": args.cores}
         runs.append(spec | run_once(spec | common | {"profile": False}))
-        print(f"{spec} {steps_per_second(runs[-1]):,.0f} steps/s", file=sys.stderr, flush=True)
+        speed, share = steps_per_second(runs[-1]), cpu_share(runs[-1])
+        print(f"{spec} {speed:,.0f} steps/s, CPU {share:.0%}", file=sys.stderr, flush=True)
     if args.profile:
         for env, num_envs in product(args.envs, args.num_envs):
             spec = {"contestant": OURS, "env": env, "num_envs": num_envs, "seed": 0}

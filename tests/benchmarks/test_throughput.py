@@ -40,7 +40,11 @@ def run_of(contestant, seconds_per_epoch, seed=0, num_envs=1, first_epoch=5.0):
         "num_envs": num_envs,
         "seed": seed,
         "steps_per_epoch": 100,
-        "epoch_ends": [first_epoch + i * seconds_per_epoch for i in range(3)],
+        # Wall and CPU time: in the timed epochs the run has its core for 90% of the time.
+        "epoch_ends": [
+            (first_epoch + i * seconds_per_epoch, 3.0 + 0.9 * i * seconds_per_epoch)
+            for i in range(3)
+        ],
         "gradient_steps": [999, 150, 160],
         "last_return": 20.0 + seed,
     }
@@ -116,6 +120,15 @@ def test_throughput_leaves_out_the_first_epoch(throughput):
     assert throughput.start_up_seconds(run) == 6.5  # an epoch takes 0.5 of the first 7 seconds
 
 
+def test_cpu_share_of_the_timed_epochs(throughput):
+    undisturbed = run_of("sb3", 1.0)
+    assert throughput.cpu_share(undisturbed) == pytest.approx(0.9)
+    # Two epochs of 1 s each that got 1.2 s of CPU; what the first epoch did does not count.
+    disturbed = undisturbed | {"epoch_ends": [(5.0, 1.0), (6.0, 1.5), (7.0, 2.2)]}
+    assert throughput.cpu_share(disturbed) == pytest.approx(0.6)
+    assert throughput.summarise([undisturbed, disturbed])[0]["cpu_share"] == pytest.approx(0.6)
+
+
 def test_summary_holds_medians_and_ratios(throughput):
     runs = [run_of("spinup_tf2", s, seed) for seed, s in enumerate((0.2, 0.1, 0.25))]
     runs += [run_of("sb3", s, seed) for seed, s in enumerate((1.0, 2.0, 4.0))]
@@ -141,11 +154,19 @@ def test_table_is_markdown(throughput):
     rows = throughput.summarise([run_of("spinup_tf2", 0.1), run_of("sb3", 1.0)])
     header, rule, ours, sb3 = throughput.throughput_table(rows).splitlines()
     assert header.startswith("| environment | num_envs | contestant | steps/s |")
-    assert rule == "| --- " * 10 + "|"
+    assert rule == "| --- " * 11 + "|"
     assert ours.startswith(
-        "| CartPole-v1 | 1 | spinup_tf2.ppo | 1,000 | 1,000 to 1,000 |  | 4.9 s |"
+        "| CartPole-v1 | 1 | spinup_tf2.ppo | 1,000 | 1,000 to 1,000 | 90% |  | 4.9 s |"
     )
-    assert "| Stable-Baselines3 PPO | 100 | 100 to 100 | 10.0 x |" in sb3
+    assert "| Stable-Baselines3 PPO | 100 | 100 to 100 | 90% | 10.0 x |" in sb3
+
+
+def test_last_return_is_blank_only_if_no_run_finished_an_episode(throughput):
+    unfinished = run_of("sb3", 1.0) | {"last_return": None}
+    [row] = throughput.summarise([unfinished, run_of("sb3", 1.0, seed=3)])
+    assert row["last_return"] == 23.0
+    table = throughput.throughput_table(throughput.summarise([unfinished]))
+    assert table.endswith("| 155 |  |")
 
 
 def test_profile_tables(throughput):
@@ -159,8 +180,9 @@ def test_profile_tables(throughput):
         },
     }
     # 0.15 s for 200 steps are 750 microseconds for each.
-    assert "| CartPole-v1 | 1 | 750.0 (75%) | 250.0 (25%) | 1000.0 |" in throughput.sections_table(
-        [profile]
+    assert (
+        "| CartPole-v1 | 1 | 750.0 (75%) | 250.0 (25%) | 1000.0 | 90% |"
+        in throughput.sections_table([profile])
     )
     assert (
         "| 0.50 ms | 50 GFLOP/s | 200 GFLOP/s | 25% | 100 GFLOP/s | 50% |"
