@@ -10,7 +10,7 @@ VERSION = run_path(str(HERE / "spinup_tf2" / "version.py"))["__version__"]
 
 EXTRAS = {
     "mpi": ["mpich"],
-    "mujoco": ["mujoco>=3"],
+    "mujoco": ["gymnasium[mujoco]"],
     "atari": ["ale-py>=0.10"],
     "mario": ["gym-super-mario-bros", "nes-py", "opencv-python"],
     "quadruped": ["pybullet"],

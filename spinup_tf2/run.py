@@ -13,7 +13,6 @@ import subprocess
 import sys
 import traceback
 import warnings
-from contextlib import contextmanager
 from importlib import import_module
 
 from spinup_tf2.errors import UserError
@@ -180,32 +179,10 @@ def _run_algorithm(algorithm, arguments):
 def run_function(algorithm, **kwargs):
     """Call an algorithm by its name; what the process of an experiment does."""
     import spinup_tf2
+    from spinup_tf2.utils.tensorflow_import import import_tensorflow
 
-    with _quiet_tensorflow():
-        function = getattr(spinup_tf2, algorithm)
-    return function(**kwargs)
-
-
-@contextmanager
-def _quiet_tensorflow():
-    """Load TensorFlow without its remarks about the machine, on every rank, before the first table.
-
-    Some are written before its log level counts, so stderr is closed to them. Python's exceptions
-    get through. A user who sets the log level (0 shows everything, as --debug does) gets it.
-    """
-    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
-        yield
-        return
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    sys.stderr.flush()
-    stderr = os.dup(2)
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
+    import_tensorflow()
+    return getattr(spinup_tf2, algorithm)(**kwargs)
 
 
 def parse_experiments(algorithm, arguments):

@@ -196,8 +196,8 @@ def _check_launch(experiments):
     problem = None
     if mpi_tools.proc_id() == 0:
         try:
-            _check_names_and_directories(experiments)
             _check_environments(kwargs for _, kwargs in experiments)
+            _check_names_and_directories(experiments)
         except UserError as error:
             if mpi_tools.num_procs() == 1:
                 raise

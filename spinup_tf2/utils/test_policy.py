@@ -12,13 +12,14 @@ import re
 import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import format_table
+from spinup_tf2.utils.tensorflow_import import import_tensorflow
 
 EPISODES = 100
 RECORDED_EPISODES = 3
@@ -245,7 +246,8 @@ def main(argv=None):
     agent = (save_dir, args.deterministic, args.seed)
     render = render_mode == "human"
     try:
-        with _agent_apart(*agent) if render_mode else nullcontext(load_agent(*agent)) as get_action:
+        here_or_apart = _agent_apart if render_mode else _agent_here
+        with here_or_apart(*agent) as get_action:
             run_policy(env, get_action, args.len, episodes, render, seed=args.seed)
     finally:
         env.close()  # which also writes the end of the last video
@@ -317,6 +319,17 @@ def _check_drawing(env):
         raise UserError(f"The environment cannot be drawn: {reason}. {_RENDERING_HINT}") from error
 
 
+def _load_quietly(*args):
+    import_tensorflow()
+    return load_agent(*args)
+
+
+@contextmanager
+def _agent_here(*args):
+    """`load_agent` in this process."""
+    yield _load_quietly(*args)
+
+
 @contextmanager
 def _agent_apart(save_dir, deterministic, seed):
     """`load_agent` in a process of its own, which ends with the context.
@@ -332,7 +345,7 @@ def _agent_apart(save_dir, deterministic, seed):
 def _load_here(*args):
     global _get_action
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
-    _get_action = load_agent(*args)
+    _get_action = _load_quietly(*args)
 
 
 def _act_here(obs):
