@@ -45,16 +45,15 @@ def train(envs, ac, update, logger, *, steps_per_epoch, epochs, gamma, lam, save
 
             ep_ret, ep_len = episodes.update(buffer.rew, buffer.terminated | buffer.truncated)
             logger.store(EpRet=ep_ret, EpLen=ep_len, VVals=batch["val"])
-            with bar.external_write_mode():
-                logger.log_tabular("Epoch", epoch)
-                logger.log_tabular("EpRet", with_min_and_max=True)
-                logger.log_tabular("EpLen", average_only=True)
-                logger.log_tabular("VVals", with_min_and_max=True)
-                logger.log_tabular("TotalEnvInteracts", (epoch + 1) * steps_per_epoch)
-                for key, val in info.items():
-                    logger.log_tabular(key, val)
-                logger.log_tabular("Time", time.time() - start_time)
-                logger.dump_tabular()
+            logger.log_tabular("Epoch", epoch)
+            logger.log_tabular("EpRet", with_min_and_max=True)
+            logger.log_tabular("EpLen", average_only=True)
+            logger.log_tabular("VVals", with_min_and_max=True)
+            logger.log_tabular("TotalEnvInteracts", (epoch + 1) * steps_per_epoch)
+            for key, val in info.items():
+                logger.log_tabular(key, val)
+            logger.log_tabular("Time", time.time() - start_time)
+            logger.dump_tabular()
             bar.update()
 
 

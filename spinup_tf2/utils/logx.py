@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils import mpi_tools
@@ -64,6 +65,12 @@ def colorize(string, color, bold=False, highlight=False):
 def colored(string, color, bold=False, highlight=False):
     """`colorize` if stdout is a terminal, else `string` as it is: files and pipes get no codes."""
     return colorize(string, color, bold, highlight) if sys.stdout.isatty() else string
+
+
+def say(text):
+    """Print a line at once, above the progress bar if there is one."""
+    tqdm.write(text)
+    sys.stdout.flush()
 
 
 def format_table(row):
@@ -129,7 +136,7 @@ class Logger:
             elif holds_run(output_dir, output_fname):
                 return EXISTING_RUN.format(output_dir)
             elif not self.quiet:
-                print(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
+                say(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
             self.output_dir = os.fspath(output_dir)
             rows = os.path.join(output_dir, output_fname)
             self.output_file = open(rows, "w", encoding="utf-8")  # noqa: SIM115
@@ -144,7 +151,7 @@ class Logger:
     def log(self, msg, color="green"):
         """Print a message in colour (rank 0)."""
         if self._is_root and not self.quiet:
-            print(colored(msg, color, bold=True), flush=True)
+            say(colored(msg, color, bold=True))
 
     def log_tabular(self, key, val):
         """Set one value of the current row. The first row decides which columns there are."""
@@ -167,7 +174,7 @@ class Logger:
         row = {key: self.log_current_row.get(key, "") for key in self.log_headers}
         if self._is_root:
             if not self.quiet:
-                print(format_table(row), flush=True)
+                say(format_table(row))
             if self.first_row:
                 self.output_file.write("\t".join(self.log_headers) + "\n")
             self.output_file.write("\t".join(map(str, row.values())) + "\n")
@@ -188,7 +195,7 @@ class Logger:
             text = json.dumps(config, separators=(",", ":\t"), indent=4, sort_keys=True)
             self.log("Saving config:\n", color="cyan")
             if not self.quiet:
-                print(text)
+                say(text)
             with atomic_save(os.path.join(self.output_dir, "config.json")) as path:
                 Path(path).write_text(text, encoding="utf-8")
 
@@ -235,7 +242,7 @@ class Logger:
                 joblib.dump(state_dict, temporary)
         except Exception as error:  # whatever an object may raise when it is pickled
             warning = f"Warning: could not pickle state_dict. ({type(error).__name__}: {error})"
-            print(colored(warning, "red", bold=True), flush=True)
+            say(colored(warning, "red", bold=True))
 
     def _save_model(self, path):
         import tensorflow as tf

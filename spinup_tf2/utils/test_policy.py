@@ -252,7 +252,7 @@ def main(argv=None):
     finally:
         env.close()  # which also writes the end of the last video
     if args.record:
-        print(f"Videos of {episodes} episodes are in {args.record}")
+        print(f"Wrote {episodes} video{'s' if episodes > 1 else ''} to {args.record}")
 
 
 def _parser():
