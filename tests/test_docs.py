@@ -1,0 +1,169 @@
+"""The docs: they can be built, their examples run, and what they should explain is in them."""
+
+import argparse
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spinup_tf2 import ppo
+from spinup_tf2.core.arguments import ACTIVATIONS
+from spinup_tf2.run import PYTHON_ONLY, RUN_KEYS, SUBSTITUTIONS
+from spinup_tf2.utils import plot, test_policy
+from spinup_tf2.utils.signatures import read_signature
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+EXAMPLES = DOCS / "examples"
+
+
+def page(name):
+    return (DOCS / f"{name}.rst").read_text(encoding="utf-8")
+
+
+def literals(name):
+    """What a page shows as literal text: ``--env ID`` is there as `--env` and as `ID`."""
+    return {word for text in re.findall(r"``(.+?)``", page(name)) for word in text.split()}
+
+
+def options(parser):
+    return [
+        option
+        for action in parser._actions
+        if not isinstance(action, argparse._HelpAction)
+        for option in action.option_strings or [action.dest]
+    ]
+
+
+# ---------------------------------------------------------------- what must be explained
+
+
+def test_every_flag_of_the_command_line_is_explained():
+    flags = [name for name in inspect.signature(ppo).parameters if name not in PYTHON_ONLY]
+    flags += [*RUN_KEYS, *SUBSTITUTIONS, "exp_name", "env_name", "debug"]
+    assert {f"--{name}" for name in flags} <= literals("running")
+    assert {*ACTIVATIONS} <= literals("running")
+
+
+@pytest.mark.parametrize(
+    ("name", "module"), [("plotting", plot), ("outputs", test_policy)], ids=["plot", "test_policy"]
+)
+def test_every_flag_of_the_utilities_is_explained(name, module):
+    parser = module._parser()
+    expected = {option for option in options(parser) if option != "fpath"}
+    assert expected <= {word.rstrip(",") for word in literals(name)}
+
+
+def test_every_argument_has_its_meaning_on_the_page_of_the_algorithm():
+    doc = read_signature("spinup_tf2.algos.ppo", "ppo").doc
+    for name in inspect.signature(ppo).parameters:
+        assert re.search(rf"^    {name}( \(.*\))?: ", doc, re.MULTILINE), name
+    assert ".. autofunction:: spinup_tf2.ppo" in page("algorithms/ppo")
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory):
+    """The directory of a short run."""
+    import gymnasium as gym
+
+    path = tmp_path_factory.mktemp("docs") / "run"
+    ppo(
+        lambda: gym.make("CartPole-v1"),
+        steps_per_epoch=100,
+        epochs=1,
+        train_pi_iters=1,
+        train_v_iters=1,
+        logger_kwargs=dict(output_dir=str(path), quiet=True),
+    )
+    return path
+
+
+def test_every_column_is_explained(run_dir):
+    header = (run_dir / "progress.txt").read_text().splitlines()[0]
+    columns = page("algorithms/ppo").partition("Logged columns")[2]
+    table = columns.partition("What to look at")[0]
+    for column in header.split("\t"):
+        assert re.search(rf"^   \* - .*``{column}``", table, re.MULTILINE), column
+
+
+def test_every_file_of_a_run_is_explained(run_dir):
+    files = page("outputs").partition("The files of a run")[2].partition(".. _watching:")[0]
+    for path in run_dir.rglob("*"):
+        if path.parent.name != "variables":  # TensorFlow's own names for its pieces
+            assert path.name + "/" * path.is_dir() in files, path.relative_to(run_dir)
+
+
+def test_every_page_is_in_the_map():
+    names = {
+        str(path.relative_to(DOCS).with_suffix(""))
+        for path in DOCS.rglob("*.rst")
+        if "_build" not in path.parts
+    }
+    shown = set(re.findall(r":doc:`(?:.*?<)?([\w/]+)>?`", page("index")))
+    assert names - {"index"} == shown
+
+
+# ---------------------------------------------------------------- examples and building
+
+
+def test_every_example_is_shown():
+    text = "".join(path.read_text(encoding="utf-8") for path in DOCS.rglob("*.rst"))
+    for path in EXAMPLES.glob("*.py"):
+        assert f"literalinclude:: examples/{path.name}" in text, path.name
+
+
+@pytest.mark.slow
+def test_examples_run(tmp_path):
+    """In the order of the docs, in which some use what others have trained."""
+    run = "data/train/train_s0"
+    ppo_in = "-m spinup_tf2.run ppo --epochs 1 --steps_per_epoch 400 --quiet --env"
+    commands = [
+        "train.py",
+        f"evaluate.py {run}",
+        f"act.py {run}/tf2_save",
+        f"saved_model.py {run}/tf2_save",
+        "experiment.py",
+        "grid.py",
+        "curves.py",
+        "own_network.py",
+        "own_wrapper.py",
+        f"{ppo_in} half_reward:HalfReward-v0 --exp_name half",
+        f"{ppo_in} corridor:Corridor-v0 --env_kwargs:length 12 --exp_name corridor",
+    ]
+    for path in EXAMPLES.glob("*.py"):
+        assert any(path.stem in line for line in commands), path.name
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(EXAMPLES)]),
+        "SPINUP_TF2_DATA_DIR": "data",
+    }
+    for line in commands:
+        name, *arguments = line.split()
+        script = [name] if name == "-m" else [str(EXAMPLES / name)]
+        done = subprocess.run(
+            [sys.executable, *script, *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+
+
+@pytest.mark.slow
+def test_docs_build_without_warnings(tmp_path):
+    pytest.importorskip("sphinx", reason='building the docs needs: pip install ".[docs]"')
+    pytest.importorskip("furo", reason='building the docs needs: pip install ".[docs]"')
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"),
+            *(str(DOCS), str(tmp_path / "html"), "-d", str(tmp_path / "doctrees")),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert (tmp_path / "html" / "index.html").exists()
