@@ -133,7 +133,7 @@ def ppo(
     envs = VectorEnv(env_fn, num_envs, seed, max_ep_len, vectorization, proc_id() * num_envs)
 
     ac = actor_critic(envs.observation_space, env.action_space, **(ac_kwargs or {}))
-    build(ac, envs.observation_space)
+    build(ac, envs.observation_space, env.action_space)
 
     logger = EpochLogger(**(logger_kwargs or {}))
     logger.save_config(config)

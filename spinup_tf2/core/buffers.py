@@ -12,7 +12,7 @@ class TrajectoryBuffer:
     obs_shape, act_shape: shapes of one observation and one action.
     act_dtype: of the actions; everything else is float32.
     size: T, the number of steps that each environment takes in an epoch.
-    num_envs: n.
+    num_envs: how many environments, n.
     gamma, lam: discount, and the lambda of generalised advantage estimation.
     """
 

@@ -171,7 +171,7 @@ class ActorCritic:
         return (obs[None], True) if obs.ndim == 1 else (obs, False)
 
 
-def build(ac, observation_space):
+def build(ac, observation_space, action_space):
     """Run an actor-critic once, so that all its variables exist, and check what it returns.
 
     Raises UserError if `ac.pi` or `ac.v` is not what ActorCritic promises.
@@ -182,6 +182,16 @@ def build(ac, observation_space):
         raise UserError(
             f"The actor-critic's pi(obs) returned {type(distribution).__name__}; it must return a "
             "distribution of tensorflow_probability over the actions."
+        )
+    spec = action_spec(action_space)
+    act = sample(distribution, spec.draw_noise(np.random.default_rng(0), 2))
+    logp = distribution.log_prob(act)
+    if tuple(act.shape) != (2, *spec.shape) or tuple(logp.shape) != (2,):
+        raise UserError(
+            f"For 2 observations the actor-critic's pi gives actions of shape {tuple(act.shape)} "
+            f"and log_prob of shape {tuple(logp.shape)}; they must be {(2, *spec.shape)} "
+            "and (2,). For actions with several dimensions, use MultivariateNormalDiag, or "
+            "Independent(..., 1)."
         )
     if tuple(val.shape) != (2,):
         raise UserError(

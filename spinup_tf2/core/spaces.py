@@ -12,7 +12,7 @@ from spinup_tf2.errors import UserError
 
 
 def flat_observation_space(space):
-    """The Box of one dimension that `flatten_observation` maps `space` into.
+    """The Box of one dimension that `flatten_observations` maps `space` into.
 
     Box of any shape is flattened, Discrete and MultiDiscrete become one-hot vectors, MultiBinary
     zeros and ones, and a Dict is the concatenation of its entries in the order of its keys.

@@ -114,6 +114,7 @@ class Logger:
         self.log_headers = []
         self.log_current_row = {}
         self._model = None
+        self._warned_of_pickle = False
         self._is_root = mpi_tools.proc_id() == 0
 
         # Only the first rank looks at the disk, but every rank must learn what it found there.
@@ -241,8 +242,10 @@ class Logger:
             with atomic_save(path) as temporary:
                 joblib.dump(state_dict, temporary)
         except Exception as error:  # whatever an object may raise when it is pickled
-            warning = f"Warning: could not pickle state_dict. ({type(error).__name__}: {error})"
-            say(colored(warning, "red", bold=True))
+            if not self._warned_of_pickle:
+                warning = f"Warning: could not pickle state_dict. ({type(error).__name__}: {error})"
+                say(colored(warning, "red", bold=True))
+            self._warned_of_pickle = True  # it will not be any different in the next epochs
 
     def _save_model(self, path):
         import tensorflow as tf

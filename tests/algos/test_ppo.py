@@ -281,6 +281,25 @@ def test_own_actor_critic(tmp_path):
     assert env.action_space.contains(load_policy(tmp_path / "run" / "tf2_save")(np.zeros(4)))
 
 
+class UnsummedPolicy(keras.Model):
+    """A mistake that would broadcast silently: one log-probability for each dimension."""
+
+    def __init__(self):
+        super().__init__()
+        self.mean = keras.layers.Dense(1)
+
+    def call(self, obs):
+        return tfp.distributions.Normal(self.mean(obs), 1.0)
+
+
+def test_a_log_probability_for_each_dimension_is_refused(tmp_path):
+    def wrong(observation_space, action_space):
+        return ActorCritic(UnsummedPolicy(), ValueFunction(mlp(3, (), 1)), action_space)
+
+    with pytest.raises(UserError, match=r"log_prob of shape \(2, 1\).*Independent"):
+        train(tmp_path / "run", make("Pendulum-v1"), actor_critic=wrong)
+
+
 @pytest.mark.parametrize(
     ("pi_or_v", "network", "message"),
     [
