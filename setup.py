@@ -52,7 +52,7 @@ setup(
         "tensorflow>=2.16",
         "tensorflow-probability>=0.24",
         "tf-keras>=2.16",  # what tensorflow-probability itself is built on
-        "mpi4py>=4.0",
+        "mpi4py>=4.1",
         "gymnasium>=1.1,<2",  # 1.1 brought SAME_STEP autoreset
         "numpy>=1.26",
         "scipy>=1.11",
