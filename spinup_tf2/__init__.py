@@ -7,11 +7,13 @@ every error message of the command line) does not load TensorFlow. The environme
 with gymnasium at once.
 """
 
+import os
 from importlib import import_module
 
 from spinup_tf2.utils.threads import limit_openmp
 
 limit_openmp()  # before anything loads numpy
+os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user has chosen for other programs
 
 from spinup_tf2.envs import register_envs  # noqa: E402
 from spinup_tf2.version import __version__  # noqa: E402

@@ -12,7 +12,7 @@ from spinup_tf2.core.saved_policy import SavedPolicy
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import sync_params
-from spinup_tf2.utils.mpi_tools import num_procs, proc_id
+from spinup_tf2.utils.mpi_tools import num_procs
 from spinup_tf2.utils.threads import limit_tensorflow
 
 
@@ -127,69 +127,66 @@ def ppo(
     config = dict(locals())
     check_arguments(config, num_procs())
     limit_tensorflow()
-    keras.utils.set_random_seed(seed)  # the same on all ranks: they start from the same networks
+    keras.utils.set_random_seed(int(seed))  # the same on all ranks: one network to start from
 
-    env = env_fn()
-    envs = VectorEnv(env_fn, num_envs, seed, max_ep_len, vectorization, proc_id() * num_envs)
+    with VectorEnv(env_fn, num_envs, seed, max_ep_len, vectorization) as envs:
+        env = envs.prototype
+        ac = actor_critic(envs.observation_space, env.action_space, **(ac_kwargs or {}))
+        build(ac, envs.observation_space, env.action_space)
 
-    ac = actor_critic(envs.observation_space, env.action_space, **(ac_kwargs or {}))
-    build(ac, envs.observation_space, env.action_space)
+        logger = EpochLogger(**(logger_kwargs or {}))
+        logger.save_config(config)
+        logger.save_env_spec(env, env_fn)
+        sync_params(ac.pi.trainable_variables + ac.v.trainable_variables)
+        pi_size, v_size = count_variables(ac.pi), count_variables(ac.v)
+        logger.log(f"\nNumber of parameters: \t pi: {pi_size}, \t v: {v_size}\n")
+        logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space))
 
-    logger = EpochLogger(**(logger_kwargs or {}))
-    logger.save_config(config)
-    logger.save_env_spec(env, env_fn)
-    sync_params(ac.pi.trainable_variables + ac.v.trainable_variables)
-    logger.log(
-        f"\nNumber of parameters: \t pi: {count_variables(ac.pi)}, \t v: {count_variables(ac.v)}\n"
-    )
-    logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space))
+        def pi_loss(batch):
+            logp = ac.pi(batch["obs"]).log_prob(batch["act"])
+            return policy_loss(logp, batch["logp"], batch["adv"], clip_ratio)
 
-    def pi_loss(batch):
-        logp = ac.pi(batch["obs"]).log_prob(batch["act"])
-        return policy_loss(logp, batch["logp"], batch["adv"], clip_ratio)
+        def v_loss(batch):
+            return value_loss(ac.v(batch["obs"]), batch["ret"])
 
-    def v_loss(batch):
-        return value_loss(ac.v(batch["obs"]), batch["ret"])
-
-    pi_steps = GradientSteps(
-        pi_loss,
-        ac.pi.trainable_variables,
-        adam(pi_lr),
-        train_pi_iters,
-        stop=lambda info: info["KL"] > 1.5 * target_kl,
-    )
-    v_steps = GradientSteps(v_loss, ac.v.trainable_variables, adam(vf_lr), train_v_iters)
-    log_prob = tf.function(lambda obs, act: ac.pi(obs).log_prob(act))
-
-    def update(batch):
-        obs, act, adv, ret = (tf.constant(batch[key]) for key in ("obs", "act", "adv", "ret"))
-        logp = log_prob(obs, act)  # of the policy that acted
-        pi_before, pi_after, steps = pi_steps(dict(obs=obs, act=act, adv=adv, logp=logp))
-        if steps < train_pi_iters:
-            logger.log(f"Early stopping at step {steps} due to reaching max kl.")
-        v_before, v_after, _ = v_steps(dict(obs=obs, ret=ret))
-        return dict(
-            LossPi=pi_before["Loss"],
-            LossV=v_before["Loss"],
-            DeltaLossPi=pi_after["Loss"] - pi_before["Loss"],
-            DeltaLossV=v_after["Loss"] - v_before["Loss"],
-            Entropy=pi_before["Entropy"],
-            KL=pi_after["KL"],
-            ClipFrac=pi_after["ClipFrac"],
-            StopIter=min(steps, train_pi_iters - 1),
+        pi_steps = GradientSteps(
+            pi_loss,
+            ac.pi.trainable_variables,
+            adam(pi_lr),
+            train_pi_iters,
+            stop=lambda info: info["KL"] > 1.5 * target_kl,
         )
+        v_steps = GradientSteps(v_loss, ac.v.trainable_variables, adam(vf_lr), train_v_iters)
+        log_prob = tf.function(lambda obs, act: ac.pi(obs).log_prob(act))
 
-    on_policy.train(
-        envs,
-        ac,
-        update,
-        logger,
-        steps_per_epoch=steps_per_epoch,
-        epochs=epochs,
-        gamma=gamma,
-        lam=lam,
-        save_freq=save_freq,
-        save=lambda: logger.save_state({"env": env}, None),
-    )
-    envs.close()
+        def update(batch):
+            obs, act, adv, ret = (tf.constant(batch[key]) for key in ("obs", "act", "adv", "ret"))
+            logp = log_prob(obs, act)  # of the policy that acted
+            pi_before, pi_after, steps = pi_steps(dict(obs=obs, act=act, adv=adv, logp=logp))
+            if steps < train_pi_iters:
+                logger.log(f"Early stopping at step {steps} due to reaching max kl.")
+            v_before, v_after, _ = v_steps(dict(obs=obs, ret=ret))
+            return dict(
+                LossPi=pi_before["Loss"],
+                LossV=v_before["Loss"],
+                DeltaLossPi=pi_after["Loss"] - pi_before["Loss"],
+                DeltaLossV=v_after["Loss"] - v_before["Loss"],
+                Entropy=pi_before["Entropy"],
+                KL=pi_after["KL"],
+                ClipFrac=pi_after["ClipFrac"],
+                StopIter=min(steps, train_pi_iters - 1),
+            )
+
+        on_policy.train(
+            envs,
+            ac,
+            update,
+            logger,
+            steps_per_epoch=steps_per_epoch,
+            epochs=epochs,
+            gamma=gamma,
+            lam=lam,
+            save_freq=save_freq,
+            save=lambda: logger.save_state({"env": env}, None),
+        )
     return ac

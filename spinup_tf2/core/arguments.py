@@ -40,7 +40,7 @@ _NON_NEGATIVE = (lambda v: _is_number(v) and v >= 0, "a number of at least 0")
 _FRACTION = (lambda v: _is_number(v) and 0 <= v <= 1, "a number between 0 and 1")
 
 _RULES = {
-    "seed": _INTEGER,
+    "seed": (lambda v: _is_integer(v) and 0 <= v < 2**32, "a whole number from 0 to 4294967295"),
     "steps_per_epoch": _POSITIVE_INTEGER,
     "epochs": _POSITIVE_INTEGER,
     "save_freq": _POSITIVE_INTEGER,
@@ -55,6 +55,10 @@ _RULES = {
     "pi_lr": _NON_NEGATIVE,
     "vf_lr": _NON_NEGATIVE,
     "vectorization": (lambda v: v in ("sync", "async"), "'sync' or 'async'"),
+    "ac_kwargs": (lambda v: v is None or isinstance(v, dict), "a dict of arguments, or None"),
+}
+
+_MLP_RULES = {
     "hidden_sizes": (
         lambda v: isinstance(v, list | tuple) and all(_is_integer(s) and s >= 1 for s in v),
         "a list of layer widths such as [64,64]",
@@ -69,20 +73,27 @@ _RULES = {
 def check_arguments(arguments, num_procs=1):
     """Check the arguments of an algorithm.
 
-    arguments: all keyword arguments of one call, defaults included. Names without a rule, such as
-        those of a user's own actor-critic, are left to the function that takes them.
+    arguments: all keyword arguments of one call, defaults included. Names without a rule are left
+        to the function that takes them.
     num_procs: how many MPI ranks will share each epoch's steps.
     Raises UserError that names the argument, its value and what it should be.
     """
-    for name, value in arguments.items():
-        if name == "ac_kwargs":
-            check_arguments(value or {})
-        elif name in _RULES:
-            is_valid, expected = _RULES[name]
-            if not is_valid(value):
-                raise UserError(f"{name} is {value!r}; it must be {expected}.")
+    _check_rules(_RULES, arguments)
     if "steps_per_epoch" in arguments:
         _check_division(arguments["steps_per_epoch"], arguments.get("num_envs", 1), num_procs)
+
+
+def check_mlp_arguments(ac_kwargs):
+    """Check the arguments of MLPActorCritic, as `check_arguments` does those of an algorithm."""
+    _check_rules(_MLP_RULES, ac_kwargs)
+
+
+def _check_rules(rules, arguments):
+    for name, value in arguments.items():
+        if name in rules:
+            is_valid, expected = rules[name]
+            if not is_valid(value):
+                raise UserError(f"{name} is {value!r}; it must be {expected}.")
 
 
 def _check_division(steps_per_epoch, num_envs, num_procs):

@@ -3,6 +3,14 @@
 import keras
 import tensorflow as tf
 
+from spinup_tf2.errors import UserError
+
+if keras.backend.backend() != "tensorflow":  # loaded before spinup_tf2 could choose
+    raise UserError(
+        f"Keras was loaded with the backend {keras.backend.backend()!r}; import spinup_tf2 before "
+        "keras, or set KERAS_BACKEND=tensorflow."
+    )
+
 # The TensorFlow functions that Spinning Up's users pass, and the Keras functions they are.
 _KERAS_NAME = {
     tf.nn.relu: "relu",

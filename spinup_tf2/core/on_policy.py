@@ -8,7 +8,7 @@ from tqdm import tqdm
 from spinup_tf2.core.acting import Actor, Critic
 from spinup_tf2.core.buffers import TrajectoryBuffer
 from spinup_tf2.core.vector_env import EpisodeStatistics
-from spinup_tf2.utils.mpi_tf import check_params_equal
+from spinup_tf2.utils.mpi_tf import check_params
 from spinup_tf2.utils.mpi_tools import num_procs, proc_id
 
 
@@ -40,7 +40,7 @@ def train(envs, ac, update, logger, *, steps_per_epoch, epochs, gamma, lam, save
             info = update(batch)
 
             if (epoch + 1) % save_freq == 0 or epoch == epochs - 1:
-                check_params_equal(ac.pi.trainable_variables + ac.v.trainable_variables)
+                check_params(ac.pi.trainable_variables + ac.v.trainable_variables)
                 save()
 
             ep_ret, ep_len = episodes.update(buffer.rew, buffer.terminated | buffer.truncated)

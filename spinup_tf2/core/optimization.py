@@ -35,7 +35,6 @@ class GradientSteps:
         self.optimizer = optimizer
         self.num_steps = num_steps
         self.stop = stop or (lambda info: False)
-        self.traces = 0  # how often the steps were compiled; once is right
         optimizer.build(self.variables)
         # One compiled function each, bound to this object.
         self._compiled_steps = tf.function(self._steps)
@@ -61,11 +60,13 @@ class GradientSteps:
     def _gradients(self, batch):
         with tf.GradientTape() as tape:
             loss, info = self.loss(batch)
-        return tape.gradient(loss, self.variables), info
+        grads = tape.gradient(loss, self.variables)
+        # What the loss does not use has gradient zero, not None.
+        pairs = zip(grads, self.variables, strict=True)
+        return [tf.zeros(v.shape) if g is None else g for g, v in pairs], info
 
     def _steps(self, batch):
         """All steps in one graph."""
-        self.traces += 1
         before = self._evaluate(batch)
         steps, stopped = tf.constant(0), tf.constant(False)
         while steps < self.num_steps and not stopped:
@@ -93,7 +94,6 @@ class GradientSteps:
         return {k: mpi_avg(float(x)) for k, x in self._compiled_evaluate(batch).items()}
 
     def _flat_gradients_and_info(self, batch):
-        self.traces += 1
         grads, info = self._gradients(batch)
         return flat_concat(grads), info
 

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from spinup_tf2.core.arguments import check_mlp_arguments
 from spinup_tf2.core.networks import mlp
 from spinup_tf2.core.spaces import action_spec
 from spinup_tf2.errors import UserError
@@ -206,10 +207,11 @@ class MLPActorCritic(ActorCritic):
     observation_space: a Box of one dimension (`spaces.flat_observation_space`).
     action_space: Box, Discrete, MultiDiscrete or MultiBinary.
     hidden_sizes: widths of the hidden layers of both networks.
-    activation: of the hidden layers, a name that Keras knows or a function of a tensor.
+    activation: of the hidden layers, one of `core.arguments.ACTIVATIONS` or a function of a tensor.
     """
 
     def __init__(self, observation_space, action_space, hidden_sizes=(64, 64), activation="tanh"):
+        check_mlp_arguments(dict(hidden_sizes=hidden_sizes, activation=activation))
         obs_dim = observation_space.shape[0]
         spec = action_spec(action_space)
         if spec.num_choices is None:

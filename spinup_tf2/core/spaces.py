@@ -25,6 +25,8 @@ def flat_observation_space(space):
 def _check_observation_space(space, where):
     if isinstance(space, spaces.Dict):
         for key, part in space.spaces.items():
+            if not isinstance(key, str):
+                raise UserError(f"The Dict observation has a key {key!r}; keys must be strings.")
             _check_observation_space(part, f" (entry {key!r})")
     elif not isinstance(
         space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
@@ -109,28 +111,30 @@ def action_spec(space):
 
 def space_to_json(space):
     """A space as a dictionary of plain values, from which `space_from_json` makes it again."""
-    kind = type(space).__name__
     if isinstance(space, spaces.Dict):
-        return {"type": kind, "spaces": {k: space_to_json(s) for k, s in space.spaces.items()}}
+        # A list, because the order of the keys is the order in which observations are flattened.
+        parts = [[key, space_to_json(part)] for key, part in space.spaces.items()]
+        return {"type": "Dict", "spaces": parts}
     if isinstance(space, spaces.Box):
         bounds = {name: _bound_to_json(getattr(space, name)) for name in ("low", "high")}
-        return {"type": kind, "shape": list(space.shape), "dtype": str(space.dtype), **bounds}
+        return {"type": "Box", "shape": list(space.shape), "dtype": str(space.dtype), **bounds}
     if isinstance(space, spaces.Discrete):
-        return {"type": kind, "n": int(space.n), "start": int(space.start)}
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.MultiDiscrete):
         start = np.broadcast_to(space.start, space.nvec.shape)
-        return {"type": kind, "nvec": space.nvec.tolist(), "start": start.tolist()}
+        return {"type": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": start.tolist()}
     if isinstance(space, spaces.MultiBinary):
         n = space.n if isinstance(space.n, int) else list(space.n)
-        return {"type": kind, "n": n}
-    raise UserError(f"The space {kind} cannot be written as JSON.")
+        return {"type": "MultiBinary", "n": n}
+    raise UserError(f"The space {type(space).__name__} cannot be written as JSON.")
 
 
 def space_from_json(data):
     """The inverse of `space_to_json`."""
     kind = data["type"]
     if kind == "Dict":
-        return spaces.Dict({k: space_from_json(s) for k, s in data["spaces"].items()})
+        # Pairs, because gymnasium would sort the keys of a plain dict.
+        return spaces.Dict([(key, space_from_json(part)) for key, part in data["spaces"]])
     if kind == "Box":
         low, high = (_bound_from_json(data[name], data) for name in ("low", "high"))
         return spaces.Box(low, high, dtype=np.dtype(data["dtype"]).type)

@@ -4,7 +4,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
+from spinup_tf2.core.advantages import segments
 from spinup_tf2.core.spaces import action_spec, flat_observation_space, flatten_observations
+from spinup_tf2.utils.mpi_tools import proc_id
 
 
 class VectorEnv:
@@ -14,16 +16,20 @@ class VectorEnv:
     `first_env + num_envs - 1`. Environment i has its own seed and its own stream of action noise,
     both derived from `(seed, i)`. So it does not matter how environments are spread over processes.
 
-    env_fn: makes one environment.
+    env_fn: makes one environment. It is called once more than there are environments: `prototype`
+        is never stepped, and serves to look at spaces and spec, and to be saved.
     max_ep_len: a time limit on top of the environment's own.
     vectorization: 'sync' steps one after the other in this process; 'async' gives each a process
         of its own (the fork server's: scripts need `if __name__ == "__main__":`), which pays when
         a step takes longer than about 0.1 ms.
+    first_env: number of the first environment; by default this MPI rank's.
     """
 
     def __init__(
-        self, env_fn, num_envs=1, seed=0, max_ep_len=1000, vectorization="sync", first_env=0
+        self, env_fn, num_envs=1, seed=0, max_ep_len=1000, vectorization="sync", first_env=None
     ):
+        first_env = proc_id() * num_envs if first_env is None else first_env
+
         def make():
             return gym.wrappers.TimeLimit(flatten_observations(env_fn()), max_ep_len)
 
@@ -31,12 +37,23 @@ class VectorEnv:
         if vectorization == "async":
             kwargs["context"] = "forkserver"  # forking a process with TensorFlow's threads hangs
         kind = {"sync": SyncVectorEnv, "async": AsyncVectorEnv}[vectorization]
-        self.envs = kind([make] * num_envs, **kwargs)
+        self.prototype = env_fn()
+        try:
+            self.observation_space = flat_observation_space(self.prototype.observation_space)
+            self.action_spec = action_spec(self.prototype.action_space)
+            self.envs = kind([make] * num_envs, **kwargs)
+        except BaseException:
+            self.prototype.close()
+            raise
         self.num_envs = num_envs
         self.seed = seed
         self.indices = range(first_env, first_env + num_envs)
-        self.observation_space = flat_observation_space(self.envs.single_observation_space)
-        self.action_spec = action_spec(self.envs.single_action_space)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
     def reset(self):
         """Start all environments from their own seeds; returns float32 obs `[n, obs_dim]`."""
@@ -67,6 +84,7 @@ class VectorEnv:
 
     def close(self):
         self.envs.close()
+        self.prototype.close()
 
 
 def environment_seed(seed, index):
@@ -87,12 +105,11 @@ class EpisodeStatistics:
         Returns the returns and the lengths of the episodes that ended, in order of environment.
         """
         ep_ret, ep_len = [], []
-        for env in range(rew.shape[1]):
-            start = 0
-            for end in np.flatnonzero(ends[:, env]) + 1:
-                ep_ret.append(self.ret[env] + rew[start:end, env].sum(dtype=float))
-                ep_len.append(self.len[env] + end - start)
-                self.ret[env], self.len[env], start = 0.0, 0, end
-            self.ret[env] += rew[start:, env].sum(dtype=float)
-            self.len[env] += len(rew) - start
+        for env, piece in segments(ends):
+            self.ret[env] += rew[piece, env].sum(dtype=float)
+            self.len[env] += piece.stop - piece.start
+            if ends[piece.stop - 1, env]:
+                ep_ret.append(self.ret[env])
+                ep_len.append(self.len[env])
+                self.ret[env], self.len[env] = 0.0, 0
         return ep_ret, ep_len

@@ -32,20 +32,25 @@ def sync_params(params):
         assign_params_from_flat(flat, params)
 
 
-def check_params_equal(params, tolerance=1e-4):
-    """Check that all ranks hold the same parameters, as data-parallel training promises.
+def check_params(params, tolerance=1e-4):
+    """Check that parameters are finite, and the same on all ranks.
 
-    Processors of different kinds may round differently: differences below `tolerance` are
-    replaced by rank 0's values. Larger ones mean that the ranks no longer train one policy.
-    Raises RuntimeError then, on every rank.
+    Data-parallel training promises the latter. Processors of different kinds may round
+    differently: differences below `tolerance` are replaced by rank 0's values. Larger ones mean
+    that the ranks no longer train one policy.
+
+    Collective. Raises RuntimeError on every rank if something is wrong on one.
     """
-    if num_procs() == 1:
-        return
     flat = flat_concat(params).numpy()
+    if mpi_op(float(np.isfinite(flat).all()), "MIN") == 0:
+        raise RuntimeError(
+            "The parameters are no longer finite: training has diverged. Look for rewards or "
+            "observations that are huge or not finite, or take smaller learning rates."
+        )
     root = flat.copy()
     broadcast(root)
     difference = float(mpi_op(np.max(np.abs(flat - root), initial=0), "MAX"))
-    if not difference <= tolerance:  # also catches nan
+    if difference > tolerance:
         raise RuntimeError(
             f"The parameters of the MPI ranks differ by up to {difference:g}. Every rank must take "
             "the same gradient steps: average gradients with mpi_avg_grads, and seed initialisers "

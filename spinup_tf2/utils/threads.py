@@ -24,7 +24,13 @@ def available_cores():
 
 
 def threads_per_rank():
-    """The number of threads that one rank may use: its share of this process's cores."""
+    """The number of threads that one rank may use.
+
+    What the user or Slurm has said, else its share of the cores that this process may use.
+    """
+    for name in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"):
+        if os.environ.get(name, "").isdigit():
+            return max(1, int(os.environ[name]))
     return max(1, available_cores() // local_ranks())
 
 

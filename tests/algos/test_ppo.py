@@ -15,6 +15,7 @@ from gymnasium import spaces
 from spinup_tf2 import ppo
 from spinup_tf2.algos.ppo import policy_loss, value_loss
 from spinup_tf2.core.networks import mlp
+from spinup_tf2.core.optimization import GradientSteps
 from spinup_tf2.core.policies import ActorCritic, MLPActorCritic, ValueFunction
 from spinup_tf2.core.saved_policy import load_policy
 from spinup_tf2.errors import UserError
@@ -192,6 +193,39 @@ def test_epoch_without_a_finished_episode_logs_blanks_and_goes_on(tmp_path):
     assert all(rows[0][key] != "" for key in COLUMNS if key not in blank)
 
 
+def test_everything_is_compiled_once(tmp_path, monkeypatch):
+    made = []
+
+    class Remembered(GradientSteps):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+    monkeypatch.setattr("spinup_tf2.algos.ppo.GradientSteps", Remembered)
+    train(tmp_path / "run", epochs=4)
+    counts = [steps._compiled_steps.experimental_get_tracing_count() for steps in made]
+    assert counts == [1, 1]
+
+
+def test_environments_are_closed_whatever_happens(tmp_path):
+    opened, closed = [], []
+
+    class Counted(gym.Wrapper):
+        def __init__(self):
+            super().__init__(gym.make("CartPole-v1"))
+            opened.append(self)
+
+        def close(self):
+            closed.append(self)
+            super().close()
+
+    train(tmp_path / "run", Counted, num_envs=2)
+    assert len(opened) == len(closed) == 3
+    with pytest.raises(TypeError):
+        train(tmp_path / "other", Counted, ac_kwargs=dict(hidden=3))
+    assert len(opened) == len(closed)
+
+
 def test_early_stopping_at_the_kl_limit(tmp_path):
     kwargs = dict(pi_lr=0.1, train_pi_iters=50, epochs=1)
     _, (row,) = train(tmp_path / "a", target_kl=1e-3, **kwargs)
@@ -229,7 +263,7 @@ def test_value_of_endless_reward_is_one_over_one_minus_gamma(tmp_path):
     ids=["Box", "Discrete observations", "Dict observations", "MultiDiscrete", "MultiBinary"],
 )
 def test_spaces_train_save_and_load(tmp_path, env_fn):
-    _, rows = train(tmp_path / "run", env_fn)
+    ac, rows = train(tmp_path / "run", env_fn)
     assert len(rows) == 2
     env = env_fn()
     obs, _ = env.reset(seed=0)
@@ -237,6 +271,8 @@ def test_spaces_train_save_and_load(tmp_path, env_fn):
         get_action = load_policy(tmp_path / "run" / "tf2_save", deterministic, seed=0)
         assert env.action_space.contains(get_action(obs))
         env.step(get_action(obs))
+    trained = ac.act(spaces.flatten(env.observation_space, obs), deterministic=True)
+    np.testing.assert_allclose(np.ravel(get_action(obs)), np.ravel(trained), rtol=1e-5)
 
 
 def test_saved_policy_acts_as_the_trained_one(tmp_path):
@@ -270,7 +306,7 @@ class OwnPolicy(keras.Model):
 def test_own_actor_critic(tmp_path):
     """Any Keras model that returns a distribution, whether it has been called before or not."""
 
-    def own(observation_space, action_space, width=8):
+    def own(observation_space, action_space, width=8, activation="mine"):
         pi = OwnPolicy(int(action_space.n))
         v = ValueFunction(mlp(observation_space.shape[0], (width,), 1, "relu"))
         return ActorCritic(pi, v, action_space)
@@ -334,12 +370,14 @@ def test_an_actor_critic_that_returns_something_else_is_refused(
         (dict(epochs=0), "epochs is 0"),
         (dict(epochs=True), "epochs is True"),
         (dict(seed=-1), "seed is -1"),
+        (dict(seed=2**32), "seed is 4294967296; it must be a whole number from 0 to 4294967295"),
         (dict(seed=1.0), "seed is 1.0"),
         (dict(steps_per_epoch=4000.0), "steps_per_epoch is 4000.0"),
         (dict(num_envs=3), "cannot share equally; use a multiple of 3, such as 201"),
         (dict(steps_per_epoch=2, num_envs=4), "use a multiple of 4, such as 4"),
         (dict(max_ep_len=0), "max_ep_len is 0"),
         (dict(vectorization="threads"), "'sync' or 'async'"),
+        (dict(ac_kwargs=[64]), r"ac_kwargs is \[64\]; it must be a dict"),
         (dict(ac_kwargs=dict(hidden_sizes=64)), "hidden_sizes is 64; it must be a list"),
         (dict(ac_kwargs=dict(hidden_sizes=[64, 0])), "hidden_sizes"),
         (dict(ac_kwargs=dict(activation="tahn")), "activation is 'tahn'"),

@@ -90,7 +90,7 @@ def test_compiles_once():
     _, steps = make()
     for seed in range(3):
         steps(batch(seed=seed))
-    assert steps.traces == 1
+    assert steps._compiled_steps.experimental_get_tracing_count() == 1
 
 
 @pytest.mark.parametrize("stop_at", [None, 0.25])
@@ -122,3 +122,29 @@ def test_ranks_with_parts_of_a_batch_equal_one_with_the_whole(stop_at):
         assert rank_after == pytest.approx(after, rel=1e-3)
         for ours, theirs in zip(rank_net.variables, net.variables, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+def test_ranks_compile_each_piece_once():
+    ranks = [make()[1] for _ in range(2)]
+
+    def rank():
+        for seed in range(3):
+            ranks[mpi_tools.proc_id()](batch(seed=seed))
+
+    run_ranks(2, rank)
+    for steps in ranks:
+        for piece in (steps._compiled_gradients, steps._compiled_apply, steps._compiled_evaluate):
+            assert piece.experimental_get_tracing_count() == 1
+
+
+@pytest.mark.parametrize("num_procs", [1, 2])
+def test_a_layer_that_the_loss_does_not_use_stays_as_it_is(num_procs):
+    def make_with_unused():
+        used, unused = keras.Variable([1.0]), keras.Variable([2.0])
+        loss = lambda batch: (tf.reduce_mean(used * batch["x"]), {})  # noqa: E731
+        return unused, GradientSteps(loss, [used, unused], adam(0.1), 3)
+
+    ranks = [make_with_unused() for _ in range(num_procs)]
+    run_ranks(num_procs, lambda: ranks[mpi_tools.proc_id()][1](dict(x=tf.ones(3))))
+    for unused, _ in ranks:
+        np.testing.assert_array_equal(unused, [2.0])

@@ -23,13 +23,27 @@ SUPPORTED = [
     spaces.MultiDiscrete(np.array([[3, 2], [4, 4]]), start=np.array([[1, 0], [0, 2]])),
     spaces.MultiBinary(4),
     spaces.MultiBinary((2, 2)),
-    spaces.Dict(b=spaces.Discrete(3), a=spaces.Dict(x=spaces.Box(0, 1, (2,)))),
+    spaces.Dict(
+        b=spaces.Discrete(3), a=spaces.Dict(y=spaces.Discrete(2), x=spaces.Box(0, 1, (2,)))
+    ),
 ]
 
 
 @pytest.mark.parametrize("space", SUPPORTED, ids=str)
 def test_spaces_survive_json(space):
-    assert space_from_json(json.loads(json.dumps(space_to_json(space)))) == space
+    again = space_from_json(json.loads(json.dumps(space_to_json(space), sort_keys=True)))
+    assert again == space
+    space.seed(0)
+    sample = space.sample()  # equal is not enough: Dicts with another order of keys are equal
+    np.testing.assert_array_equal(spaces.flatten(again, sample), spaces.flatten(space, sample))
+
+
+def test_subclasses_are_written_as_what_they_are():
+    class OwnBox(spaces.Box):
+        pass
+
+    space = OwnBox(-1, 1, (2,))
+    assert space_from_json(space_to_json(space)) == spaces.Box(-1, 1, (2,))
 
 
 @pytest.mark.parametrize("space", SUPPORTED, ids=str)
@@ -44,6 +58,7 @@ def test_observations_are_flattened_as_gymnasium_does(space):
     [
         (spaces.Tuple([spaces.Discrete(2)]), "Tuple"),
         (spaces.Text(5), "Text"),
+        (spaces.Dict({1: spaces.Discrete(2)}), "key 1; keys must be strings"),
         (spaces.Dict(a=spaces.Dict(pair=spaces.Tuple([spaces.Discrete(2)]))), "Tuple.*'pair'"),
     ],
 )
