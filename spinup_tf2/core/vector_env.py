@@ -71,7 +71,7 @@ class VectorEnv:
         final_obs = {}
         if "final_obs" in infos:
             ended = np.flatnonzero(infos["_final_obs"])
-            final_obs = {int(i): np.asarray(infos["final_obs"][i], np.float32) for i in ended}
+            final_obs = {int(i): np.array(infos["final_obs"][i], np.float32) for i in ended}
         return obs.astype(np.float32), rew, terminated, truncated, final_obs
 
     def noise(self, epoch, steps):
