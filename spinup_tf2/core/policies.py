@@ -16,6 +16,8 @@ from spinup_tf2.errors import UserError
 
 tfd = tfp.distributions
 
+NEVER = -1e9  # a logit with probability 0; minus infinity would make the entropy nan
+
 # ------------------------------------------------------------- actions from distributions
 
 
@@ -105,7 +107,7 @@ class CategoricalPolicy(keras.Model):
         """Network outputs `[batch, sum(num_choices)]` as logits `[batch, (k,) choices]`."""
         if self.single:
             return flat
-        return tf.where(self.padding, tf.float32.min / 2, tf.gather(flat, self.index, axis=-1))
+        return tf.where(self.padding, NEVER, tf.gather(flat, self.index, axis=-1))
 
     def call(self, obs):
         choices = tfd.Categorical(logits=self.logits(self.net(obs)))
