@@ -95,7 +95,11 @@ def main(argv=None):
     except UserError as error:
         _fail(error, traceback.format_exc() if debug else "")
     except subprocess.CalledProcessError as error:
-        sys.exit(error.returncode)  # the process has reported its own error
+        from spinup_tf2.utils.mpi_tools import launched_by_mpi
+
+        if launched_by_mpi():
+            raise  # the experiment ran here, and failed to run a program
+        sys.exit(error.returncode)  # the experiment's process has reported its own error
     except KeyboardInterrupt:
         _leave(lambda: None, 130)
 
@@ -173,7 +177,8 @@ def _run_algorithm(algorithm, arguments):
     mpi_tools.comm()  # first of all: without MPI nobody could wait for a rank that has failed
 
     grid, run_options = parse_experiments(algorithm, arguments)
-    grid.run(functools.partial(run_function, algorithm), **run_options)
+    thunk = functools.partial(run_function, algorithm)
+    grid.run(thunk, check_env=check_spaces, **run_options)
 
 
 def run_function(algorithm, **kwargs):
@@ -338,7 +343,9 @@ def _check_names(algorithm, flags, signature):
 
 
 def _check_dicts(algorithm, variant, signature):
-    """Refuse arguments that the actor-critic does not have, and dicts that are none."""
+    """Refuse dicts that are none, and arguments that the actor-critic does not have or allow."""
+    from spinup_tf2.core.arguments import check_mlp_arguments
+
     for name in ("ac_kwargs", "env_kwargs"):
         if not isinstance(variant.get(name) or {}, dict):
             raise UserError(
@@ -353,6 +360,15 @@ def _check_dicts(algorithm, variant, signature):
                 f"{signature.defaults['actor_critic'].name};{_did_you_mean(name, known)} "
                 f"it takes {', '.join(known)}."
             )
+    check_mlp_arguments(variant.get("ac_kwargs") or {})
+
+
+def check_spaces(env):
+    """Raise UserError if the algorithms do not support the spaces of an environment."""
+    from spinup_tf2.core.spaces import action_spec, flat_observation_space
+
+    flat_observation_space(env.observation_space)
+    action_spec(env.action_space)
 
 
 def _only_value(key, values):

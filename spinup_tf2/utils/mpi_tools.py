@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import warnings
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -128,6 +129,20 @@ def fail_together(report, status):
         from mpi4py.run import set_abort_status
 
         set_abort_status(status)
+
+
+@contextmanager
+def exit_together():
+    """Let `sys.exit` with an error on one rank end all ranks, which would wait for it for ever."""
+    try:
+        yield
+    except SystemExit as left:
+        code = left.code  # a status or a message
+        if not code:
+            raise
+        status = code if isinstance(code, int) else 1
+        fail_together(lambda: status is code or print(code, file=sys.stderr), status)
+        sys.exit(status)
 
 
 def _all_ranks_meet(patience=1.0):

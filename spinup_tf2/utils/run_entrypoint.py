@@ -44,7 +44,9 @@ def main(folder):
     try:
         mpi_tools.comm()  # first of all: without MPI nobody could wait for a rank that has failed
         # Written by this user's own process a moment ago, into a folder that nobody else may enter.
-        pickle.loads(Path(folder, _EXPERIMENT).read_bytes())()
+        experiment = pickle.loads(Path(folder, _EXPERIMENT).read_bytes())
+        with mpi_tools.exit_together():
+            experiment()
     except UserError as caught:
         error = caught
         mpi_tools.fail_together(write_error, 2)

@@ -22,6 +22,8 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -80,7 +82,30 @@ class EnvFn:
     def __call__(self):
         import gymnasium as gym
 
+        module, _, env_id = str(self.env_name).rpartition(":")
+        if module:
+            import_module(module)
+        if env_id not in gym.registry:
+            raise UserError(_unknown_environment(env_id))
         return gym.make(self.env_name, **(self.env_kwargs or {}))
+
+
+def _unknown_environment(env_id):
+    import gymnasium as gym
+
+    versions = [known for known in gym.registry if known.startswith(f"{env_id}-v")]
+    if versions:
+        advice = f"Did you mean {versions[-1]}?"
+    else:
+        try:
+            gym.spec(env_id)
+        except gym.error.Error as error:  # which knows similar names and other versions
+            advice = str(error)
+    return (
+        f"{env_id} is not registered with gymnasium. {advice} Check for a typo (did you include "
+        "the version tag?). An environment of your own must be registered in a module and be given "
+        "as module:EnvId, because experiments run in processes of their own."
+    )
 
 
 def setup_logger_kwargs(exp_name, seed=None, data_dir=None, datestamp=False):
@@ -136,31 +161,66 @@ def call_experiment(
         **kwargs: Arguments for `thunk`.
     """
     num_cpu = resolve_num_cpu(num_cpu)
-    kwargs["seed"] = seed
-    say = _silent if quiet or mpi_tools.launched_rank() != 0 else print
-    say(colored("Running experiment:\n", color="cyan", bold=True))
-    say(exp_name + "\n")
-    say(colored("with kwargs:\n", color="cyan", bold=True))
-    text = json.dumps(convert_json(kwargs), separators=(",", ":\t"), indent=4, sort_keys=True)
-    say(text + "\n")
+    options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, quiet=quiet)
+    experiment = _prepare_experiment(exp_name, thunk, seed, **options, **kwargs)
+    _check_launch([experiment])
+    _run_experiment(experiment, num_cpu, quiet)
 
+
+@dataclass(frozen=True)
+class _Experiment:
+    """One run: what was asked for, and the directory that has been chosen for it."""
+
+    exp_name: str
+    thunk: Callable
+    kwargs: dict
+    logger_kwargs: dict
+
+    def env_fn(self):
+        """The factory of its environment; None if there is no `env_name`."""
+        if "env_name" not in self.kwargs:
+            return None
+        return EnvFn(self.kwargs["env_name"], self.kwargs.get("env_kwargs"))
+
+    def call(self):
+        """Run it, here."""
+        kwargs = self.kwargs | {"logger_kwargs": self.logger_kwargs}
+        if "env_name" in kwargs:
+            kwargs["env_fn"] = EnvFn(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
+        self.thunk(**kwargs)
+
+
+def _prepare_experiment(
+    exp_name, thunk, seed=0, *, data_dir, datestamp, overwrite, quiet, **kwargs
+):
+    """An _Experiment, from the arguments of `call_experiment`."""
+    check_exp_name(exp_name)
+    logger_kwargs = kwargs.get("logger_kwargs")
+    if logger_kwargs is None:
+        logger_kwargs = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
+        options = {"overwrite": overwrite, "quiet": quiet}
+        logger_kwargs |= {name: True for name, given in options.items() if given}
+    return _Experiment(exp_name, thunk, kwargs | {"seed": seed}, logger_kwargs)
+
+
+def _run_experiment(experiment, num_cpu, quiet):
+    """Run an experiment that has been checked, and print what it is and what can follow it."""
+    say = _silent if quiet or mpi_tools.launched_rank() != 0 else print
+    kwargs = convert_json(experiment.kwargs)
+    say(colored("Running experiment:\n", color="cyan", bold=True))
+    say(experiment.exp_name + "\n")
+    say(colored("with kwargs:\n", color="cyan", bold=True))
+    say(json.dumps(kwargs, separators=(",", ":\t"), indent=4, sort_keys=True) + "\n")
     if "logger_kwargs" in kwargs:
         say("Note: Call experiment is not handling logger_kwargs.\n")
-    else:
-        options = {"overwrite": overwrite, "quiet": quiet}
-        kwargs["logger_kwargs"] = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
-        kwargs["logger_kwargs"] |= {name: True for name, given in options.items() if given}
-    _check_launch([(exp_name, kwargs)])
 
-    if "env_name" in kwargs:
-        kwargs["env_fn"] = EnvFn(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
-    experiment = functools.partial(thunk, **kwargs)
     if mpi_tools.launched_by_mpi():
-        experiment()
+        with mpi_tools.exit_together():
+            experiment.call()
     else:
-        _run_in_fresh_process(experiment, num_cpu)
+        _run_in_fresh_process(experiment.call, num_cpu)
 
-    run_dir = shlex.quote(str(kwargs["logger_kwargs"]["output_dir"]))
+    run_dir = shlex.quote(str(experiment.logger_kwargs["output_dir"]))
     plot = colored(f"python -m spinup_tf2.run plot {run_dir}", "green")
     watch = colored(f"python -m spinup_tf2.run test_policy {run_dir}", "green")
     say("\n" * 5 + _LINE + _END.format(plot=plot, watch=watch) + _LINE + "\n" * 5)
@@ -188,16 +248,16 @@ def resolve_num_cpu(num_cpu):
 # ---------------------------------------------------------------- before anything starts
 
 
-def _check_launch(experiments):
-    """Find what would stop any of the experiments, [(exp_name, kwargs), ...], before the first.
+def _check_launch(experiments, check_env=None):
+    """Find what would stop any of the experiments, before the first.
 
     Rank 0 looks, and all ranks raise what it has found.
     """
     problem = None
     if mpi_tools.proc_id() == 0:
         try:
-            _check_environments(kwargs for _, kwargs in experiments)
-            _check_names_and_directories(experiments)
+            _check_environments(experiments, check_env)
+            _check_directories(experiments)
         except UserError as error:
             if mpi_tools.num_procs() == 1:
                 raise
@@ -207,12 +267,10 @@ def _check_launch(experiments):
         raise UserError(problem)
 
 
-def _check_names_and_directories(experiments):
+def _check_directories(experiments):
     taken = set()
-    for exp_name, kwargs in experiments:
-        check_exp_name(exp_name)
-        logger_kwargs = kwargs["logger_kwargs"]
-        output_dir = logger_kwargs.get("output_dir")
+    for experiment in experiments:
+        output_dir = experiment.logger_kwargs.get("output_dir")
         if output_dir is None:
             continue
         if output_dir in taken:
@@ -221,7 +279,7 @@ def _check_names_and_directories(experiments):
                 "choose other shorthands, or give each value once."
             )
         taken.add(output_dir)
-        if holds_run(output_dir) and not logger_kwargs.get("overwrite"):
+        if holds_run(output_dir) and not experiment.logger_kwargs.get("overwrite"):
             raise UserError(EXISTING_RUN.format(output_dir))
         _check_writable(Path(output_dir).absolute())
 
@@ -248,30 +306,32 @@ def _check_writable(path):
         ) from error
 
 
-def _check_environments(experiments_kwargs):
+def _check_environments(experiments, check_env):
     """Make each environment once, so that what is missing for it is known before the start."""
-    checked = []
-    for kwargs in experiments_kwargs:
-        if "env_name" in kwargs:
-            env_fn = EnvFn(kwargs["env_name"], kwargs.get("env_kwargs"))
-            if env_fn not in checked:
-                check_environment(env_fn)
-                checked.append(env_fn)
+    checked = [None]
+    for env_fn in (experiment.env_fn() for experiment in experiments):
+        if env_fn not in checked:
+            check_environment(env_fn, check_env)
+            checked.append(env_fn)
 
 
-def check_environment(env_fn):
-    """Raise UserError if the environment does not exist, or cannot be made with its arguments."""
-    import gymnasium as gym
+def check_environment(env_fn, check_env=None):
+    """Raise UserError if the environment does not exist, or cannot be made with its arguments.
 
-    module, _, env_id = str(env_fn.env_name).rpartition(":")
+    check_env: called with the environment, to refuse it for other reasons.
+    """
+    if (env_fn.env_kwargs or {}).get("render_mode") == "human":
+        raise UserError(
+            "render_mode is 'human', which would show every step of the training in a window; "
+            "leave it out, and watch the trained agent with: "
+            "python -m spinup_tf2.run test_policy DIRECTORY"
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the experiment's own process will give them
-            if module:
-                import_module(module)
-            if env_id not in gym.registry:
-                raise UserError(_unknown_environment(env_id))
-            env_fn().close()
+            with closing(env_fn()) as env:
+                if check_env:
+                    check_env(env)
     except UserError:
         raise
     except Exception as error:  # whatever an environment may raise when it is made
@@ -280,23 +340,6 @@ def check_environment(env_fn):
             f"the environment {env_fn.env_name} cannot be made{arguments}: "
             f"{type(error).__name__}: {error}"
         ) from error
-
-
-def _unknown_environment(env_id):
-    import gymnasium as gym
-
-    versions = [known for known in gym.registry if known.startswith(f"{env_id}-v")]
-    if versions:
-        advice = f"Did you mean {versions[-1]}?"
-    else:
-        try:
-            gym.spec(env_id)
-        except gym.error.Error as error:  # which knows similar names and other versions
-            advice = str(error)
-    return (
-        f"{env_id} is not registered with gymnasium. {advice} Check for a typo (did you include "
-        "the version tag?); an environment of your own is given as module:EnvId."
-    )
 
 
 # ---------------------------------------------------------------- the process of an experiment
@@ -454,40 +497,43 @@ class ExperimentGrid:
         return [_nested(zip(keys, combination, strict=True)) for combination in values]
 
     def run(
-        self, thunk, num_cpu=1, data_dir=None, datestamp=False, *, overwrite=False, quiet=False
+        self,
+        thunk,
+        num_cpu=1,
+        data_dir=None,
+        datestamp=False,
+        *,
+        overwrite=False,
+        quiet=False,
+        check_env=None,
     ):
-        """Run every variant with `call_experiment`, one after the other.
+        """Run every variant as `call_experiment` does, one after the other.
 
         Args:
             thunk: A function; or the name of a parameter whose values are functions.
             num_cpu, data_dir, datestamp, overwrite, quiet: as for `call_experiment`.
+            check_env: A function that raises UserError if `thunk` cannot use an environment. It is
+                called with each one before the first experiment starts.
         """
-        variants = self.variants()
-        names = [self.variant_name(variant) for variant in variants]
-        functions = [
-            variant.pop(thunk) if isinstance(thunk, str) else thunk for variant in variants
-        ]
-        options = dict(num_cpu=num_cpu, data_dir=data_dir, datestamp=datestamp)
-        options |= {"overwrite": True} if overwrite else {}
-        options |= {"quiet": True} if quiet else {}
+        num_cpu = resolve_num_cpu(num_cpu)
+        options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, quiet=quiet)
+        experiments = []
+        for variant in self.variants():
+            name = self.variant_name(variant)
+            function = variant.pop(thunk) if isinstance(thunk, str) else thunk
+            experiments.append(_prepare_experiment(name, function, **options, **variant))
 
-        resolve_num_cpu(num_cpu)
-        _check_launch(
-            [
-                (name, _with_logger(name, variant, data_dir, datestamp, overwrite))
-                for name, variant in zip(names, variants, strict=True)
-            ]
-        )
+        _check_launch(experiments, check_env)
         if not quiet and mpi_tools.proc_id() == 0:
-            self._announce(names)
-        for name, function, variant in zip(names, functions, variants, strict=True):
-            call_experiment(name, function, **options, **variant)
+            self._announce({experiment.exp_name for experiment in experiments})
+        for experiment in experiments:
+            _run_experiment(experiment, num_cpu, quiet)
 
     def _announce(self, names):
         self.print()
         preparing = "Preparing to run the following experiments..."
         print(f"\n{colored(preparing, color='green', bold=True)}\n")
-        print("\n".join(sorted(set(names))), f"\n{_LINE}", sep="\n")
+        print("\n".join(sorted(names)), f"\n{_LINE}", sep="\n")
         # Nobody reviews what goes into a file.
         if user_config.WAIT_BEFORE_LAUNCH > 0 and sys.stdout.isatty():
             _wait_before_launch(user_config.WAIT_BEFORE_LAUNCH)
@@ -514,12 +560,6 @@ def _wait_before_launch(seconds, steps=100):
         bar_format=bar_format,
     ):
         time.sleep(seconds / steps)
-
-
-def _with_logger(exp_name, variant, data_dir, datestamp, overwrite):
-    """A variant with the `logger_kwargs` that `call_experiment` is going to give it."""
-    logger_kwargs = setup_logger_kwargs(exp_name, variant.get("seed", 0), data_dir, datestamp)
-    return {"logger_kwargs": logger_kwargs | {"overwrite": overwrite}} | variant
 
 
 def _nested(items):

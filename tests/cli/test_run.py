@@ -12,17 +12,18 @@ from spinup_tf2.utils import run_utils
 
 @pytest.fixture
 def experiments(monkeypatch, tmp_path):
-    """The experiments that a command line would run: (exp_name, directory, kwargs) of each."""
+    """The experiments that a command line would run: (exp_name, directory, arguments) of each."""
     recorded = []
 
-    def record(exp_name, thunk, seed=0, num_cpu=1, data_dir=None, datestamp=False, **kwargs):
-        where = run_utils.setup_logger_kwargs(exp_name, seed, data_dir, datestamp)["output_dir"]
-        kwargs.update(num_cpu=num_cpu, seed=seed)
-        recorded.append((exp_name, os.path.relpath(where, tmp_path), kwargs))
+    def record(experiment, num_cpu, quiet):
+        logger_kwargs = dict(experiment.logger_kwargs)
+        exp_name, where = logger_kwargs.pop("exp_name"), logger_kwargs.pop("output_dir")
+        arguments = experiment.kwargs | logger_kwargs | {"num_cpu": num_cpu}
+        recorded.append((exp_name, os.path.relpath(where, tmp_path), arguments))
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(user_config, "DEFAULT_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(run_utils, "call_experiment", record)
+    monkeypatch.setattr(run_utils, "_run_experiment", record)
     return recorded
 
 
@@ -197,6 +198,17 @@ def test_an_environment_of_a_module_in_the_working_directory(experiments, tmp_pa
 
 # ---------------------------------------------------------------- errors
 
+TUPLE_ENVIRONMENT = """
+import gymnasium
+from gymnasium.spaces import Box, Discrete, Tuple
+
+class TupleEnv(gymnasium.Env):
+    observation_space = Tuple([Box(-1, 1), Discrete(2)])
+    action_space = Discrete(2)
+
+gymnasium.register("Tuple-v0", TupleEnv)
+"""
+
 BAD_INPUT = {
     "pppo --env CartPole-v1": r"did you mean ppo\?",
     "ppo CartPole-v1 --epochs 1": "You didn't specify a first flag. 'CartPole-v1'",
@@ -205,6 +217,8 @@ BAD_INPUT = {
     "ppo --env CartPol-v1": "CartPol-v1 is not registered.*Did you mean: `CartPole`.*typo",
     "ppo --env CartPole": r"Did you mean CartPole-v1\?",
     "ppo --env CartPole-v9": "CartPole-v9 is not registered.*`v1`",
+    "ppo --env tuple_environment:Tuple-v0": "The observation space Tuple is not supported",
+    "ppo --env CartPole-v1 --env_kwargs:render_mode human": "render_mode is 'human'.*test_policy",
     "ppo --env no_such_module:Own-v0": "No module named 'no_such_module'",
     "ppo --env CartPole-v1 --env_kwargs:grvity 1": "cannot be made with {'grvity': 1}.*grvity",
     "ppo --env CartPole-v1 --env_kwargs 3": "env_kwargs is 3; it must be a dict",
@@ -219,7 +233,8 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --ac_kwargs 3": "ac_kwargs is 3; it must be a dict",
     "ppo --env CartPole-v1 --hid [32] --ac_kwargs {}": "multiple values to the same key",
     "ppo --env CartPole-v1 --hid [-32]": "hidden_sizes",
-    "ppo --env CartPole-v1 --act nonsense": "activation is 'nonsense'",
+    "ppo --env CartPole-v1 --hid 64": r"hidden_sizes is 64; it must be a list.*\[64,64\]",
+    "ppo --env CartPole-v1 --act tahn": "activation is 'tahn'",
     "ppo --env CartPole-v1 --exp_name a b": "only provide one value for exp_name",
     "ppo --env CartPole-v1 --exp_name a/b": "must be a plain name",
     "ppo --env CartPole-v1 --exp_name ..": "must be a plain name",
@@ -232,6 +247,7 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --pi_lr 1e-3 -1e-3": "pi_lr is -0.001",
     "ppo --env CartPole-v1 --gamma 1.01": "gamma is 1.01",
     "ppo --env CartPole-v1 --epochs 0": "epochs is 0",
+    "ppo --env CartPole-v1 --seed 5000000000": "seed is 5000000000",
     "ppo --env CartPole-v1 --seed 1 1": "two of the experiments would write to",
     "ppo --env CartPole-v1 --data_dir a_file/data": "cannot write to .*choose another data_dir",
     "ppo --env CartPole-v1 --data_dir finished": "already holds a run.*--overwrite",
@@ -241,11 +257,16 @@ BAD_INPUT = {
 
 
 @pytest.mark.parametrize("command_line", BAD_INPUT)
-def test_bad_input_gives_one_line_and_writes_nothing(command_line, experiments, tmp_path, capsys):
+def test_bad_input_gives_one_line_and_writes_nothing(
+    command_line, experiments, tmp_path, capsys, monkeypatch
+):
     (tmp_path / "a_file").touch()
     finished = tmp_path / "finished" / "cmd_ppo" / "cmd_ppo_s0" / "progress.txt"
     finished.parent.mkdir(parents=True)
     finished.write_text("Epoch\n0\n")
+    (tmp_path / "tuple_environment.py").write_text(TUPLE_ENVIRONMENT)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     before = sorted(tmp_path.rglob("*"))
 
     with pytest.raises(SystemExit) as left:

@@ -123,6 +123,44 @@ def test_terminating_the_launcher_ends_the_job(script, tmp_path):
     assert beat.stat().st_size == size
 
 
+@pytest.mark.parametrize(
+    ("leave", "status", "message"),
+    [
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit('lost')", 1, "lost\n"),
+        ("subprocess.run('exit 4', shell=True, check=True)", 1, "CalledProcessError: "),
+    ],
+)
+@pytest.mark.parametrize("inside", [True, False])
+def test_an_experiment_that_leaves_on_one_rank_ends_the_job(
+    script, tmp_path, leave, status, message, inside
+):
+    path = script(
+        "import subprocess\n"
+        "from spinup_tf2 import run\n"
+        "def experiment(*_, **__):\n"
+        "    if mpi_tools.proc_id() == 1:\n"
+        f"        {leave}\n"
+        "    mpi_tools.mpi_sum(1)\n"  # where the other rank would wait for ever
+        "run.run_function = experiment\n"
+        "run.main('ppo --env CartPole-v1 --data_dir data --quiet'.split() + sys.argv[1:])"
+    )
+    if inside:
+        done, seconds = mpirun(2, path, cwd=tmp_path)
+    else:
+        done, seconds = execute([sys.executable, path, "--cpu", "2"], cwd=tmp_path)
+    assert done.returncode == status
+    assert seconds < 5
+    assert done.stderr.count(message) == 1 or not message
+
+
+def test_an_experiment_that_leaves_on_all_ranks_says_so_once(script):
+    path = script("with mpi_tools.exit_together():\n    mpi_tools.comm()\n    sys.exit('lost')")
+    done, _ = mpirun(3, path)
+    assert done.returncode == 1
+    assert done.stderr.count("lost\n") == 1
+
+
 # ---------------------------------------------------------------- the command line under mpirun
 
 

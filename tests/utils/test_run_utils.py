@@ -222,7 +222,7 @@ ppo_ant_cli0-2_h64-32
 def run_printed_grid(monkeypatch, tmp_path, terminal=False, **options):
     started = []
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
-    monkeypatch.setattr(run_utils, "call_experiment", lambda *args, **kwargs: started.append(args))
+    monkeypatch.setattr(run_utils, "_run_experiment", lambda *args: started.append(args))
     grid = ExperimentGrid("ppo_ant")
     grid.add("clip_ratio", [0.1, 0.2])
     grid.add("seed", [0, 10])
@@ -264,16 +264,16 @@ def test_a_long_name_has_its_own_line(capsys):
 
 def test_functions_as_values_of_the_grid(monkeypatch, tmp_path):
     started = []
-    monkeypatch.setattr(
-        run_utils,
-        "call_experiment",
-        lambda name, function, **kwargs: started.append((name, function, kwargs["x"])),
-    )
+    monkeypatch.setattr(run_utils, "_run_experiment", lambda run, *_: started.append(run))
     grid = ExperimentGrid("g")
     grid.add("algorithm", [tanh, relu])
     grid.add("x", 1)
     grid.run("algorithm", data_dir=str(tmp_path))
-    assert started == [("g_algtanh", tanh, 1), ("g_algrelu", relu, 1)]
+    assert [(run.exp_name, run.thunk) for run in started] == [
+        ("g_algtanh", tanh),
+        ("g_algrelu", relu),
+    ]
+    assert all(run.kwargs == {"x": 1, "seed": 0} for run in started)
 
 
 # ---------------------------------------------------------------- environments
@@ -289,6 +289,54 @@ def test_env_fn():
 class BrokenEnv(gym.Env):
     def __init__(self):
         raise RuntimeError("no display")
+
+
+@pytest.fixture
+def mine():
+    """An environment that only this process knows."""
+    gym.register("Mine-v0", "gymnasium.envs.classic_control:PendulumEnv")
+    yield "Mine-v0"
+    del gym.registry["Mine-v0"]
+
+
+def test_an_environment_that_only_the_script_knows(mine, tmp_path, capfd):
+    EnvFn(mine)().close()
+    with pytest.raises(UserError, match=r"must be registered in a module.*module:EnvId"):
+        call_experiment("name", tell, env_name=mine, path="seen.json", data_dir=str(tmp_path))
+    assert capfd.readouterr().err == ""
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("run", ["call_experiment", "grid"])
+def test_each_environment_is_checked_once(monkeypatch, tmp_path, run):
+    checked = []
+    monkeypatch.setattr(run_utils, "check_environment", lambda env_fn, _: checked.append(env_fn))
+    monkeypatch.setattr(run_utils, "_run_in_fresh_process", lambda *_: None)
+    if run == "grid":
+        grid = ExperimentGrid("g")
+        grid.add("env_name", ["CartPole-v1", "Pendulum-v1"])
+        grid.add("seed", [0, 1])
+        grid.run(tanh, data_dir=str(tmp_path), quiet=True)
+        assert checked == [EnvFn("CartPole-v1"), EnvFn("Pendulum-v1")]
+    else:
+        call_experiment("name", tanh, env_name="CartPole-v1", data_dir=str(tmp_path), quiet=True)
+        assert checked == [EnvFn("CartPole-v1")]
+
+
+def test_the_directory_that_was_checked_is_used(monkeypatch, tmp_path):
+    times = iter(range(100))
+    monkeypatch.setattr(run_utils.time, "strftime", lambda form: f"{next(times)}-")
+    checked, used = [], []
+    monkeypatch.setattr(run_utils, "_check_writable", checked.append)
+    monkeypatch.setattr(
+        run_utils,
+        "_run_in_fresh_process",
+        lambda call, _: used.append(call.__self__.logger_kwargs["output_dir"]),
+    )
+    grid = ExperimentGrid("g")
+    grid.add("seed", [0, 1])
+    grid.run(tanh, data_dir=str(tmp_path), datestamp=True, quiet=True)
+    assert [str(path) for path in checked] == used
 
 
 def test_an_environment_that_cannot_be_made():
@@ -465,7 +513,8 @@ def test_what_rank_0_finds_is_raised_on_all_ranks(tmp_path):
     (tmp_path / "progress.txt").touch()
 
     def check():
-        experiment = ("name", {"logger_kwargs": {"output_dir": str(tmp_path)}})
+        logger_kwargs = {"output_dir": str(tmp_path)}
+        experiment = run_utils._Experiment("name", tell, {}, logger_kwargs)
         with pytest.raises(UserError, match="already holds a run"):
             run_utils._check_launch([experiment])
         return mpi_tools.proc_id()
