@@ -1,11 +1,14 @@
 """What the command line loads, and what its processes give back: in real processes."""
 
+import math
 import os
 import resource
 import subprocess
 import sys
 
 import pytest
+
+from tests.progress import rows_without_time
 
 COMMANDS_WITHOUT_TENSORFLOW = [
     ["--help"],
@@ -98,3 +101,30 @@ def test_an_experiment_and_a_failing_one(tmp_path):
     assert "RuntimeError: broken robot" in done.stderr
     assert "There appears to have been an error in your experiment." in done.stdout
     assert "CalledProcessError" not in done.stderr  # which would say nothing new
+
+
+@pytest.mark.slow
+def test_async_environments_train_like_sync_ones(tmp_path):
+    line = "ppo --env CartPole-v1 --steps_per_epoch 200 --epochs 2 --hid [8] --num_envs 2 --quiet"
+    runs = []
+    for vectorization in ("sync", "async"):
+        where = ["--data_dir", vectorization, "--vectorization", vectorization]
+        done = start(*line.split(), "--train_pi_iters", "2", *where, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        path = tmp_path / vectorization / "cmd_ppo" / "cmd_ppo_s0" / "progress.txt"
+        runs.append(rows_without_time(path))
+    assert len(runs[0]) == 3
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.slow
+def test_mujoco(tmp_path):
+    pytest.importorskip("mujoco", reason='needs: pip install ".[mujoco]"')
+    line = "ppo --env HalfCheetah-v5 --steps_per_epoch 1000 --epochs 1 --hid [8] --quiet"
+    iterations = ["--train_pi_iters", "2", "--train_v_iters", "2"]
+    done = start(*line.split(), *iterations, "--data_dir", "data", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    header, row = rows_without_time(tmp_path / "data" / "cmd_ppo" / "cmd_ppo_s0" / "progress.txt")
+    values = {name: float(value) for name, value in zip(header, row, strict=True)}
+    assert all(math.isfinite(value) for value in values.values())
+    assert values["EpLen"] == values["TotalEnvInteracts"] == 1000

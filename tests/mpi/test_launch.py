@@ -8,6 +8,7 @@ import pytest
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils import mpi_tools
+from tests.progress import rows_without_time
 
 try:
     MPIRUN = mpi_tools.find_mpirun()
@@ -217,3 +218,23 @@ def test_experiments_start_mpirun_themselves_and_run_inside_a_world(script, tmp_
         assert done.stdout.count("Preparing to run") == 1
         assert done.returncode != 0
         assert done.stderr.count("UserError: x is 2\n") == (2 if done is alone else 1)
+
+
+@pytest.mark.slow
+def test_training_is_the_same_under_mpirun_and_with_cpu(tmp_path):
+    line = (
+        "ppo --env CartPole-v1 --steps_per_epoch 200 --epochs 2 --hid [8] "
+        "--train_pi_iters 2 --train_v_iters 2 --data_dir"
+    )
+    under_mpirun, _ = run(2, f"{line} under_mpirun", tmp_path)
+    command = [sys.executable, "-m", "spinup_tf2.run", *line.split()]
+    with_cpu, _ = execute([*command, "with_cpu", "--cpu", "2"], cwd=tmp_path)
+    assert under_mpirun.returncode == 0, under_mpirun.stderr
+    assert with_cpu.returncode == 0, with_cpu.stderr
+
+    first, second = (
+        rows_without_time(tmp_path / name / "cmd_ppo" / "cmd_ppo_s0" / "progress.txt")
+        for name in ("under_mpirun", "with_cpu")
+    )
+    assert len(first) == 3
+    assert first == second
