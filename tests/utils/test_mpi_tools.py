@@ -243,6 +243,8 @@ def test_ctrl_c_leaves_the_command_the_time_to_finish(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A shell lets its background jobs, such as these tests may be, ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout.readline() == "ready\n"
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does
