@@ -34,6 +34,7 @@ html_css_files = ["docs.css"]
 
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+autodoc_typehints = "none"  # the docstrings say it
 napoleon_use_param = False  # one parameter list, in which an entry may have several names
 napoleon_use_rtype = False
 

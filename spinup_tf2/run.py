@@ -5,6 +5,8 @@ experiments. Nothing on the command line is executed: values are Python literals
 table, or strings. TensorFlow is loaded only in the processes of the experiments.
 """
 
+from __future__ import annotations
+
 import ast
 import difflib
 import functools
@@ -13,9 +15,16 @@ import subprocess
 import sys
 import traceback
 import warnings
+from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from spinup_tf2.errors import UserError
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+    from spinup_tf2.utils.run_utils import ExperimentGrid
 
 # Each algorithm is a function of that name, in the module of that name in spinup_tf2.algos.
 ALGORITHMS = ("ppo",)
@@ -81,7 +90,7 @@ These flags go with every algorithm:
 """
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> None:
     """Run a command line; `argv` is without the program's name, by default that of the process."""
     argv = sys.argv[1:] if argv is None else list(argv)
     # --debug belongs to this function, unless the arguments are another program's.
@@ -181,7 +190,7 @@ def _run_algorithm(algorithm, arguments):
     grid.run(thunk, check_env=check_spaces, **run_options)
 
 
-def run_function(algorithm, **kwargs):
+def run_function(algorithm: str, **kwargs: Any) -> Any:
     """Call an algorithm by its name; what the process of an experiment does."""
     import spinup_tf2
     from spinup_tf2.utils.tensorflow_import import import_tensorflow
@@ -190,7 +199,9 @@ def run_function(algorithm, **kwargs):
     return getattr(spinup_tf2, algorithm)(**kwargs)
 
 
-def parse_experiments(algorithm, arguments):
+def parse_experiments(
+    algorithm: str, arguments: Sequence[str]
+) -> tuple[ExperimentGrid, dict[str, Any]]:
     """Read and check the arguments of an algorithm's command line.
 
     Returns the ExperimentGrid and the keyword arguments for its `run`. Raises UserError for
@@ -219,7 +230,7 @@ def parse_experiments(algorithm, arguments):
     return grid, run_options
 
 
-def parse_flags(arguments):
+def parse_flags(arguments: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
     """Parse `--flag value value --flag[shorthand] ...`.
 
     Returns `(flags, shorthands)`: lists of values, and the shorthands that were given, by the full
@@ -292,7 +303,7 @@ def _known_names():
     return dotted | _TORCH_ACTIVATIONS
 
 
-def parse_value(text):
+def parse_value(text: str) -> Any:
     """A known name, a Python literal (`1e-3`, `[32,32]`, `True`, `None`), or the text itself."""
     if text in _known_names():
         return _known_names()[text]
@@ -363,7 +374,7 @@ def _check_dicts(algorithm, variant, signature):
     check_mlp_arguments(variant.get("ac_kwargs") or {})
 
 
-def check_spaces(env):
+def check_spaces(env: gym.Env) -> None:
     """Raise UserError if the algorithms do not support the spaces of an environment."""
     from spinup_tf2.core.spaces import action_spec, flat_observation_space
 

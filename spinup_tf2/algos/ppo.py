@@ -1,5 +1,8 @@
 """Proximal policy optimization, with the clipped objective (Schulman et al. 2017)."""
 
+from collections.abc import Callable
+
+import gymnasium as gym
 import keras
 import tensorflow as tf
 
@@ -7,7 +10,7 @@ from spinup_tf2.core import on_policy
 from spinup_tf2.core.arguments import check_arguments
 from spinup_tf2.core.networks import count_variables
 from spinup_tf2.core.optimization import GradientSteps, adam
-from spinup_tf2.core.policies import MLPActorCritic, build
+from spinup_tf2.core.policies import ActorCritic, MLPActorCritic, build
 from spinup_tf2.core.saved_policy import SavedPolicy
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.utils.logx import EpochLogger
@@ -16,7 +19,9 @@ from spinup_tf2.utils.mpi_tools import num_procs
 from spinup_tf2.utils.threads import limit_tensorflow
 
 
-def policy_loss(logp, logp_old, adv, clip_ratio):
+def policy_loss(
+    logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, clip_ratio: float
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Clipped surrogate objective, negated (Schulman et al. 2017, eq. 7). All inputs [batch].
 
     L = -E[min(r A, clip(r, 1 - eps, 1 + eps) A)],  r = pi(a|s) / pi_old(a|s)
@@ -32,33 +37,33 @@ def policy_loss(logp, logp_old, adv, clip_ratio):
     return loss, info
 
 
-def value_loss(val, ret):
+def value_loss(val: tf.Tensor, ret: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Mean squared error of the values against the rewards-to-go. Both [batch]."""
     return tf.reduce_mean(tf.square(ret - val)), {}
 
 
 def ppo(
-    env_fn,
-    actor_critic=MLPActorCritic,
-    ac_kwargs=None,
-    seed=0,
-    steps_per_epoch=4000,
-    epochs=50,
-    gamma=0.99,
-    clip_ratio=0.2,
-    pi_lr=3e-4,
-    vf_lr=1e-3,
-    train_pi_iters=80,
-    train_v_iters=80,
-    lam=0.97,
-    max_ep_len=1000,
-    target_kl=0.01,
-    logger_kwargs=None,
-    save_freq=10,
+    env_fn: Callable[[], gym.Env],
+    actor_critic: Callable[..., ActorCritic] = MLPActorCritic,
+    ac_kwargs: dict | None = None,
+    seed: int = 0,
+    steps_per_epoch: int = 4000,
+    epochs: int = 50,
+    gamma: float = 0.99,
+    clip_ratio: float = 0.2,
+    pi_lr: float = 3e-4,
+    vf_lr: float = 1e-3,
+    train_pi_iters: int = 80,
+    train_v_iters: int = 80,
+    lam: float = 0.97,
+    max_ep_len: int = 1000,
+    target_kl: float = 0.01,
+    logger_kwargs: dict | None = None,
+    save_freq: int = 10,
     *,
-    num_envs=1,
-    vectorization="sync",
-):
+    num_envs: int = 1,
+    vectorization: str = "sync",
+) -> ActorCritic:
     """Proximal Policy Optimization (by clipping), with early stopping based on approximate KL.
 
     Args:

@@ -28,12 +28,12 @@ _NUMPY_ACTIVATIONS = {keras.activations.get(k): f for k, f in _NUMPY_ACTIVATIONS
 class DenseStack:
     """A NumPy copy of a Sequential of Dense layers; `refresh` reads the weights again."""
 
-    def __init__(self, net):
+    def __init__(self, net: keras.Sequential):
         self.net = net
         self.refresh()
 
     @staticmethod
-    def can_mirror(net):
+    def can_mirror(net: keras.Model) -> bool:
         """Whether `net` is a Sequential of Dense layers with activations that NumPy has."""
         return isinstance(net, keras.Sequential) and all(
             type(layer) is keras.layers.Dense
@@ -42,13 +42,13 @@ class DenseStack:
             for layer in net.layers
         )
 
-    def refresh(self):
+    def refresh(self) -> None:
         self.layers = [
             (layer.kernel.numpy(), layer.bias.numpy(), _NUMPY_ACTIVATIONS[layer.activation])
             for layer in self.net.layers
         ]
 
-    def __call__(self, x):
+    def __call__(self, x: np.ndarray) -> np.ndarray:
         for kernel, bias, activation in self.layers:
             x = x @ kernel
             x += bias
@@ -63,15 +63,15 @@ class Actor:
     Call `refresh` after the policy's weights have changed.
     """
 
-    def __init__(self, pi):
+    def __init__(self, pi: keras.Model):
         kind = type(pi)
         mirrored = kind in _NUMPY_SAMPLERS and DenseStack.can_mirror(pi.net)
         self._sampler = _NUMPY_SAMPLERS[kind](pi) if mirrored else _CompiledSampler(pi)
 
-    def refresh(self):
+    def refresh(self) -> None:
         self._sampler.refresh()
 
-    def __call__(self, obs, noise):
+    def __call__(self, obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
         return self._sampler(obs, noise)
 
 
@@ -133,18 +133,18 @@ class Critic:
     Call `refresh` after the value function's weights have changed.
     """
 
-    def __init__(self, v):
+    def __init__(self, v: keras.Model):
         self._mirror = None
         if type(v) is policies.ValueFunction and DenseStack.can_mirror(v.net):
             self._mirror = DenseStack(v.net)
         # reduce_retracing lets the batch size change, from a whole epoch to a few time limits.
         self._function = tf.function(v, reduce_retracing=True)
 
-    def refresh(self):
+    def refresh(self) -> None:
         if self._mirror is not None:
             self._mirror.refresh()
 
-    def __call__(self, obs):
+    def __call__(self, obs: np.ndarray) -> np.ndarray:
         if self._mirror is not None:
             return self._mirror(obs)[:, 0]
         return self._function(obs).numpy()

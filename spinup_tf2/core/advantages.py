@@ -7,16 +7,18 @@ An episode ends in one of three ways, and they differ in what the future is wort
 - cut off by the end of the epoch's data: the same, and the episode goes on in the next epoch.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from scipy.signal import lfilter
 
 
-def discount_cumsum(x, discount):
+def discount_cumsum(x: np.ndarray, discount: float) -> np.ndarray:
     """y[t] = x[t] + discount * x[t+1] + discount^2 * x[t+2] + ... along the first axis."""
     return lfilter([1], [1, -discount], x[::-1], axis=0)[::-1]
 
 
-def segments(ends):
+def segments(ends: np.ndarray) -> Iterator[tuple[int, slice]]:
     """The pieces of trajectory in `[T, n]` data: yields `(environment, slice of time)`.
 
     ends: bool `[T, n]`, whether step t of environment i is the last of an episode. The last row
@@ -32,7 +34,15 @@ def segments(ends):
             yield env, slice(start, steps)
 
 
-def gae(rew, val, next_val, terminated, truncated, gamma, lam):
+def gae(
+    rew: np.ndarray,
+    val: np.ndarray,
+    next_val: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    gamma: float,
+    lam: float,
+) -> tuple[np.ndarray, np.ndarray]:
     """Generalised advantage estimates and rewards-to-go, both float32 `[T, n]`.
 
         delta[t] = rew[t] + gamma * next_val[t] - val[t]      (next_val is 0 after termination)

@@ -5,7 +5,9 @@ name means the same thing in every algorithm, so that the rules are kept by name
 """
 
 import math
+from collections.abc import Mapping
 from numbers import Integral, Real
+from typing import Any
 
 from spinup_tf2.errors import UserError
 
@@ -70,7 +72,7 @@ _MLP_RULES = {
 }
 
 
-def check_arguments(arguments, num_procs=1):
+def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
     """Check the arguments of an algorithm.
 
     arguments: all keyword arguments of one call, defaults included. Names without a rule are left
@@ -83,7 +85,7 @@ def check_arguments(arguments, num_procs=1):
         _check_division(arguments["steps_per_epoch"], arguments.get("num_envs", 1), num_procs)
 
 
-def check_mlp_arguments(ac_kwargs):
+def check_mlp_arguments(ac_kwargs: Mapping[str, Any]) -> None:
     """Check the arguments of MLPActorCritic, as `check_arguments` does those of an algorithm."""
     _check_rules(_MLP_RULES, ac_kwargs)
 

@@ -1,5 +1,7 @@
 """Where experience waits until it is learned from."""
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from spinup_tf2.core.advantages import gae
@@ -16,7 +18,16 @@ class TrajectoryBuffer:
     gamma, lam: discount, and the lambda of generalised advantage estimation.
     """
 
-    def __init__(self, obs_shape, act_shape, act_dtype, size, num_envs, gamma=0.99, lam=0.95):
+    def __init__(
+        self,
+        obs_shape: tuple[int, ...],
+        act_shape: tuple[int, ...],
+        act_dtype: type | np.dtype,
+        size: int,
+        num_envs: int,
+        gamma: float = 0.99,
+        lam: float = 0.95,
+    ):
         rows = (size, num_envs)
         self.obs = np.zeros((*rows, *obs_shape), np.float32)
         self.act = np.zeros((*rows, *act_shape), act_dtype)
@@ -27,12 +38,20 @@ class TrajectoryBuffer:
         self.size = size
         self.start_epoch()
 
-    def start_epoch(self):
+    def start_epoch(self) -> None:
         """Forget the steps; the arrays are used again."""
         self.t = 0
         self.final_obs = []  # (t, env, obs): where a time limit hid the observation it led to
 
-    def store(self, obs, act, rew, terminated, truncated, final_obs):
+    def store(
+        self,
+        obs: np.ndarray,
+        act: np.ndarray,
+        rew: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        final_obs: Mapping[int, np.ndarray],
+    ) -> None:
         """Append one step of all environments.
 
         obs, act: what was seen and done, `[n, ...]`; rew, terminated, truncated: `[n]`.
@@ -52,7 +71,9 @@ class TrajectoryBuffer:
             self.terminated[t] = self.truncated[t] = False
         self.t += 1
 
-    def get(self, value, last_obs):
+    def get(
+        self, value: Callable[[np.ndarray], np.ndarray], last_obs: np.ndarray
+    ) -> dict[str, np.ndarray]:
         """The epoch as one batch of `T * n` steps: a dict of obs, act, ret, adv and val.
 
         value: a function from observations `[batch, ...]` to V `[batch]`. Because no weight

@@ -1,5 +1,7 @@
 """Keras bodies of policies and value functions."""
 
+from collections.abc import Callable, Sequence
+
 import keras
 import tensorflow as tf
 
@@ -24,7 +26,13 @@ _KERAS_NAME = {
 }
 
 
-def mlp(input_dim, hidden_sizes, output_dim, activation="tanh", output_activation=None):
+def mlp(
+    input_dim: int,
+    hidden_sizes: Sequence[int],
+    output_dim: int,
+    activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
+    output_activation: str | Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> keras.Sequential:
     """A multilayer perceptron: Dense layers with Glorot-uniform kernels and zero biases.
 
     input_dim, output_dim: widths of the input `[batch, input_dim]` and output.
@@ -42,6 +50,6 @@ def _keras_activation(activation):
     return keras.activations.get(activation)
 
 
-def count_variables(model):
+def count_variables(model: keras.Model) -> int:
     """The number of trainable parameters of a model."""
     return sum(int(tf.size(variable)) for variable in model.trainable_variables)

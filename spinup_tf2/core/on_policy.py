@@ -2,17 +2,33 @@
 
 import sys
 import time
+from collections.abc import Callable
 
+import numpy as np
 from tqdm import tqdm
 
 from spinup_tf2.core.acting import Actor, Critic
 from spinup_tf2.core.buffers import TrajectoryBuffer
-from spinup_tf2.core.vector_env import EpisodeStatistics
+from spinup_tf2.core.policies import ActorCritic
+from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
+from spinup_tf2.utils.logx import EpochLogger, Logger
 from spinup_tf2.utils.mpi_tf import check_params
 from spinup_tf2.utils.mpi_tools import num_procs, proc_id
 
 
-def train(envs, ac, update, logger, *, steps_per_epoch, epochs, gamma, lam, save_freq, save):
+def train(
+    envs: VectorEnv,
+    ac: ActorCritic,
+    update: Callable[[dict[str, np.ndarray]], dict[str, float]],
+    logger: EpochLogger,
+    *,
+    steps_per_epoch: int,
+    epochs: int,
+    gamma: float,
+    lam: float,
+    save_freq: int,
+    save: Callable[[], object],
+) -> None:
     """Train until the last epoch is over.
 
     envs: a VectorEnv; ac: an ActorCritic.
@@ -57,7 +73,13 @@ def train(envs, ac, update, logger, *, steps_per_epoch, epochs, gamma, lam, save
             bar.update()
 
 
-def collect(envs, act, buffer, obs, noise):
+def collect(
+    envs: VectorEnv,
+    act: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    buffer: TrajectoryBuffer,
+    obs: np.ndarray,
+    noise: np.ndarray,
+) -> np.ndarray:
     """Fill `buffer` with steps of `envs`, beginning at `obs` `[n, obs_dim]`; returns the next obs.
 
     noise: `[T, n, *noise_shape]`. Episodes go on from one epoch to the next.
@@ -71,7 +93,7 @@ def collect(envs, act, buffer, obs, noise):
     return obs
 
 
-def progress_bar(epochs, logger):
+def progress_bar(epochs: int, logger: Logger) -> tqdm:
     """A bar over epochs on rank 0's terminal; none where stderr is not one, or with `quiet`."""
     hidden = logger.quiet or proc_id() != 0 or not sys.stderr.isatty()
     return tqdm(total=epochs, unit="epoch", disable=hidden, dynamic_ncols=True)

@@ -1,5 +1,7 @@
 """How several full-batch gradient steps are compiled, and averaged over MPI ranks."""
 
+from collections.abc import Callable, Iterable
+
 import keras
 import tensorflow as tf
 
@@ -7,7 +9,7 @@ from spinup_tf2.utils.mpi_tf import flat_concat, split_flat
 from spinup_tf2.utils.mpi_tools import mpi_avg, num_procs
 
 
-def adam(learning_rate):
+def adam(learning_rate: float) -> keras.optimizers.Adam:
     """Adam as Spinning Up uses it: epsilon 1e-8 (Keras' default is 1e-7)."""
     return keras.optimizers.Adam(float(learning_rate), epsilon=1e-8)
 
@@ -29,7 +31,14 @@ class GradientSteps:
     batch, and all ranks take the same steps and stop at the same one.
     """
 
-    def __init__(self, loss, variables, optimizer, num_steps, stop=None):
+    def __init__(
+        self,
+        loss: Callable[[dict[str, tf.Tensor]], tuple[tf.Tensor, dict[str, tf.Tensor]]],
+        variables: Iterable[keras.Variable],
+        optimizer: keras.optimizers.Optimizer,
+        num_steps: int,
+        stop: Callable[[dict], bool] | None = None,
+    ):
         self.loss = loss
         self.variables = list(variables)
         self.optimizer = optimizer
@@ -42,7 +51,9 @@ class GradientSteps:
         self._compiled_gradients = tf.function(self._flat_gradients_and_info)
         self._compiled_apply = tf.function(self._apply_flat)
 
-    def __call__(self, batch):
+    def __call__(
+        self, batch: dict[str, tf.Tensor]
+    ) -> tuple[dict[str, float], dict[str, float], int]:
         """Take the steps on `batch`, a dict of tensors.
 
         Returns `(before, after, steps)`: loss (as 'Loss') and info as floats, averaged over ranks,

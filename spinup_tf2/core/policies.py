@@ -4,10 +4,13 @@ A policy is a Keras model that maps observations `[batch, obs_dim]` to a distrib
 tensorflow-probability over actions; a value function maps them to `[batch]`.
 """
 
+from collections.abc import Callable, Sequence
+
 import keras
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
+from gymnasium import spaces
 
 from spinup_tf2.core.arguments import check_mlp_arguments
 from spinup_tf2.core.networks import mlp
@@ -21,7 +24,7 @@ NEVER = -1e9  # a logit with probability 0; minus infinity would make the entrop
 # ------------------------------------------------------------- actions from distributions
 
 
-def sample(distribution, noise):
+def sample(distribution: tfd.Distribution, noise: np.ndarray | tf.Tensor) -> tf.Tensor:
     """The action that `noise` picks from a distribution: a deterministic, pathwise function.
 
     Gaussians: mean + scale @ noise, with standard normal noise `[batch, act_dim]`. Categorical:
@@ -50,7 +53,7 @@ def sample(distribution, noise):
     )
 
 
-def mode(distribution):
+def mode(distribution: tfd.Distribution) -> tf.Tensor:
     """The deterministic action of a policy: the mean of a Gaussian, the likeliest choice."""
     if isinstance(distribution, tfd.Independent):
         return mode(distribution.distribution)
@@ -71,7 +74,7 @@ class GaussianPolicy(keras.Model):
     log_std_init: where the log standard deviation of every dimension starts.
     """
 
-    def __init__(self, net, act_dim, log_std_init=-0.5):
+    def __init__(self, net: keras.Model, act_dim: int, log_std_init: float = -0.5):
         super().__init__()
         self.net = net
         self.log_std = self.add_weight(
@@ -80,7 +83,7 @@ class GaussianPolicy(keras.Model):
             initializer=keras.initializers.Constant(log_std_init),
         )
 
-    def call(self, obs):
+    def call(self, obs: tf.Tensor) -> tfd.Distribution:
         return tfd.MultivariateNormalDiag(loc=self.net(obs), scale_diag=tf.exp(self.log_std))
 
 
@@ -92,7 +95,7 @@ class CategoricalPolicy(keras.Model):
     single: whether the action is one number rather than a vector of length one.
     """
 
-    def __init__(self, net, num_choices, single):
+    def __init__(self, net: keras.Model, num_choices: Sequence[int], single: bool):
         super().__init__()
         self.net = net
         self.single = single
@@ -103,13 +106,13 @@ class CategoricalPolicy(keras.Model):
         self.padding = column >= np.array(num_choices)[:, None]
         self.index = np.where(self.padding, 0, starts[:, None] + column)
 
-    def logits(self, flat):
+    def logits(self, flat: tf.Tensor) -> tf.Tensor:
         """Network outputs `[batch, sum(num_choices)]` as logits `[batch, (k,) choices]`."""
         if self.single:
             return flat
         return tf.where(self.padding, NEVER, tf.gather(flat, self.index, axis=-1))
 
-    def call(self, obs):
+    def call(self, obs: tf.Tensor) -> tfd.Distribution:
         choices = tfd.Categorical(logits=self.logits(self.net(obs)))
         return choices if self.single else tfd.Independent(choices, 1)
 
@@ -117,11 +120,11 @@ class CategoricalPolicy(keras.Model):
 class ValueFunction(keras.Model):
     """V(s) as `[batch]`, from a network with one output."""
 
-    def __init__(self, net):
+    def __init__(self, net: keras.Model):
         super().__init__()
         self.net = net
 
-    def call(self, obs):
+    def call(self, obs: tf.Tensor) -> tf.Tensor:
         return tf.squeeze(self.net(obs), axis=-1)  # critical: [batch], or losses broadcast
 
 
@@ -143,14 +146,14 @@ class ActorCritic:
     `actor_critic(observation_space, action_space, **ac_kwargs)`.
     """
 
-    def __init__(self, pi, v, action_space):
+    def __init__(self, pi: keras.Model, v: keras.Model, action_space: spaces.Space):
         self.pi = pi
         self.v = v
         self.action_spec = action_spec(action_space)
         # Seeded by keras.utils.set_random_seed, as the networks are.
         self._rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
 
-    def step(self, obs):
+    def step(self, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sample actions; returns them with their values and log-probabilities."""
         batch, single = self._batch(obs)
         distribution = self.pi(batch)
@@ -158,7 +161,7 @@ class ActorCritic:
         outputs = act, self.v(batch), distribution.log_prob(act)
         return tuple(x.numpy()[0] if single else x.numpy() for x in outputs)
 
-    def act(self, obs, deterministic=False):
+    def act(self, obs: np.ndarray, deterministic: bool = False) -> np.ndarray:
         """Sample actions, or with `deterministic` take the mode."""
         batch, single = self._batch(obs)
         distribution = self.pi(batch)
@@ -174,7 +177,7 @@ class ActorCritic:
         return (obs[None], True) if obs.ndim == 1 else (obs, False)
 
 
-def build(ac, observation_space, action_space):
+def build(ac: ActorCritic, observation_space: spaces.Space, action_space: spaces.Space) -> None:
     """Run an actor-critic once, so that all its variables exist, and check what it returns.
 
     Raises UserError if `ac.pi` or `ac.v` is not what ActorCritic promises.
@@ -212,7 +215,13 @@ class MLPActorCritic(ActorCritic):
     activation: of the hidden layers, one of `core.arguments.ACTIVATIONS` or a function of a tensor.
     """
 
-    def __init__(self, observation_space, action_space, hidden_sizes=(64, 64), activation="tanh"):
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        hidden_sizes: Sequence[int] = (64, 64),
+        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
+    ):
         check_mlp_arguments(dict(hidden_sizes=hidden_sizes, activation=activation))
         obs_dim = observation_space.shape[0]
         spec = action_spec(action_space)

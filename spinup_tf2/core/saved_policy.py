@@ -1,13 +1,16 @@
 """The policy of a run on disk: written as a SavedModel, read back without any of its code."""
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from spinup_tf2.core.policies import mode, sample
+from spinup_tf2.core.policies import ActorCritic, mode, sample
 from spinup_tf2.core.spaces import action_spec, space_from_json, space_to_json
 from spinup_tf2.errors import UserError
 
@@ -23,7 +26,9 @@ class SavedPolicy(tf.Module):
     observation_space: the raw environment's, before flattening.
     """
 
-    def __init__(self, ac, observation_space, action_space):
+    def __init__(
+        self, ac: ActorCritic, observation_space: spaces.Space, action_space: spaces.Space
+    ):
         super().__init__()
         # The variables that a SavedModel function uses must be attributes of the module. The Keras
         # models must not be: their own functions return distributions, which it cannot hold.
@@ -56,7 +61,9 @@ class SavedPolicy(tf.Module):
         self.policy = policy
 
 
-def load_policy(save_dir, deterministic=False, seed=None):
+def load_policy(
+    save_dir: str | os.PathLike, deterministic: bool = False, seed: int | None = None
+) -> Callable[[Any], Any]:
     """Load the policy in `save_dir` (a run's `tf2_save`).
 
     deterministic: whether to take the mode of the policy instead of a sample.

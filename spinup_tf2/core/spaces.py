@@ -1,6 +1,8 @@
 """Which observation and action spaces are supported, and how they become arrays of numbers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -11,7 +13,7 @@ from spinup_tf2.errors import UserError
 # ------------------------------------------------------------------------------- observations
 
 
-def flat_observation_space(space):
+def flat_observation_space(space: spaces.Space) -> spaces.Box:
     """The Box of one dimension that `flatten_observations` maps `space` into.
 
     Box of any shape is flattened, Discrete and MultiDiscrete become one-hot vectors, MultiBinary
@@ -38,7 +40,7 @@ def _check_observation_space(space, where):
         )
 
 
-def flatten_observations(env):
+def flatten_observations(env: gym.Env) -> gym.Env:
     """`env`, wrapped where necessary so that it returns observations of one dimension."""
     space = env.observation_space
     flat_observation_space(space)  # refuses what is not supported
@@ -66,14 +68,14 @@ class ActionSpec:
     num_choices: tuple | None
     noise_shape: tuple
 
-    def draw_noise(self, rng, size):
+    def draw_noise(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Noise for `size` actions, float32 `[size, *noise_shape]`, from a numpy Generator."""
         shape = (size, *self.noise_shape)
         if self.num_choices is None:
             return rng.standard_normal(shape, dtype=np.float32)
         return rng.gumbel(size=shape).astype(np.float32)
 
-    def to_env(self, act):
+    def to_env(self, act: np.ndarray) -> np.ndarray:
         """Actions `[n, *shape]` as a vector environment's `step` takes them."""
         if self.num_choices is None:
             return act.reshape(len(act), *self.space.shape).astype(self.space.dtype, copy=False)
@@ -83,7 +85,7 @@ class ActionSpec:
         return (act.reshape(len(act), *self.space.shape) + start).astype(self.space.dtype)
 
 
-def action_spec(space):
+def action_spec(space: spaces.Space) -> ActionSpec:
     """The ActionSpec of an action space; raises UserError for one that is not supported."""
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         act_dim = int(np.prod(space.shape))
@@ -109,7 +111,7 @@ def action_spec(space):
 # ------------------------------------------------------------------------------------ to JSON
 
 
-def space_to_json(space):
+def space_to_json(space: spaces.Space) -> dict[str, Any]:
     """A space as a dictionary of plain values, from which `space_from_json` makes it again."""
     if isinstance(space, spaces.Dict):
         # A list, because the order of the keys is the order in which observations are flattened.
@@ -129,7 +131,7 @@ def space_to_json(space):
     raise UserError(f"The space {type(space).__name__} cannot be written as JSON.")
 
 
-def space_from_json(data):
+def space_from_json(data: Mapping[str, Any]) -> spaces.Space:
     """The inverse of `space_to_json`."""
     kind = data["type"]
     if kind == "Dict":

@@ -1,5 +1,7 @@
 """The environments of one process: seeds, time limits, final observations, noise."""
 
+from collections.abc import Callable
+
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
@@ -26,7 +28,13 @@ class VectorEnv:
     """
 
     def __init__(
-        self, env_fn, num_envs=1, seed=0, max_ep_len=1000, vectorization="sync", first_env=None
+        self,
+        env_fn: Callable[[], gym.Env],
+        num_envs: int = 1,
+        seed: int = 0,
+        max_ep_len: int = 1000,
+        vectorization: str = "sync",
+        first_env: int | None = None,
     ):
         first_env = proc_id() * num_envs if first_env is None else first_env
 
@@ -55,12 +63,14 @@ class VectorEnv:
     def __exit__(self, *_):
         self.close()
 
-    def reset(self):
+    def reset(self) -> np.ndarray:
         """Start all environments from their own seeds; returns float32 obs `[n, obs_dim]`."""
         obs, _ = self.envs.reset(seed=[environment_seed(self.seed, i) for i in self.indices])
         return obs.astype(np.float32)
 
-    def step(self, act):
+    def step(
+        self, act: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray]]:
         """Step all environments with actions `[n, *act_shape]`.
 
         Returns obs `[n, obs_dim]`, rew, terminated and truncated `[n]`, and final_obs. Where an
@@ -74,7 +84,7 @@ class VectorEnv:
             final_obs = {int(i): np.array(infos["final_obs"][i], np.float32) for i in ended}
         return obs.astype(np.float32), rew, terminated, truncated, final_obs
 
-    def noise(self, epoch, steps):
+    def noise(self, epoch: int, steps: int) -> np.ndarray:
         """Action noise for a whole epoch, `[steps, n, *noise_shape]`; the same at every call."""
         streams = [
             self.action_spec.draw_noise(np.random.default_rng([self.seed, i, epoch]), steps)
@@ -82,12 +92,12 @@ class VectorEnv:
         ]
         return np.stack(streams, axis=1)
 
-    def close(self):
+    def close(self) -> None:
         self.envs.close()
         self.prototype.close()
 
 
-def environment_seed(seed, index):
+def environment_seed(seed: int, index: int) -> int:
     """The seed of the first reset of environment `index` in a run with `seed`."""
     return int(np.random.SeedSequence([seed, index]).generate_state(1)[0] >> 1)
 
@@ -95,11 +105,11 @@ def environment_seed(seed, index):
 class EpisodeStatistics:
     """Returns and lengths of finished episodes; unfinished ones are carried into the next epoch."""
 
-    def __init__(self, num_envs):
+    def __init__(self, num_envs: int):
         self.ret = np.zeros(num_envs)
         self.len = np.zeros(num_envs, int)
 
-    def update(self, rew, ends):
+    def update(self, rew: np.ndarray, ends: np.ndarray) -> tuple[list[float], list[int]]:
         """Count an epoch's steps: rew `[T, n]`, ends bool `[T, n]`.
 
         Returns the returns and the lengths of the episodes that ended, in order of environment.

@@ -8,7 +8,7 @@ _ENVIRONMENTS = {
 }
 
 
-def register_envs():
+def register_envs() -> None:
     """Register every environment of the package; calling it again does nothing."""
     for env_id, spec in _ENVIRONMENTS.items():
         if env_id not in gym.registry:

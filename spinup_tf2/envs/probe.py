@@ -18,11 +18,13 @@ class ProbeReward(gym.Env):
         self.observation_space = spaces.Box(-1, 1, shape=(1,), dtype=np.float32)
         self.action_space = spaces.Discrete(2)
 
-    def reset(self, *, seed=None, options=None):
+    def reset(
+        self, *, seed: int | None = None, options: dict | None = None
+    ) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
         return np.zeros(1, np.float32), {}
 
-    def step(self, action):
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
         return np.zeros(1, np.float32), 1.0, False, False, {}
 
 
@@ -47,13 +49,13 @@ class ProbeGoal(gym.Env):
     def _observation(self):
         return {"goal": np.array([self.goal], np.float32), "position": self.position}
 
-    def reset(self, *, seed=None, options=None):
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[dict, dict]:
         super().reset(seed=seed)
         self.position = self.length // 2
         self.goal = float(self.np_random.choice([-1, 1]))
         return self._observation(), {}
 
-    def step(self, action):
+    def step(self, action: int) -> tuple[dict, float, bool, bool, dict]:
         self.position += 1 if action == 1 else -1
         at_end = self.position in (0, self.length - 1)
         reward = -0.1

@@ -13,6 +13,8 @@ importing that module; and wrappers of gymnasium and of this package. Any other 
 
 import importlib
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import gymnasium as gym
@@ -32,7 +34,7 @@ _WHAT_TO_DO = (
 )
 
 
-def write_env_spec(path, env, env_fn):
+def write_env_spec(path: str | os.PathLike, env: gym.Env, env_fn: Callable[[], gym.Env]) -> None:
     """Write how to build `env` again.
 
     Args:
@@ -49,7 +51,7 @@ def write_env_spec(path, env, env_fn):
     Path(path).write_text(contents + "\n", encoding="utf-8")
 
 
-def make_env(path, render_mode=None):
+def make_env(path: str | os.PathLike, render_mode: str | None = None) -> gym.Env:
     """Build the environment that env_spec.json describes.
 
     Args:

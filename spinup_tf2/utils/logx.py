@@ -12,6 +12,8 @@ Under MPI every rank makes the same calls: statistics are taken over all ranks, 
 prints and writes.
 """
 
+from __future__ import annotations
+
 import itertools
 import json
 import os
@@ -21,8 +23,10 @@ import sys
 import tempfile
 import time
 import weakref
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm import tqdm
@@ -30,6 +34,10 @@ from tqdm import tqdm
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils import mpi_tools
 from spinup_tf2.utils.serialization_utils import convert_json
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+    import tensorflow as tf
 
 _COLORS = {
     "gray": 30,
@@ -54,7 +62,7 @@ EXISTING_RUN = (
 )
 
 
-def colorize(string, color, bold=False, highlight=False):
+def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
     """Surround `string` with the escape codes of a colour."""
     code = str(_COLORS[color] + (10 if highlight else 0))
     if bold:
@@ -62,18 +70,18 @@ def colorize(string, color, bold=False, highlight=False):
     return f"\x1b[{code}m{string}\x1b[0m"
 
 
-def colored(string, color, bold=False, highlight=False):
+def colored(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
     """`colorize` if stdout is a terminal, else `string` as it is: files and pipes get no codes."""
     return colorize(string, color, bold, highlight) if sys.stdout.isatty() else string
 
 
-def say(text):
+def say(text: str) -> None:
     """Print a line at once, above the progress bar if there is one."""
     tqdm.write(text)
     sys.stdout.flush()
 
 
-def format_table(row):
+def format_table(row: Mapping[str, Any]) -> str:
     """The table of a dict of names and values: numbers with three digits, anything else as is."""
     width = max(15, *map(len, row))
     rule = "-" * (22 + width)
@@ -99,12 +107,12 @@ class Logger:
 
     def __init__(
         self,
-        output_dir=None,
-        output_fname="progress.txt",
-        exp_name=None,
+        output_dir: str | os.PathLike | None = None,
+        output_fname: str = "progress.txt",
+        exp_name: str | None = None,
         *,
-        overwrite=False,
-        quiet=False,
+        overwrite: bool = False,
+        quiet: bool = False,
     ):
         self.exp_name = exp_name
         self.quiet = quiet
@@ -149,12 +157,12 @@ class Logger:
         weakref.finalize(self, self.output_file.close)
         return None
 
-    def log(self, msg, color="green"):
+    def log(self, msg: str, color: str = "green") -> None:
         """Print a message in colour (rank 0)."""
         if self._is_root and not self.quiet:
             say(colored(msg, color, bold=True))
 
-    def log_tabular(self, key, val):
+    def log_tabular(self, key: str, val: Any) -> None:
         """Set one value of the current row. The first row decides which columns there are."""
         if self.first_row:
             self.log_headers.append(key)
@@ -168,7 +176,7 @@ class Logger:
         )
         self.log_current_row[key] = _plain(key, val)
 
-    def dump_tabular(self):
+    def dump_tabular(self) -> None:
         """Print the current row as a table, append it to the file, and begin the next."""
         if not self.log_headers:
             raise ValueError("There is nothing to dump: no column was set with log_tabular().")
@@ -183,7 +191,7 @@ class Logger:
         self.log_current_row.clear()
         self.first_row = False
 
-    def save_config(self, config):
+    def save_config(self, config: dict[str, Any]) -> None:
         """Write the configuration to config.json, as a record, and print it.
 
         Values that JSON does not know are written by name (functions, classes) or by their
@@ -200,7 +208,7 @@ class Logger:
             with atomic_save(os.path.join(self.output_dir, "config.json")) as path:
                 Path(path).write_text(text, encoding="utf-8")
 
-    def save_env_spec(self, env, env_fn):
+    def save_env_spec(self, env: gym.Env, env_fn: Callable[[], gym.Env]) -> None:
         """Write env_spec.json, from which `test_policy` builds the environment again."""
         from spinup_tf2.utils.env_spec import write_env_spec
 
@@ -208,7 +216,7 @@ class Logger:
             with atomic_save(os.path.join(self.output_dir, "env_spec.json")) as path:
                 write_env_spec(path, env, env_fn)
 
-    def setup_tf_saver(self, model):
+    def setup_tf_saver(self, model: tf.Module) -> None:
         """Choose what `save_state` saves.
 
         Args:
@@ -217,7 +225,7 @@ class Logger:
         """
         self._model = model
 
-    def save_state(self, state_dict, itr=None):
+    def save_state(self, state_dict: dict[str, Any], itr: int | None = None) -> None:
         """Save the state of an experiment: `state_dict` in vars.pkl, the model in tf2_save/.
 
         A crash never leaves half a save: each is written beside its final name, then renamed.
@@ -262,11 +270,11 @@ class EpochLogger(Logger):
     The statistics are over all values stored since the last row, on all MPI ranks.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.epoch_dict = {}
 
-    def store(self, **kwargs):
+    def store(self, **kwargs: Any) -> None:
         """Add values to the statistics of this epoch.
 
         Each is a number or an array (NumPy, TensorFlow, list) of any shape, every element of which
@@ -277,7 +285,9 @@ class EpochLogger(Logger):
             # A copy, because callers reuse their buffers.
             self.epoch_dict.setdefault(key, []).append(np.array(value, np.float64).ravel())
 
-    def log_tabular(self, key, val=None, with_min_and_max=False, average_only=False):
+    def log_tabular(
+        self, key: str, val: Any = None, with_min_and_max: bool = False, average_only: bool = False
+    ) -> None:
         """Log `val`, or without it the statistics of everything stored under `key`.
 
         Under MPI the latter is a collective call: every rank makes it, with or without data of its
@@ -305,7 +315,7 @@ class EpochLogger(Logger):
             super().log_tabular(f"Min{key}", stats[2])
         self.epoch_dict[key] = []
 
-    def get_stats(self, key):
+    def get_stats(self, key: str) -> tuple[np.float32, ...]:
         """The mean and standard deviation of what is stored under `key`, over all ranks.
 
         Nothing is cleared. NaN if there is no data.
@@ -344,7 +354,7 @@ def _fresh_directory():
         return path
 
 
-def holds_run(output_dir, output_fname="progress.txt"):
+def holds_run(output_dir: str | os.PathLike, output_fname: str = "progress.txt") -> bool:
     """Whether a run has been written to this directory."""
     names = (output_fname, "progress.txt", "config.json")
     return any(os.path.exists(os.path.join(output_dir, name)) for name in names)
@@ -365,7 +375,7 @@ def _remove(path):
 
 
 @contextmanager
-def atomic_save(path):
+def atomic_save(path: str | os.PathLike) -> Iterator[str]:
     """`with atomic_save(path) as temporary:` write there; it becomes `path` if nothing is raised.
 
     For files and directories. A crash at any moment leaves a complete one, the old or the new.

@@ -1,5 +1,8 @@
 """Parameters and gradients over MPI ranks. With one process every function does nothing."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -7,24 +10,24 @@ import tensorflow as tf
 from spinup_tf2.utils.mpi_tools import broadcast, mpi_avg, mpi_op, num_procs
 
 
-def flat_concat(tensors):
+def flat_concat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """All elements of a list of tensors as one vector."""
     return tf.concat([tf.reshape(x, [-1]) for x in tensors], axis=0)
 
 
-def split_flat(flat, like):
+def split_flat(flat: np.ndarray | tf.Tensor, like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """The inverse of `flat_concat`: a vector as a list of tensors shaped as those in `like`."""
     parts = tf.split(flat, [int(np.prod(x.shape)) for x in like])
     return [tf.reshape(part, x.shape) for part, x in zip(parts, like, strict=True)]
 
 
-def assign_params_from_flat(flat, params):
+def assign_params_from_flat(flat: np.ndarray | tf.Tensor, params: Sequence[keras.Variable]) -> None:
     """Write a vector into a list of variables."""
     for param, value in zip(params, split_flat(flat, params), strict=True):
         param.assign(value)
 
 
-def sync_params(params):
+def sync_params(params: Sequence[keras.Variable]) -> None:
     """Give every rank the parameters of rank 0."""
     if num_procs() > 1:
         flat = flat_concat(params).numpy()
@@ -32,7 +35,7 @@ def sync_params(params):
         assign_params_from_flat(flat, params)
 
 
-def check_params(params, tolerance=1e-4):
+def check_params(params: Sequence[keras.Variable], tolerance: float = 1e-4) -> None:
     """Check that parameters are finite, and the same on all ranks.
 
     Data-parallel training promises the latter. Processors of different kinds may round
@@ -60,7 +63,7 @@ def check_params(params, tolerance=1e-4):
         assign_params_from_flat(root, params)
 
 
-def mpi_avg_grads(grads):
+def mpi_avg_grads(grads: list[tf.Tensor]) -> list[tf.Tensor]:
     """Average a list of gradients over all ranks, in one Allreduce of one flat vector."""
     if num_procs() == 1:
         return grads
@@ -76,10 +79,19 @@ class MpiAdamOptimizer(keras.optimizers.Adam):
     To be called eagerly: a compiled function cannot hold the call to MPI.
     """
 
-    def __init__(self, learning_rate=1e-3, epsilon=1e-8, **kwargs):
+    def __init__(
+        self,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule = 1e-3,
+        epsilon: float = 1e-8,
+        **kwargs: Any,
+    ):
         super().__init__(learning_rate=learning_rate, epsilon=epsilon, **kwargs)
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(
+        self,
+        grads: Iterable[tf.Tensor],
+        trainable_variables: Sequence[keras.Variable] | None = None,
+    ) -> None:
         if num_procs() > 1:
             if tf.inside_function():
                 raise RuntimeError(

@@ -5,6 +5,8 @@ mpiexec, srun), None in any other. It imports mpi4py on its first call and never
 because starting MPI in a process that then forks environment workers crashes some MPI libraries.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 import signal
@@ -13,14 +15,19 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.threads import available_cores
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 INSTALL_HINT = 'install one with: pip install "spinup_tf2[mpi]"'
 
@@ -47,12 +54,12 @@ def _launched_world():
     return None
 
 
-def launched_by_mpi():
+def launched_by_mpi() -> bool:
     """Whether an MPI launcher started this process. Looks at the environment only."""
     return _launched_world() is not None
 
 
-def launched_rank():
+def launched_rank() -> int:
     """The rank that the launcher gave this process, 0 without one; known before MPI is started."""
     world = _launched_world()
     return world[1] if world else 0
@@ -61,7 +68,7 @@ def launched_rank():
 # ---------------------------------------------------------------- the communicator
 
 
-def comm():
+def comm() -> MPI.Intracomm | None:
     """COMM_WORLD if an MPI launcher started this process, else None."""
     return _start_mpi().COMM_WORLD if launched_by_mpi() else None
 
@@ -94,7 +101,7 @@ def _start_mpi():
     return MPI
 
 
-def write_by_lines():
+def write_by_lines() -> None:
     """Let every line on stdout appear at once and whole, also in a pipe (as under mpirun)."""
     if hasattr(sys.stdout, "reconfigure"):  # not where a notebook has put something else
         sys.stdout.reconfigure(line_buffering=True, write_through=False)
@@ -110,7 +117,7 @@ def _end_job_on_exception():
     sys.excepthook = hook
 
 
-def fail_together(report, status):
+def fail_together(report: Callable[[], object], status: int | BaseException) -> None:
     """Report an error once, and let the whole MPI job end with it; to be followed by the exit.
 
     Ranks that all fail alike meet here: rank 0 reports, and each leaves by itself. A rank that
@@ -132,7 +139,7 @@ def fail_together(report, status):
 
 
 @contextmanager
-def exit_together():
+def exit_together() -> Iterator[None]:
     """Let `sys.exit` with an error on one rank end all ranks, which would wait for it for ever."""
     try:
         yield
@@ -163,19 +170,19 @@ def _all_ranks_meet(patience=1.0):
     return True
 
 
-def proc_id():
+def proc_id() -> int:
     """Rank of this process; 0 without MPI."""
     world = comm()
     return 0 if world is None else world.Get_rank()
 
 
-def num_procs():
+def num_procs() -> int:
     """Number of MPI processes; 1 without MPI."""
     world = comm()
     return 1 if world is None else world.Get_size()
 
 
-def msg(m, string=""):
+def msg(m: object, string: str = "") -> None:
     """Print a message that begins with the rank of this process."""
     print(f"Message from {proc_id()}: {string} \t {m}")
 
@@ -188,7 +195,7 @@ def _operation(op):
     return getattr(_start_mpi(), op) if isinstance(op, str) else op
 
 
-def allreduce(x, buff, op="SUM"):
+def allreduce(x: np.ndarray, buff: np.ndarray, op: str | MPI.Op = "SUM") -> None:
     """Reduce the array `x` over all processes into the array `buff`, on every process."""
     world = comm()
     if world is None:
@@ -197,20 +204,20 @@ def allreduce(x, buff, op="SUM"):
         world.Allreduce(x, buff, op=_operation(op))
 
 
-def broadcast(x, root=0):
+def broadcast(x: np.ndarray, root: int = 0) -> None:
     """Overwrite the array `x`, in place, with that of process `root`."""
     world = comm()
     if world is not None:
         world.Bcast(x, root=root)
 
 
-def broadcast_object(obj, root=0):
+def broadcast_object(obj: Any, root: int = 0) -> Any:
     """The (small, picklable) object that process `root` passed in, on every process."""
     world = comm()
     return obj if world is None else world.bcast(obj, root=root)
 
 
-def mpi_op(x, op):
+def mpi_op(x: float | np.ndarray, op: str | MPI.Op) -> float | np.ndarray:
     """Reduce `x` over all processes with `op`: a scalar in float64, an array in its own dtype."""
     if np.isscalar(x):
         return mpi_op(np.array([x], np.float64), op)[0]
@@ -222,17 +229,19 @@ def mpi_op(x, op):
     return buff
 
 
-def mpi_sum(x):
+def mpi_sum(x: float | np.ndarray) -> float | np.ndarray:
     """Sum of a scalar or array over all processes."""
     return mpi_op(x, "SUM")
 
 
-def mpi_avg(x):
+def mpi_avg(x: float | np.ndarray) -> float | np.ndarray:
     """Mean of a scalar or array over all processes, each with the same weight."""
     return mpi_sum(x) / num_procs()
 
 
-def mpi_statistics_scalar(x, with_min_and_max=False):
+def mpi_statistics_scalar(
+    x: np.ndarray | Sequence[float], with_min_and_max: bool = False
+) -> tuple[np.float32, ...]:
     """Mean and population standard deviation (and min and max) of the numbers of all processes.
 
     `x` holds the numbers of this process in any shape, possibly none. Collective: every process
@@ -255,7 +264,7 @@ def mpi_statistics_scalar(x, with_min_and_max=False):
 # ---------------------------------------------------------------- starting processes
 
 
-def find_mpirun():
+def find_mpirun() -> str:
     """The mpirun of this Python environment, or else the one on PATH."""
     beside_python = Path(sys.executable).parent
     path = shutil.which("mpirun", path=beside_python) or shutil.which("mpirun")
@@ -264,7 +273,7 @@ def find_mpirun():
     return path
 
 
-def mpirun_environment(n):
+def mpirun_environment(n: int) -> dict[str, str]:
     """Environment in which mpirun starts `n` ranks also as root and on fewer cores than ranks.
 
     What the user has set stays.
@@ -284,13 +293,13 @@ def mpirun_environment(n):
     return defaults | os.environ
 
 
-def mpirun_command(n, arguments, bind_to_core=False):
+def mpirun_command(n: int, arguments: Iterable[str], bind_to_core: bool = False) -> list[str]:
     """The command that runs this Python interpreter with `arguments` on `n` ranks."""
     binding = ["-bind-to", "core"] if bind_to_core else []
     return [find_mpirun(), "-np", str(n), *binding, sys.executable, *arguments]
 
 
-def run_to_end(command, **popen_kwargs):
+def run_to_end(command: Sequence[str], **popen_kwargs: Any) -> int:
     """Run a command and return its exit status as a shell gives it (128 + signal if killed).
 
     Ctrl-C reaches the command by itself, so it is given the time to finish what it is writing; a
@@ -315,7 +324,7 @@ def run_to_end(command, **popen_kwargs):
     return status if status >= 0 else 128 - status
 
 
-def mpi_fork(n, bind_to_core=False):
+def mpi_fork(n: int, bind_to_core: bool = False) -> None:
     """Run the current script again as `n` MPI processes, and leave with their exit status.
 
     Returns at once if `n` is 1 or an MPI launcher started this process; that is how the processes

@@ -4,15 +4,23 @@ Curves are averaged over the runs of an experiment (the runs with the same exp_n
 same directory if it is given a legend title); the band is one standard deviation wide to each side.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spinup_tf2.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 # pandas, matplotlib and seaborn are imported where they are used: --help does not wait for them.
 
@@ -24,7 +32,9 @@ ESTIMATORS = ("mean", "median", "min", "max", "sum", "std")
 # ---------------------------------------------------------------- reading runs
 
 
-def get_datasets(logdir, condition=None, *, first_index=0):
+def get_datasets(
+    logdir: str | os.PathLike, condition: str | None = None, *, first_index: int = 0
+) -> list[pd.DataFrame]:
     """Read every run at or below `logdir`.
 
     Args:
@@ -93,7 +103,12 @@ def _read_progress(path):
     return data
 
 
-def get_all_datasets(all_logdirs, legend=None, select=None, exclude=None):
+def get_all_datasets(
+    all_logdirs: Sequence[str],
+    legend: Sequence[str] | None = None,
+    select: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+) -> list[pd.DataFrame]:
     """Read the runs of several experiments.
 
     Args:
@@ -156,13 +171,13 @@ def _resolve(given):
 
 
 def plot_data(
-    data,
-    xaxis="TotalEnvInteracts",
-    value="Performance",
-    condition="Condition1",
-    smooth=1,
-    **kwargs,
-):
+    data: list[pd.DataFrame] | pd.DataFrame,
+    xaxis: str = "TotalEnvInteracts",
+    value: str = "Performance",
+    condition: str = "Condition1",
+    smooth: int = 1,
+    **kwargs: Any,
+) -> Axes:
     """Draw the curves of one figure.
 
     Args:
@@ -238,19 +253,19 @@ def _curve(run, xaxis, value, smooth):
 
 
 def make_plots(
-    all_logdirs,
-    legend=None,
-    xaxis="TotalEnvInteracts",
-    values="Performance",
-    count=False,
-    font_scale=1.5,
-    smooth=1,
-    select=None,
-    exclude=None,
-    estimator="mean",
+    all_logdirs: Sequence[str],
+    legend: Sequence[str] | None = None,
+    xaxis: str = "TotalEnvInteracts",
+    values: str | Sequence[str] = "Performance",
+    count: bool = False,
+    font_scale: float = 1.5,
+    smooth: int = 1,
+    select: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    estimator: str = "mean",
     *,
-    savefig=None,
-):
+    savefig: str | os.PathLike | None = None,
+) -> None:
     """Make a figure for each of the values, and show or save them.
 
     Args:
@@ -323,7 +338,7 @@ def _save(figure, path):
 # ---------------------------------------------------------------- command line
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `plot`."""
     args = _parser().parse_args(argv)
     if args.savefig is None and not _has_window():

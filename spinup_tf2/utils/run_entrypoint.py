@@ -5,15 +5,17 @@ on every MPI rank. A UserError goes back the same way, so that the caller can ra
 """
 
 import json
+import os
 import pickle
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 _SYS_PATH, _EXPERIMENT, _ERROR = "sys_path.json", "experiment.pkl", "error.json"
 
 
-def write_experiment(folder, experiment):
+def write_experiment(folder: str | os.PathLike, experiment: Callable[[], object]) -> None:
     """Write the function `experiment` into `folder`, for `main` in another process."""
     import cloudpickle
 
@@ -22,13 +24,13 @@ def write_experiment(folder, experiment):
     Path(folder, _EXPERIMENT).write_bytes(cloudpickle.dumps(experiment))
 
 
-def read_error(folder):
+def read_error(folder: str | os.PathLike) -> list[str] | None:
     """(message, traceback) of the UserError with which the experiment ended; None without one."""
     path = Path(folder, _ERROR)
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
-def main(folder):
+def main(folder: str | os.PathLike) -> None:
     """Run the experiment that lies in `folder`."""
     sys.path[:] = json.loads(Path(folder, _SYS_PATH).read_text(encoding="utf-8"))
 

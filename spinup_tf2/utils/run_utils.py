@@ -11,6 +11,8 @@ nothing from the one before. Inside an MPI world (`mpirun -np 4 python my_grid.p
 are there already: every rank runs the experiments itself.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import json
@@ -22,12 +24,13 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
+from typing import TYPE_CHECKING, Any
 
 from tqdm import trange
 
@@ -37,6 +40,9 @@ from spinup_tf2.utils import mpi_tools, run_entrypoint
 from spinup_tf2.utils.logx import EXISTING_RUN, colored, holds_run
 from spinup_tf2.utils.serialization_utils import convert_json
 from spinup_tf2.utils.threads import available_cores
+
+if TYPE_CHECKING:
+    import gymnasium as gym
 
 DIV_LINE_WIDTH = 80
 _LINE = "=" * DIV_LINE_WIDTH
@@ -79,7 +85,7 @@ class EnvFn:
     env_name: str
     env_kwargs: dict | None = None
 
-    def __call__(self):
+    def __call__(self) -> gym.Env:
         import gymnasium as gym
 
         module, _, env_id = str(self.env_name).rpartition(":")
@@ -108,7 +114,12 @@ def _unknown_environment(env_id):
     )
 
 
-def setup_logger_kwargs(exp_name, seed=None, data_dir=None, datestamp=False):
+def setup_logger_kwargs(
+    exp_name: str,
+    seed: int | None = None,
+    data_dir: str | os.PathLike | None = None,
+    datestamp: bool = False,
+) -> dict[str, Any]:
     """Choose the directory of a run; return the arguments for its logger.
 
     It is `data_dir/exp_name/exp_name_s[seed]`, or `data_dir/exp_name` if there is no seed. With
@@ -132,17 +143,17 @@ def setup_logger_kwargs(exp_name, seed=None, data_dir=None, datestamp=False):
 
 
 def call_experiment(
-    exp_name,
-    thunk,
-    seed=0,
-    num_cpu=1,
-    data_dir=None,
-    datestamp=False,
+    exp_name: str,
+    thunk: Callable[..., Any],
+    seed: int = 0,
+    num_cpu: int | str = 1,
+    data_dir: str | os.PathLike | None = None,
+    datestamp: bool = False,
     *,
-    overwrite=False,
-    quiet=False,
-    **kwargs,
-):
+    overwrite: bool = False,
+    quiet: bool = False,
+    **kwargs: Any,
+) -> None:
     """Run `thunk(seed=seed, logger_kwargs=..., **kwargs)` in a process of its own.
 
     `env_name` (and `env_kwargs`) among the arguments become `env_fn`, an environment factory. A
@@ -220,6 +231,8 @@ def _run_experiment(experiment, num_cpu, quiet):
     else:
         _run_in_fresh_process(experiment.call, num_cpu)
 
+    if "output_dir" not in experiment.logger_kwargs:
+        return  # the logger has chosen a directory, and said which
     run_dir = shlex.quote(str(experiment.logger_kwargs["output_dir"]))
     plot = colored(f"python -m spinup_tf2.run plot {run_dir}", "green")
     watch = colored(f"python -m spinup_tf2.run test_policy {run_dir}", "green")
@@ -230,7 +243,7 @@ def _silent(*_):
     """`print` where nothing is to be printed."""
 
 
-def resolve_num_cpu(num_cpu):
+def resolve_num_cpu(num_cpu: int | str) -> int:
     """The number of processes that `num_cpu` stands for; what cannot be had is refused."""
     launched = mpi_tools.num_procs() if mpi_tools.launched_by_mpi() else None
     if num_cpu == "auto":
@@ -284,7 +297,7 @@ def _check_directories(experiments):
         _check_writable(Path(output_dir).absolute())
 
 
-def check_exp_name(exp_name):
+def check_exp_name(exp_name: str) -> None:
     """An experiment's name is the name of a directory, and not a path."""
     if not isinstance(exp_name, str):
         raise UserError(f"exp_name is {exp_name!r}; Name has to be a string.")
@@ -315,7 +328,7 @@ def _check_environments(experiments, check_env):
             checked.append(env_fn)
 
 
-def check_environment(env_fn, check_env=None):
+def check_environment(env_fn: EnvFn, check_env: Callable[[gym.Env], object] | None = None) -> None:
     """Raise UserError if the environment does not exist, or cannot be made with its arguments.
 
     check_env: called with the environment, to refuse it for other reasons.
@@ -331,7 +344,7 @@ def check_environment(env_fn, check_env=None):
             warnings.simplefilter("ignore")  # the experiment's own process will give them
             with closing(env_fn()) as env:
                 if check_env:
-                    check_env(env)
+                    _check_with(check_env, env, env_fn.env_name)
     except UserError:
         raise
     except Exception as error:  # whatever an environment may raise when it is made
@@ -340,6 +353,13 @@ def check_environment(env_fn, check_env=None):
             f"the environment {env_fn.env_name} cannot be made{arguments}: "
             f"{type(error).__name__}: {error}"
         ) from error
+
+
+def _check_with(check_env, env, env_name):
+    try:
+        check_env(env)
+    except UserError as error:
+        raise UserError(f"{env_name} cannot be used: {error}") from error
 
 
 # ---------------------------------------------------------------- the process of an experiment
@@ -381,12 +401,12 @@ def _run_in_fresh_process(experiment, num_cpu):
 # ---------------------------------------------------------------- grids
 
 
-def all_bools(vals):
+def all_bools(vals: Iterable[Any]) -> bool:
     """Whether all values are True or False."""
     return all(isinstance(value, bool) for value in vals)
 
 
-def valid_str(v):
+def valid_str(v: Any) -> str:
     """`v` as a part of a file name: letters, digits, - and _."""
     if hasattr(v, "__name__"):
         return valid_str(v.__name__)
@@ -424,17 +444,17 @@ class ExperimentGrid:
         name: Name of the grid, with which the names of its experiments begin.
     """
 
-    def __init__(self, name=""):
+    def __init__(self, name: str = ""):
         self._parameters = []
         self.name(name)
 
-    def name(self, _name):
+    def name(self, _name: str) -> None:
         """Set the name of the grid."""
         if not isinstance(_name, str):
             raise UserError(f"Name has to be a string. It is {_name!r}.")
         self._name = _name
 
-    def add(self, key, vals, shorthand=None, in_name=False):
+    def add(self, key: str, vals: Any, shorthand: str | None = None, in_name: bool = False) -> None:
         """Add a parameter. The first one added varies slowest.
 
         Args:
@@ -464,7 +484,7 @@ class ExperimentGrid:
         """The first three letters of each part: `ac_kwargs:hidden_sizes` gives `ac-hid`."""
         return "-".join(re.sub(r"[^A-Za-z0-9]", "", part[:3]) for part in key.split(":"))
 
-    def print(self):
+    def print(self) -> None:
         """Print the parameters, their values, and the number of variants."""
         message = f"ExperimentGrid [{self._name}] runs over parameters:\n"
         if len(message) > DIV_LINE_WIDTH:
@@ -485,12 +505,12 @@ class ExperimentGrid:
         print()
         print(_LINE)
 
-    def variant_name(self, variant):
+    def variant_name(self, variant: dict[str, Any]) -> str:
         """Name of the experiment to which a variant belongs."""
         parts = [parameter.name_in(variant) for parameter in self._parameters]
         return "".join([self._name, *parts]).lstrip("_")
 
-    def variants(self):
+    def variants(self) -> list[dict[str, Any]]:
         """All combinations, as keyword arguments: keys with colons have become nested dicts."""
         values = itertools.product(*(parameter.vals for parameter in self._parameters))
         keys = [parameter.key for parameter in self._parameters]
@@ -498,15 +518,15 @@ class ExperimentGrid:
 
     def run(
         self,
-        thunk,
-        num_cpu=1,
-        data_dir=None,
-        datestamp=False,
+        thunk: Callable[..., Any] | str,
+        num_cpu: int | str = 1,
+        data_dir: str | os.PathLike | None = None,
+        datestamp: bool = False,
         *,
-        overwrite=False,
-        quiet=False,
-        check_env=None,
-    ):
+        overwrite: bool = False,
+        quiet: bool = False,
+        check_env: Callable[[gym.Env], object] | None = None,
+    ) -> None:
         """Run every variant as `call_experiment` does, one after the other.
 
         Args:

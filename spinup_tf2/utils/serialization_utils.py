@@ -2,13 +2,14 @@
 
 import json
 import re
+from typing import Any
 
 import numpy as np
 
 _KEY_TYPES = (str, int, float, bool, type(None))
 
 
-def convert_json(obj):
+def convert_json(obj: Any) -> Any:
     """Convert `obj` for `json.dumps`.
 
     What JSON can hold stays. Dicts, lists, tuples and sets are converted member by member;
@@ -19,7 +20,7 @@ def convert_json(obj):
     return _convert(obj, parents=())
 
 
-def is_json_serializable(v):
+def is_json_serializable(v: Any) -> bool:
     """Whether `json.dumps` accepts `v` as it is."""
     try:
         json.dumps(v)

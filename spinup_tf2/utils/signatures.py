@@ -23,7 +23,7 @@ class Signature:
     defaults: dict
 
 
-def read_signature(module, name):
+def read_signature(module: str, name: str) -> Signature:
     """The Signature of a function, or of a class's `__init__`, of an importable module."""
     tree = ast.parse(Path(find_spec(module).origin).read_text(encoding="utf-8"))
     [definition] = (node for node in tree.body if getattr(node, "name", None) == name)

@@ -10,7 +10,7 @@ import tempfile
 _NOISE = re.compile(rb"^(WARNING: All log messages before absl|[IW]\d{4} |E\d{4} .* cuda_\w+\.cc)")
 
 
-def import_tensorflow():
+def import_tensorflow() -> None:
     """Import TensorFlow and find its devices; what it prints meanwhile is shown without the noise.
 
     A user who sets TF_CPP_MIN_LOG_LEVEL (0 shows everything, as --debug does) gets what it says.

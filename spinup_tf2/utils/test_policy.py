@@ -5,21 +5,28 @@ that looking at a run executes none of its code. The exception is vars.pkl, whic
 if asked for (`--allow_pickle`).
 """
 
+from __future__ import annotations
+
 import argparse
 import multiprocessing
 import os
 import re
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import format_table
 from spinup_tf2.utils.tensorflow_import import import_tensorflow
+
+if TYPE_CHECKING:
+    import gymnasium as gym
 
 EPISODES = 100
 RECORDED_EPISODES = 3
@@ -31,14 +38,14 @@ _RENDERING_HINT = "Try --norender (returns only) or --record DIR (videos; they n
 
 
 def load_policy_and_env(
-    fpath,
-    itr="last",
-    deterministic=False,
+    fpath: str | os.PathLike,
+    itr: int | str = "last",
+    deterministic: bool = False,
     *,
-    render_mode=None,
-    seed=None,
-    allow_pickle=False,
-):
+    render_mode: str | None = None,
+    seed: int | None = None,
+    allow_pickle: bool = False,
+) -> tuple[gym.Env | None, Callable[[Any], Any]]:
     """Load the agent of a run and build its environment.
 
     Args:
@@ -64,7 +71,7 @@ def load_policy_and_env(
     return env, load_agent(save_dir, deterministic, seed)
 
 
-def find_save(fpath, itr="last"):
+def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
     """The directory of a run's saved policy (tf2_save, tf2_save12), which must be there."""
     if itr != "last" and not isinstance(itr, int):
         raise UserError(f"Bad value provided for itr (needs to be int or 'last'): {itr!r}.")
@@ -102,7 +109,9 @@ def _where_runs_are(fpath):
     return "give one of the runs in it: " + ", ".join(runs[:10] + ["..."] * (len(runs) > 10))
 
 
-def load_env(save_dir, render_mode=None, allow_pickle=False):
+def load_env(
+    save_dir: str | os.PathLike, render_mode: str | None = None, allow_pickle: bool = False
+) -> gym.Env:
     """Build the environment of a run; raises UserError if that is not possible."""
     from spinup_tf2.utils.env_spec import make_env
 
@@ -126,7 +135,9 @@ def load_env(save_dir, render_mode=None, allow_pickle=False):
         ) from error
 
 
-def load_agent(save_dir, deterministic=False, seed=None):
+def load_agent(
+    save_dir: str | os.PathLike, deterministic: bool = False, seed: int | None = None
+) -> Callable[[Any], Any]:
     """Load a saved policy as `get_action(obs)`."""
     from spinup_tf2.core.saved_policy import load_policy
 
@@ -138,7 +149,15 @@ def load_agent(save_dir, deterministic=False, seed=None):
 # ---------------------------------------------------------------- running
 
 
-def run_policy(env, get_action, max_ep_len=None, num_episodes=100, render=True, *, seed=None):
+def run_policy(
+    env: gym.Env | None,
+    get_action: Callable[[Any], Any],
+    max_ep_len: int | None = None,
+    num_episodes: int = 100,
+    render: bool = True,
+    *,
+    seed: int | None = None,
+) -> dict[str, float]:
     """Let an agent act, and print its returns.
 
     Args:
@@ -214,7 +233,7 @@ def _show(env):
 # ---------------------------------------------------------------- command line
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `test_policy`."""
     args = _parser().parse_args(argv)
     if args.record:

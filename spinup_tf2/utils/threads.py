@@ -8,7 +8,7 @@ import os
 _LOCAL_SIZE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE")
 
 
-def local_ranks():
+def local_ranks() -> int:
     """How many ranks of this MPI job run on this host, as its launcher says; 1 without MPI."""
     for name in _LOCAL_SIZE:
         # Slurm writes "4", "4(x2)" or "4,3"; the first number is close enough for a share.
@@ -18,12 +18,12 @@ def local_ranks():
     return 1
 
 
-def available_cores():
+def available_cores() -> int:
     """The number of cores that this process may use."""
     return len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0))
 
 
-def threads_per_rank():
+def threads_per_rank() -> int:
     """The number of threads that one rank may use.
 
     What the user or Slurm has said, else its share of the cores that this process may use.
@@ -34,14 +34,14 @@ def threads_per_rank():
     return max(1, available_cores() // local_ranks())
 
 
-def limit_openmp():
+def limit_openmp() -> None:
     """Limit OpenMP and the BLAS libraries to the rank's share, unless the user has set them."""
     if local_ranks() > 1:
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(name, str(threads_per_rank()))
 
 
-def limit_tensorflow():
+def limit_tensorflow() -> None:
     """Limit TensorFlow to the rank's share; it must not have computed anything yet."""
     import tensorflow as tf
 
