@@ -2,75 +2,121 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
+import gymnasium as gym
+import keras
 import numpy as np
 from tqdm import tqdm
 
 from spinup_tf2.core.acting import Actor, Critic
+from spinup_tf2.core.arguments import check_arguments
 from spinup_tf2.core.buffers import TrajectoryBuffer
-from spinup_tf2.core.policies import ActorCritic
+from spinup_tf2.core.networks import count_variables
+from spinup_tf2.core.policies import ActorCritic, build
+from spinup_tf2.core.saved_policy import SavedPolicy
 from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
 from spinup_tf2.utils.logx import EpochLogger, Logger
-from spinup_tf2.utils.mpi_tf import check_params
+from spinup_tf2.utils.mpi_tf import check_params, sync_params
 from spinup_tf2.utils.mpi_tools import num_procs, proc_id
+from spinup_tf2.utils.threads import limit_tensorflow
 
 
-def train(
-    envs: VectorEnv,
-    ac: ActorCritic,
-    update: Callable[[dict[str, np.ndarray]], dict[str, float]],
-    logger: EpochLogger,
-    *,
-    steps_per_epoch: int,
-    epochs: int,
-    gamma: float,
-    lam: float,
-    save_freq: int,
-    save: Callable[[], object],
-) -> None:
-    """Train until the last epoch is over.
+@contextmanager
+def training(arguments: Mapping[str, Any]) -> Iterator["Training"]:
+    """Set up what every on-policy algorithm trains with, in the order of Spinning Up.
 
-    envs: a VectorEnv; ac: an ActorCritic.
-    update: `update(batch) -> dict of scalars`, which trains `ac` on one epoch's batch, as
-        TrajectoryBuffer.get returns it; the dict is logged in its order.
-    steps_per_epoch: of all environments of all MPI ranks together.
-    save: called without arguments every `save_freq` epochs, and after the last.
+    arguments: all arguments of the algorithm by name, as `locals()` gives them first thing.
+    Raises UserError, before anything is written, for what cannot be used.
     """
-    local_steps = steps_per_epoch // (envs.num_envs * num_procs())
-    spec = envs.action_spec
-    buffer = TrajectoryBuffer(
-        envs.observation_space.shape, spec.shape, spec.dtype, local_steps, envs.num_envs, gamma, lam
-    )
-    act, value = Actor(ac.pi), Critic(ac.v)
-    episodes = EpisodeStatistics(envs.num_envs)
-    start_time = time.time()
+    check_arguments(arguments, num_procs())
+    limit_tensorflow()
+    args = SimpleNamespace(**arguments)
+    keras.utils.set_random_seed(int(args.seed))  # the same on all ranks: one network to start from
 
-    obs = envs.reset()
-    with progress_bar(epochs, logger) as bar:
-        for epoch in range(epochs):
-            act.refresh()
-            value.refresh()
-            obs = collect(envs, act, buffer, obs, envs.noise(epoch, local_steps))
-            batch = buffer.get(value, obs)
-            info = update(batch)
+    with VectorEnv(
+        args.env_fn, args.num_envs, args.seed, args.max_ep_len, args.vectorization
+    ) as envs:
+        env = envs.prototype
+        ac = args.actor_critic(envs.observation_space, env.action_space, **(args.ac_kwargs or {}))
+        build(ac, envs.observation_space, env.action_space)
 
-            if (epoch + 1) % save_freq == 0 or epoch == epochs - 1:
-                check_params(ac.pi.trainable_variables + ac.v.trainable_variables)
-                save()
+        logger = EpochLogger(**(args.logger_kwargs or {}))
+        logger.save_config(dict(arguments))
+        logger.save_env_spec(env, args.env_fn)
+        sync_params(ac.pi.trainable_variables + ac.v.trainable_variables)
+        pi_size, v_size = count_variables(ac.pi), count_variables(ac.v)
+        logger.log(f"\nNumber of parameters: \t pi: {pi_size}, \t v: {v_size}\n")
+        logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space))
+        yield Training(args, envs, env, ac, logger)
 
-            ep_ret, ep_len = episodes.update(buffer.rew, buffer.terminated | buffer.truncated)
-            logger.store(EpRet=ep_ret, EpLen=ep_len, VVals=batch["val"])
-            logger.log_tabular("Epoch", epoch)
-            logger.log_tabular("EpRet", with_min_and_max=True)
-            logger.log_tabular("EpLen", average_only=True)
-            logger.log_tabular("VVals", with_min_and_max=True)
-            logger.log_tabular("TotalEnvInteracts", (epoch + 1) * steps_per_epoch)
-            for key, val in info.items():
-                logger.log_tabular(key, val)
-            logger.log_tabular("Time", time.time() - start_time)
-            logger.dump_tabular()
-            bar.update()
+
+@dataclass
+class Training:
+    """What an on-policy algorithm trains with; made by `training`.
+
+    args: the algorithm's arguments, as attributes.
+    envs, env: the environments, and one more that is never stepped.
+    ac: the actor-critic. logger: an EpochLogger.
+    """
+
+    args: SimpleNamespace
+    envs: VectorEnv
+    env: gym.Env
+    ac: ActorCritic
+    logger: EpochLogger
+
+    def run(self, update: Callable[[dict[str, np.ndarray]], dict[str, float]]) -> None:
+        """Train until the last epoch is over.
+
+        update: `update(batch) -> dict of scalars`, which trains `ac` on one epoch's batch, as
+            TrajectoryBuffer.get returns it; the dict is logged in its order.
+        """
+        args, envs, ac, logger = self.args, self.envs, self.ac, self.logger
+        local_steps = args.steps_per_epoch // (envs.num_envs * num_procs())
+        spec = envs.action_spec
+        buffer = TrajectoryBuffer(
+            envs.observation_space.shape,
+            spec.shape,
+            spec.dtype,
+            local_steps,
+            envs.num_envs,
+            args.gamma,
+            args.lam,
+        )
+        act, value = Actor(ac.pi), Critic(ac.v)
+        episodes = EpisodeStatistics(envs.num_envs)
+        start_time = time.time()
+
+        obs = envs.reset()
+        with progress_bar(args.epochs, logger) as bar:
+            for epoch in range(args.epochs):
+                act.refresh()
+                value.refresh()
+                obs = collect(envs, act, buffer, obs, envs.noise(epoch, local_steps))
+                batch = buffer.get(value, obs)
+                info = update(batch)
+
+                if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1:
+                    check_params(ac.pi.trainable_variables + ac.v.trainable_variables)
+                    logger.save_state({"env": self.env}, None)
+
+                ep_ret, ep_len = episodes.update(buffer.rew, buffer.terminated | buffer.truncated)
+                logger.store(EpRet=ep_ret, EpLen=ep_len, VVals=batch["val"])
+                logger.log_tabular("Epoch", epoch)
+                logger.log_tabular("EpRet", with_min_and_max=True)
+                logger.log_tabular("EpLen", average_only=True)
+                logger.log_tabular("VVals", with_min_and_max=True)
+                logger.log_tabular("TotalEnvInteracts", (epoch + 1) * args.steps_per_epoch)
+                for key, val in info.items():
+                    logger.log_tabular(key, val)
+                logger.log_tabular("Time", time.time() - start_time)
+                logger.dump_tabular()
+                bar.update()
 
 
 def collect(

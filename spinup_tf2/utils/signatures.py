@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from spinup_tf2.core.argument_docs import complete_docstring
+
 
 @dataclass(frozen=True)
 class Name:
@@ -45,4 +47,8 @@ def read_signature(module: str, name: str) -> Signature:
     pairs = [*zip(with_default, arguments.defaults, strict=True)]
     pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     defaults = {argument.arg: value(default) for argument, default in pairs}
-    return Signature(inspect.cleandoc(ast.get_docstring(definition) or ""), defaults)
+    doc = inspect.cleandoc(ast.get_docstring(definition) or "")
+    if "documented" in [ast.unparse(decorator) for decorator in definition.decorator_list]:
+        every = [*arguments.args, *arguments.kwonlyargs]
+        doc = complete_docstring(doc, [argument.arg for argument in every])
+    return Signature(doc, defaults)

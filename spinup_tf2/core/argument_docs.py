@@ -1,0 +1,102 @@
+"""What the arguments mean that several algorithms share, said once.
+
+An algorithm's docstring describes its own arguments; `documented` adds the shared ones, in the
+order of the signature, for `help()`, the docs and `--help` on the command line. Imports no
+TensorFlow.
+"""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+SHARED = """
+env_fn: A function that makes a new copy of the environment (gymnasium's API).
+
+actor_critic: A function or class called as
+    `actor_critic(observation_space, action_space, **ac_kwargs)`. What it returns has
+
+    ===========  ================  ==================================================
+    Attribute    Output            Description
+    ===========  ================  ==================================================
+    `pi(obs)`    distribution      Of tensorflow_probability, over the actions for
+                                   observations of shape (batch, obs_dim).
+    `v(obs)`     (batch,)          Value estimates for these observations. (Critical:
+                                   make sure that the shape is not (batch, 1)!)
+    ===========  ================  ==================================================
+
+    `pi` and `v` are Keras models.
+
+ac_kwargs (dict): Arguments of the actor-critic: for the default MLPActorCritic
+    `hidden_sizes` (64, 64) and `activation` 'tanh'.
+
+seed (int): Seed of the networks, the environments and the actions.
+
+steps_per_epoch (int): Steps of interaction in each epoch, of all environments of all
+    processes together.
+
+epochs (int): Number of epochs, each one policy update. (Always at least 1.)
+
+gamma (float): Discount factor. (Always between 0 and 1.)
+
+pi_lr (float): Learning rate of the policy.
+
+vf_lr (float): Learning rate of the value function.
+
+train_v_iters (int): Gradient steps on the value function in each epoch.
+
+lam (float): Lambda of generalised advantage estimation. (Always between 0 and 1, close
+    to 1.)
+
+max_ep_len (int): A time limit on episodes, on top of the environment's own.
+
+logger_kwargs (dict): Arguments of EpochLogger.
+
+save_freq (int): How often (in epochs) to save the policy; the last epoch always does.
+
+num_envs (int): Environments in each process. Together they take steps_per_epoch steps.
+
+vectorization (str): 'sync' steps the environments of a process in turn, 'async' gives each
+    of them a process of its own, which pays when a step takes longer than about 0.1 ms.
+
+behavior_policy: A function `behavior_policy(t, obs)` that is asked for a demonstration before
+    each step: t counts the steps of the episode from 0, obs is the observation as the networks
+    see it. It returns the action that is taken instead of the policy's, in the form that the
+    environment's `step` takes, or None to let the policy act.
+"""
+
+OUTCOME = """
+Returns the trained actor-critic. Raises UserError (a ValueError), before anything is written,
+for an argument or an environment that cannot be used.
+"""
+
+Function = TypeVar("Function", bound=Callable)
+
+_ENTRY = re.compile(r"^(\w+)(?: \(.*?\))?: ", re.MULTILINE)
+
+
+def documented(function: Function) -> Function:
+    """Decorator: complete the docstring of an algorithm with what it shares with others."""
+    names = inspect.signature(function).parameters
+    function.__doc__ = complete_docstring(inspect.cleandoc(function.__doc__ or ""), names)
+    return function
+
+
+def complete_docstring(doc: str, names: Iterable[str]) -> str:
+    """A docstring in which every argument in `names` has its entry, in that order.
+
+    doc: the docstring, cleaned; what it has under "Args:" goes before the shared descriptions.
+    Raises KeyError for an argument that is described nowhere.
+    """
+    summary, _, own = doc.partition("\n\nArgs:\n")
+    entries = _entries(SHARED) | _entries(textwrap.dedent(own))
+    arguments = textwrap.indent("\n\n".join(entries[name] for name in names), "    ")
+    return f"{summary}\n\nArgs:\n{arguments}\n\n{OUTCOME.strip()}"
+
+
+def _entries(text):
+    """{name: entry} of the text of an "Args:" section."""
+    starts = [match.start() for match in _ENTRY.finditer(text)]
+    pieces = (text[i:j].strip() for i, j in zip(starts, [*starts[1:], len(text)], strict=True))
+    return {_ENTRY.match(piece)[1]: piece for piece in pieces}

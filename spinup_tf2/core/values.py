@@ -1,0 +1,21 @@
+"""How a value function is fitted to the returns."""
+
+import keras
+import tensorflow as tf
+
+from spinup_tf2.core.optimization import GradientSteps, adam
+
+
+def value_loss(val: tf.Tensor, ret: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Mean squared error of the values against the rewards-to-go. Both [batch]."""
+    return tf.reduce_mean(tf.square(ret - val)), {}
+
+
+def value_regression(v: keras.Model, learning_rate: float, num_steps: int) -> GradientSteps:
+    """`num_steps` of Adam on the value loss; called with a batch of obs and ret."""
+    return GradientSteps(
+        lambda batch: value_loss(v(batch["obs"]), batch["ret"]),
+        v.trainable_variables,
+        adam(learning_rate),
+        num_steps,
+    )
