@@ -47,6 +47,7 @@ class GradientSteps:
         optimizer.build(self.variables)
         # One compiled function each, bound to this object.
         self._compiled_steps = tf.function(self._steps)
+        self._compiled_step = tf.function(self._step)
         self._compiled_evaluate = tf.function(self._evaluate)
         self._compiled_gradients = tf.function(self._flat_gradients_and_info)
         self._compiled_apply = tf.function(self._apply_flat)
@@ -61,8 +62,15 @@ class GradientSteps:
         """
         run = self._compiled_steps if num_procs() == 1 else self._steps_over_ranks
         before, after, steps = run(batch)
-        to_float = lambda info: {k: float(x) for k, x in info.items()}  # noqa: E731
-        return to_float(before), to_float(after), int(steps)
+        return _floats(before), _floats(after), int(steps)
+
+    def step(self, batch: dict[str, tf.Tensor]) -> dict[str, float]:
+        """Take a single step; returns loss (as 'Loss') and info from before it.
+
+        Nothing but the gradient is computed: what counts where batches are small and many.
+        """
+        run = self._compiled_step if num_procs() == 1 else self._step_over_ranks
+        return _floats(run(batch))
 
     def _evaluate(self, batch):
         loss, info = self.loss(batch)
@@ -74,7 +82,8 @@ class GradientSteps:
         grads = tape.gradient(loss, self.variables)
         # What the loss does not use has gradient zero, not None.
         pairs = zip(grads, self.variables, strict=True)
-        return [tf.zeros(v.shape) if g is None else g for g, v in pairs], info
+        grads = [tf.zeros(v.shape) if g is None else g for g, v in pairs]
+        return grads, {"Loss": loss, **info}
 
     def _steps(self, batch):
         """All steps in one graph."""
@@ -88,18 +97,32 @@ class GradientSteps:
                 steps += 1
         return before, self._evaluate(batch), steps
 
+    def _step(self, batch):
+        grads, info = self._gradients(batch)
+        self.optimizer.apply(grads, self.variables)
+        return info
+
     def _steps_over_ranks(self, batch):
         """The same steps, with one Allreduce in each."""
         before = self._evaluate_over_ranks(batch)
         steps = 0
         while steps < self.num_steps:
-            flat, info = self._compiled_gradients(batch)
-            averaged = mpi_avg(tf.concat([flat, tf.stack(list(info.values()))], 0).numpy())
-            if self.stop(dict(zip(info, averaged[len(flat) :], strict=True))):
+            flat, info = self._averaged_gradients(batch)
+            if self.stop(info):
                 break
-            self._compiled_apply(averaged[: len(flat)])
+            self._compiled_apply(flat)
             steps += 1
         return before, self._evaluate_over_ranks(batch), steps
+
+    def _step_over_ranks(self, batch):
+        flat, info = self._averaged_gradients(batch)
+        self._compiled_apply(flat)
+        return info
+
+    def _averaged_gradients(self, batch):
+        flat, info = self._compiled_gradients(batch)
+        averaged = mpi_avg(tf.concat([flat, tf.stack(list(info.values()))], 0).numpy())
+        return averaged[: len(flat)], dict(zip(info, averaged[len(flat) :], strict=True))
 
     def _evaluate_over_ranks(self, batch):
         return {k: mpi_avg(float(x)) for k, x in self._compiled_evaluate(batch).items()}
@@ -110,3 +133,7 @@ class GradientSteps:
 
     def _apply_flat(self, flat):
         self.optimizer.apply(split_flat(flat, self.variables), self.variables)
+
+
+def _floats(info):
+    return {key: float(value) for key, value in info.items()}
