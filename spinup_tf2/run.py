@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spinup_tf2.utils.run_utils import ExperimentGrid
 
 # Each algorithm is a function of that name, in the module of that name in spinup_tf2.algos.
-ALGORITHMS = ("ppo",)
+ALGORITHMS = ("vpg", "trpo", "ppo")
 
 UTILITIES = ("plot", "test_policy")
 
@@ -376,9 +376,9 @@ def _check_dicts(algorithm, variant, signature):
 
 def check_spaces(env: gym.Env) -> None:
     """Raise UserError if the algorithms do not support the spaces of an environment."""
-    from spinup_tf2.core.spaces import action_spec, flat_observation_space
+    from spinup_tf2.core.spaces import action_spec, network_observation_space
 
-    flat_observation_space(env.observation_space)
+    network_observation_space(env.observation_space)
     action_spec(env.action_space)
 
 

@@ -57,21 +57,28 @@ class DenseStack:
 
 
 class Actor:
-    """`act(obs, noise)`: the actions `[n, *act_shape]` that `noise` picks, as NumPy arrays.
+    """`act(obs, noise)`: the actions `[n, *act_shape]` that `noise` picks, and their values.
 
-    obs: float32 `[n, obs_dim]`; noise: as `ActionSpec.draw_noise` makes it.
-    Call `refresh` after the policy's weights have changed.
+    Both are NumPy arrays. The values `[n]` are None unless they cost nothing, because the
+    actor-critic's networks share their layers; else it is faster to compute them for many
+    observations at once (`Critic`).
+    obs: `[n, obs_dim]` or images; noise: as `ActionSpec.draw_noise` makes it.
+    Call `refresh` after the weights have changed.
     """
 
-    def __init__(self, pi: keras.Model):
-        kind = type(pi)
-        mirrored = kind in _NUMPY_SAMPLERS and DenseStack.can_mirror(pi.net)
-        self._sampler = _NUMPY_SAMPLERS[kind](pi) if mirrored else _CompiledSampler(pi)
+    def __init__(self, ac: policies.ActorCritic):
+        kind = type(ac.pi)
+        if ac.shared:
+            self._sampler = _SharedSampler(ac)
+        elif kind in _NUMPY_SAMPLERS and DenseStack.can_mirror(ac.pi.net):
+            self._sampler = _NUMPY_SAMPLERS[kind](ac.pi)
+        else:
+            self._sampler = _CompiledSampler(ac.pi)
 
     def refresh(self) -> None:
         self._sampler.refresh()
 
-    def __call__(self, obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    def __call__(self, obs: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         return self._sampler(obs, noise)
 
 
@@ -88,7 +95,7 @@ class _GaussianSampler:
         self.std = np.exp(self.pi.log_std.numpy())
 
     def __call__(self, obs, noise):
-        return self.net(obs) + self.std * noise
+        return self.net(obs) + self.std * noise, None
 
 
 class _CategoricalSampler:
@@ -105,7 +112,7 @@ class _CategoricalSampler:
         logits = self.net(obs)
         if not self.pi.single:
             logits = np.where(self.pi.padding, -np.inf, logits[:, self.pi.index])
-        return (logits + noise).argmax(-1)
+        return (logits + noise).argmax(-1), None
 
 
 class _CompiledSampler:
@@ -118,7 +125,25 @@ class _CompiledSampler:
         """Nothing to do: the compiled function reads the weights themselves."""
 
     def __call__(self, obs, noise):
-        return self.function(obs, noise).numpy()
+        return self.function(obs, noise).numpy(), None
+
+
+class _SharedSampler:
+    """One compiled call for actions and values."""
+
+    def __init__(self, ac):
+        def act_and_value(obs, noise):
+            distribution, val = ac.pi_and_v(obs)
+            return policies.sample(distribution, noise), val
+
+        self.function = tf.function(act_and_value)
+
+    def refresh(self):
+        """Nothing to do, as above."""
+
+    def __call__(self, obs, noise):
+        act, val = self.function(obs, noise)
+        return act.numpy(), val.numpy()
 
 
 _NUMPY_SAMPLERS = {

@@ -12,10 +12,11 @@ class TrajectoryBuffer:
     """The steps of one epoch of `n` environments, `[T, n, ...]`, and their advantages.
 
     obs_shape, act_shape: shapes of one observation and one action.
-    act_dtype: of the actions; everything else is float32.
+    act_dtype, obs_dtype: of the actions and the observations; everything else is float32.
     size: T, the number of steps that each environment takes in an epoch.
     num_envs: how many environments, n.
     gamma, lam: discount, and the lambda of generalised advantage estimation.
+    normalize_adv: whether `get` normalises the advantages.
     """
 
     def __init__(
@@ -27,20 +28,25 @@ class TrajectoryBuffer:
         num_envs: int,
         gamma: float = 0.99,
         lam: float = 0.95,
+        obs_dtype: type | np.dtype = np.float32,
+        normalize_adv: bool = True,
     ):
         rows = (size, num_envs)
-        self.obs = np.zeros((*rows, *obs_shape), np.float32)
+        self.obs = np.zeros((*rows, *obs_shape), obs_dtype)
         self.act = np.zeros((*rows, *act_shape), act_dtype)
         self.rew = np.zeros(rows, np.float32)
+        self.val = np.zeros(rows, np.float32)
         self.terminated = np.zeros(rows, bool)
         self.truncated = np.zeros(rows, bool)
         self.gamma, self.lam = gamma, lam
+        self.normalize_adv = normalize_adv
         self.size = size
         self.start_epoch()
 
     def start_epoch(self) -> None:
         """Forget the steps; the arrays are used again."""
         self.t = 0
+        self.has_values = False
         self.final_obs = []  # (t, env, obs): where a time limit hid the observation it led to
 
     def store(
@@ -51,11 +57,13 @@ class TrajectoryBuffer:
         terminated: np.ndarray,
         truncated: np.ndarray,
         final_obs: Mapping[int, np.ndarray],
+        val: np.ndarray | None = None,
     ) -> None:
         """Append one step of all environments.
 
         obs, act: what was seen and done, `[n, ...]`; rew, terminated, truncated: `[n]`.
         final_obs: {environment: last observation} of the episodes that ended in this step.
+        val: V(obs) `[n]` where acting has computed it anyway, else None; the same in all steps.
         """
         t = self.t
         if t == self.size:
@@ -63,6 +71,9 @@ class TrajectoryBuffer:
         self.obs[t] = obs
         self.act[t] = act
         self.rew[t] = rew
+        self.has_values = val is not None
+        if self.has_values:
+            self.val[t] = val
         if final_obs:
             self.terminated[t] = terminated
             self.truncated[t] = truncated
@@ -77,15 +88,16 @@ class TrajectoryBuffer:
         """The epoch as one batch of `T * n` steps: a dict of obs, act, ret, adv and val.
 
         value: a function from observations `[batch, ...]` to V `[batch]`. Because no weight
-            changes while an epoch is collected, it is called for the whole epoch at once.
+            changes while an epoch is collected, it is called for the whole epoch at once, unless
+            the values were stored.
         last_obs: `[n, ...]`, what the environments show after the last step.
-        Advantages are normalised to mean 0 and standard deviation 1 over all MPI ranks.
+        Advantages are normalised (if they are) to mean 0 and standard deviation 1 over all ranks.
         """
         if self.t != self.size:
             raise ValueError(f"The buffer holds {self.t} of {self.size} steps; fill it first.")
         steps, num_envs = self.rew.shape
         obs = self.obs.reshape(steps * num_envs, *self.obs.shape[2:])
-        val = value(obs).reshape(steps, num_envs)
+        val = self.val.copy() if self.has_values else value(obs).reshape(steps, num_envs)
         next_val = np.concatenate([val[1:], value(last_obs)[None]])
         # After an episode's end, the next observation in the buffer belongs to the next episode.
         limits = [(t, i, last) for t, i, last in self.final_obs if not self.terminated[t, i]]
@@ -96,8 +108,9 @@ class TrajectoryBuffer:
         adv, ret = gae(
             self.rew, val, next_val, self.terminated, self.truncated, self.gamma, self.lam
         )
-        mean, std = mpi_statistics_scalar(adv)
-        # All advantages equal (std 0) say nothing: they become 0, not nan.
-        adv = (adv - mean) / (std if std > 0 else 1)
+        if self.normalize_adv:
+            mean, std = mpi_statistics_scalar(adv)
+            # All advantages equal (std 0) say nothing: they become 0, not nan.
+            adv = (adv - mean) / (std if std > 0 else 1)
         flat = lambda x: x.reshape(steps * num_envs, *x.shape[2:])  # noqa: E731
         return dict(obs=obs, act=flat(self.act), ret=flat(ret), adv=flat(adv), val=flat(val))

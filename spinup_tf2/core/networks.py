@@ -44,6 +44,42 @@ def mlp(
     return keras.Sequential([keras.Input((input_dim,)), *layers])
 
 
+# (filters, kernel size, stride) of each layer, and what happens at the borders.
+CONVOLUTIONS = {
+    "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), "valid"),
+    "small": (((32, 3, 2),) * 4, "same"),
+}
+
+
+def cnn(
+    input_shape: tuple[int, int, int],
+    conv: str | Sequence[tuple[int, int, int]] = "nature",
+    hidden_sizes: Sequence[int] = (512,),
+    activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
+) -> keras.Sequential:
+    """Convolutions and dense layers, from images `[batch, *input_shape]` of bytes to features.
+
+    input_shape: (height, width, channels), or (channels, height, width): channels are the fewest.
+    conv: a name in CONVOLUTIONS: 'nature' is that of Mnih et al. 2015; or a list of (filters,
+        kernel size, stride), with zero padding.
+    hidden_sizes: widths of the dense layers behind them.
+    Bytes are scaled to 0 ... 1. Kernels are Glorot-uniform, biases zero.
+    """
+    layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")
+    activation = _keras_activation(activation)
+    channels_first = input_shape[0] < input_shape[2]
+    return keras.Sequential(
+        [
+            keras.Input(input_shape, dtype="uint8"),
+            *([keras.layers.Permute((2, 3, 1))] if channels_first else []),
+            keras.layers.Rescaling(1 / 255),
+            *[keras.layers.Conv2D(*layer, padding, activation=activation) for layer in layers],
+            keras.layers.Flatten(),
+            *[keras.layers.Dense(size, activation) for size in hidden_sizes],
+        ]
+    )
+
+
 def _keras_activation(activation):
     if callable(activation):
         activation = _KERAS_NAME.get(activation, activation)

@@ -17,7 +17,7 @@ from spinup_tf2.core.acting import Actor, Critic
 from spinup_tf2.core.arguments import check_arguments
 from spinup_tf2.core.buffers import TrajectoryBuffer
 from spinup_tf2.core.networks import count_variables
-from spinup_tf2.core.policies import ActorCritic, build
+from spinup_tf2.core.policies import ActorCritic, make_actor_critic
 from spinup_tf2.core.saved_policy import SavedPolicy
 from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
 from spinup_tf2.utils.logx import EpochLogger, Logger
@@ -27,10 +27,11 @@ from spinup_tf2.utils.threads import limit_tensorflow
 
 
 @contextmanager
-def training(arguments: Mapping[str, Any]) -> Iterator["Training"]:
+def training(arguments: Mapping[str, Any], separate: bool = False) -> Iterator["Training"]:
     """Set up what every on-policy algorithm trains with, in the order of Spinning Up.
 
     arguments: all arguments of the algorithm by name, as `locals()` gives them first thing.
+    separate: whether the algorithm cannot train networks that share variables.
     Raises UserError, before anything is written, for what cannot be used.
     """
     check_arguments(arguments, num_procs())
@@ -42,13 +43,14 @@ def training(arguments: Mapping[str, Any]) -> Iterator["Training"]:
         args.env_fn, args.num_envs, args.seed, args.max_ep_len, args.vectorization
     ) as envs:
         env = envs.prototype
-        ac = args.actor_critic(envs.observation_space, env.action_space, **(args.ac_kwargs or {}))
-        build(ac, envs.observation_space, env.action_space)
+        ac = make_actor_critic(
+            args.actor_critic, envs.observation_space, env.action_space, args.ac_kwargs, separate
+        )
 
         logger = EpochLogger(**(args.logger_kwargs or {}))
         logger.save_config(dict(arguments))
         logger.save_env_spec(env, args.env_fn)
-        sync_params(ac.pi.trainable_variables + ac.v.trainable_variables)
+        sync_params(ac.trainable_variables)
         pi_size, v_size = count_variables(ac.pi), count_variables(ac.v)
         logger.log(f"\nNumber of parameters: \t pi: {pi_size}, \t v: {v_size}\n")
         logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space))
@@ -62,6 +64,7 @@ class Training:
     args: the algorithm's arguments, as attributes.
     envs, env: the environments, and one more that is never stepped.
     ac: the actor-critic. logger: an EpochLogger.
+    progress: the share of the training that is over, 0 at first and never quite 1.
     """
 
     args: SimpleNamespace
@@ -69,51 +72,71 @@ class Training:
     env: gym.Env
     ac: ActorCritic
     logger: EpochLogger
+    progress: float = 0.0
 
-    def run(self, update: Callable[[dict[str, np.ndarray]], dict[str, float]]) -> None:
+    def run(
+        self,
+        update: Callable[[dict[str, np.ndarray]], dict[str, float]],
+        *,
+        n_steps: int | None = None,
+        normalize_adv: bool = True,
+    ) -> None:
         """Train until the last epoch is over.
 
-        update: `update(batch) -> dict of scalars`, which trains `ac` on one epoch's batch, as
+        update: `update(batch) -> dict of scalars`, which trains `ac` on one batch, as
             TrajectoryBuffer.get returns it; the dict is logged in its order.
+        n_steps: how many steps of each environment make a batch; None: those of a whole epoch.
+            With several updates in an epoch, the mean of their scalars is logged.
+        normalize_adv: whether a batch's advantages are shifted and scaled to mean 0 and standard
+            deviation 1.
         """
         args, envs, ac, logger = self.args, self.envs, self.ac, self.logger
         local_steps = args.steps_per_epoch // (envs.num_envs * num_procs())
+        n_steps = n_steps or local_steps
         spec = envs.action_spec
         buffer = TrajectoryBuffer(
             envs.observation_space.shape,
             spec.shape,
             spec.dtype,
-            local_steps,
+            n_steps,
             envs.num_envs,
             args.gamma,
             args.lam,
+            obs_dtype=envs.obs_dtype,
+            normalize_adv=normalize_adv,
         )
-        act, value = Actor(ac.pi), Critic(ac.v)
+        act, value = Actor(ac), Critic(ac.v)
         episodes = EpisodeStatistics(envs.num_envs)
         start_time = time.time()
 
         obs = envs.reset()
         with progress_bar(args.epochs, logger) as bar:
             for epoch in range(args.epochs):
-                act.refresh()
-                value.refresh()
-                obs = collect(envs, act, buffer, obs, envs.noise(epoch, local_steps))
-                batch = buffer.get(value, obs)
-                info = update(batch)
+                noise = envs.noise(epoch, local_steps)
+                infos = []
+                for start in range(0, local_steps, n_steps):
+                    self.progress = (epoch + start / local_steps) / args.epochs
+                    act.refresh()
+                    value.refresh()
+                    obs = collect(envs, act, buffer, obs, noise[start : start + n_steps])
+                    batch = buffer.get(value, obs)
+                    infos.append(update(batch))
+                    ends = buffer.terminated | buffer.truncated
+                    ep_ret, ep_len = episodes.update(buffer.rew, ends)
+                    logger.store(EpRet=ep_ret, EpLen=ep_len, VVals=batch["val"])
 
                 if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1:
-                    check_params(ac.pi.trainable_variables + ac.v.trainable_variables)
+                    check_params(ac.trainable_variables)
                     logger.save_state({"env": self.env}, None)
 
-                ep_ret, ep_len = episodes.update(buffer.rew, buffer.terminated | buffer.truncated)
-                logger.store(EpRet=ep_ret, EpLen=ep_len, VVals=batch["val"])
                 logger.log_tabular("Epoch", epoch)
                 logger.log_tabular("EpRet", with_min_and_max=True)
                 logger.log_tabular("EpLen", average_only=True)
                 logger.log_tabular("VVals", with_min_and_max=True)
                 logger.log_tabular("TotalEnvInteracts", (epoch + 1) * args.steps_per_epoch)
-                for key, val in info.items():
-                    logger.log_tabular(key, val)
+                for key, val in infos[0].items():
+                    several = len(infos) > 1
+                    logger.log_tabular(key, np.mean([i[key] for i in infos]) if several else val)
                 logger.log_tabular("Time", time.time() - start_time)
                 logger.dump_tabular()
                 bar.update()
@@ -121,7 +144,7 @@ class Training:
 
 def collect(
     envs: VectorEnv,
-    act: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    act: Actor,
     buffer: TrajectoryBuffer,
     obs: np.ndarray,
     noise: np.ndarray,
@@ -132,9 +155,9 @@ def collect(
     """
     buffer.start_epoch()
     for noise_t in noise:
-        a = act(obs, noise_t)
+        a, val = act(obs, noise_t)
         next_obs, rew, terminated, truncated, final_obs = envs.step(a)
-        buffer.store(obs, a, rew, terminated, truncated, final_obs)
+        buffer.store(obs, a, rew, terminated, truncated, final_obs, val)
         obs = next_obs  # critical: the policy must see what the step led to
     return obs
 

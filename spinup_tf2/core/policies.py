@@ -13,8 +13,8 @@ import tensorflow_probability as tfp
 from gymnasium import spaces
 
 from spinup_tf2.core.arguments import check_mlp_arguments
-from spinup_tf2.core.networks import mlp
-from spinup_tf2.core.spaces import action_spec
+from spinup_tf2.core.networks import cnn, mlp
+from spinup_tf2.core.spaces import action_spec, is_image, network_dtype
 from spinup_tf2.errors import UserError
 
 tfd = tfp.distributions
@@ -84,7 +84,11 @@ class GaussianPolicy(keras.Model):
         )
 
     def call(self, obs: tf.Tensor) -> tfd.Distribution:
-        return tfd.MultivariateNormalDiag(loc=self.net(obs), scale_diag=tf.exp(self.log_std))
+        return self.distribution(self.net(obs))
+
+    def distribution(self, mean: tf.Tensor) -> tfd.Distribution:
+        """The policy where the network's output is `mean`."""
+        return tfd.MultivariateNormalDiag(loc=mean, scale_diag=tf.exp(self.log_std))
 
 
 class CategoricalPolicy(keras.Model):
@@ -113,7 +117,11 @@ class CategoricalPolicy(keras.Model):
         return tf.where(self.padding, NEVER, tf.gather(flat, self.index, axis=-1))
 
     def call(self, obs: tf.Tensor) -> tfd.Distribution:
-        choices = tfd.Categorical(logits=self.logits(self.net(obs)))
+        return self.distribution(self.net(obs))
+
+    def distribution(self, flat: tf.Tensor) -> tfd.Distribution:
+        """The policy where the network's output is `flat`."""
+        choices = tfd.Categorical(logits=self.logits(flat))
         return choices if self.single else tfd.Independent(choices, 1)
 
 
@@ -128,6 +136,19 @@ class ValueFunction(keras.Model):
         return tf.squeeze(self.net(obs), axis=-1)  # critical: [batch], or losses broadcast
 
 
+def policy_for(
+    action_space: spaces.Space, make_net: Callable[[int], keras.Model]
+) -> GaussianPolicy | CategoricalPolicy:
+    """The policy for an action space, on the network `make_net(number of outputs)`."""
+    spec = action_spec(action_space)
+    if spec.num_choices is None:
+        (act_dim,) = spec.shape
+        return GaussianPolicy(make_net(act_dim), act_dim)
+    return CategoricalPolicy(
+        make_net(sum(spec.num_choices)), spec.num_choices, single=spec.shape == ()
+    )
+
+
 # --------------------------------------------------------------------------- actor-critic
 
 
@@ -136,14 +157,17 @@ class ActorCritic:
 
     ===================  =======================================================================
     `pi(obs)`            distribution over actions, for float32 observations `[batch, obs_dim]`
+                         or images, uint8 `[batch, height, width, channels]`
     `v(obs)`             values `[batch]`
+    `pi_and_v(obs)`      both; `shared` says whether they have variables in common
     `step(obs)`          NumPy `(act, val, logp)` for one observation or a batch
     `act(obs)`           NumPy actions only; `deterministic=True` gives the mode
     ===================  =======================================================================
 
     To use networks of your own, make two Keras models with the first two of these contracts and
     return `ActorCritic(pi, v, action_space)` from a function
-    `actor_critic(observation_space, action_space, **ac_kwargs)`.
+    `actor_critic(observation_space, action_space, **ac_kwargs)`. Where both begin with the same
+    layers, override `pi_and_v`, so that these are computed once.
     """
 
     def __init__(self, pi: keras.Model, v: keras.Model, action_space: spaces.Space):
@@ -152,6 +176,22 @@ class ActorCritic:
         self.action_spec = action_spec(action_space)
         # Seeded by keras.utils.set_random_seed, as the networks are.
         self._rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """The parameters of both networks, each once."""
+        variables = [*self.pi.trainable_variables, *self.v.trainable_variables]
+        return list({id(variable): variable for variable in variables}.values())
+
+    @property
+    def shared(self) -> bool:
+        """Whether policy and value function have parameters in common, and so train together."""
+        separate = len(self.pi.trainable_variables) + len(self.v.trainable_variables)
+        return len(self.trainable_variables) < separate
+
+    def pi_and_v(self, obs: tf.Tensor) -> tuple[tfd.Distribution, tf.Tensor]:
+        """`pi(obs)` and `v(obs)`."""
+        return self.pi(obs), self.v(obs)
 
     def step(self, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sample actions; returns them with their values and log-probabilities."""
@@ -173,8 +213,37 @@ class ActorCritic:
 
     @staticmethod
     def _batch(obs):
-        obs = np.asarray(obs, np.float32)
-        return (obs[None], True) if obs.ndim == 1 else (obs, False)
+        obs = np.asarray(obs)
+        if obs.dtype != np.uint8 or obs.ndim < 3:  # not images
+            obs = obs.astype(np.float32)
+        return (obs[None], True) if obs.ndim in (1, 3) else (obs, False)
+
+
+def make_actor_critic(
+    actor_critic: Callable[..., ActorCritic],
+    observation_space: spaces.Space,
+    action_space: spaces.Space,
+    ac_kwargs: dict | None,
+    separate: bool,
+) -> ActorCritic:
+    """The actor-critic of a run, built and checked.
+
+    Images are for CNNActorCritic, where the default MLPActorCritic was asked for.
+    separate: whether the networks must not share variables. Raises UserError if they do.
+    """
+    kwargs = dict(ac_kwargs or {})
+    if actor_critic is MLPActorCritic and is_image(observation_space):
+        actor_critic = CNNActorCritic
+        if separate:
+            kwargs.setdefault("shared", False)
+    ac = actor_critic(observation_space, action_space, **kwargs)
+    build(ac, observation_space, action_space)
+    if separate and ac.shared:
+        raise UserError(
+            "The policy and the value function share variables; this algorithm trains them apart. "
+            "Give each its own (ac_kwargs: shared=False), or use ppo or a2c."
+        )
+    return ac
 
 
 def build(ac: ActorCritic, observation_space: spaces.Space, action_space: spaces.Space) -> None:
@@ -182,7 +251,7 @@ def build(ac: ActorCritic, observation_space: spaces.Space, action_space: spaces
 
     Raises UserError if `ac.pi` or `ac.v` is not what ActorCritic promises.
     """
-    obs = np.zeros((2, *observation_space.shape), np.float32)
+    obs = np.zeros((2, *observation_space.shape), network_dtype(observation_space))
     distribution, val = ac.pi(obs), ac.v(obs)
     if not isinstance(distribution, tfd.Distribution):
         raise UserError(
@@ -209,7 +278,7 @@ def build(ac: ActorCritic, observation_space: spaces.Space, action_space: spaces
 class MLPActorCritic(ActorCritic):
     """Separate multilayer perceptrons for the policy and the value function.
 
-    observation_space: a Box of one dimension (`spaces.flat_observation_space`).
+    observation_space: a Box of one dimension (`spaces.network_observation_space`).
     action_space: Box, Discrete, MultiDiscrete or MultiBinary.
     hidden_sizes: widths of the hidden layers of both networks.
     activation: of the hidden layers, one of `core.arguments.ACTIVATIONS` or a function of a tensor.
@@ -224,12 +293,50 @@ class MLPActorCritic(ActorCritic):
     ):
         check_mlp_arguments(dict(hidden_sizes=hidden_sizes, activation=activation))
         obs_dim = observation_space.shape[0]
-        spec = action_spec(action_space)
-        if spec.num_choices is None:
-            (act_dim,) = spec.shape
-            pi = GaussianPolicy(mlp(obs_dim, hidden_sizes, act_dim, activation), act_dim)
-        else:
-            net = mlp(obs_dim, hidden_sizes, sum(spec.num_choices), activation)
-            pi = CategoricalPolicy(net, spec.num_choices, single=spec.shape == ())
+        pi = policy_for(
+            action_space, lambda outputs: mlp(obs_dim, hidden_sizes, outputs, activation)
+        )
         v = ValueFunction(mlp(obs_dim, hidden_sizes, 1, activation))
         super().__init__(pi, v, action_space)
+
+
+class CNNActorCritic(ActorCritic):
+    """Convolutional networks for images, whose bytes they scale to 0 ... 1 themselves.
+
+    observation_space: a Box of uint8 `[height, width, channels]`, or `[channels, height, width]`.
+    action_space: Box, Discrete, MultiDiscrete or MultiBinary.
+    conv: the convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters, 3 x 3
+        with stride 2), or a list of (filters, kernel size, stride).
+    hidden_sizes: widths of the dense layers behind the convolutions.
+    activation: of all hidden layers, one of `core.arguments.ACTIVATIONS` or a function of a tensor.
+    shared: whether policy and value function have all of these layers in common.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        conv: str | Sequence[tuple[int, int, int]] = "nature",
+        hidden_sizes: Sequence[int] = (512,),
+        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
+        shared: bool = True,
+    ):
+        check_mlp_arguments(dict(hidden_sizes=hidden_sizes, activation=activation))
+        body = lambda: cnn(observation_space.shape, conv, hidden_sizes, activation)  # noqa: E731
+        self.body = body()
+        v_body = self.body if shared else body()
+
+        def head(body, outputs):
+            return keras.Sequential([body, keras.layers.Dense(outputs)])
+
+        pi = policy_for(action_space, lambda outputs: head(self.body, outputs))
+        v = ValueFunction(head(v_body, 1))
+        super().__init__(pi, v, action_space)
+
+    def pi_and_v(self, obs: tf.Tensor) -> tuple[tfd.Distribution, tf.Tensor]:
+        if not self.shared:
+            return super().pi_and_v(obs)
+        features = self.body(obs)
+        to_policy, to_value = self.pi.net.layers[-1], self.v.net.layers[-1]
+        val = tf.squeeze(to_value(features), axis=-1)
+        return self.pi.distribution(to_policy(features)), val

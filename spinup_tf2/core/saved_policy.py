@@ -11,16 +11,23 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2.core.policies import ActorCritic, mode, sample
-from spinup_tf2.core.spaces import action_spec, space_from_json, space_to_json
+from spinup_tf2.core.spaces import (
+    action_spec,
+    network_dtype,
+    network_observation_space,
+    space_from_json,
+    space_to_json,
+    to_network,
+)
 from spinup_tf2.errors import UserError
 
 
 class SavedPolicy(tf.Module):
     """What `EpochLogger.setup_tf_saver` takes, so that `save_state` saves an actor-critic.
 
-    The SavedModel has one function `policy(x, noise)`: observations `[batch, obs_dim]` and noise
-    `[batch, *noise_shape]` (model_info.json says which kind) to a dict of `pi`, the action that
-    the noise picks, `mu`, the deterministic action, and `v`, the value.
+    The SavedModel has one function `policy(x, noise)`: observations `[batch, obs_dim]` (or images)
+    and noise `[batch, *noise_shape]` (model_info.json says which kind) to a dict of `pi`, the
+    action that the noise picks, `mu`, the deterministic action, and `v`, the value.
 
     ac: an actor-critic with `pi` and `v`.
     observation_space: the raw environment's, before flattening.
@@ -42,21 +49,18 @@ class SavedPolicy(tf.Module):
             "observation_space": space_to_json(observation_space),
             "action_space": space_to_json(action_space),
         }
-        obs_dim = spaces.flatdim(observation_space)
+        seen = network_observation_space(observation_space)
+        obs_dtype = tf.as_dtype(network_dtype(seen))
 
         @tf.function(
             input_signature=[
-                tf.TensorSpec([None, obs_dim], tf.float32, name="x"),
+                tf.TensorSpec([None, *seen.shape], obs_dtype, name="x"),
                 tf.TensorSpec([None, *spec.noise_shape], tf.float32, name="noise"),
             ]
         )
         def policy(x, noise):
-            distribution = ac.pi(x)
-            return {
-                "pi": sample(distribution, noise),
-                "mu": mode(distribution),
-                "v": ac.v(x),
-            }
+            distribution, val = ac.pi_and_v(x)
+            return {"pi": sample(distribution, noise), "mu": mode(distribution), "v": val}
 
         self.policy = policy
 
@@ -82,7 +86,7 @@ def load_policy(
     output = "mu" if deterministic else "pi"
 
     def get_action(obs):
-        x = spaces.flatten(observation_space, obs).astype(np.float32)
+        x = to_network(observation_space, obs)
         noise = spec.draw_noise(rng, 1)
         act = model.policy(x[None], noise)[output].numpy()
         return spec.to_env(act)[0]

@@ -13,15 +13,42 @@ from spinup_tf2.errors import UserError
 # ------------------------------------------------------------------------------- observations
 
 
-def flat_observation_space(space: spaces.Space) -> spaces.Box:
-    """The Box of one dimension that `flatten_observations` maps `space` into.
+def is_image(space: spaces.Space) -> bool:
+    """Whether observations are images: uint8 of three dimensions, at least 32 x 32 pixels.
 
-    Box of any shape is flattened, Discrete and MultiDiscrete become one-hot vectors, MultiBinary
-    zeros and ones, and a Dict is the concatenation of its entries in the order of its keys.
+    The channels come last, `[height, width, channels]`, or first, as gymnasium's frame stack puts
+    them; they are the shorter of the two.
+    """
+    return (
+        isinstance(space, spaces.Box)
+        and space.dtype == np.uint8
+        and len(space.shape) == 3
+        and sorted(space.shape)[1] >= 32
+    )
+
+
+def network_observation_space(space: spaces.Space) -> spaces.Box:
+    """The Box of what the networks see of an observation: what `to_network` returns.
+
+    Images stay as they are. Any other Box is flattened to one dimension, Discrete and
+    MultiDiscrete become one-hot vectors, MultiBinary zeros and ones, and a Dict is the
+    concatenation of its entries in the order of its keys.
     Raises UserError for every other space, by name.
     """
     _check_observation_space(space, "")
-    return spaces.flatten_space(space)
+    return space if is_image(space) else spaces.flatten_space(space)
+
+
+def network_dtype(space: spaces.Box) -> type:
+    """What observations of a `network_observation_space` are kept as: bytes only if images."""
+    return np.uint8 if is_image(space) else np.float32
+
+
+def to_network(space: spaces.Space, obs: Any) -> np.ndarray:
+    """An observation of the environment as the networks see it."""
+    if is_image(space):
+        return np.asarray(obs, np.uint8)
+    return spaces.flatten(space, obs).astype(np.float32)
 
 
 def _check_observation_space(space, where):
@@ -41,10 +68,10 @@ def _check_observation_space(space, where):
 
 
 def flatten_observations(env: gym.Env) -> gym.Env:
-    """`env`, wrapped where necessary so that it returns observations of one dimension."""
+    """`env`, wrapped where necessary so that it returns what the networks see."""
     space = env.observation_space
-    flat_observation_space(space)  # refuses what is not supported
-    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+    seen = network_observation_space(space)  # refuses what is not supported
+    if isinstance(space, spaces.Box) and seen.shape == space.shape:
         return env
     return gym.wrappers.FlattenObservation(env)
 

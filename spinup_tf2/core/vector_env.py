@@ -7,7 +7,12 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from spinup_tf2.core.advantages import segments
-from spinup_tf2.core.spaces import action_spec, flat_observation_space, flatten_observations
+from spinup_tf2.core.spaces import (
+    action_spec,
+    flatten_observations,
+    network_dtype,
+    network_observation_space,
+)
 from spinup_tf2.utils.mpi_tools import proc_id
 
 
@@ -47,7 +52,8 @@ class VectorEnv:
         kind = {"sync": SyncVectorEnv, "async": AsyncVectorEnv}[vectorization]
         self.prototype = env_fn()
         try:
-            self.observation_space = flat_observation_space(self.prototype.observation_space)
+            self.observation_space = network_observation_space(self.prototype.observation_space)
+            self.obs_dtype = network_dtype(self.observation_space)
             self.action_spec = action_spec(self.prototype.action_space)
             self.envs = kind([make] * num_envs, **kwargs)
         except BaseException:
@@ -64,9 +70,12 @@ class VectorEnv:
         self.close()
 
     def reset(self) -> np.ndarray:
-        """Start all environments from their own seeds; returns float32 obs `[n, obs_dim]`."""
+        """Start all environments from their own seeds; returns obs `[n, obs_dim]`.
+
+        Images are uint8 `[n, height, width, channels]` here and below, all else float32.
+        """
         obs, _ = self.envs.reset(seed=[environment_seed(self.seed, i) for i in self.indices])
-        return obs.astype(np.float32)
+        return obs.astype(self.obs_dtype)
 
     def step(
         self, act: np.ndarray
@@ -81,8 +90,8 @@ class VectorEnv:
         final_obs = {}
         if "final_obs" in infos:
             ended = np.flatnonzero(infos["_final_obs"])
-            final_obs = {int(i): np.array(infos["final_obs"][i], np.float32) for i in ended}
-        return obs.astype(np.float32), rew, terminated, truncated, final_obs
+            final_obs = {int(i): np.array(infos["final_obs"][i], self.obs_dtype) for i in ended}
+        return obs.astype(self.obs_dtype), rew, terminated, truncated, final_obs
 
     def noise(self, epoch: int, steps: int) -> np.ndarray:
         """Action noise for a whole epoch, `[steps, n, *noise_shape]`; the same at every call."""

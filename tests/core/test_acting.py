@@ -8,7 +8,7 @@ import tensorflow_probability as tfp
 from gymnasium import spaces
 
 from spinup_tf2.core import acting
-from spinup_tf2.core.policies import MLPActorCritic, sample
+from spinup_tf2.core.policies import ActorCritic, CNNActorCritic, MLPActorCritic, sample
 from spinup_tf2.core.spaces import action_spec
 
 OBS = spaces.Box(-1, 1, (4,))
@@ -37,7 +37,7 @@ def perturb(model, seed):
 @pytest.mark.parametrize("hidden_sizes", [(), (8,), (32, 16)])
 def test_numpy_equals_keras(space, activation, hidden_sizes):
     ac = MLPActorCritic(OBS, space, hidden_sizes, activation)
-    act, value = acting.Actor(ac.pi), acting.Critic(ac.v)
+    act, value = acting.Actor(ac), acting.Critic(ac.v)
     assert not isinstance(act._sampler, acting._CompiledSampler)
     noise = action_spec(space).draw_noise(np.random.default_rng(1), 50)
     for seed in range(2):
@@ -46,19 +46,20 @@ def test_numpy_equals_keras(space, activation, hidden_sizes):
         act.refresh()
         value.refresh()
         expected = sample(ac.pi(batch()), noise)
-        np.testing.assert_allclose(act(batch(), noise), expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(act(batch(), noise)[0], expected, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(value(batch()), ac.v(batch()), rtol=1e-5, atol=1e-5)
 
 
 def test_stale_weights_are_used_until_refresh():
     ac = MLPActorCritic(OBS, spaces.Box(-1, 1, (3,)))
-    act = acting.Actor(ac.pi)
+    act = acting.Actor(ac)
     noise = np.zeros((50, 3), np.float32)
-    before = act(batch(), noise)
+    before, val = act(batch(), noise)
+    assert val is None  # separate networks: values come later, all at once
     perturb(ac.pi, 0)
-    np.testing.assert_array_equal(act(batch(), noise), before)
+    np.testing.assert_array_equal(act(batch(), noise)[0], before)
     act.refresh()
-    assert not np.allclose(act(batch(), noise), before)
+    assert not np.allclose(act(batch(), noise)[0], before)
 
 
 class OwnPolicy(keras.Model):
@@ -78,22 +79,43 @@ class OwnPolicy(keras.Model):
 
 def test_other_models_are_compiled_once():
     pi = OwnPolicy()
-    act = acting.Actor(pi)
+    pi(batch())
+    act = acting.Actor(ActorCritic(pi, keras.Sequential(), spaces.Discrete(3)))
     assert isinstance(act._sampler, acting._CompiledSampler)
     noise = np.random.default_rng(0).gumbel(size=(50, 3)).astype(np.float32)
-    first = act(batch(), noise)
+    first, _ = act(batch(), noise)
     traces = pi.traces
     np.testing.assert_array_equal(first, sample(pi(batch()), noise))
     act(batch(seed=1), noise)
     assert pi.traces == traces + 1  # the eager call above, and no retracing
     perturb(pi, 0)
-    np.testing.assert_array_equal(act(batch(), noise), sample(pi(batch()), noise))
+    np.testing.assert_array_equal(act(batch(), noise)[0], sample(pi(batch()), noise))
 
 
 def test_custom_activation_falls_back_to_the_compiled_call():
     ac = MLPActorCritic(OBS, spaces.Discrete(3), (8,), lambda x: tf.sin(x))
-    act = acting.Actor(ac.pi)
+    act = acting.Actor(ac)
     assert isinstance(act._sampler, acting._CompiledSampler)
     value = acting.Critic(ac.v)
     for n in (50, 3, 1):  # any batch size
         np.testing.assert_allclose(value(batch(n)), ac.v(batch(n)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
+@pytest.mark.parametrize("shared", [True, False])
+def test_images(space, shared):
+    """Networks that share layers give values with the actions; others leave them to the Critic."""
+    images = spaces.Box(0, 255, (40, 36, 2), np.uint8)
+    ac = CNNActorCritic(images, space, hidden_sizes=(16,), shared=shared)
+    obs = np.random.default_rng(0).integers(0, 256, (5, *images.shape), np.uint8)
+    noise = action_spec(space).draw_noise(np.random.default_rng(1), 5)
+    perturb(ac.pi.net.layers[-1], 0)
+    perturb(ac.v.net.layers[-1], 1)
+    assert ac.shared == shared
+    act, val = acting.Actor(ac)(obs, noise)
+    np.testing.assert_allclose(act, sample(ac.pi(obs), noise), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(acting.Critic(ac.v)(obs), ac.v(obs), rtol=1e-5, atol=1e-5)
+    if shared:
+        np.testing.assert_allclose(val, ac.v(obs), rtol=1e-5, atol=1e-5)
+    else:
+        assert val is None

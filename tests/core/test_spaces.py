@@ -7,8 +7,8 @@ from gymnasium import spaces
 
 from spinup_tf2.core.spaces import (
     action_spec,
-    flat_observation_space,
     flatten_observations,
+    network_observation_space,
     space_from_json,
     space_to_json,
 )
@@ -49,7 +49,7 @@ def test_subclasses_are_written_as_what_they_are():
 @pytest.mark.parametrize("space", SUPPORTED, ids=str)
 def test_observations_are_flattened_as_gymnasium_does(space):
     space.seed(0)
-    flat = flat_observation_space(space)
+    flat = network_observation_space(space)
     assert flat.shape == spaces.flatten(space, space.sample()).shape
 
 
@@ -64,7 +64,7 @@ def test_observations_are_flattened_as_gymnasium_does(space):
 )
 def test_other_observations_are_refused_by_name(space, name):
     with pytest.raises(UserError, match=name):
-        flat_observation_space(space)
+        network_observation_space(space)
 
 
 def test_flat_observations_need_no_wrapper():
