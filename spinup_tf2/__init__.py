@@ -21,6 +21,8 @@ from spinup_tf2.version import __version__  # noqa: E402
 register_envs()
 
 _HOME = {
+    "vpg": "spinup_tf2.algos.vpg",
+    "trpo": "spinup_tf2.algos.trpo",
     "ppo": "spinup_tf2.algos.ppo",
     "Logger": "spinup_tf2.utils.logx",
     "EpochLogger": "spinup_tf2.utils.logx",

@@ -56,6 +56,12 @@ _RULES = {
     "target_kl": _POSITIVE,
     "pi_lr": _NON_NEGATIVE,
     "vf_lr": _NON_NEGATIVE,
+    "delta": _POSITIVE,
+    "damping_coeff": _NON_NEGATIVE,
+    "cg_iters": _POSITIVE_INTEGER,
+    "backtrack_iters": _POSITIVE_INTEGER,
+    "backtrack_coeff": (lambda v: _is_number(v) and 0 < v < 1, "a number above 0 and below 1"),
+    "algo": (lambda v: v in ("trpo", "npg"), "'trpo' or 'npg'"),
     "vectorization": (lambda v: v in ("sync", "async"), "'sync' or 'async'"),
     "ac_kwargs": (lambda v: v is None or isinstance(v, dict), "a dict of arguments, or None"),
 }

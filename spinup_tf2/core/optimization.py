@@ -135,5 +135,20 @@ class GradientSteps:
         self.optimizer.apply(split_flat(flat, self.variables), self.variables)
 
 
+def loss_columns(
+    pi_before: dict[str, float],
+    pi_after: dict[str, float],
+    v_before: dict[str, float],
+    v_after: dict[str, float],
+) -> dict[str, float]:
+    """What an update did to the losses of policy and value function, as it is logged."""
+    return dict(
+        LossPi=pi_before["Loss"],
+        LossV=v_before["Loss"],
+        DeltaLossPi=pi_after["Loss"] - pi_before["Loss"],
+        DeltaLossV=v_after["Loss"] - v_before["Loss"],
+    )
+
+
 def _floats(info):
     return {key: float(value) for key, value in info.items()}

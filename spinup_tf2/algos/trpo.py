@@ -1,0 +1,133 @@
+"""Trust region policy optimization (Schulman et al. 2015), and the natural policy gradient."""
+
+from collections.abc import Callable
+
+import gymnasium as gym
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from spinup_tf2.core import on_policy
+from spinup_tf2.core.argument_docs import documented
+from spinup_tf2.core.natural_gradient import PolicyObjective, conjugate_gradient
+from spinup_tf2.core.optimization import loss_columns
+from spinup_tf2.core.policies import ActorCritic, MLPActorCritic
+from spinup_tf2.core.values import value_regression
+
+
+def policy_loss(
+    pi: tfp.distributions.Distribution,
+    pi_old: tfp.distributions.Distribution,
+    act: tf.Tensor,
+    adv: tf.Tensor,
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Surrogate objective, negated, with the divergence that is to stay below delta.
+
+    L = -E[r A],  r = pi(a|s) / pi_old(a|s)   (Schulman et al. 2015, eq. 14)
+    KL = E[KL(pi_old(.|s) || pi(.|s))]        (eq. 12)
+
+    pi, pi_old: distributions over the actions in the states of the batch.
+    act: `[batch, ...]`, what pi_old did there. adv: `[batch]`.
+    """
+    ratio = tf.exp(pi.log_prob(act) - pi_old.log_prob(act))
+    loss = -tf.reduce_mean(ratio * adv)
+    return loss, dict(KL=tf.reduce_mean(pi_old.kl_divergence(pi)))
+
+
+@documented
+def trpo(
+    env_fn: Callable[[], gym.Env],
+    actor_critic: Callable[..., ActorCritic] = MLPActorCritic,
+    ac_kwargs: dict | None = None,
+    seed: int = 0,
+    steps_per_epoch: int = 4000,
+    epochs: int = 50,
+    gamma: float = 0.99,
+    delta: float = 0.01,
+    vf_lr: float = 1e-3,
+    train_v_iters: int = 80,
+    damping_coeff: float = 0.1,
+    cg_iters: int = 10,
+    backtrack_iters: int = 10,
+    backtrack_coeff: float = 0.8,
+    lam: float = 0.97,
+    max_ep_len: int = 1000,
+    logger_kwargs: dict | None = None,
+    save_freq: int = 10,
+    algo: str = "trpo",
+    *,
+    num_envs: int = 1,
+    vectorization: str = "sync",
+) -> ActorCritic:
+    """Trust Region Policy Optimization (with support for Natural Policy Gradient).
+
+    Args:
+        delta (float): The KL divergence from the old to the new policy that an update may have.
+            (Usually small, 0.01 to 0.05.)
+
+        damping_coeff (float): This times the identity is added to the Fisher information matrix
+            before the natural gradient is solved for. More makes the solution more stable and the
+            steps shorter, and turns them towards the plain gradient. (0.01 to 0.1.)
+
+        cg_iters (int): The most conjugate-gradient iterations for the natural gradient. More
+            solve it more exactly and take longer. (About 10.)
+
+        backtrack_iters (int): The most steps of the line search. (Usually the first few
+            succeed.)
+
+        backtrack_coeff (float): How much shorter each step of the line search is than the one
+            before. (Between 0 and 1.)
+
+        algo (str): 'trpo', or 'npg' for the natural policy gradient: the same step without the
+            line search, so that nothing makes sure that it keeps to delta.
+    """
+    with on_policy.training(dict(locals())) as training:
+        ac, logger = training.ac, training.logger
+
+        def pi_loss(batch):
+            return policy_loss(ac.pi(batch["obs"]), batch["pi_old"], batch["act"], batch["adv"])
+
+        objective = PolicyObjective(pi_loss, ac.pi.trainable_variables)
+        v_steps = value_regression(ac.v, vf_lr, train_v_iters)
+        policy = tf.function(lambda obs: ac.pi(obs))
+
+        def natural_step(batch, gradient):
+            """The step against the gradient that has divergence delta, to second order."""
+
+            def product(v):
+                return objective.fisher_product(batch, v) + damping_coeff * v
+
+            x = conjugate_gradient(product, gradient, cg_iters)
+            return np.sqrt(2 * delta / (x @ product(x) + 1e-8)) * x
+
+        def line_search(batch, step, loss_old):
+            """Shorten the step until it keeps to delta and does not worsen the loss."""
+            old = objective.params
+            for j in range(backtrack_iters):
+                objective.params = old - backtrack_coeff**j * step
+                after = objective.evaluate(batch)
+                if after["KL"] <= delta and after["Loss"] <= loss_old:  # never true of nan
+                    logger.log(f"Accepting new params at step {j} of line search.")
+                    return after, j
+            logger.log("Line search failed! Keeping old params.")
+            objective.params = old
+            return objective.evaluate(batch), j
+
+        def update(batch):
+            obs, act, adv, ret = (tf.constant(batch[key]) for key in ("obs", "act", "adv", "ret"))
+            pi_batch = dict(obs=obs, act=act, adv=adv, pi_old=policy(obs))
+            gradient, pi_before = objective.gradient(pi_batch)
+            step = natural_step(pi_batch, gradient)
+            columns = {}
+            if algo == "npg":
+                objective.params = objective.params - step
+                pi_after = objective.evaluate(pi_batch)
+            else:
+                pi_after, iters = line_search(pi_batch, step, pi_before["Loss"])
+                columns["BacktrackIters"] = iters
+            v_before, v_after, _ = v_steps(dict(obs=obs, ret=ret))
+            losses = loss_columns(pi_before, pi_after, v_before, v_after)
+            return losses | dict(KL=pi_after["KL"]) | columns
+
+        training.run(update)
+    return ac

@@ -1,0 +1,77 @@
+"""Vanilla policy gradient with generalised advantage estimation (Schulman et al. 2016)."""
+
+from collections.abc import Callable
+
+import gymnasium as gym
+import tensorflow as tf
+
+from spinup_tf2.core import on_policy
+from spinup_tf2.core.argument_docs import documented
+from spinup_tf2.core.optimization import GradientSteps, adam, loss_columns
+from spinup_tf2.core.policies import ActorCritic, MLPActorCritic
+from spinup_tf2.core.values import value_regression
+
+
+def policy_loss(
+    logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """What has the policy gradient as its gradient, negated. All inputs [batch].
+
+    L = -E[log pi(a|s) A]  (Sutton et al. 2000, with an advantage in the place of Q)
+
+    Only its gradient has a meaning, and only where pi is the policy that has acted. logp_old, of
+    that policy, does not enter the loss.
+    """
+    loss = -tf.reduce_mean(logp * adv)
+    # Both are estimates from the actions of pi_old, the second of KL(pi_old || pi).
+    return loss, dict(Entropy=-tf.reduce_mean(logp), KL=tf.reduce_mean(logp_old - logp))
+
+
+@documented
+def vpg(
+    env_fn: Callable[[], gym.Env],
+    actor_critic: Callable[..., ActorCritic] = MLPActorCritic,
+    ac_kwargs: dict | None = None,
+    seed: int = 0,
+    steps_per_epoch: int = 4000,
+    epochs: int = 50,
+    gamma: float = 0.99,
+    pi_lr: float = 3e-4,
+    vf_lr: float = 1e-3,
+    train_v_iters: int = 80,
+    lam: float = 0.97,
+    max_ep_len: int = 1000,
+    logger_kwargs: dict | None = None,
+    save_freq: int = 10,
+    *,
+    num_envs: int = 1,
+    vectorization: str = "sync",
+) -> ActorCritic:
+    """Vanilla Policy Gradient, with generalised advantage estimates: one policy step per epoch.
+
+    Args:
+        pi_lr (float): Learning rate of the policy, which takes a single step in each epoch.
+    """
+    with on_policy.training(dict(locals())) as training:
+        ac = training.ac
+
+        def pi_loss(batch):
+            logp = ac.pi(batch["obs"]).log_prob(batch["act"])
+            return policy_loss(logp, batch["logp"], batch["adv"])
+
+        pi_step = GradientSteps(pi_loss, ac.pi.trainable_variables, adam(pi_lr), num_steps=1)
+        v_steps = value_regression(ac.v, vf_lr, train_v_iters)
+        log_prob = tf.function(lambda obs, act: ac.pi(obs).log_prob(act))
+
+        def update(batch):
+            obs, act, adv, ret = (tf.constant(batch[key]) for key in ("obs", "act", "adv", "ret"))
+            logp = log_prob(obs, act)  # of the policy that acted
+            pi_before, pi_after, _ = pi_step(dict(obs=obs, act=act, adv=adv, logp=logp))
+            v_before, v_after, _ = v_steps(dict(obs=obs, ret=ret))
+            return loss_columns(pi_before, pi_after, v_before, v_after) | dict(
+                Entropy=pi_before["Entropy"],
+                KL=pi_after["KL"],
+            )
+
+        training.run(update)
+    return ac
