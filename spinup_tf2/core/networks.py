@@ -86,6 +86,30 @@ def _keras_activation(activation):
     return keras.activations.get(activation)
 
 
+def orthogonal_initialize(model: keras.Model, output_gain: float) -> None:
+    """Give all Dense and Conv2D layers orthogonal kernels and zero biases (Saxe et al. 2014).
+
+    Kernels are scaled by sqrt(2), the last layer's by `output_gain`. Seeded, as all initialisers
+    are, by keras.utils.set_random_seed.
+    """
+    layers = _layers_with_kernels(model)
+    for layer in layers:
+        gain = output_gain if layer is layers[-1] else 2**0.5
+        layer.kernel.assign(keras.initializers.Orthogonal(gain)(layer.kernel.shape))
+        if layer.bias is not None:
+            layer.bias.assign(tf.zeros_like(layer.bias))
+
+
+def _layers_with_kernels(model):
+    found = []
+    for layer in model.layers:
+        if isinstance(layer, keras.Model):
+            found += _layers_with_kernels(layer)
+        elif isinstance(layer, keras.layers.Dense | keras.layers.Conv2D):
+            found.append(layer)
+    return found
+
+
 def count_variables(model: keras.Model) -> int:
     """The number of trainable parameters of a model."""
     return sum(int(tf.size(variable)) for variable in model.trainable_variables)

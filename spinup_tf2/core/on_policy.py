@@ -16,7 +16,7 @@ from tqdm import tqdm
 from spinup_tf2.core.acting import Actor, Critic
 from spinup_tf2.core.arguments import check_arguments
 from spinup_tf2.core.buffers import TrajectoryBuffer
-from spinup_tf2.core.networks import count_variables
+from spinup_tf2.core.networks import count_variables, orthogonal_initialize
 from spinup_tf2.core.policies import ActorCritic, make_actor_critic
 from spinup_tf2.core.saved_policy import SavedPolicy
 from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
@@ -46,6 +46,9 @@ def training(arguments: Mapping[str, Any], separate: bool = False) -> Iterator["
         ac = make_actor_critic(
             args.actor_critic, envs.observation_space, env.action_space, args.ac_kwargs, separate
         )
+        if arguments.get("orthogonal_init"):
+            orthogonal_initialize(ac.pi, output_gain=0.01)
+            orthogonal_initialize(ac.v, output_gain=1.0)
 
         logger = EpochLogger(**(args.logger_kwargs or {}))
         logger.save_config(dict(arguments))
