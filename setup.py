@@ -11,7 +11,7 @@ VERSION = run_path(str(HERE / "spinup_tf2" / "version.py"))["__version__"]
 EXTRAS = {
     "mpi": ["mpich"],
     "mujoco": ["gymnasium[mujoco]"],
-    "atari": ["ale-py>=0.10"],
+    "atari": ["ale-py>=0.10", "opencv-python"],
     "mario": ["gym-super-mario-bros", "nes-py", "opencv-python"],
     "quadruped": ["pybullet"],
     "video": ["moviepy>=1.0", "gymnasium[classic-control]"],
@@ -23,7 +23,7 @@ EXTRAS["dev"] = [
     "pytest>=7",
     "ruff>=0.6",
     "build",
-    *(package for extra in ("mpi", "mujoco", "video", "docs") for package in EXTRAS[extra]),
+    *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["video"] + EXTRAS["docs"]),
 ]
 EXTRAS["all"] = sorted({package for packages in EXTRAS.values() for package in packages})
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 
+from spinup_tf2.envs.atari import is_atari
 from spinup_tf2.errors import UserError
 
 _TRUSTED_PACKAGES = ("gymnasium.wrappers.", "spinup_tf2.")
@@ -106,6 +107,7 @@ def _build(spec, render_mode):
     kwargs = dict(spec["kwargs"])
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
+    is_atari(spec["env_name"])  # which registers it, if it is
     time_limit = spec["max_episode_steps"] or -1  # -1 is none, and None is the registered one
     env = gym.make(spec["env_name"], max_episode_steps=time_limit, **kwargs)
     # The function that is registered may have put the first of the wrappers around it by itself.

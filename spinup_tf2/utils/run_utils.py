@@ -76,6 +76,8 @@ Check the traceback above to see what actually went wrong.
 class EnvFn:
     """Makes the environment `env_name` with `env_kwargs`; may be sent to another process.
 
+    Atari games are preprocessed, see `spinup_tf2.envs.atari.make_atari`.
+
     Args:
         env_name: Id of a registered environment, or `module:id` to import `module` first, which
             registers it.
@@ -88,12 +90,15 @@ class EnvFn:
     def __call__(self) -> gym.Env:
         import gymnasium as gym
 
+        from spinup_tf2.envs.atari import is_atari, make_atari
+
         module, _, env_id = str(self.env_name).rpartition(":")
         if module:
             import_module(module)
+        make = make_atari if is_atari(env_id) else gym.make
         if env_id not in gym.registry:
             raise UserError(_unknown_environment(env_id))
-        return gym.make(self.env_name, **(self.env_kwargs or {}))
+        return make(self.env_name, **(self.env_kwargs or {}))
 
 
 def _unknown_environment(env_id):
