@@ -14,6 +14,27 @@ def adam(learning_rate: float) -> keras.optimizers.Adam:
     return keras.optimizers.Adam(float(learning_rate), epsilon=1e-8)
 
 
+def rmsprop(
+    variables: Iterable[keras.Variable],
+    learning_rate: float,
+    init: float = 0.0,
+    max_grad_norm: float | None = None,
+) -> keras.optimizers.RMSprop:
+    """RMSprop as A2C uses it: rho 0.99, and epsilon 1e-5 under the square root.
+
+    init: where the running mean of squared gradients starts.
+    max_grad_norm: gradients with a longer global norm are shortened to it.
+    """
+    optimizer = keras.optimizers.RMSprop(
+        float(learning_rate), rho=0.99, epsilon=1e-5, global_clipnorm=max_grad_norm
+    )
+    optimizer.build(list(variables))
+    for variable in optimizer.variables:
+        if variable.name.endswith("velocity"):
+            variable.assign(tf.fill(variable.shape, float(init)))
+    return optimizer
+
+
 class GradientSteps:
     """`num_steps` gradient steps on one batch, stopped early on request.
 
