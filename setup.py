@@ -11,7 +11,7 @@ VERSION = run_path(str(HERE / "spinup_tf2" / "version.py"))["__version__"]
 EXTRAS = {
     "mpi": ["mpich"],
     "mujoco": ["gymnasium[mujoco]"],
-    "atari": ["ale-py>=0.10", "opencv-python"],
+    "atari": ["ale-py>=0.10"],
     "mario": ["gym-super-mario-bros", "nes-py", "opencv-python"],
     "quadruped": ["pybullet"],
     "video": ["moviepy>=1.0", "gymnasium[classic-control]"],

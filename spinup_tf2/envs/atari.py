@@ -3,10 +3,11 @@
     env = make_atari("PongNoFrameskip-v4")  # observations uint8 [84, 84, 4], the newest frame last
 
 Every step of preprocessing is a wrapper of its own; `preprocess` puts them together. This module
-can be imported without ale-py and OpenCV, which come with the `atari` extra.
+can be imported without ale-py, which comes with the `atari` extra.
 """
 
 import inspect
+import math
 import re
 from collections import deque
 
@@ -17,37 +18,37 @@ from gymnasium.wrappers import RecordEpisodeStatistics
 
 from spinup_tf2.errors import UserError
 
-_INSTALL = 'pip install "spinup_tf2[atari]"'
+INSTALL = 'pip install "spinup_tf2[atari]"'
 
-# An Atari console draws that many frames per second.
-_FRAMES_PER_SECOND = 60
+_FRAMES_PER_SECOND = 60  # of the console
 
 
 # ---------------------------------------------------------------- making
 
 
 def is_atari(env_id: str) -> bool:
-    """Whether `env_id` is a game of ale-py.
+    """Whether `env_id`, with or without `ale_py:` before it, is a game of ale-py.
 
     Registers the games with gymnasium if the id looks like one of theirs. If it can be nothing
     else, and ale-py is not installed, UserError says so.
     """
-    if env_id not in gym.registry and re.search(r"^ALE/|NoFrameskip|-v[04]$", env_id):
-        _register(certain=bool(re.search(r"^ALE/|NoFrameskip", env_id)), env_id=env_id)
+    env_id = env_id.removeprefix("ale_py:")
+    if env_id not in gym.registry and re.fullmatch(r"ALE/.*|\w+NoFrameskip.*|\w+-v[04]", env_id):
+        _register_games(env_id)
     return env_id in gym.registry and gym.registry[env_id].entry_point == "ale_py.env:AtariEnv"
 
 
-def _register(certain, env_id):
+def _register_games(env_id):
     try:
         import ale_py
     except ImportError as error:
-        if certain:
-            raise UserError(
-                f"{env_id} is an Atari game, and the emulator cannot be loaded ({error}); "
-                f"install it with: {_INSTALL}"
-            ) from error
-        return
-    # Otherwise the emulator presents itself on stderr, in every process.
+        if re.fullmatch(r"\w+-v[04]", env_id) and "NoFrameskip" not in env_id:
+            return  # there are others of that kind
+        raise UserError(
+            f"{env_id} is an Atari game, and the emulator cannot be loaded ({error}); install it "
+            f"with: {INSTALL}"
+        ) from error
+    # Otherwise the emulator introduces itself on stderr, in every process.
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     gym.register_envs(ale_py)
 
@@ -59,11 +60,12 @@ def make_atari(env_id: str, *, raw: bool = False, **kwargs) -> gym.Env:
         env_id: Such as `PongNoFrameskip-v4` or `ALE/Pong-v5`, which has sticky actions.
         raw: Leave out the preprocessing: what gymnasium.make makes.
         **kwargs: The arguments of `preprocess`; all others are for `gymnasium.make`. Without
-            `frameskip` it is that of the id, or 4 if it is 1 (NoFrameskip).
+            `frameskip` it is that of the id, or 4 if that is 1 (NoFrameskip).
     """
     env_id = env_id.removeprefix("ale_py:")
     if not is_atari(env_id):
-        raise UserError(f"{env_id} is not an Atari game that ale-py knows.")
+        raise UserError(f"{env_id} is not a game of ale-py; {INSTALL} brings its games along.")
+    _check_switches(raw=raw)
     if raw:
         return gym.make(env_id, **kwargs)
     registered = gym.spec(env_id).kwargs["frameskip"]
@@ -84,7 +86,9 @@ def preprocess(
     size: int = 84,
     stack: int = 4,
 ) -> gym.Env:
-    """Put the wrappers of this module around an Atari game made with `frameskip=1`.
+    """Put the wrappers of this module around an Atari game.
+
+    It must have been made with `obs_type="grayscale"` and `frameskip=1`.
 
     Observations become uint8 `[size, size, stack]`: gray, the newest frame last. The score and the
     length of a whole game, in steps of the agent, are in `info["episode"]` of its last step.
@@ -99,11 +103,13 @@ def preprocess(
         size: Height and width of the pictures.
         stack: Number of frames in an observation.
     """
-    if gym.spec(env.spec.id).kwargs.get("frameskip") and env.spec.kwargs.get("frameskip") != 1:
+    skips = env.spec.kwargs["frameskip"]
+    if skips != 1:
         raise UserError(
-            f"{env.spec.id} skips {env.spec.kwargs['frameskip']} frames by itself; make it with "
-            "frameskip=1, or with make_atari."
+            f"{env.spec.id} was made with frameskip={skips}, so frames would be skipped twice; "
+            "make it with frameskip=1, or with make_atari."
         )
+    _check_switches(episodic_life=episodic_life, fire_reset=fire_reset, clip_reward=clip_reward)
     if noop_max:
         env = NoopReset(env, noop_max)
     env = MaxAndSkip(env, frameskip)
@@ -164,11 +170,16 @@ class MaxAndSkip(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, frameskip: int | tuple[int, int] = 4):
         RecordConstructorArgs.__init__(self, frameskip=frameskip)
         gym.Wrapper.__init__(self, env)
-        low, high = (frameskip, frameskip + 1) if isinstance(frameskip, int) else frameskip
-        _check_at_least(1, frameskip=low)
-        _check_at_least(low + 1, frameskip=high)
+        if isinstance(frameskip, tuple | list) and len(frameskip) == 2:
+            low, high = frameskip
+            _check_at_least(1, frameskip=low)
+            _check_at_least(low + 1, frameskip=high)
+        else:
+            _check_at_least(1, frameskip=frameskip)
+            low, high = frameskip, frameskip + 1
         self._low, self._high = low, high
-        fps = round(2 * _FRAMES_PER_SECOND / (low + high - 1))  # of videos, at their true speed
+        # Videos have one picture for each step of the agent, and shall play at the game's speed.
+        fps = round(2 * _FRAMES_PER_SECOND / (low + high - 1))
         self.metadata = self.metadata | {"render_fps": fps}
 
     def step(self, action):
@@ -251,8 +262,8 @@ class FireReset(gym.Wrapper, RecordConstructorArgs):
 class StackFrames(gym.ObservationWrapper, RecordConstructorArgs):
     """Gray frames of `size` x `size` pixels, the last `stack` of them, the newest last.
 
-    An episode begins with its first frame `stack` times. A pixel is the average over the area that
-    it covers (OpenCV's INTER_AREA). The environment's frames are gray, `[height, width]`, or RGB.
+    A pixel becomes the average over the area that it covers. An episode begins with its first frame
+    `stack` times. The environment's own frames are `[height, width]`.
     """
 
     def __init__(self, env: gym.Env, size: int = 84, stack: int = 4):
@@ -260,19 +271,13 @@ class StackFrames(gym.ObservationWrapper, RecordConstructorArgs):
         gym.ObservationWrapper.__init__(self, env)
         _check_at_least(1, size=size, stack=stack)
         space = env.observation_space
-        if space.dtype != np.uint8 or len(space.shape) not in (2, 3):
+        if space.dtype != np.uint8 or len(space.shape) != 2:
             raise UserError(
-                f"Observations are {space}; the preprocessing needs pictures: leave out obs_type "
-                "and sound_obs, or the preprocessing (raw=True)."
+                f"Observations are {space}, and the preprocessing needs gray pictures: make the "
+                "game with obs_type='grayscale' (as make_atari does by itself), or leave out the "
+                "preprocessing (raw=True)."
             )
-        try:
-            import cv2  # noqa: F401
-        except ImportError as error:
-            raise UserError(
-                f"Atari frames are scaled with OpenCV, which cannot be loaded ({error}); "
-                f"install it with: {_INSTALL}"
-            ) from error
-        self._size = size
+        self._scale = AreaScaling(space.shape, size)
         self._frames = deque(maxlen=stack)
         self.observation_space = gym.spaces.Box(0, 255, (size, size, stack), np.uint8)
 
@@ -281,14 +286,39 @@ class StackFrames(gym.ObservationWrapper, RecordConstructorArgs):
         return super().reset(seed=seed, options=options)
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        import cv2
-
-        if observation.ndim == 3:
-            observation = cv2.cvtColor(observation, cv2.COLOR_RGB2GRAY)
-        shape = (self._size, self._size)
-        frame = cv2.resize(observation, shape, interpolation=cv2.INTER_AREA)
+        frame = self._scale(observation)
         self._frames.extend([frame] * (1 if self._frames else self._frames.maxlen))
-        return cv2.merge(list(self._frames)).reshape(self.observation_space.shape)
+        return np.stack(self._frames, axis=-1)
+
+
+class AreaScaling:
+    """Scales pictures `[height, width]` to `[size, size]`: averages over areas, rounded.
+
+    Scaling a line is a product with a sparse matrix. 210 pixels become 84 as 42 times 5 become 2,
+    with the same small matrix each time; and 160 become 84 as 4 times 40 become 21.
+    """
+
+    def __init__(self, shape: tuple[int, int], size: int):
+        height, width = shape
+        self._size = size
+        self._pieces = math.gcd(height, size)
+        self._rows = _area_weights(height // self._pieces, size // self._pieces)
+        pieces = math.gcd(width, size)
+        self._columns = _area_weights(width // pieces, size // pieces).T.copy()
+
+    def __call__(self, picture: np.ndarray) -> np.ndarray:
+        _, width = picture.shape
+        low = self._rows @ picture.astype(np.float32).reshape(self._pieces, -1, width)
+        small = low.reshape(-1, len(self._columns)) @ self._columns
+        return np.rint(small).astype(np.uint8).reshape(self._size, self._size)
+
+
+def _area_weights(old, new):
+    """Matrix `[new, old]`: what part of a new pixel's length each of the old ones makes up."""
+    left = np.arange(new)[:, None] * old / new
+    start = np.arange(old)
+    covered = np.minimum(left + old / new, start + 1) - np.maximum(left, start)
+    return (np.maximum(covered, 0) * new / old).astype(np.float32)
 
 
 class ClipReward(gym.RewardWrapper, RecordConstructorArgs):
@@ -308,3 +338,9 @@ def _check_at_least(least, **values):
     for name, value in values.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise UserError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+
+
+def _check_switches(**values):
+    for name, value in values.items():
+        if not isinstance(value, bool):
+            raise UserError(f"{name} is {value!r}; it must be True or False.")

@@ -9,6 +9,10 @@ or, for an environment that cannot be described so, `{"spec": null, "reason": ".
 Run directories are passed around, so the file is not trusted. Building an environment runs no code
 but that of the environment registered under that name; if the name has the form `module:EnvId`,
 importing that module; and wrappers of gymnasium and of this package. Any other wrapper is refused.
+
+Whoever builds an environment again wants to see how well an agent does. Wrappers that only help to
+train, such as one that clips rewards, have a class attribute `training_only = True`; they are left
+out.
 """
 
 import importlib
@@ -112,8 +116,10 @@ def _build(spec, render_mode):
     env = gym.make(spec["env_name"], max_episode_steps=time_limit, **kwargs)
     # The function that is registered may have put the first of the wrappers around it by itself.
     already_there = len(env.spec.additional_wrappers)
-    for wrapper in spec["wrappers"][already_there:]:
-        env = _load_wrapper(wrapper["entry_point"])(env, **wrapper["kwargs"])
+    for description in spec["wrappers"][already_there:]:
+        wrapper = _load_wrapper(description["entry_point"])
+        if not getattr(wrapper, "training_only", False):
+            env = wrapper(env, **description["kwargs"])
     return env
 
 

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
@@ -92,17 +93,21 @@ class EnvFn:
 
         from spinup_tf2.envs.atari import is_atari, make_atari
 
+        kwargs = self.env_kwargs or {}
+        if is_atari(str(self.env_name)):
+            return make_atari(self.env_name, **kwargs)
         module, _, env_id = str(self.env_name).rpartition(":")
         if module:
             import_module(module)
-        make = make_atari if is_atari(env_id) else gym.make
         if env_id not in gym.registry:
             raise UserError(_unknown_environment(env_id))
-        return make(self.env_name, **(self.env_kwargs or {}))
+        return gym.make(self.env_name, **kwargs)
 
 
 def _unknown_environment(env_id):
     import gymnasium as gym
+
+    from spinup_tf2.envs.atari import INSTALL
 
     versions = [known for known in gym.registry if known.startswith(f"{env_id}-v")]
     if versions:
@@ -112,6 +117,8 @@ def _unknown_environment(env_id):
             gym.spec(env_id)
         except gym.error.Error as error:  # which knows similar names and other versions
             advice = str(error)
+    if re.fullmatch(r"\w+-v[04]", env_id) and find_spec("ale_py") is None:
+        advice += f" If it is an Atari game, install the emulator with: {INSTALL}."
     return (
         f"{env_id} is not registered with gymnasium. {advice} Check for a typo (did you include "
         "the version tag?). An environment of your own must be registered in a module and be given "
