@@ -30,6 +30,11 @@ class VectorEnv:
         of its own (the fork server's: scripts need `if __name__ == "__main__":`), which pays when
         a step takes longer than about 0.1 ms.
     first_env: number of the first environment; by default this MPI rank's.
+
+    An environment with gymnasium's RecordEpisodeStatistics among its wrappers says itself what its
+    episodes are and what they return: wrappers outside of it may change rewards, and end episodes
+    for learning only. Then `recorded` is a list to which `step` appends `(return, length)` of each;
+    otherwise it is None.
     """
 
     def __init__(
@@ -44,7 +49,7 @@ class VectorEnv:
         first_env = proc_id() * num_envs if first_env is None else first_env
 
         def make():
-            return gym.wrappers.TimeLimit(flatten_observations(env_fn()), max_ep_len)
+            return _EpisodeLimit(flatten_observations(env_fn()), max_ep_len)
 
         kwargs = dict(autoreset_mode=AutoresetMode.SAME_STEP)
         if vectorization == "async":
@@ -59,6 +64,7 @@ class VectorEnv:
         except BaseException:
             self.prototype.close()
             raise
+        self.recorded = [] if _records_episodes(self.prototype) else None
         self.num_envs = num_envs
         self.seed = seed
         self.indices = range(first_env, first_env + num_envs)
@@ -91,6 +97,8 @@ class VectorEnv:
         if "final_obs" in infos:
             ended = np.flatnonzero(infos["_final_obs"])
             final_obs = {int(i): np.array(infos["final_obs"][i], self.obs_dtype) for i in ended}
+            if self.recorded is not None:
+                self.recorded += _recorded_episodes(infos["final_info"])
         return obs.astype(self.obs_dtype), rew, terminated, truncated, final_obs
 
     def noise(self, epoch: int, steps: int) -> np.ndarray:
@@ -111,18 +119,59 @@ def environment_seed(seed: int, index: int) -> int:
     return int(np.random.SeedSequence([seed, index]).generate_state(1)[0] >> 1)
 
 
-class EpisodeStatistics:
-    """Returns and lengths of finished episodes; unfinished ones are carried into the next epoch."""
+class _EpisodeLimit(gym.wrappers.TimeLimit):
+    """The time limit, which also ends the episodes that the environment records."""
 
-    def __init__(self, num_envs: int):
+    def __init__(self, env, max_episode_steps):
+        super().__init__(env, max_episode_steps)
+        self._records = _records_episodes(env)
+
+    def step(self, action):
+        obs, rew, terminated, truncated, info = super().step(action)
+        if truncated and self._records and "episode" not in info:
+            ret, length = map(self.get_wrapper_attr, ("episode_returns", "episode_lengths"))
+            info["episode"] = {"r": ret, "l": length}
+        return obs, rew, terminated, truncated, info
+
+
+def _records_episodes(env):
+    """Whether gymnasium's RecordEpisodeStatistics is among the wrappers of an environment."""
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, gym.wrappers.RecordEpisodeStatistics):
+            return True
+        env = env.env
+    return False
+
+
+def _recorded_episodes(final_info):
+    """Return and length of the episodes that have been recorded to their end."""
+    if "episode" not in final_info:
+        return []
+    episode, ended = final_info["episode"], np.flatnonzero(final_info["_episode"])
+    return [(float(episode["r"][i]), int(episode["l"][i])) for i in ended]
+
+
+class EpisodeStatistics:
+    """Returns and lengths of finished episodes; unfinished ones are carried into the next epoch.
+
+    recorded: `VectorEnv.recorded`. If it is a list, it knows the episodes; otherwise they are
+        counted here.
+    """
+
+    def __init__(self, num_envs: int, recorded: list[tuple[float, int]] | None = None):
+        self.recorded = recorded
         self.ret = np.zeros(num_envs)
         self.len = np.zeros(num_envs, int)
 
     def update(self, rew: np.ndarray, ends: np.ndarray) -> tuple[list[float], list[int]]:
         """Count an epoch's steps: rew `[T, n]`, ends bool `[T, n]`.
 
-        Returns the returns and the lengths of the episodes that ended, in order of environment.
+        Returns the returns and the lengths of the episodes that ended, in order of environment, or
+        as they have been recorded.
         """
+        if self.recorded is not None:
+            taken, self.recorded[:] = [*self.recorded], []
+            return [ret for ret, _ in taken], [length for _, length in taken]
         ep_ret, ep_len = [], []
         for env, piece in segments(ends):
             self.ret[env] += rew[piece, env].sum(dtype=float)
