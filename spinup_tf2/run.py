@@ -50,7 +50,7 @@ SWITCHES = ("datestamp", "overwrite", "quiet")
 TEXT_KEYS = ("exp_name", "env_name", "data_dir")
 
 # Arguments of the algorithms that only a Python program can give.
-PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs")
+PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
 
 USAGE = """
 Experiment in Spinning Up from the command line with

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from spinup_tf2.core import policies
+from spinup_tf2.core.normalization import Normalized, RunningStatistics
 
 _NUMPY_ACTIVATIONS = {
     "linear": lambda x: x,
@@ -26,10 +27,14 @@ _NUMPY_ACTIVATIONS = {keras.activations.get(k): f for k, f in _NUMPY_ACTIVATIONS
 
 
 class DenseStack:
-    """A NumPy copy of a Sequential of Dense layers; `refresh` reads the weights again."""
+    """A NumPy copy of a Sequential of Dense layers; `refresh` reads the weights again.
 
-    def __init__(self, net: keras.Sequential):
+    statistics: what observations are normalised with before, or None.
+    """
+
+    def __init__(self, net: keras.Sequential, statistics: RunningStatistics | None = None):
         self.net = net
+        self.statistics = statistics
         self.refresh()
 
     @staticmethod
@@ -47,8 +52,12 @@ class DenseStack:
             (layer.kernel.numpy(), layer.bias.numpy(), _NUMPY_ACTIVATIONS[layer.activation])
             for layer in self.net.layers
         ]
+        if self.statistics is not None:
+            self.shift, self.scale = self.statistics.shift_and_scale()
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
+        if self.statistics is not None:
+            x = (x - self.shift) * self.scale
         for kernel, bias, activation in self.layers:
             x = x @ kernel
             x += bias
@@ -67,11 +76,11 @@ class Actor:
     """
 
     def __init__(self, ac: policies.ActorCritic):
-        kind = type(ac.pi)
+        pi, statistics = _without_normalization(ac.pi)
         if ac.shared:
             self._sampler = _SharedSampler(ac)
-        elif kind in _NUMPY_SAMPLERS and DenseStack.can_mirror(ac.pi.net):
-            self._sampler = _NUMPY_SAMPLERS[kind](ac.pi)
+        elif type(pi) in _NUMPY_SAMPLERS and DenseStack.can_mirror(pi.net):
+            self._sampler = _NUMPY_SAMPLERS[type(pi)](pi, statistics)
         else:
             self._sampler = _CompiledSampler(ac.pi)
 
@@ -85,9 +94,9 @@ class Actor:
 class _GaussianSampler:
     """NumPy's version of `policies.sample` for a GaussianPolicy."""
 
-    def __init__(self, pi):
+    def __init__(self, pi, statistics):
         self.pi = pi
-        self.net = DenseStack(pi.net)
+        self.net = DenseStack(pi.net, statistics)
         self.refresh()
 
     def refresh(self):
@@ -101,9 +110,9 @@ class _GaussianSampler:
 class _CategoricalSampler:
     """NumPy's version of `policies.sample` for a CategoricalPolicy."""
 
-    def __init__(self, pi):
+    def __init__(self, pi, statistics):
         self.pi = pi
-        self.net = DenseStack(pi.net)
+        self.net = DenseStack(pi.net, statistics)
 
     def refresh(self):
         self.net.refresh()
@@ -160,8 +169,9 @@ class Critic:
 
     def __init__(self, v: keras.Model):
         self._mirror = None
-        if type(v) is policies.ValueFunction and DenseStack.can_mirror(v.net):
-            self._mirror = DenseStack(v.net)
+        plain, statistics = _without_normalization(v)
+        if type(plain) is policies.ValueFunction and DenseStack.can_mirror(plain.net):
+            self._mirror = DenseStack(plain.net, statistics)
         # reduce_retracing lets the batch size change, from a whole epoch to a few time limits.
         self._function = tf.function(v, reduce_retracing=True)
 
@@ -173,3 +183,8 @@ class Critic:
         if self._mirror is not None:
             return self._mirror(obs)[:, 0]
         return self._function(obs).numpy()
+
+
+def _without_normalization(model):
+    """A model and the statistics that its observations are normalised with (None: they are not)."""
+    return (model.model, model.statistics) if isinstance(model, Normalized) else (model, None)

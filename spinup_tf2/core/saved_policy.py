@@ -2,10 +2,11 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
@@ -31,15 +32,21 @@ class SavedPolicy(tf.Module):
 
     ac: an actor-critic with `pi` and `v`.
     observation_space: the raw environment's, before flattening.
+    extra: variables that are saved with the policy and not used by it.
     """
 
     def __init__(
-        self, ac: ActorCritic, observation_space: spaces.Space, action_space: spaces.Space
+        self,
+        ac: ActorCritic,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        extra: Iterable[keras.Variable] = (),
     ):
         super().__init__()
         # The variables that a SavedModel function uses must be attributes of the module. The Keras
         # models must not be: their own functions return distributions, which it cannot hold.
-        self.parameters = [variable.value for variable in [*ac.pi.variables, *ac.v.variables]]
+        variables = [*ac.pi.variables, *ac.v.variables, *extra]
+        self.parameters = [variable.value for variable in variables]
         spec = action_spec(action_space)
         self.info = {
             "inputs": ["x", "noise"],

@@ -102,6 +102,13 @@ class ActionSpec:
             return rng.standard_normal(shape, dtype=np.float32)
         return rng.gumbel(size=shape).astype(np.float32)
 
+    def from_env(self, act: Any) -> np.ndarray:
+        """One action as the environment's `step` takes it, in the form that policies have."""
+        flat = np.asarray(act).reshape(self.shape)
+        if self.num_choices is not None:
+            flat = flat - np.reshape(getattr(self.space, "start", 0), (-1,) * len(self.shape))
+        return flat.astype(self.dtype)
+
     def to_env(self, act: np.ndarray) -> np.ndarray:
         """Actions `[n, *shape]` as a vector environment's `step` takes them."""
         if self.num_choices is None:

@@ -1,0 +1,46 @@
+"""Actions that a behavior_policy gives take the place of the policy's."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from spinup_tf2.core.demonstrations import Demonstrations
+from spinup_tf2.core.spaces import action_spec
+from spinup_tf2.errors import UserError
+
+SPACES = [
+    spaces.Box(-1, 1, (2, 3)),
+    spaces.Discrete(5, start=-2),
+    spaces.MultiDiscrete([3, 2], start=[1, 5]),
+    spaces.MultiDiscrete([[3, 2], [4, 4]]),
+    spaces.MultiBinary((2, 2)),
+]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_the_environment_gets_the_action_that_was_shown(space):
+    space.seed(0)
+    spec, shown = action_spec(space), [space.sample() for _ in range(3)]
+    demonstrations = Demonstrations(lambda t, obs: shown[int(obs[0])], spec, 3)
+    obs = np.arange(3, dtype=np.float32)[:, None]
+    act = np.zeros((3, *spec.shape), spec.dtype)
+    found = spec.to_env(demonstrations.replace(obs, act))
+    np.testing.assert_array_equal(found, shown)
+    assert all(space.contains(a) for a in found)
+    assert not act.any()  # the policy's own actions are not overwritten
+
+
+def test_time_is_that_of_each_episode():
+    asked = []
+    demonstrations = Demonstrations(lambda t, obs: asked.append(t), action_spec(SPACES[1]), 2)
+    obs, act = np.zeros((2, 1), np.float32), np.array([3, 4])
+    for ends in ([False, False], [False, True], [True, False], [False, False]):
+        np.testing.assert_array_equal(demonstrations.replace(obs, act), act)  # None: as it was
+        demonstrations.step(np.array(ends))
+    assert asked == [0, 0, 1, 1, 2, 0, 0, 1]
+
+
+def test_an_action_of_another_shape_is_refused():
+    demonstrations = Demonstrations(lambda t, obs: [0.0], action_spec(spaces.Box(-1, 1, (2,))), 1)
+    with pytest.raises(UserError, match=r"shape \(1,\); the action space is Box"):
+        demonstrations.replace(np.zeros((1, 1)), np.zeros((1, 2), np.float32))
