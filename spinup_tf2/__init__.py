@@ -24,6 +24,7 @@ _HOME = {
     "vpg": "spinup_tf2.algos.vpg",
     "trpo": "spinup_tf2.algos.trpo",
     "ppo": "spinup_tf2.algos.ppo",
+    "a2c": "spinup_tf2.algos.a2c",
     "Logger": "spinup_tf2.utils.logx",
     "EpochLogger": "spinup_tf2.utils.logx",
 }

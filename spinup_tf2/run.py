@@ -15,7 +15,7 @@ import subprocess
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spinup_tf2.utils.run_utils import ExperimentGrid
 
 # Each algorithm is a function of that name, in the module of that name in spinup_tf2.algos.
-ALGORITHMS = ("vpg", "trpo", "ppo")
+ALGORITHMS = ("vpg", "trpo", "ppo", "a2c")
 
 UTILITIES = ("plot", "test_policy")
 
@@ -48,6 +48,9 @@ SWITCHES = ("datestamp", "overwrite", "quiet")
 
 # Flags whose values are taken as they stand: `--exp_name 1e3` is not the number 1000.
 TEXT_KEYS = ("exp_name", "env_name", "data_dir")
+
+# The networks that are taken where observations are images, instead of an algorithm's default.
+FOR_IMAGES = {"MLPActorCritic": "CNNActorCritic"}
 
 # Arguments of the algorithms that only a Python program can give.
 PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
@@ -186,8 +189,11 @@ def _run_algorithm(algorithm, arguments):
     mpi_tools.comm()  # first of all: without MPI nobody could wait for a rank that has failed
 
     grid, run_options = parse_experiments(algorithm, arguments)
+    # Every environment of a grid is combined with every argument of its networks.
+    names = {name for variant in grid.variants() for name in variant.get("ac_kwargs") or {}}
+    check_env = functools.partial(check_spaces, algorithm=algorithm, ac_kwargs=names)
     thunk = functools.partial(run_function, algorithm)
-    grid.run(thunk, check_env=check_spaces, **run_options)
+    grid.run(thunk, check_env=check_env, **run_options)
 
 
 def run_function(algorithm: str, **kwargs: Any) -> Any:
@@ -225,7 +231,7 @@ def parse_experiments(
         grid.add(key, values, shorthand=shorthands.get(key))
     num_procs = _number_of_processes(run_options.get("num_cpu"))
     for variant in grid.variants():
-        _check_dicts(algorithm, variant, signature)
+        _check_dicts(algorithm, variant)
         check_arguments(signature.defaults | variant, num_procs)
     return grid, run_options
 
@@ -326,11 +332,18 @@ def _signature(algorithm):
 
 
 @functools.cache
-def _actor_critic_arguments(algorithm):
+def _actor_critics(algorithm):
+    """The names of the default networks, for vectors and for images, and of their arguments."""
     from spinup_tf2.utils.signatures import read_signature
 
-    actor_critic = _signature(algorithm).defaults["actor_critic"]
-    return [*read_signature(actor_critic.module, actor_critic.name).defaults]
+    default = _signature(algorithm).defaults["actor_critic"]
+    names = [default.name, FOR_IMAGES.get(default.name, default.name)]
+    return [(name, [*read_signature(default.module, name).defaults]) for name in names]
+
+
+def _actor_critic_arguments(algorithm):
+    (_, for_vectors), (_, for_images) = _actor_critics(algorithm)
+    return [*dict.fromkeys(for_vectors + for_images)]
 
 
 def _check_names(algorithm, flags, signature):
@@ -353,9 +366,9 @@ def _check_names(algorithm, flags, signature):
         )
 
 
-def _check_dicts(algorithm, variant, signature):
-    """Refuse dicts that are none, and arguments that the actor-critic does not have or allow."""
-    from spinup_tf2.core.arguments import check_mlp_arguments
+def _check_dicts(algorithm, variant):
+    """Refuse dicts that are none, and arguments that the networks do not have or allow."""
+    from spinup_tf2.core.arguments import check_network_arguments
 
     for name in ("ac_kwargs", "env_kwargs"):
         if not isinstance(variant.get(name) or {}, dict):
@@ -367,19 +380,30 @@ def _check_dicts(algorithm, variant, signature):
     for name in variant.get("ac_kwargs") or {}:
         if name not in known:
             raise UserError(
-                f"{name!r} in ac_kwargs is not an argument of "
-                f"{signature.defaults['actor_critic'].name};{_did_you_mean(name, known)} "
-                f"it takes {', '.join(known)}."
+                f"{name!r} in ac_kwargs is not an argument of the networks;"
+                f"{_did_you_mean(name, known)} they take {', '.join(known)}."
             )
-    check_mlp_arguments(variant.get("ac_kwargs") or {})
+    check_network_arguments(variant.get("ac_kwargs") or {})
 
 
-def check_spaces(env: gym.Env) -> None:
-    """Raise UserError if the algorithms do not support the spaces of an environment."""
-    from spinup_tf2.core.spaces import action_spec, network_observation_space
+def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) -> None:
+    """Raise UserError if an algorithm does not support the spaces of an environment.
+
+    ac_kwargs: names of arguments that its networks must have.
+    """
+    from spinup_tf2.core.spaces import action_spec, is_image, network_observation_space
 
     network_observation_space(env.observation_space)
     action_spec(env.action_space)
+    images = is_image(env.observation_space)
+    actor_critic, known = _actor_critics(algorithm)[images]
+    for name in ac_kwargs:
+        if name not in known:
+            raise UserError(
+                f"its observations are {'images' if images else 'no images'}, and the networks "
+                f"for them, {actor_critic}, have no argument {name!r}; they take "
+                f"{', '.join(known)}."
+            )
 
 
 def _only_value(key, values):

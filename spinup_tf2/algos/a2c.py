@@ -12,12 +12,12 @@ from spinup_tf2.core.policies import ActorCritic, MLPActorCritic
 from spinup_tf2.core.values import value_loss
 
 
-def policy_loss(logp: tf.Tensor, adv: tf.Tensor) -> tf.Tensor:
+def policy_loss(logp: tf.Tensor, adv: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Policy gradient, negated, for advantages that are constants. Both [batch].
 
-    L = -E[log pi(a|s) A]
+    L = -E[log pi(a|s) A]  (Mnih et al. 2016, section 4)
     """
-    return -tf.reduce_mean(logp * tf.stop_gradient(adv))
+    return -tf.reduce_mean(logp * adv), dict(Entropy=-tf.reduce_mean(logp))  # an estimate
 
 
 @documented
@@ -59,49 +59,40 @@ def a2c(
 
         vf_coef (float): Weight of the value loss.
 
-        ent_coef (float): Weight of the entropy bonus, which keeps the policy from becoming
-            certain too early.
-
-        max_grad_norm (float): A gradient of all parameters that is longer is shortened to this
-            length. None: never.
-
         lam (float): Lambda of generalised advantage estimation. With 1 the advantage is the n-step
-            return less the value.
+            return less the value. (Always between 0 and 1.)
 
         num_envs (int): Environments in each process.
 
         n_steps (int): Steps of each environment between two updates.
 
-        lr_schedule (str): 'constant', or 'linear' for a learning rate that falls to 0.
+        rms_init (float): Where RMSprop's running mean of squared gradients starts. From 0, as in
+            Keras, the first steps are up to ten times larger than later ones; from 1, as in
+            TensorFlow 1, they are small.
 
-        rms_init (float): Where RMSprop's running mean of squared gradients starts. 1, as in
-            TensorFlow 1, makes the first steps small; 0, as in Keras, up to ten times larger than
-            later ones.
-
-        normalize_adv (bool): Whether to normalise the advantages of each update.
-
-        orthogonal_init (bool): Whether to start from orthogonal kernels, as the published results
-            did, instead of Glorot's.
+        normalize_adv (bool): Whether to shift and scale the advantages of each update to mean 0
+            and standard deviation 1.
     """
-    with on_policy.training(dict(locals())) as training:
+    with on_policy.training(dict(locals()), needs=dict(entropy=ent_coef != 0)) as training:
         ac = training.ac
 
         def loss(batch):
             pi, val = ac.pi_and_v(batch["obs"])
-            loss_pi = policy_loss(pi.log_prob(batch["act"]), batch["adv"])
+            loss_pi, info = policy_loss(pi.log_prob(batch["act"]), batch["adv"])
             loss_v, _ = value_loss(val, batch["ret"])
-            entropy = tf.reduce_mean(pi.entropy())
-            total = loss_pi + vf_coef * loss_v - ent_coef * entropy
-            return total, dict(LossPi=loss_pi, LossV=loss_v, Entropy=entropy)
+            total = loss_pi + vf_coef * loss_v
+            if ent_coef > 0:
+                total -= ent_coef * tf.reduce_mean(pi.entropy())
+            return total, dict(LossPi=loss_pi, LossV=loss_v, **info)
 
         optimizer = rmsprop(ac.trainable_variables, lr, rms_init, max_grad_norm)
-        gradient_steps = GradientSteps(loss, ac.trainable_variables, optimizer, num_steps=1)
+        gradient_step = GradientSteps(loss, ac.trainable_variables, optimizer, num_steps=1)
 
         def update(batch):
             if lr_schedule == "linear":
-                optimizer.learning_rate = lr * (1 - training.progress)
+                gradient_step.decay(training.progress)
             keys = ("obs", "act", "adv", "ret")
-            info = gradient_steps.step({key: tf.constant(batch[key]) for key in keys})
+            info = gradient_step.step({key: tf.constant(batch[key]) for key in keys})
             return {key: info[key] for key in ("LossPi", "LossV", "Entropy")}
 
         training.run(update, n_steps=n_steps, normalize_adv=normalize_adv)

@@ -29,7 +29,9 @@ actor_critic: A function or class called as
     `pi` and `v` are Keras models.
 
 ac_kwargs (dict): Arguments of the actor-critic: for the default MLPActorCritic
-    `hidden_sizes` (64, 64) and `activation` 'tanh'.
+    `hidden_sizes` (64, 64) and `activation` 'tanh'. Where observations are images, the default
+    is CNNActorCritic with `conv` 'nature', `hidden_sizes` (512,), `activation` 'relu' and
+    `shared`, whether policy and value function have these layers in common.
 
 seed (int): Seed of the networks, the environments and the actions.
 
@@ -54,6 +56,19 @@ max_ep_len (int): A time limit on episodes, on top of the environment's own.
 logger_kwargs (dict): Arguments of EpochLogger.
 
 save_freq (int): How often (in epochs) to save the policy; the last epoch always does.
+
+ent_coef (float): Weight of the entropy bonus, which keeps the policy from becoming certain too
+    early. (0 to 0.01.)
+
+max_grad_norm (float): A gradient with a longer norm, over all parameters that are trained
+    together, is shortened to this length. None: never. (0.5 if at all.)
+
+lr_schedule (str): 'constant', or 'linear' for learning rates that fall in equal steps, to 0 at
+    the end of the last epoch.
+
+orthogonal_init (bool): Whether networks start from orthogonal kernels, scaled by sqrt(2), in
+    the policy's last layer by 0.01 and in the value function's by 1, instead of Glorot-uniform
+    ones.
 
 num_envs (int): Environments in each process. Together they take steps_per_epoch steps.
 

@@ -40,6 +40,13 @@ _INTEGER = (lambda v: _is_integer(v) and v >= 0, "a whole number of at least 0")
 _POSITIVE = (lambda v: _is_number(v) and v > 0, "a number above 0")
 _NON_NEGATIVE = (lambda v: _is_number(v) and v >= 0, "a number of at least 0")
 _FRACTION = (lambda v: _is_number(v) and 0 <= v <= 1, "a number between 0 and 1")
+_DEFAULT_LAM2 = 0.93  # as in the signature of ppo
+
+
+def _optional(rule):
+    is_valid, expected = rule
+    return (lambda v: v is None or is_valid(v), f"{expected}, or None")
+
 
 _RULES = {
     "seed": (lambda v: _is_integer(v) and 0 <= v < 2**32, "a whole number from 0 to 4294967295"),
@@ -62,11 +69,37 @@ _RULES = {
     "backtrack_iters": _POSITIVE_INTEGER,
     "backtrack_coeff": (lambda v: _is_number(v) and 0 < v < 1, "a number above 0 and below 1"),
     "algo": (lambda v: v in ("trpo", "npg"), "'trpo' or 'npg'"),
+    "objective": (lambda v: v in ("clip", "penalty"), "'clip' or 'penalty'"),
+    "beta": _POSITIVE,
+    "lam1": _optional(_FRACTION),
+    "lam2": _FRACTION,
+    "coeff": _optional(_FRACTION),
+    "ent_coef": _NON_NEGATIVE,
+    "vf_coef": _NON_NEGATIVE,
+    "minibatch_size": _optional(_POSITIVE_INTEGER),
+    "max_grad_norm": _optional(_POSITIVE),
+    "lr_schedule": (lambda v: v in ("constant", "linear"), "'constant' or 'linear'"),
+    "orthogonal_init": (lambda v: isinstance(v, bool), "True or False"),
+    "lr": _NON_NEGATIVE,
+    "n_steps": _POSITIVE_INTEGER,
+    "rms_init": _NON_NEGATIVE,
+    "normalize_adv": (lambda v: isinstance(v, bool), "True or False"),
     "vectorization": (lambda v: v in ("sync", "async"), "'sync' or 'async'"),
     "ac_kwargs": (lambda v: v is None or isinstance(v, dict), "a dict of arguments, or None"),
 }
 
-_MLP_RULES = {
+CONVOLUTIONS = ("nature", "small")
+
+
+def _is_convolution(value):
+    return (
+        isinstance(value, list | tuple)
+        and len(value) == 3
+        and all(_is_integer(v) and v >= 1 for v in value)
+    )
+
+
+_NETWORK_RULES = {
     "hidden_sizes": (
         lambda v: isinstance(v, list | tuple) and all(_is_integer(s) and s >= 1 for s in v),
         "a list of layer widths such as [64,64]",
@@ -75,6 +108,15 @@ _MLP_RULES = {
         lambda v: callable(v) or v is None or v in ACTIVATIONS,
         f"one of {', '.join(ACTIVATIONS)}, or a function of a tensor",
     ),
+    "conv": (
+        lambda v: (
+            v in CONVOLUTIONS
+            or (isinstance(v, list | tuple) and len(v) > 0 and all(map(_is_convolution, v)))
+        ),
+        f"one of {', '.join(CONVOLUTIONS)}, or a list of (filters, kernel size, stride) such as "
+        "[[32,8,4],[64,4,2]]",
+    ),
+    "shared": (lambda v: isinstance(v, bool), "True or False"),
 }
 
 
@@ -88,12 +130,18 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
     """
     _check_rules(_RULES, arguments)
     if "steps_per_epoch" in arguments:
-        _check_division(arguments["steps_per_epoch"], arguments.get("num_envs", 1), num_procs)
+        names = ("steps_per_epoch", "num_envs", "n_steps")
+        _check_division(*(arguments.get(name, 1) for name in names), num_procs)
+    if arguments.get("minibatch_size") is not None:
+        environments = arguments["num_envs"] * num_procs
+        _check_minibatches(arguments["minibatch_size"], arguments["steps_per_epoch"], environments)
+    if "coeff" in arguments:
+        _check_mixture(arguments["lam1"], arguments["lam2"], arguments["coeff"])
 
 
-def check_mlp_arguments(ac_kwargs: Mapping[str, Any]) -> None:
-    """Check the arguments of MLPActorCritic, as `check_arguments` does those of an algorithm."""
-    _check_rules(_MLP_RULES, ac_kwargs)
+def check_network_arguments(ac_kwargs: Mapping[str, Any]) -> None:
+    """Check arguments of the default networks, as `check_arguments` does those of an algorithm."""
+    _check_rules(_NETWORK_RULES, ac_kwargs)
 
 
 def _check_rules(rules, arguments):
@@ -104,13 +152,38 @@ def _check_rules(rules, arguments):
                 raise UserError(f"{name} is {value!r}; it must be {expected}.")
 
 
-def _check_division(steps_per_epoch, num_envs, num_procs):
-    """An epoch's steps are shared equally by all environments of all ranks."""
+def _check_division(steps_per_epoch, num_envs, n_steps, num_procs):
+    """An epoch's steps are shared equally by all environments of all ranks, in whole updates."""
     environments = num_envs * num_procs
-    if steps_per_epoch % environments:
-        nearest = max(1, round(steps_per_epoch / environments)) * environments
+    unit = environments * n_steps
+    if steps_per_epoch % unit:
+        nearest = max(1, round(steps_per_epoch / unit)) * unit
+        equally = "equally" if n_steps == 1 else f"equally in updates of {n_steps} steps each"
         raise UserError(
             f"steps_per_epoch is {steps_per_epoch}, which {environments} environments ({num_envs} "
-            f"in each of {num_procs} processes) cannot share equally; use a multiple of "
-            f"{environments}, such as {nearest}."
+            f"in each of {num_procs} processes) cannot share {equally}; use a multiple of "
+            f"{unit}, such as {nearest}."
+        )
+
+
+def _check_minibatches(minibatch_size, steps_per_epoch, environments):
+    """Every minibatch holds equally many steps of each environment, and every step is in one."""
+    if minibatch_size % environments or steps_per_epoch % minibatch_size:
+        sizes = range(environments, steps_per_epoch + 1, environments)
+        possible = [size for size in sizes if steps_per_epoch % size == 0]
+        nearest = min(possible, key=lambda size: abs(size - minibatch_size))
+        raise UserError(
+            f"minibatch_size is {minibatch_size}; it must be a multiple of the number of "
+            f"environments of all processes, {environments}, and divide steps_per_epoch, "
+            f"{steps_per_epoch}; use one such as {nearest}."
+        )
+
+
+def _check_mixture(lam1, lam2, coeff):
+    """lam1 and lam2 mean something together with coeff only."""
+    if coeff is None and (lam1 is not None or lam2 != _DEFAULT_LAM2):
+        given = f"lam1 is {lam1}" if lam1 is not None else f"lam2 is {lam2}"
+        raise UserError(
+            f"{given}, but coeff is None; give coeff, the weight between 0 and 1 of the advantage "
+            "with lam1 (lam2's is the rest), or use lam for a single lambda."
         )

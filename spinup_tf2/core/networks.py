@@ -68,6 +68,14 @@ def cnn(
     layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")
     activation = _keras_activation(activation)
     channels_first = input_shape[0] < input_shape[2]
+    height, width = input_shape[1:] if channels_first else input_shape[:2]
+    smallest = smallest_image(layers) if padding == "valid" else 1
+    if min(height, width) < smallest:
+        raise UserError(
+            f"Images of {height} x {width} pixels are too small for the convolutions {conv!r}, "
+            f"which need {smallest} x {smallest}. Use the convolutions 'small', or a list of "
+            "(filters, kernel size, stride); or enlarge the images with a wrapper."
+        )
     return keras.Sequential(
         [
             keras.Input(input_shape, dtype="uint8"),
@@ -78,6 +86,17 @@ def cnn(
             *[keras.layers.Dense(size, activation) for size in hidden_sizes],
         ]
     )
+
+
+def smallest_image(layers: Sequence[tuple[int, int, int]]) -> int:
+    """The least height and width of which convolutions without padding leave one pixel.
+
+    layers: (filters, kernel size, stride) of each.
+    """
+    size = 1
+    for _, kernel_size, stride in reversed(layers):
+        size = (size - 1) * stride + kernel_size
+    return size
 
 
 def _keras_activation(activation):

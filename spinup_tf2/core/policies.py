@@ -4,7 +4,7 @@ A policy is a Keras model that maps observations `[batch, obs_dim]` to a distrib
 tensorflow-probability over actions; a value function maps them to `[batch]`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
 
-from spinup_tf2.core.arguments import check_mlp_arguments
+from spinup_tf2.core.arguments import check_network_arguments
 from spinup_tf2.core.networks import cnn, mlp
 from spinup_tf2.core.spaces import action_spec, is_image, network_dtype
 from spinup_tf2.errors import UserError
@@ -234,8 +234,8 @@ def make_actor_critic(
     kwargs = dict(ac_kwargs or {})
     if actor_critic is MLPActorCritic and is_image(observation_space):
         actor_critic = CNNActorCritic
-        if separate:
-            kwargs.setdefault("shared", False)
+    if actor_critic is CNNActorCritic and separate:
+        kwargs.setdefault("shared", False)
     ac = actor_critic(observation_space, action_space, **kwargs)
     build(ac, observation_space, action_space)
     if separate and ac.shared:
@@ -275,6 +275,32 @@ def build(ac: ActorCritic, observation_space: spaces.Space, action_space: spaces
         )
 
 
+def check_closed_forms(
+    ac: ActorCritic, observation_space: spaces.Space, needs: Mapping[str, bool]
+) -> None:
+    """Check that a policy's distribution has what an algorithm needs.
+
+    needs: for `entropy` and `kl_divergence` (to another policy of the kind), whether it is needed.
+    Raises UserError if tensorflow_probability has no closed form of what is.
+    """
+    obs = np.zeros((2, *observation_space.shape), network_dtype(observation_space))
+    distribution = ac.pi(obs)
+    closed_forms = dict(
+        entropy=distribution.entropy,
+        kl_divergence=lambda: distribution.kl_divergence(distribution),
+    )
+    for name in (name for name, needed in needs.items() if needed):
+        try:
+            closed_forms[name]()
+        except NotImplementedError as error:
+            raise UserError(
+                f"The policy's distribution {type(distribution).__name__} has no {name}() in "
+                "closed form, which this run needs. Use a distribution that has one, or do "
+                "without: ppo needs entropy for ent_coef, and kl_divergence for "
+                "objective='penalty'."
+            ) from error
+
+
 class MLPActorCritic(ActorCritic):
     """Separate multilayer perceptrons for the policy and the value function.
 
@@ -291,7 +317,7 @@ class MLPActorCritic(ActorCritic):
         hidden_sizes: Sequence[int] = (64, 64),
         activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
     ):
-        check_mlp_arguments(dict(hidden_sizes=hidden_sizes, activation=activation))
+        check_network_arguments(dict(hidden_sizes=hidden_sizes, activation=activation))
         obs_dim = observation_space.shape[0]
         pi = policy_for(
             action_space, lambda outputs: mlp(obs_dim, hidden_sizes, outputs, activation)
@@ -321,8 +347,9 @@ class CNNActorCritic(ActorCritic):
         activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
         shared: bool = True,
     ):
-        check_mlp_arguments(dict(hidden_sizes=hidden_sizes, activation=activation))
-        body = lambda: cnn(observation_space.shape, conv, hidden_sizes, activation)  # noqa: E731
+        layers = dict(conv=conv, hidden_sizes=hidden_sizes, activation=activation)
+        check_network_arguments(dict(layers, shared=shared))
+        body = lambda: cnn(observation_space.shape, **layers)  # noqa: E731
         self.body = body()
         v_body = self.body if shared else body()
 
