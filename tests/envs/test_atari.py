@@ -1,0 +1,529 @@
+"""Atari: each wrapper on a scripted game, then the whole chain on the emulator."""
+
+import json
+import subprocess
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.wrappers import RecordEpisodeStatistics, RecordVideo
+
+from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
+from spinup_tf2.envs.atari import (
+    AreaScaling,
+    ClipReward,
+    EpisodicLife,
+    FireReset,
+    MaxAndSkip,
+    NoopReset,
+    StackFrames,
+    is_atari,
+    make_atari,
+    preprocess,
+)
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils.env_spec import make_env, write_env_spec
+from spinup_tf2.utils.run_utils import EnvFn
+
+NOOP, FIRE, RIGHT = range(3)
+
+
+class Game(gym.Env):
+    """A game that follows a script: frame t of a game is `frames[t]`, or shows the number t.
+
+    lives[t], rewards[t]: after frame t; the last of the lives stays for all later frames.
+    over, cut: the frame after which the game is over, or cut off.
+    """
+
+    action_space = gym.spaces.Discrete(3)
+    observation_space = gym.spaces.Box(0, 255, (2, 2), np.uint8)
+
+    def __init__(self, lives=(0,), rewards=None, over=None, cut=None, frames=None):
+        self.lives, self.rewards, self.over, self.cut = lives, rewards or {}, over, cut
+        self.frames = frames
+        self.actions, self.games = [], 0
+
+    def get_action_meanings(self):
+        return ["NOOP", "FIRE", "RIGHT"]
+
+    def _see(self):
+        obs = np.full((2, 2), self.t, np.uint8) if self.frames is None else self.frames[self.t]
+        return obs, {"lives": self.lives[min(self.t, len(self.lives) - 1)]}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        self.games += 1
+        return self._see()
+
+    def step(self, action):
+        self.t += 1
+        self.actions.append(action)
+        obs, info = self._see()
+        return obs, self.rewards.get(self.t, 0.0), self.t == self.over, self.t == self.cut, info
+
+
+# ---------------------------------------------------------------- the wrappers
+
+
+def test_noop_reset_draws_one_to_noop_max_from_the_environments_seed():
+    def number(seed):
+        game = Game()
+        obs, _ = NoopReset(game, 5).reset(seed=seed)
+        assert set(game.actions) == {NOOP}
+        assert obs[0, 0] == game.t == len(game.actions)
+        return game.t
+
+    numbers = [number(seed) for seed in range(60)]
+    assert set(numbers) == {1, 2, 3, 4, 5}
+    assert numbers == [number(seed) for seed in range(60)]
+
+
+def test_noop_reset_begins_again_where_a_game_ends_meanwhile():
+    """Games of 3 frames: after n of them, the fourth, fifth, ... belong to the next game."""
+    for seed in range(20):
+        game = Game(over=3)
+        obs, _ = NoopReset(game, 8).reset(seed=seed)
+        n = len(game.actions)
+        assert obs[0, 0] == n % 3
+        assert game.games == 1 + n // 3
+
+
+def test_max_and_skip():
+    """The first two of four frames are brighter everywhere, and must not be seen."""
+    frames = np.zeros((9, 2, 2), np.uint8)
+    frames[1] = frames[2] = 200
+    frames[3] = [[10, 0], [7, 0]]
+    frames[4] = [[0, 20], [7, 1]]
+    game = Game(rewards={1: 1.0, 2: 0.5, 3: -4.0, 4: 10.0, 5: 100.0}, frames=frames)
+    env = MaxAndSkip(game, 4)
+    env.reset(seed=0)
+    obs, rew, terminated, truncated, _ = env.step(RIGHT)
+    np.testing.assert_array_equal(obs, [[10, 20], [7, 1]])
+    assert rew == 1.0 + 0.5 - 4.0 + 10.0
+    assert not terminated
+    assert not truncated
+    assert game.actions == [RIGHT] * 4
+    kept = obs.copy()
+    env.step(RIGHT)
+    np.testing.assert_array_equal(obs, kept)
+
+
+@pytest.mark.parametrize("end", ["over", "cut"])
+@pytest.mark.parametrize("last", [1, 2, 3])
+def test_max_and_skip_stops_at_the_end(end, last):
+    game = Game(rewards=dict.fromkeys(range(9), 1.0), **{end: last})
+    env = MaxAndSkip(game, 4)
+    env.reset(seed=0)
+    obs, rew, terminated, truncated, _ = env.step(NOOP)
+    assert (obs == last).all()  # frames grow brighter
+    assert rew == last == game.t
+    assert (terminated, truncated) == (end == "over", end == "cut")
+
+
+def test_random_frameskip():
+    def skips(seed):
+        game = Game()
+        env = MaxAndSkip(game, [2, 5])  # a list, as it comes from env_spec.json
+        env.reset(seed=seed)
+        times = [0]
+        for _ in range(40):
+            env.step(NOOP)
+            times.append(game.t)
+        return np.diff(times).tolist()
+
+    assert set(skips(0)) == {2, 3, 4}
+    assert skips(0) == skips(0) != skips(1)
+
+
+@pytest.mark.parametrize("frameskip", [0, 2.5, True, "4", (4, 4), (0, 3), (1, 2, 3)])
+def test_bad_frameskip(frameskip):
+    with pytest.raises(UserError, match="frameskip is"):
+        MaxAndSkip(Game(), frameskip)
+
+
+def test_lost_lives_end_episodes_but_not_the_game():
+    """Lives by frame: 3 3 2 2 2 1 1 0 0, and the game is over at frame 8."""
+    game = Game(lives=[3, 3, 2, 2, 2, 1, 1, 0, 0], over=8)
+    env = EpisodicLife(game)
+    env.reset(seed=0)
+    assert [env.step(RIGHT)[2] for _ in range(2)] == [False, True]
+    obs, info = env.reset()
+    assert (obs == 3).all()  # after one frame without a button
+    assert info["lives"] == 2
+    assert game.actions[-1] == NOOP
+    assert [env.step(RIGHT)[2] for _ in range(2)] == [False, True]
+    env.reset()
+    # No lives at frame 7 are no end yet.
+    assert [env.step(RIGHT)[2] for _ in range(2)] == [False, True]
+    assert game.games == 1
+    obs, info = env.reset()
+    assert game.games == 2
+    assert (obs == 0).all()
+    assert info["lives"] == 3
+    assert not env.step(RIGHT)[2]
+
+
+def test_a_new_game_begins_unless_a_life_has_been_lost():
+    game = Game(lives=[3, 3, 2], cut=4)
+    env = EpisodicLife(game)
+    env.reset(seed=0)
+    env.step(RIGHT)
+    env.reset()  # in the middle of a life, as where a time limit around this wrapper ends it
+    assert (game.games, game.t) == (2, 0)
+    env.step(RIGHT)
+    assert env.step(RIGHT)[2]
+    env.reset()
+    assert (game.games, game.t) == (2, 3)
+    *_, terminated, truncated, _ = env.step(RIGHT)
+    assert (terminated, truncated) == (False, True)
+    env.reset()
+    assert (game.games, game.t) == (3, 0)
+    env.step(RIGHT)
+    assert env.step(RIGHT)[2]
+    env.reset(seed=5)  # asks for a game that depends on nothing but the seed
+    assert (game.games, game.t) == (4, 0)
+
+
+def test_a_game_that_ends_before_the_next_life_begins():
+    game = Game(lives=[3, 2], over=2)
+    env = EpisodicLife(game)
+    env.reset(seed=0)
+    assert env.step(RIGHT)[2]
+    obs, info = env.reset()
+    assert (game.games, game.t) == (2, 0)
+    assert info["lives"] == 3
+
+
+def test_fire_is_pressed_where_a_game_or_a_life_begins():
+    game = Game(lives=[3, 3, 3, 2, 2, 2], rewards={3: 1.0, 4: 10.0})
+    env = FireReset(game)
+    obs, _ = env.reset(seed=0)
+    assert (obs == 1).all()
+    _, rew, *_ = env.step(RIGHT)
+    assert rew == 0
+    obs, rew, *_ = env.step(RIGHT)  # loses a life in frame 3
+    assert (obs == 4).all()
+    assert rew == 11.0
+    env.step(RIGHT)
+    assert game.actions == [FIRE, RIGHT, RIGHT, FIRE, RIGHT]
+    env.reset()
+    assert game.actions[5:] == [FIRE]
+
+
+def test_fire_that_ends_the_game_and_lives_lost_in_the_end():
+    game = Game(lives=[1], over=1)
+    obs, _ = FireReset(game).reset(seed=0)
+    assert (obs == 0).all()
+    assert game.games == 2
+    game = Game(lives=[2, 2, 1], over=2)
+    env = FireReset(game)
+    env.reset(seed=0)
+    assert env.step(RIGHT)[2]
+    assert game.actions == [FIRE, RIGHT]
+
+
+def test_rewards_become_their_sign():
+    env = ClipReward(Game(rewards={1: -7.5, 2: 0.0, 3: 0.25, 4: 400.0}))
+    env.reset(seed=0)
+    assert [env.step(NOOP)[1] for _ in range(4)] == [-1.0, 0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("shape", [(210, 160), (250, 160), (31, 17)])
+@pytest.mark.parametrize("size", [84, 64, 37])
+def test_scaled_pixels_are_averages_over_their_areas(shape, size):
+    """Repeat each pixel `size` times; then each new one covers whole ones. First rows, then columns."""
+    height, width = shape
+    picture = np.random.default_rng(size).integers(0, 256, shape, dtype=np.uint8)
+    low = picture.repeat(size, axis=0).reshape(size, height, width).mean(axis=1)
+    expected = low.repeat(size, axis=1).reshape(size, size, width).mean(axis=2)
+    scaled = AreaScaling(shape, size)(picture)
+    assert scaled.dtype == np.uint8
+    assert np.abs(scaled - expected).max() < 0.5 + 1e-3  # nothing but rounding
+
+
+def test_black_and_white_stay_black_and_white():
+    for value in (0, 255):
+        scaled = AreaScaling((210, 160), 84)(np.full((210, 160), value, np.uint8))
+        assert (scaled == value).all()
+
+
+def test_stack_of_frames():
+    """The newest frame is the last; an episode begins with its first frame repeated."""
+    env = StackFrames(Game(), size=2, stack=3)
+    first, _ = env.reset(seed=0)
+    assert first.shape == (2, 2, 3)
+    observations = [first] + [env.step(NOOP)[0] for _ in range(4)]
+    expected = [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]]
+    assert [obs[1, 0].tolist() for obs in observations] == expected
+    again, _ = env.reset()
+    assert again[0, 0].tolist() == [0, 0, 0]
+
+
+def test_bad_arguments():
+    with pytest.raises(UserError, match="size is 0"):
+        StackFrames(Game(), size=0)
+    with pytest.raises(UserError, match=r"stack is 1\.5"):
+        StackFrames(Game(), stack=1.5)
+    with pytest.raises(UserError, match="noop_max is -1"):
+        make_atari("PongNoFrameskip-v4", noop_max=-1)
+    with pytest.raises(UserError, match="clip_reward is 'no'; it must be True or False"):
+        make_atari("PongNoFrameskip-v4", clip_reward="no")
+    with pytest.raises(UserError, match="gray pictures"):
+        make_atari("PongNoFrameskip-v4", obs_type="ram")
+    with pytest.raises(UserError, match="CartPole-v1 is not a game of ale-py"):
+        make_atari("CartPole-v1")
+    with pytest.raises(UserError, match="frameskip=4, so frames would be skipped twice"):
+        preprocess(make_atari("ALE/Pong-v5", raw=True))
+
+
+# ---------------------------------------------------------------- scores
+
+
+def scripted_game():
+    """Two lives, frames worth 5, -3 and 7, over after 6 of them; preprocessed for learning."""
+    game = Game(lives=[2, 2, 2, 1], rewards={1: 5.0, 2: -3.0, 5: 7.0}, over=6)
+    return ClipReward(EpisodicLife(RecordEpisodeStatistics(game)))
+
+
+def test_statistics_are_of_whole_games_and_their_rewards():
+    """Lives end at frame 3 and frame 6 (the third step after a reset that takes frame 4)."""
+    envs = VectorEnv(scripted_game, 2, max_ep_len=100)
+    envs.reset()
+    steps = [envs.step(np.full(2, RIGHT)) for _ in range(5)]
+    np.testing.assert_array_equal([rew[0] for _, rew, *_ in steps], [1, -1, 0, 1, 0])
+    np.testing.assert_array_equal(
+        [step[2] for step in steps], [[end] * 2 for end in (0, 0, 1, 0, 1)]
+    )
+    statistics = EpisodeStatistics(2, envs.recorded)
+    nothing = np.zeros((5, 2))
+    assert statistics.update(nothing, nothing > 0) == ([9.0, 9.0], [6, 6])
+    assert statistics.update(nothing, nothing > 0) == ([], [])
+    envs.close()
+
+
+def test_statistics_of_games_that_are_cut_off():
+    """Two steps of each life: 5 - 3, with which the game is given up."""
+    with VectorEnv(scripted_game, 1, max_ep_len=2) as envs:
+        envs.reset()
+        for _ in range(4):
+            envs.step(np.array([RIGHT]))
+        assert envs.recorded == [(2.0, 2), (2.0, 2)]
+
+
+def test_statistics_without_a_record_are_sums_of_rewards():
+    with VectorEnv(lambda: ClipReward(Game(rewards={1: 5.0}, over=2)), 1) as envs:
+        assert envs.recorded is None
+
+
+# ---------------------------------------------------------------- the emulator
+
+
+def play(env, steps, seed):
+    """Observations and rewards of random play."""
+    rng = np.random.default_rng(seed)
+    obs, _ = env.reset(seed=seed)
+    observations, rewards = [obs], []
+    for _ in range(steps):
+        obs, rew, terminated, truncated, _ = env.step(int(rng.integers(env.action_space.n)))
+        if terminated or truncated:
+            obs, _ = env.reset()
+        observations.append(obs)
+        rewards.append(rew)
+    return np.array(observations), rewards
+
+
+@pytest.mark.parametrize("env_id", ["PongNoFrameskip-v4", "ALE/Breakout-v5"])
+def test_observations(env_id):
+    env = EnvFn(env_id)()
+    assert env.observation_space == gym.spaces.Box(0, 255, (84, 84, 4), np.uint8)
+    first, _ = env.reset(seed=0)
+    assert first.flags.c_contiguous
+    assert env.observation_space.contains(first)
+    assert len(np.unique(first)) > 2  # there is something to see
+    kept = first.copy()
+    second = env.step(2)[0]
+    for _ in range(10):
+        obs = env.step(2)[0]
+    assert env.observation_space.contains(obs)
+    assert (obs != second).any()
+    np.testing.assert_array_equal(first, kept)
+    assert not np.shares_memory(first, second)
+    env.close()
+
+
+def test_games_depend_on_their_seed_alone():
+    observations, rewards = play(make_atari("ALE/Breakout-v5"), 150, seed=3)
+    assert set(rewards) <= {-1.0, 0.0, 1.0}
+    again, rewards_again = play(make_atari("ALE/Breakout-v5"), 150, seed=3)
+    np.testing.assert_array_equal(observations, again)
+    assert rewards == rewards_again
+    others, _ = play(make_atari("ALE/Breakout-v5"), 150, seed=4)
+    assert (observations != others).any()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs", "frames", "sticky"),
+    [
+        ("PongNoFrameskip-v4", {}, {4}, 0.0),
+        ("ALE/Pong-v5", {}, {4}, 0.25),
+        ("ale_py:ALE/Pong-v5", {"repeat_action_probability": 0.5}, {4}, 0.5),
+        ("Pong-v4", {}, {2, 3, 4}, 0.0),
+        ("ALE/Pong-v5", {"frameskip": 3}, {3}, 0.25),
+        ("PongNoFrameskip-v4", {"frameskip": 1}, {1}, 0.0),
+    ],
+)
+def test_frames_of_a_step_and_sticky_actions(env_id, kwargs, frames, sticky):
+    env = EnvFn(env_id, kwargs)()
+    ale = env.unwrapped.ale
+    env.reset(seed=0)
+    times = [ale.getEpisodeFrameNumber()]
+    for _ in range(20):
+        env.step(0)
+        times.append(ale.getEpisodeFrameNumber())
+    assert set(np.diff(times)) == frames
+    assert ale.getFloat("repeat_action_probability") == pytest.approx(sticky)
+    env.close()
+
+
+def wrapper_names(env):
+    return [wrapper.name for wrapper in env.spec.additional_wrappers]
+
+
+def test_parts_can_be_switched_off():
+    every = ["NoopReset", "MaxAndSkip", "RecordEpisodeStatistics", "EpisodicLife", "FireReset"]
+    every += ["StackFrames", "ClipReward"]
+    assert wrapper_names(make_atari("BreakoutNoFrameskip-v4")) == every
+    # Freeway has no such button.
+    assert "FireReset" not in wrapper_names(make_atari("FreewayNoFrameskip-v4"))
+    env = make_atari(
+        "BreakoutNoFrameskip-v4",
+        noop_max=0,
+        episodic_life=False,
+        fire_reset=False,
+        clip_reward=False,
+        size=42,
+        stack=2,
+    )
+    assert wrapper_names(env) == ["MaxAndSkip", "RecordEpisodeStatistics", "StackFrames"]
+    assert env.reset(seed=0)[0].shape == (42, 42, 2)
+    raw = make_atari("BreakoutNoFrameskip-v4", raw=True)
+    assert wrapper_names(raw) == []
+    assert raw.reset(seed=0)[0].shape == (210, 160, 3)
+
+
+def test_continuous_actions():
+    env = make_atari("ALE/Breakout-v5", continuous=True)
+    assert env.reset(seed=0)[1]["lives"] == 5
+    assert env.step(env.action_space.sample())[0].shape == (84, 84, 4)
+
+
+def test_what_only_helps_to_train_is_left_out_for_watching(tmp_path):
+    path = tmp_path / "env_spec.json"
+    env_fn = EnvFn("BreakoutNoFrameskip-v4", {"stack": 2})
+    write_env_spec(path, env_fn(), env_fn)
+    saved = [
+        w["entry_point"].split(":")[1] for w in json.loads(path.read_text())["spec"]["wrappers"]
+    ]
+    assert "EpisodicLife" in saved
+    assert "ClipReward" in saved
+    env = make_env(path, render_mode="rgb_array")
+    assert wrapper_names(env) == [
+        name for name in saved if name not in ("EpisodicLife", "ClipReward")
+    ]
+    same = make_atari("BreakoutNoFrameskip-v4", stack=2, episodic_life=False, clip_reward=False)
+    for ours, theirs in zip(play(env, 100, seed=0), play(same, 100, seed=0), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert env.render().shape == (210, 160, 3)
+
+
+def test_random_frameskip_comes_back(tmp_path):
+    path = tmp_path / "env_spec.json"
+    env_fn = EnvFn("Pong-v4")
+    write_env_spec(path, env_fn(), env_fn)
+    expected, _ = play(env_fn(), 30, seed=1)
+    np.testing.assert_array_equal(play(make_env(path), 30, seed=1)[0], expected)
+
+
+def test_videos_play_at_the_speed_of_the_game(tmp_path):
+    env = make_atari("PongNoFrameskip-v4", render_mode="rgb_array")
+    assert env.metadata["render_fps"] == 15  # of 60, four each step
+    env = RecordVideo(env, str(tmp_path / "videos"), disable_logger=True)
+    env.reset(seed=0)
+    for _ in range(5):
+        env.step(0)
+    env.close()
+    assert [video.stat().st_size > 0 for video in tmp_path.glob("videos/*.mp4")] == [True]
+
+
+def test_processes_play_the_same_games():
+    """Until lives are lost, and after that."""
+    outputs = []
+    for vectorization in ("sync", "async"):
+        with VectorEnv(
+            EnvFn("BreakoutNoFrameskip-v4"), 2, max_ep_len=5000, vectorization=vectorization
+        ) as envs:
+            rng = np.random.default_rng(0)
+            steps = [envs.reset()]
+            ends = 0
+            for _ in range(80):
+                obs, rew, terminated, _, _ = envs.step(rng.integers(0, 4, 2))
+                steps += [obs, rew, terminated]
+                ends += terminated.sum()
+            assert ends > 1
+            outputs.append(steps)
+    for a, b in zip(*outputs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# ---------------------------------------------------------------- with and without the extra
+
+
+@pytest.fixture
+def no_emulator(monkeypatch):
+    """As if ale-py were not installed."""
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    games = [env_id for env_id in gym.registry if is_atari(env_id)]
+    for env_id in games:
+        monkeypatch.delitem(gym.registry, env_id)
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    ["ALE/Pong-v5", "ale_py:ALE/Pong-v5", "PongNoFrameskip-v4", "BreakoutNoFrameskip-v4"],
+)
+@pytest.mark.usefixtures("no_emulator")
+def test_what_to_install(env_id):
+    with pytest.raises(UserError, match=r'is an Atari game.*pip install "spinup_tf2\[atari\]"'):
+        EnvFn(env_id)()
+
+
+@pytest.mark.usefixtures("no_emulator")
+def test_what_to_install_where_it_is_not_certain():
+    with pytest.raises(UserError, match=r"If it is an Atari game.*spinup_tf2\[atari\]"):
+        EnvFn("Breakout-v4")()
+    assert not is_atari("CartPole-v1")
+    assert EnvFn("CartPole-v1")().spec.id == "CartPole-v1"
+    with pytest.raises(UserError) as error:
+        EnvFn("CartPole-v3")()
+    assert "Atari" not in str(error.value)
+
+
+def test_unknown_games():
+    with pytest.raises(UserError, match="Did you mean ALE/Pong-v5"):
+        EnvFn("ALE/Pong")()
+    with pytest.raises(UserError, match="Did you mean: `Breakout`"):
+        EnvFn("ALE/Braekout-v5")()
+
+
+def test_the_emulator_is_loaded_when_it_is_needed_and_says_nothing():
+    program = (
+        "import sys, spinup_tf2\n"
+        "from spinup_tf2.utils.run_utils import EnvFn\n"
+        "EnvFn('CartPole-v1')()\n"
+        "assert 'ale_py' not in sys.modules\n"
+        "EnvFn('PongNoFrameskip-v4')().reset(seed=0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
