@@ -1,4 +1,4 @@
-"""Proximal policy optimization, with the clipped objective (Schulman et al. 2017)."""
+"""Proximal policy optimization, with a clipped objective or a KL penalty (Schulman et al. 2017)."""
 
 from collections.abc import Callable
 
@@ -7,9 +7,12 @@ import tensorflow as tf
 
 from spinup_tf2.core import on_policy
 from spinup_tf2.core.argument_docs import documented
-from spinup_tf2.core.optimization import GradientSteps, adam
+from spinup_tf2.core.optimization import GradientSteps, adam, take_steps
 from spinup_tf2.core.policies import ActorCritic, MLPActorCritic
-from spinup_tf2.core.values import value_regression
+from spinup_tf2.core.ppo_buffer import PPOBuffer
+from spinup_tf2.core.values import value_loss, value_regression
+
+__all__ = ["PPOBuffer", "adapted_beta", "penalty_loss", "policy_loss", "ppo"]
 
 
 def policy_loss(
@@ -28,6 +31,33 @@ def policy_loss(
         ClipFrac=tf.reduce_mean(tf.cast(ratio != clipped, tf.float32)),
     )
     return loss, info
+
+
+def penalty_loss(
+    logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, kl: tf.Tensor, beta: float | tf.Tensor
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Surrogate objective with a KL penalty, negated (Schulman et al. 2017, eq. 8).
+
+    L = -E[r A] + beta E[KL(pi_old(.|s) || pi(.|s))],  r = pi(a|s) / pi_old(a|s)
+
+    kl: `[batch]`, the divergences of the distributions themselves; the rest [batch], beta a scalar.
+    """
+    ratio = tf.exp(logp - logp_old)
+    mean_kl = tf.reduce_mean(kl)
+    loss = beta * mean_kl - tf.reduce_mean(ratio * adv)
+    return loss, dict(KL=mean_kl, Entropy=-tf.reduce_mean(logp))
+
+
+def adapted_beta(beta: float, kl: float, target_kl: float) -> float:
+    """The coefficient of the penalty after an update that has led to divergence `kl` (section 4).
+
+    Twice as large above KLmax = 1.5 target_kl, and half as large below KLmin = target_kl / 1.5.
+    """
+    if kl > 1.5 * target_kl:
+        return 2 * beta
+    if kl < target_kl / 1.5:
+        return beta / 2
+    return beta
 
 
 @documented
@@ -52,8 +82,22 @@ def ppo(
     *,
     num_envs: int = 1,
     vectorization: str = "sync",
+    objective: str = "clip",
+    beta: float = 1.0,
+    lam1: float | None = None,
+    lam2: float = 0.93,
+    coeff: float | None = None,
+    ent_coef: float = 0.0,
+    minibatch_size: int | None = None,
+    max_grad_norm: float | None = None,
+    lr_schedule: str = "constant",
+    orthogonal_init: bool = False,
+    vf_coef: float = 0.5,
 ) -> ActorCritic:
     """Proximal Policy Optimization (by clipping), with early stopping based on approximate KL.
+
+    Where policy and value function share parameters, their losses are added and trained together:
+    train_pi_iters steps with learning rate pi_lr. train_v_iters and vf_lr have no meaning then.
 
     Args:
         clip_ratio (float): How far the new policy may go from the old one while profiting from
@@ -61,46 +105,113 @@ def ppo(
             1 + clip_ratio. (Usually small, 0.1 to 0.3.)
 
         train_pi_iters (int): The most gradient steps on the policy in each epoch; early stopping
-            may take fewer.
+            may take fewer. With minibatches: the most passes over the epoch's experience.
+
+        train_v_iters (int): Gradient steps on the value function in each epoch; with minibatches,
+            passes over the epoch's experience.
 
         target_kl (float): Roughly what KL divergence between old and new policy is right for an
-            update; beyond 1.5 times this the policy steps of the epoch end. (Usually small, 0.01
-            or 0.05.)
+            update. With objective 'clip', beyond 1.5 times this the policy steps of the epoch end;
+            with 'penalty', beta is adapted to it. (Usually small, 0.01 or 0.05.)
+
+        objective (str): What keeps the new policy near the old one: 'clip' takes away the reason
+            to go far, 'penalty' subtracts beta times the KL divergence. With 'penalty' there is no
+            early stopping, and clip_ratio has no meaning.
+
+        beta (float): For objective 'penalty', the coefficient of the penalty in the first epoch.
+            It doubles after an update beyond 1.5 times target_kl, and halves after one below
+            target_kl / 1.5.
+
+        lam1 (float): With coeff, the lambda of the first advantage estimate. None: lam.
+
+        lam2 (float): With coeff, the lambda of the second.
+
+        coeff (float): The advantage is coeff times the estimate with lam1 plus 1 - coeff times
+            the one with lam2, each normalised before. (Between 0 and 1.) None: only lam counts.
+
+        minibatch_size (int): Steps of all processes in each minibatch. A multiple of the number
+            of environments that divides steps_per_epoch. None: each gradient step uses them all.
+
+        vf_coef (float): Weight of the value loss, where it is added to the policy's.
     """
-    with on_policy.training(dict(locals())) as training:
+    with on_policy.training(
+        dict(locals()), needs=dict(entropy=ent_coef != 0, kl_divergence=objective == "penalty")
+    ) as training:
         ac, logger = training.ac, training.logger
 
-        def pi_loss(batch):
-            logp = ac.pi(batch["obs"]).log_prob(batch["act"])
-            return policy_loss(logp, batch["logp"], batch["adv"], clip_ratio)
+        def policy_part(pi, batch):
+            """What the policy pi(.|s) minimises."""
+            logp = pi.log_prob(batch["act"])
+            if objective == "clip":
+                loss, info = policy_loss(logp, batch["logp"], batch["adv"], clip_ratio)
+            else:
+                kl = batch["pi_old"].kl_divergence(pi)
+                loss, info = penalty_loss(logp, batch["logp"], batch["adv"], kl, batch["beta"])
+            if ent_coef > 0:
+                loss -= ent_coef * tf.reduce_mean(pi.entropy())
+            return loss, dict(info, LossPi=loss)
 
-        pi_steps = GradientSteps(
-            pi_loss,
-            ac.pi.trainable_variables,
-            adam(pi_lr),
-            train_pi_iters,
-            stop=lambda info: info["KL"] > 1.5 * target_kl,
-        )
-        v_steps = value_regression(ac.v, vf_lr, train_v_iters)
+        def pi_loss(batch):
+            return policy_part(ac.pi(batch["obs"]), batch)
+
+        def joint_loss(batch):
+            pi, val = ac.pi_and_v(batch["obs"])
+            loss_pi, pi_info = policy_part(pi, batch)
+            loss_v, v_info = value_loss(val, batch["ret"])
+            return loss_pi + vf_coef * loss_v, pi_info | v_info
+
+        def steps_on(loss, variables):
+            stop = (lambda info: info["KL"] > 1.5 * target_kl) if objective == "clip" else None
+            return GradientSteps(loss, variables, adam(pi_lr, max_grad_norm), train_pi_iters, stop)
+
+        if ac.shared:
+            training_steps = [steps_on(joint_loss, ac.trainable_variables)]
+        else:
+            training_steps = [
+                steps_on(pi_loss, ac.pi.trainable_variables),
+                value_regression(ac.v, vf_lr, train_v_iters, max_grad_norm),
+            ]
+        policy = tf.function(lambda obs: ac.pi(obs))
         log_prob = tf.function(lambda obs, act: ac.pi(obs).log_prob(act))
 
-        def update(batch):
-            obs, act, adv, ret = (tf.constant(batch[key]) for key in ("obs", "act", "adv", "ret"))
-            logp = log_prob(obs, act)  # of the policy that acted
-            pi_before, pi_after, steps = pi_steps(dict(obs=obs, act=act, adv=adv, logp=logp))
-            if steps < train_pi_iters:
-                logger.log(f"Early stopping at step {steps} due to reaching max kl.")
-            v_before, v_after, _ = v_steps(dict(obs=obs, ret=ret))
-            return dict(
-                LossPi=pi_before["Loss"],
-                LossV=v_before["Loss"],
-                DeltaLossPi=pi_after["Loss"] - pi_before["Loss"],
-                DeltaLossV=v_after["Loss"] - v_before["Loss"],
-                Entropy=pi_before["Entropy"],
-                KL=pi_after["KL"],
-                ClipFrac=pi_after["ClipFrac"],
-                StopIter=min(steps, train_pi_iters - 1),
-            )
+        def minibatches(batch):
+            """Which rows of the batch each gradient step uses; None: all."""
+            if minibatch_size is None:
+                return None
+            local_steps, passes = len(batch["obs"]) // num_envs, max(train_pi_iters, train_v_iters)
+            count = steps_per_epoch // minibatch_size
+            return training.envs.minibatches(training.epoch, local_steps, passes, count)
 
-        training.run(update)
+        def update(batch):
+            nonlocal beta
+            if lr_schedule == "linear":
+                for each in training_steps:
+                    each.decay(training.progress)
+            batch = {key: tf.constant(array) for key, array in batch.items()}
+            batch["logp"] = log_prob(batch["obs"], batch["act"])  # of the policy that acted
+            if objective == "penalty":
+                batch |= dict(pi_old=policy(batch["obs"]), beta=tf.constant(beta))
+            before, after, iters = take_steps(training_steps, batch, minibatches(batch))
+            columns = dict(
+                LossPi=before["LossPi"],
+                LossV=before["LossV"],
+                DeltaLossPi=after["LossPi"] - before["LossPi"],
+                DeltaLossV=after["LossV"] - before["LossV"],
+                Entropy=before["Entropy"],
+                KL=after["KL"],
+            )
+            if objective == "penalty":
+                columns["Beta"] = beta
+                beta = adapted_beta(beta, after["KL"], target_kl)
+                return columns
+            if iters < train_pi_iters:
+                logger.log(f"Early stopping at step {iters} due to reaching max kl.")
+            stop_iter = min(iters, train_pi_iters - 1)
+            return columns | dict(ClipFrac=after["ClipFrac"], StopIter=stop_iter)
+
+        if coeff is None:
+            training.run(update)
+        else:
+            lams = (lam if lam1 is None else lam1, lam2)
+            training.run(update, lam=lams, coeff=(coeff, 1 - coeff))
     return ac

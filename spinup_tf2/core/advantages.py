@@ -1,4 +1,4 @@
-"""Returns and advantages. Time is the first axis; every function is plain NumPy.
+"""Returns and advantages. Time is the first axis.
 
 An episode ends in one of three ways, and they differ in what the future is worth:
 
@@ -7,10 +7,12 @@ An episode ends in one of three ways, and they differ in what the future is wort
 - cut off by the end of the epoch's data: the same, and the episode goes on in the next epoch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.signal import lfilter
+
+from spinup_tf2.utils.mpi_tools import mpi_statistics_scalar
 
 
 def discount_cumsum(x: np.ndarray, discount: float) -> np.ndarray:
@@ -41,7 +43,7 @@ def gae(
     terminated: np.ndarray,
     truncated: np.ndarray,
     gamma: float,
-    lam: float,
+    lam: float | Sequence[float],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Generalised advantage estimates and rewards-to-go, both float32 `[T, n]`.
 
@@ -53,13 +55,32 @@ def gae(
     next_val: `[T, n]`, V of the observation that step t really led to (not of the one after a
         reset).
     terminated, truncated: bool `[T, n]`.
+    lam: a number; or k of them, for advantages `[k, T, n]` from the same deltas.
     """
+    lams = np.atleast_1d(lam)
     future = gamma * np.where(terminated, 0.0, next_val)
     delta = rew + future - val
-    adv, ret = np.empty_like(delta), np.empty_like(delta)
+    adv, ret = np.empty((len(lams), *delta.shape), delta.dtype), np.empty_like(delta)
     for env, piece in segments(terminated | truncated):
-        adv[piece, env] = discount_cumsum(delta[piece, env], gamma * lam)
+        for i, each in enumerate(lams):
+            adv[i, piece, env] = discount_cumsum(delta[piece, env], gamma * each)
         rewards = rew[piece, env].astype(np.float64)
         rewards[-1] += future[piece, env][-1]  # what follows the piece
         ret[piece, env] = discount_cumsum(rewards, gamma)
-    return adv.astype(np.float32), ret.astype(np.float32)
+    adv = adv.astype(np.float32)
+    return adv[0] if np.ndim(lam) == 0 else adv, ret.astype(np.float32)
+
+
+def normalized(adv: np.ndarray) -> np.ndarray:
+    """Advantages of any shape, shifted and scaled to mean 0 and deviation 1 over all MPI ranks."""
+    mean, std = mpi_statistics_scalar(adv)
+    # All advantages equal (std 0) say nothing: they become 0, not nan.
+    return (adv - mean) / (std if std > 0 else 1)
+
+
+def mixture(advs: np.ndarray, coeffs: Sequence[float]) -> np.ndarray:
+    """sum_i coeffs[i] * normalized(advs[i]): several estimates `[k, ...]` as one `[...]`.
+
+    The mixture is not normalised again. Its deviation is below 1 as far as the estimates disagree.
+    """
+    return sum(coeff * normalized(adv) for coeff, adv in zip(coeffs, advs, strict=True))

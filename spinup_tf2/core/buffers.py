@@ -1,11 +1,10 @@
 """Where experience waits until it is learned from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from spinup_tf2.core.advantages import gae
-from spinup_tf2.utils.mpi_tools import mpi_statistics_scalar
+from spinup_tf2.core.advantages import gae, mixture, normalized
 
 
 class TrajectoryBuffer:
@@ -17,6 +16,8 @@ class TrajectoryBuffer:
     num_envs: how many environments, n.
     gamma, lam: discount, and the lambda of generalised advantage estimation.
     normalize_adv: whether `get` normalises the advantages.
+    coeff: if `lam` is several lambdas, the weights with which their estimates are mixed; each is
+        normalised before.
     """
 
     def __init__(
@@ -27,9 +28,10 @@ class TrajectoryBuffer:
         size: int,
         num_envs: int,
         gamma: float = 0.99,
-        lam: float = 0.95,
+        lam: float | Sequence[float] = 0.95,
         obs_dtype: type | np.dtype = np.float32,
         normalize_adv: bool = True,
+        coeff: Sequence[float] | None = None,
     ):
         rows = (size, num_envs)
         self.obs = np.zeros((*rows, *obs_shape), obs_dtype)
@@ -38,7 +40,7 @@ class TrajectoryBuffer:
         self.val = np.zeros(rows, np.float32)
         self.terminated = np.zeros(rows, bool)
         self.truncated = np.zeros(rows, bool)
-        self.gamma, self.lam = gamma, lam
+        self.gamma, self.lam, self.coeff = gamma, lam, coeff
         self.normalize_adv = normalize_adv
         self.size = size
         self.start_epoch()
@@ -108,9 +110,9 @@ class TrajectoryBuffer:
         adv, ret = gae(
             self.rew, val, next_val, self.terminated, self.truncated, self.gamma, self.lam
         )
-        if self.normalize_adv:
-            mean, std = mpi_statistics_scalar(adv)
-            # All advantages equal (std 0) say nothing: they become 0, not nan.
-            adv = (adv - mean) / (std if std > 0 else 1)
+        if self.coeff is not None:
+            adv = mixture(adv, self.coeff)
+        elif self.normalize_adv:
+            adv = normalized(adv)
         flat = lambda x: x.reshape(steps * num_envs, *x.shape[2:])  # noqa: E731
         return dict(obs=obs, act=flat(self.act), ret=flat(ret), adv=flat(adv), val=flat(val))

@@ -1,17 +1,25 @@
-"""How several full-batch gradient steps are compiled, and averaged over MPI ranks."""
+"""How several gradient steps are compiled, and averaged over MPI ranks."""
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import keras
+import numpy as np
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 from spinup_tf2.utils.mpi_tf import flat_concat, split_flat
 from spinup_tf2.utils.mpi_tools import mpi_avg, num_procs
 
+Batch = TypeVar("Batch", tf.Tensor, tfp.distributions.Distribution, dict)
 
-def adam(learning_rate: float) -> keras.optimizers.Adam:
-    """Adam as Spinning Up uses it: epsilon 1e-8 (Keras' default is 1e-7)."""
-    return keras.optimizers.Adam(float(learning_rate), epsilon=1e-8)
+
+def adam(learning_rate: float, max_grad_norm: float | None = None) -> keras.optimizers.Adam:
+    """Adam as Spinning Up uses it: epsilon 1e-8 (Keras' default is 1e-7).
+
+    max_grad_norm: gradients with a longer global norm are shortened to it.
+    """
+    return keras.optimizers.Adam(float(learning_rate), epsilon=1e-8, global_clipnorm=max_grad_norm)
 
 
 def rmsprop(
@@ -35,6 +43,27 @@ def rmsprop(
     return optimizer
 
 
+def rows(batch: Batch, index: tf.Tensor) -> Batch:
+    """The rows `index` `[m]` of a batch: a tensor, a distribution, or a dict of these.
+
+    A scalar belongs to all rows and stays as it is. So does a parameter of a distribution that has
+    no batch dimension, such as a standard deviation that does not depend on the observation.
+    """
+    if isinstance(batch, dict):
+        return {key: rows(x, index) for key, x in batch.items()}
+    if not isinstance(batch, tfp.distributions.Distribution):
+        return tf.gather(batch, index) if batch.shape.rank > 0 else batch
+    chosen = {}
+    for name, properties in batch.parameter_properties().items():
+        value = batch.parameters[name]
+        if isinstance(value, tfp.distributions.Distribution):
+            chosen[name] = rows(value, index)
+        elif tf.is_tensor(value):
+            one_for_each_row = value.shape.rank == batch.batch_shape.rank + properties.event_ndims
+            chosen[name] = tf.gather(value, index) if one_for_each_row else value
+    return batch.copy(**chosen)
+
+
 class GradientSteps:
     """`num_steps` gradient steps on one batch, stopped early on request.
 
@@ -44,6 +73,13 @@ class GradientSteps:
     variables: what is trained.
     optimizer: a Keras optimizer.
     stop: `stop(info) -> bool`, asked before each step; True ends the steps (None: never).
+
+        before, after, passes = gradient_steps(batch, minibatches)
+
+    minibatches: `[num_steps or more, count, size]`, numbers of rows of the batch. Now `num_steps`
+        counts passes over the batch, each of which takes a step on each of its `count` minibatches.
+        `stop` is asked before each pass, with the info of the whole batch: from a minibatch, KL
+        divergences as small as those that matter cannot be told from noise.
 
     In one process all steps are one compiled call. With several MPI ranks, each step is a compiled
     piece that computes gradients, one Allreduce of gradients and info in a single flat vector (a
@@ -66,24 +102,35 @@ class GradientSteps:
         self.num_steps = num_steps
         self.stop = stop or (lambda info: False)
         optimizer.build(self.variables)
+        self.learning_rate = float(optimizer.learning_rate)
         # One compiled function each, bound to this object.
         self._compiled_steps = tf.function(self._steps)
+        self._compiled_passes = tf.function(self._passes)
         self._compiled_step = tf.function(self._step)
         self._compiled_evaluate = tf.function(self._evaluate)
         self._compiled_gradients = tf.function(self._flat_gradients_and_info)
         self._compiled_apply = tf.function(self._apply_flat)
 
     def __call__(
-        self, batch: dict[str, tf.Tensor]
+        self, batch: dict, minibatches: np.ndarray | None = None
     ) -> tuple[dict[str, float], dict[str, float], int]:
-        """Take the steps on `batch`, a dict of tensors.
+        """Take the steps on `batch`, a dict of tensors and distributions.
 
         Returns `(before, after, steps)`: loss (as 'Loss') and info as floats, averaged over ranks,
-        before the first and after the last step, and how many steps were taken.
+        before the first and after the last step, and how many steps (or passes) were taken.
         """
-        run = self._compiled_steps if num_procs() == 1 else self._steps_over_ranks
-        before, after, steps = run(batch)
+        one_process = num_procs() == 1
+        if minibatches is None:
+            run = self._compiled_steps if one_process else self._steps_over_ranks
+            before, after, steps = run(batch)
+        else:
+            run = self._compiled_passes if one_process else self._passes_over_ranks
+            before, after, steps = run(batch, tf.constant(minibatches))
         return _floats(before), _floats(after), int(steps)
+
+    def decay(self, progress: float) -> None:
+        """Make the learning rate its initial value times 1 - progress."""
+        self.optimizer.learning_rate = self.learning_rate * (1 - progress)
 
     def step(self, batch: dict[str, tf.Tensor]) -> dict[str, float]:
         """Take a single step; returns loss (as 'Loss') and info from before it.
@@ -118,6 +165,17 @@ class GradientSteps:
                 steps += 1
         return before, self._evaluate(batch), steps
 
+    def _passes(self, batch, minibatches):
+        """All passes in one graph."""
+        before = info = self._evaluate(batch)
+        passes = tf.constant(0)
+        while passes < self.num_steps and not tf.convert_to_tensor(self.stop(info)):
+            for index in minibatches[passes]:
+                self._step(rows(batch, index))
+            info = self._evaluate(batch)
+            passes += 1
+        return before, info, passes
+
     def _step(self, batch):
         grads, info = self._gradients(batch)
         self.optimizer.apply(grads, self.variables)
@@ -135,25 +193,49 @@ class GradientSteps:
             steps += 1
         return before, self._evaluate_over_ranks(batch), steps
 
+    def _passes_over_ranks(self, batch, minibatches):
+        before = info = self._evaluate_over_ranks(batch)
+        passes = 0
+        while passes < self.num_steps and not self.stop(info):
+            for index in minibatches[passes]:
+                flat, _ = self._averaged_gradients(batch, index)
+                self._compiled_apply(flat)
+            info = self._evaluate_over_ranks(batch)
+            passes += 1
+        return before, info, passes
+
     def _step_over_ranks(self, batch):
         flat, info = self._averaged_gradients(batch)
         self._compiled_apply(flat)
         return info
 
-    def _averaged_gradients(self, batch):
-        flat, info = self._compiled_gradients(batch)
+    def _averaged_gradients(self, batch, index=None):
+        flat, info = self._compiled_gradients(batch, index)
         averaged = mpi_avg(tf.concat([flat, tf.stack(list(info.values()))], 0).numpy())
         return averaged[: len(flat)], dict(zip(info, averaged[len(flat) :], strict=True))
 
     def _evaluate_over_ranks(self, batch):
         return {k: mpi_avg(float(x)) for k, x in self._compiled_evaluate(batch).items()}
 
-    def _flat_gradients_and_info(self, batch):
-        grads, info = self._gradients(batch)
+    def _flat_gradients_and_info(self, batch, index):
+        grads, info = self._gradients(batch if index is None else rows(batch, index))
         return flat_concat(grads), info
 
     def _apply_flat(self, flat):
         self.optimizer.apply(split_flat(flat, self.variables), self.variables)
+
+
+def take_steps(
+    gradient_steps: Iterable[GradientSteps], batch: dict, minibatches: np.ndarray | None = None
+) -> tuple[dict[str, float], dict[str, float], int]:
+    """Several GradientSteps on one batch, one after the other.
+
+    Returns `(before, after, steps)` of GradientSteps, with the info of all in one dict, and `steps`
+    of the first.
+    """
+    results = [steps(batch, minibatches) for steps in gradient_steps]
+    before, after = ({k: x for r in results for k, x in r[i].items()} for i in (0, 1))
+    return before, after, results[0][2]
 
 
 def loss_columns(

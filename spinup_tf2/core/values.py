@@ -8,14 +8,17 @@ from spinup_tf2.core.optimization import GradientSteps, adam
 
 def value_loss(val: tf.Tensor, ret: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Mean squared error of the values against the rewards-to-go. Both [batch]."""
-    return tf.reduce_mean(tf.square(ret - val)), {}
+    loss = tf.reduce_mean(tf.square(ret - val))
+    return loss, dict(LossV=loss)
 
 
-def value_regression(v: keras.Model, learning_rate: float, num_steps: int) -> GradientSteps:
+def value_regression(
+    v: keras.Model, learning_rate: float, num_steps: int, max_grad_norm: float | None = None
+) -> GradientSteps:
     """`num_steps` of Adam on the value loss; called with a batch of obs and ret."""
     return GradientSteps(
         lambda batch: value_loss(v(batch["obs"]), batch["ret"]),
         v.trainable_variables,
-        adam(learning_rate),
+        adam(learning_rate, max_grad_norm),
         num_steps,
     )

@@ -109,6 +109,22 @@ class VectorEnv:
         ]
         return np.stack(streams, axis=1)
 
+    def minibatches(self, epoch: int, steps: int, passes: int, count: int) -> np.ndarray:
+        """How to cut an epoch's `[steps, n]` data into `count` minibatches, `passes` times anew.
+
+        Returns int32 `[passes, count, steps * n / count]`: rows of the data as one batch
+        `[steps * n]`, in which step t of environment i is row t * n + i. Each minibatch holds
+        equally many steps of every environment, in the order that the environment's own stream
+        of random numbers gives them, so that minibatches do not depend on how environments are
+        spread over processes either. The same at every call.
+        """
+        columns = []
+        for column, i in enumerate(self.indices):
+            rng = np.random.default_rng([self.seed, i, epoch, 1])  # not the stream of the noise
+            times = rng.permuted(np.tile(np.arange(steps, dtype=np.int32), (passes, 1)), axis=1)
+            columns.append((times * self.num_envs + column).reshape(passes, count, -1))
+        return np.concatenate(columns, axis=2)
+
     def close(self) -> None:
         self.envs.close()
         self.prototype.close()
