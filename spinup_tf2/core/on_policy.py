@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -16,8 +16,10 @@ from tqdm import tqdm
 from spinup_tf2.core.acting import Actor, Critic
 from spinup_tf2.core.arguments import check_arguments
 from spinup_tf2.core.buffers import TrajectoryBuffer
+from spinup_tf2.core.demonstrations import Demonstrations
 from spinup_tf2.core.networks import count_variables, orthogonal_initialize
-from spinup_tf2.core.policies import ActorCritic, make_actor_critic
+from spinup_tf2.core.normalization import NormalizedActorCritic, RewardScaler
+from spinup_tf2.core.policies import ActorCritic, check_closed_forms, make_actor_critic
 from spinup_tf2.core.saved_policy import SavedPolicy
 from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
 from spinup_tf2.utils.logx import EpochLogger, Logger
@@ -27,11 +29,14 @@ from spinup_tf2.utils.threads import limit_tensorflow
 
 
 @contextmanager
-def training(arguments: Mapping[str, Any], separate: bool = False) -> Iterator["Training"]:
+def training(
+    arguments: Mapping[str, Any], separate: bool = False, needs: Mapping[str, bool] | None = None
+) -> Iterator["Training"]:
     """Set up what every on-policy algorithm trains with, in the order of Spinning Up.
 
     arguments: all arguments of the algorithm by name, as `locals()` gives them first thing.
     separate: whether the algorithm cannot train networks that share variables.
+    needs: whether the policy must have an `entropy` or a `kl_divergence` in closed form.
     Raises UserError, before anything is written, for what cannot be used.
     """
     check_arguments(arguments, num_procs())
@@ -46,9 +51,16 @@ def training(arguments: Mapping[str, Any], separate: bool = False) -> Iterator["
         ac = make_actor_critic(
             args.actor_critic, envs.observation_space, env.action_space, args.ac_kwargs, separate
         )
+        check_closed_forms(ac, envs.observation_space, needs or {})
         if arguments.get("orthogonal_init"):
             orthogonal_initialize(ac.pi, output_gain=0.01)
             orthogonal_initialize(ac.v, output_gain=1.0)
+
+        if arguments.get("normalize_obs"):
+            ac = NormalizedActorCritic(ac, envs.observation_space, env.action_space)
+        scaler = None
+        if arguments.get("normalize_reward"):
+            scaler = RewardScaler(envs.num_envs, args.gamma)
 
         logger = EpochLogger(**(args.logger_kwargs or {}))
         logger.save_config(dict(arguments))
@@ -56,8 +68,9 @@ def training(arguments: Mapping[str, Any], separate: bool = False) -> Iterator["
         sync_params(ac.trainable_variables)
         pi_size, v_size = count_variables(ac.pi), count_variables(ac.v)
         logger.log(f"\nNumber of parameters: \t pi: {pi_size}, \t v: {v_size}\n")
-        logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space))
-        yield Training(args, envs, env, ac, logger)
+        scaling = scaler.statistics.variables if scaler else ()
+        logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space, scaling))
+        yield Training(args, envs, env, ac, logger, scaler)
 
 
 @dataclass
@@ -66,7 +79,8 @@ class Training:
 
     args: the algorithm's arguments, as attributes.
     envs, env: the environments, and one more that is never stepped.
-    ac: the actor-critic. logger: an EpochLogger.
+    ac: the actor-critic. logger: an EpochLogger. scaler: of rewards, None if they stay as they are.
+    epoch: the number of the present epoch, from 0.
     progress: the share of the training that is over, 0 at first and never quite 1.
     """
 
@@ -75,6 +89,8 @@ class Training:
     env: gym.Env
     ac: ActorCritic
     logger: EpochLogger
+    scaler: RewardScaler | None
+    epoch: int = 0
     progress: float = 0.0
 
     def run(
@@ -83,6 +99,8 @@ class Training:
         *,
         n_steps: int | None = None,
         normalize_adv: bool = True,
+        lam: float | Sequence[float] | None = None,
+        coeff: Sequence[float] | None = None,
     ) -> None:
         """Train until the last epoch is over.
 
@@ -92,6 +110,7 @@ class Training:
             With several updates in an epoch, the mean of their scalars is logged.
         normalize_adv: whether a batch's advantages are shifted and scaled to mean 0 and standard
             deviation 1.
+        lam, coeff: as TrajectoryBuffer takes them; None: the algorithm's argument lam.
         """
         args, envs, ac, logger = self.args, self.envs, self.ac, self.logger
         local_steps = args.steps_per_epoch // (envs.num_envs * num_procs())
@@ -104,28 +123,38 @@ class Training:
             n_steps,
             envs.num_envs,
             args.gamma,
-            args.lam,
+            args.lam if lam is None else lam,
             obs_dtype=envs.obs_dtype,
             normalize_adv=normalize_adv,
+            coeff=coeff,
         )
         act, value = Actor(ac), Critic(ac.v)
+        demonstrations = None
+        if getattr(args, "behavior_policy", None) is not None:
+            demonstrations = Demonstrations(args.behavior_policy, spec, envs.num_envs)
         episodes = EpisodeStatistics(envs.num_envs)
         start_time = time.time()
 
         obs = envs.reset()
         with progress_bar(args.epochs, logger) as bar:
             for epoch in range(args.epochs):
+                self.epoch = epoch
                 noise = envs.noise(epoch, local_steps)
                 infos = []
                 for start in range(0, local_steps, n_steps):
                     self.progress = (epoch + start / local_steps) / args.epochs
                     act.refresh()
                     value.refresh()
-                    obs = collect(envs, act, buffer, obs, noise[start : start + n_steps])
-                    batch = buffer.get(value, obs)
-                    infos.append(update(batch))
+                    noise_t = noise[start : start + n_steps]
+                    obs = collect(envs, act, buffer, obs, noise_t, demonstrations)
                     ends = buffer.terminated | buffer.truncated
                     ep_ret, ep_len = episodes.update(buffer.rew, ends)
+                    if self.scaler is not None:
+                        buffer.rew[:] = self.scaler(buffer.rew, ends)
+                    batch = buffer.get(value, obs)
+                    infos.append(update(batch))
+                    if isinstance(ac, NormalizedActorCritic):
+                        ac.statistics.update(batch["obs"])
                     logger.store(EpRet=ep_ret, EpLen=ep_len, VVals=batch["val"])
 
                 if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1:
@@ -151,16 +180,22 @@ def collect(
     buffer: TrajectoryBuffer,
     obs: np.ndarray,
     noise: np.ndarray,
+    demonstrations: Demonstrations | None = None,
 ) -> np.ndarray:
     """Fill `buffer` with steps of `envs`, beginning at `obs` `[n, obs_dim]`; returns the next obs.
 
     noise: `[T, n, *noise_shape]`. Episodes go on from one epoch to the next.
+    demonstrations: replace the policy's actions, where there are any.
     """
     buffer.start_epoch()
     for noise_t in noise:
         a, val = act(obs, noise_t)
+        if demonstrations is not None:
+            a = demonstrations.replace(obs, a)
         next_obs, rew, terminated, truncated, final_obs = envs.step(a)
         buffer.store(obs, a, rew, terminated, truncated, final_obs, val)
+        if demonstrations is not None:
+            demonstrations.step(terminated | truncated)
         obs = next_obs  # critical: the policy must see what the step led to
     return obs
 

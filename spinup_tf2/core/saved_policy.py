@@ -69,6 +69,7 @@ class SavedPolicy(tf.Module):
             distribution, val = ac.pi_and_v(x)
             return {"pi": sample(distribution, noise), "mu": mode(distribution), "v": val}
 
+        policy.get_concrete_function()  # what cannot be saved fails now, and not at the first save
         self.policy = policy
 
 
