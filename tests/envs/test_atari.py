@@ -233,7 +233,7 @@ def test_rewards_become_their_sign():
 @pytest.mark.parametrize("shape", [(210, 160), (250, 160), (31, 17)])
 @pytest.mark.parametrize("size", [84, 64, 37])
 def test_scaled_pixels_are_averages_over_their_areas(shape, size):
-    """Repeat each pixel `size` times; then each new one covers whole ones. First rows, then columns."""
+    """Rows, then columns: repeat each pixel `size` times, and each new one covers whole ones."""
     height, width = shape
     picture = np.random.default_rng(size).integers(0, 256, shape, dtype=np.uint8)
     low = picture.repeat(size, axis=0).reshape(size, height, width).mean(axis=1)
