@@ -131,6 +131,7 @@ def test_examples_run(tmp_path):
         "curves.py",
         "own_network.py",
         "own_wrapper.py",
+        "demonstrations.py",
         f"{ppo_in} half_reward:HalfReward-v0 --exp_name half",
         f"{ppo_in} corridor:Corridor-v0 --env_kwargs:length 12 --exp_name corridor",
     ]

@@ -1,8 +1,10 @@
 """Synchronous advantage actor-critic over parallel environments (Mnih et al. 2016)."""
 
 from collections.abc import Callable
+from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import tensorflow as tf
 
 from spinup_tf2.core import on_policy
@@ -45,6 +47,7 @@ def a2c(
     normalize_adv: bool = False,
     orthogonal_init: bool = True,
     vectorization: str = "sync",
+    behavior_policy: Callable[[int, np.ndarray], Any] | None = None,
 ) -> ActorCritic:
     """Synchronous Advantage Actor-Critic: an update after every few steps of many environments.
 

@@ -1,8 +1,10 @@
 """Proximal policy optimization, with a clipped objective or a KL penalty (Schulman et al. 2017)."""
 
 from collections.abc import Callable
+from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import tensorflow as tf
 
 from spinup_tf2.core import on_policy
@@ -93,6 +95,9 @@ def ppo(
     lr_schedule: str = "constant",
     orthogonal_init: bool = False,
     vf_coef: float = 0.5,
+    normalize_obs: bool = False,
+    normalize_reward: bool = False,
+    behavior_policy: Callable[[int, np.ndarray], Any] | None = None,
 ) -> ActorCritic:
     """Proximal Policy Optimization (by clipping), with early stopping based on approximate KL.
 
@@ -133,6 +138,12 @@ def ppo(
             of environments that divides steps_per_epoch. None: each gradient step uses them all.
 
         vf_coef (float): Weight of the value loss, where it is added to the policy's.
+
+        normalize_obs (bool): Whether the networks see observations shifted and scaled to mean 0
+            and variance 1, by the statistics of all epochs before. They are saved with the policy.
+
+        normalize_reward (bool): Whether rewards are divided by the running standard deviation of
+            the discounted returns. What is logged as EpRet stays as it is.
     """
     with on_policy.training(
         dict(locals()), needs=dict(entropy=ent_coef != 0, kl_divergence=objective == "penalty")

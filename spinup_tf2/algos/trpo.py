@@ -1,6 +1,7 @@
 """Trust region policy optimization (Schulman et al. 2015), and the natural policy gradient."""
 
 from collections.abc import Callable
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -58,6 +59,7 @@ def trpo(
     *,
     num_envs: int = 1,
     vectorization: str = "sync",
+    behavior_policy: Callable[[int, np.ndarray], Any] | None = None,
 ) -> ActorCritic:
     """Trust Region Policy Optimization (with support for Natural Policy Gradient).
 
@@ -81,7 +83,7 @@ def trpo(
         algo (str): 'trpo', or 'npg' for the natural policy gradient: the same step without the
             line search, so that nothing makes sure that it keeps to delta.
     """
-    with on_policy.training(dict(locals())) as training:
+    with on_policy.training(dict(locals()), separate=True) as training:
         ac, logger = training.ac, training.logger
 
         def pi_loss(batch):
@@ -92,7 +94,7 @@ def trpo(
         policy = tf.function(lambda obs: ac.pi(obs))
 
         def natural_step(batch, gradient):
-            """The step against the gradient that has divergence delta, to second order."""
+            """The step down the natural gradient that has divergence delta, to second order."""
 
             def product(v):
                 return objective.fisher_product(batch, v) + damping_coeff * v
@@ -100,34 +102,33 @@ def trpo(
             x = conjugate_gradient(product, gradient, cg_iters)
             return np.sqrt(2 * delta / (x @ product(x) + 1e-8)) * x
 
-        def line_search(batch, step, loss_old):
+        def line_search(batch, step, loss_before):
             """Shorten the step until it keeps to delta and does not worsen the loss."""
-            old = objective.params
+            params = objective.params
             for j in range(backtrack_iters):
-                objective.params = old - backtrack_coeff**j * step
+                objective.params = params - backtrack_coeff**j * step
                 after = objective.evaluate(batch)
-                if after["KL"] <= delta and after["Loss"] <= loss_old:  # never true of nan
+                if after["KL"] <= delta and after["Loss"] <= loss_before:  # never true of nan
                     logger.log(f"Accepting new params at step {j} of line search.")
                     return after, j
             logger.log("Line search failed! Keeping old params.")
-            objective.params = old
+            objective.params = params
             return objective.evaluate(batch), j
 
         def update(batch):
-            obs, act, adv, ret = (tf.constant(batch[key]) for key in ("obs", "act", "adv", "ret"))
-            pi_batch = dict(obs=obs, act=act, adv=adv, pi_old=policy(obs))
-            gradient, pi_before = objective.gradient(pi_batch)
-            step = natural_step(pi_batch, gradient)
-            columns = {}
-            if algo == "npg":
-                objective.params = objective.params - step
-                pi_after = objective.evaluate(pi_batch)
+            batch = {key: tf.constant(array) for key, array in batch.items()}
+            batch["pi_old"] = policy(batch["obs"])  # distributions of the policy that acted
+            gradient, pi_before = objective.gradient(batch)
+            step = natural_step(batch, gradient)
+            if algo == "trpo":
+                pi_after, iters = line_search(batch, step, pi_before["Loss"])
+                search = dict(BacktrackIters=iters)
             else:
-                pi_after, iters = line_search(pi_batch, step, pi_before["Loss"])
-                columns["BacktrackIters"] = iters
-            v_before, v_after, _ = v_steps(dict(obs=obs, ret=ret))
+                objective.params = objective.params - step
+                pi_after, search = objective.evaluate(batch), {}
+            v_before, v_after, _ = v_steps(batch)
             losses = loss_columns(pi_before, pi_after, v_before, v_after)
-            return losses | dict(KL=pi_after["KL"]) | columns
+            return losses | dict(KL=pi_after["KL"]) | search
 
         training.run(update)
     return ac

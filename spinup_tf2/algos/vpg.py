@@ -1,8 +1,10 @@
 """Vanilla policy gradient with generalised advantage estimation (Schulman et al. 2016)."""
 
 from collections.abc import Callable
+from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import tensorflow as tf
 
 from spinup_tf2.core import on_policy
@@ -46,13 +48,14 @@ def vpg(
     *,
     num_envs: int = 1,
     vectorization: str = "sync",
+    behavior_policy: Callable[[int, np.ndarray], Any] | None = None,
 ) -> ActorCritic:
     """Vanilla Policy Gradient, with generalised advantage estimates: one policy step per epoch.
 
     Args:
         pi_lr (float): Learning rate of the policy, which takes a single step in each epoch.
     """
-    with on_policy.training(dict(locals())) as training:
+    with on_policy.training(dict(locals()), separate=True) as training:
         ac = training.ac
 
         def pi_loss(batch):
@@ -64,10 +67,10 @@ def vpg(
         log_prob = tf.function(lambda obs, act: ac.pi(obs).log_prob(act))
 
         def update(batch):
-            obs, act, adv, ret = (tf.constant(batch[key]) for key in ("obs", "act", "adv", "ret"))
-            logp = log_prob(obs, act)  # of the policy that acted
-            pi_before, pi_after, _ = pi_step(dict(obs=obs, act=act, adv=adv, logp=logp))
-            v_before, v_after, _ = v_steps(dict(obs=obs, ret=ret))
+            batch = {key: tf.constant(array) for key, array in batch.items()}
+            batch["logp"] = log_prob(batch["obs"], batch["act"])  # of the policy that acted
+            pi_before, pi_after, _ = pi_step(batch)
+            v_before, v_after, _ = v_steps(batch)
             return loss_columns(pi_before, pi_after, v_before, v_after) | dict(
                 Entropy=pi_before["Entropy"],
                 KL=pi_after["KL"],

@@ -40,6 +40,7 @@ _INTEGER = (lambda v: _is_integer(v) and v >= 0, "a whole number of at least 0")
 _POSITIVE = (lambda v: _is_number(v) and v > 0, "a number above 0")
 _NON_NEGATIVE = (lambda v: _is_number(v) and v >= 0, "a number of at least 0")
 _FRACTION = (lambda v: _is_number(v) and 0 <= v <= 1, "a number between 0 and 1")
+_SWITCH = (lambda v: isinstance(v, bool), "True or False")
 _DEFAULT_LAM2 = 0.93  # as in the signature of ppo
 
 
@@ -79,11 +80,17 @@ _RULES = {
     "minibatch_size": _optional(_POSITIVE_INTEGER),
     "max_grad_norm": _optional(_POSITIVE),
     "lr_schedule": (lambda v: v in ("constant", "linear"), "'constant' or 'linear'"),
-    "orthogonal_init": (lambda v: isinstance(v, bool), "True or False"),
+    "orthogonal_init": _SWITCH,
     "lr": _NON_NEGATIVE,
     "n_steps": _POSITIVE_INTEGER,
     "rms_init": _NON_NEGATIVE,
-    "normalize_adv": (lambda v: isinstance(v, bool), "True or False"),
+    "normalize_adv": _SWITCH,
+    "normalize_obs": _SWITCH,
+    "normalize_reward": _SWITCH,
+    "behavior_policy": (
+        lambda v: v is None or callable(v),
+        "a function (t, obs) -> action, or None",
+    ),
     "vectorization": (lambda v: v in ("sync", "async"), "'sync' or 'async'"),
     "ac_kwargs": (lambda v: v is None or isinstance(v, dict), "a dict of arguments, or None"),
 }
@@ -116,7 +123,7 @@ _NETWORK_RULES = {
         f"one of {', '.join(CONVOLUTIONS)}, or a list of (filters, kernel size, stride) such as "
         "[[32,8,4],[64,4,2]]",
     ),
-    "shared": (lambda v: isinstance(v, bool), "True or False"),
+    "shared": _SWITCH,
 }
 
 

@@ -1,0 +1,71 @@
+"""behavior_policy, in every on-policy algorithm: whose actions are taken, and whose are learned."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from spinup_tf2 import a2c, ppo, trpo, vpg
+from spinup_tf2.core.vector_env import environment_seed
+from spinup_tf2.errors import UserError
+from tests.runs import make, train
+
+ALGORITHMS = [
+    (vpg, dict()),
+    (trpo, dict()),
+    (ppo, dict(train_pi_iters=5)),
+    (a2c, dict(n_steps=10)),
+]
+
+
+def always_right(steps):
+    """CartPole pushed to the right: (returns of the episodes in `steps` steps, observations)."""
+    env = gym.make("CartPole-v1")
+    obs, _ = env.reset(seed=environment_seed(0, 0))
+    returns, seen = [0.0], []
+    for _ in range(steps):
+        seen.append(obs)
+        obs, rew, terminated, _, _ = env.step(1)
+        returns[-1] += rew
+        if terminated:
+            obs, _ = env.reset()
+            returns.append(0.0)
+    return returns[:-1], np.stack(seen)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "kwargs"), ALGORITHMS, ids=lambda x: getattr(x, "__name__", "")
+)
+def test_demonstrated_actions_are_taken(tmp_path, algorithm, kwargs):
+    _, [row] = train(
+        algorithm,
+        tmp_path / "run",
+        num_envs=1,
+        epochs=1,
+        behavior_policy=lambda t, obs: 1,
+        **kwargs,
+    )
+    returns, _ = always_right(200)
+    assert float(row["AverageEpRet"]) == pytest.approx(np.mean(returns), rel=1e-6)
+
+
+def test_log_probabilities_are_the_policys(tmp_path):
+    """The logged Entropy is the mean of -log pi(a|s) of the actions taken: here always 1."""
+    ac, [row] = train(
+        ppo, tmp_path / "run", epochs=1, pi_lr=0, train_pi_iters=1, behavior_policy=lambda t, obs: 1
+    )
+    _, seen = always_right(200)
+    logp = ac.pi(seen.astype(np.float32)).log_prob(np.ones(200, np.int32))
+    assert float(row["Entropy"]) == pytest.approx(-np.mean(logp), rel=1e-5)
+
+
+def test_none_leaves_the_policy_alone(tmp_path):
+    small = dict(train_pi_iters=5)
+    _, rows = train(ppo, tmp_path / "a", behavior_policy=lambda t, obs: None, **small)
+    _, expected = train(ppo, tmp_path / "b", **small)
+    assert [{**row, "Time": 0} for row in rows] == [{**row, "Time": 0} for row in expected]
+
+
+def test_what_is_no_function_is_refused(tmp_path):
+    with pytest.raises(UserError, match="behavior_policy is 3; it must be a function"):
+        ppo(make(), behavior_policy=3, logger_kwargs=dict(output_dir=str(tmp_path / "run")))
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,66 @@
+"""Small training runs, and environments for them."""
+
+import csv
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+# The columns that every on-policy algorithm begins with.
+COLUMNS = [
+    *("Epoch", "AverageEpRet", "StdEpRet", "MaxEpRet", "MinEpRet", "EpLen"),
+    *("AverageVVals", "StdVVals", "MaxVVals", "MinVVals", "TotalEnvInteracts"),
+]
+
+
+def make(env_id: str = "CartPole-v1", **kwargs):
+    return lambda: gym.make(env_id, **kwargs)
+
+
+def train(algorithm: Callable, path: Path, env_fn: Callable | None = None, **kwargs):
+    """A run, small unless `kwargs` say otherwise, of CartPole if no `env_fn` is given.
+
+    Returns the actor-critic and the rows of progress.txt, as dicts of strings.
+    """
+    small = dict(steps_per_epoch=200, epochs=2, train_v_iters=5)
+    known = inspect.signature(algorithm).parameters
+    small = {name: value for name, value in small.items() if name in known}
+    logger_kwargs = dict(output_dir=str(path), exp_name="test", quiet=True)
+    ac = algorithm(env_fn or make(), **{**small, **kwargs}, logger_kwargs=logger_kwargs)
+    with open(Path(path) / "progress.txt", newline="") as file:
+        return ac, list(csv.DictReader(file, delimiter="\t"))
+
+
+class Identity(gym.Env):
+    """Do what you see: the reward is highest for the action that is shown as the observation.
+
+    action_space: Discrete (reward 1 for the action shown as a one-hot vector, else 0) or Box
+    (minus the squared distance). Every step shows something new; an episode has ten.
+    """
+
+    def __init__(self, action_space: spaces.Space):
+        self.action_space = action_space
+        self.observation_space = spaces.Box(-1, 1, (spaces.flatdim(action_space),), np.float32)
+
+    def _show(self):
+        if isinstance(self.action_space, spaces.Discrete):
+            self.wanted = int(self.np_random.integers(self.action_space.n))
+            return np.eye(self.action_space.n, dtype=np.float32)[self.wanted]
+        self.wanted = self.np_random.uniform(-1, 1, self.action_space.shape).astype(np.float32)
+        return self.wanted
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._show(), {}
+
+    def step(self, action):
+        self.t += 1
+        if isinstance(self.action_space, spaces.Discrete):
+            reward = float(action == self.wanted)
+        else:
+            reward = -float(np.sum(np.square(action - self.wanted)))
+        return self._show(), reward, self.t == 10, False, {}
