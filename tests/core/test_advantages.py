@@ -5,7 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from spinup_tf2.core.advantages import discount_cumsum, gae
+from spinup_tf2.core.advantages import discount_cumsum, gae, mixture, normalized
+from spinup_tf2.utils import mpi_tools
+from tests.fake_mpi import run_ranks
 
 GO_ON, TERMINATED, TRUNCATED = range(3)
 
@@ -36,6 +38,39 @@ def test_gae_equals_the_double_sum_for_every_pattern_of_ends(steps, gamma, lam):
     args = rew, val, next_val, patterns == TERMINATED, patterns == TRUNCATED, gamma, lam
     for fast, slow in zip(gae(*args), slow_gae(*args), strict=True):
         np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-6)
+
+
+def test_several_lambdas_are_several_double_sums_with_one_return():
+    patterns = np.array(list(itertools.product([GO_ON, TERMINATED, TRUNCATED], repeat=4))).T
+    rew, val, next_val = np.random.default_rng(1).normal(size=(3, *patterns.shape))
+    args = rew, val, next_val, patterns == TERMINATED, patterns == TRUNCATED, 0.9
+    lams = (0.97, 0.5, 0)
+    advs, ret = gae(*args, lams)
+    assert advs.shape == (3, *patterns.shape)
+    for adv, lam in zip(advs, lams, strict=True):
+        slow_adv, slow_ret = slow_gae(*args, lam)
+        np.testing.assert_allclose(adv, slow_adv, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(ret, slow_ret, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(adv, gae(*args, lam)[0])
+
+
+def test_mixture_by_hand():
+    """Each estimate is normalised, (x - mean) / std, and the mixture is not.
+
+    [1, 3] -> [-1, 1] and [8, 4] -> [1, -1]; 0.75 * [-1, 1] + 0.25 * [1, -1] = [-0.5, 0.5]
+    """
+    advs = np.array([[1.0, 3.0], [8.0, 4.0]], np.float32)
+    np.testing.assert_allclose(mixture(advs, (0.75, 0.25)), [-0.5, 0.5])
+    np.testing.assert_array_equal(mixture(advs, (1, 0)), normalized(advs[0]))
+
+
+def test_mixture_normalises_over_all_ranks():
+    advs = np.random.default_rng(0).normal([[[1.0]], [[5.0]]], 3, size=(2, 10, 4))
+    parts = [advs[:, :, :1], advs[:, :, 1:]]  # not even equally many on each rank
+    results = run_ranks(2, lambda: mixture(parts[mpi_tools.proc_id()], (0.3, 0.7)))
+    first, second = ((adv - adv.mean()) / adv.std() for adv in advs)
+    expected = 0.3 * first + 0.7 * second
+    np.testing.assert_allclose(np.concatenate(results, axis=1), expected, rtol=1e-5)
 
 
 def test_terminated_and_truncated_at_once_is_terminated():

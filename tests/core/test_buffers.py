@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
+from spinup_tf2.algos.ppo import PPOBuffer
 from spinup_tf2.core.buffers import TrajectoryBuffer
+from spinup_tf2.errors import UserError
 from tests.fake_mpi import run_ranks
 
 
@@ -79,3 +81,116 @@ def test_a_full_or_unfilled_buffer_says_so():
     fill(buffer, 1)
     with pytest.raises(IndexError, match="full"):
         fill(buffer, 1)
+
+
+# ------------------------------------------------------------------------------ two lambdas
+
+
+def both_buffers(lam, coeff, size=40):
+    """The same two episodes and a bit in a TrajectoryBuffer and in a PPOBuffer: `adv, ret` each."""
+    rng = np.random.default_rng(3)
+    states = rng.normal(size=(size + 1, 1)).astype(np.float32)
+    rews = rng.normal(size=size).astype(np.float32)
+    many = make(size, 1, gamma=0.9, lam=lam, coeff=coeff)
+    one = PPOBuffer(1, None, size, 0.9, lam, coeff)
+    for t in range(size):
+        died, timed_out = t == 11, t == 30
+        last = {0: states[t + 1] + 1} if died or timed_out else {}
+        flags = np.array([died]), np.array([timed_out])
+        many.store(states[t : t + 1], np.zeros(1), rews[t : t + 1], *flags, last)
+        one.store(states[t], 0, rews[t], states[t, 0], -1)
+        if died or timed_out or t == size - 1:
+            last_obs = last[0] if last else states[t + 1]
+            one.finish_path(0 if died else last_obs[0])
+    batch = many.get(value, states[-1:])
+    _, _, adv, ret, _ = one.get()
+    return (batch["adv"], batch["ret"]), (adv, ret)
+
+
+@pytest.mark.parametrize(("lam", "coeff"), [(0.97, None), ((0.97, 0.5), (0.25, 0.75))])
+def test_the_two_buffers_agree(lam, coeff):
+    for ours, theirs in zip(*both_buffers(lam, coeff), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_one_lambda_is_a_special_case_of_two():
+    (plain, ret), _ = both_buffers(0.97, None)
+    (first, ret_first), _ = both_buffers((0.97, 0.5), (1, 0))
+    (equal, ret_equal), _ = both_buffers((0.97, 0.97), (0.3, 0.7))
+    np.testing.assert_array_equal(first, plain)
+    np.testing.assert_allclose(equal, plain, rtol=1e-5)
+    np.testing.assert_array_equal(ret_first, ret)
+    np.testing.assert_array_equal(ret_equal, ret)
+    (second, _), _ = both_buffers((0.5, 0.97), (0, 1))
+    np.testing.assert_array_equal(second, plain)
+
+
+def golden(lam, coeff=None):
+    """gamma = 0.5. A path of three steps that is cut off at V = 8, and a step that terminates:
+
+    rew 1 2 3, val 1 2 4:  delta = 1 + 1 - 1, 2 + 2 - 2, 3 + 4 - 4 = 1, 2, 3
+    rew 1, val 3:          delta = 1 - 3 = -2
+    ret = 1 + .5 * 5.5, 2 + .5 * 7, 3 + .5 * 8 and 1
+    """
+    buf = PPOBuffer((2,), 3, 4, gamma=0.5, lam=lam, coeff=coeff)
+    for t, (rew, val) in enumerate([(1, 1), (2, 2), (3, 4)]):
+        buf.store(np.full(2, t), np.full(3, -t), rew, val, -0.1 * t)
+    buf.finish_path(8)
+    buf.store(np.full(2, 3), np.full(3, -3), 1, 3, -0.3)
+    buf.finish_path(0)
+    obs, act, adv, ret, logp = buf.get()
+    np.testing.assert_array_equal(obs, [[0, 0], [1, 1], [2, 2], [3, 3]])
+    np.testing.assert_array_equal(act, -np.arange(4.0)[:, None] * np.ones(3))
+    np.testing.assert_allclose(logp, [0, -0.1, -0.2, -0.3], rtol=1e-6)
+    np.testing.assert_allclose(ret, [3.75, 5.5, 7, 1])
+    assert {x.dtype for x in (obs, act, adv, ret, logp)} == {np.dtype(np.float32)}
+    return adv
+
+
+# adv[t] = delta[t] + gamma * lam * adv[t+1], with gamma * lam = 1/4 and 1/2
+ADV_HALF = np.array([1 + 2.75 / 4, 2 + 3 / 4, 3, -2])
+ADV_ONE = np.array([1 + 3.5 / 2, 2 + 3 / 2, 3, -2])
+
+
+def test_ppo_buffer_is_spinning_ups():
+    np.testing.assert_allclose(
+        golden(0.5), (ADV_HALF - ADV_HALF.mean()) / ADV_HALF.std(), rtol=1e-5
+    )
+
+
+def test_ppo_buffer_with_two_lambdas():
+    half, one = ((adv - adv.mean()) / adv.std() for adv in (ADV_HALF, ADV_ONE))
+    np.testing.assert_allclose(golden((0.5, 1), (0.25, 0.75)), half / 4 + one * 3 / 4, rtol=1e-5)
+
+
+def test_ppo_buffer_is_used_again_after_get():
+    buf = PPOBuffer(None, None, 2)
+    for reward in (1.0, 5.0):
+        for _ in range(2):
+            buf.store(0, 0, reward, 0, 0)
+        buf.finish_path()
+        assert buf.get()[3][-1] == reward
+
+
+def test_ppo_buffer_full_or_unfilled_says_so():
+    buf = PPOBuffer(3, 1, 1)
+    with pytest.raises(ValueError, match="holds 0 of 1"):
+        buf.get()
+    buf.store(np.zeros(3), 0, 0, 0, 0)
+    with pytest.raises(IndexError, match="full"):
+        buf.store(np.zeros(3), 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("lam", "coeff", "message"),
+    [
+        ((0.97, 0.93), None, r"several lambdas need as many coefficients"),
+        (0.97, (1.0,), "one lambda needs none"),
+        ((0.97, 0.93), (0.5, 0.4), "add up to 1"),
+        ((0.97, 0.93), (1.5, -0.5), "none below 0"),
+        ((0.97, 0.93), (1.0,), "one weight for each lambda"),
+    ],
+)
+def test_ppo_buffer_refuses_what_does_not_fit(lam, coeff, message):
+    with pytest.raises(UserError, match=message):
+        PPOBuffer(3, 1, 10, 0.99, lam, coeff)
