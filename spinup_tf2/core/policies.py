@@ -287,7 +287,7 @@ def check_closed_forms(
     distribution = ac.pi(obs)
     closed_forms = dict(
         entropy=distribution.entropy,
-        kl_divergence=lambda: distribution.kl_divergence(distribution),
+        kl_divergence=lambda: distribution.kl_divergence(ac.pi(obs)),
     )
     for name in (name for name, needed in needs.items() if needed):
         try:
