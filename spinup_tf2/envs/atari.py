@@ -10,6 +10,7 @@ import inspect
 import math
 import re
 from collections import deque
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -103,6 +104,8 @@ def preprocess(
         size: Height and width of the pictures.
         stack: Number of frames in an observation.
     """
+    if env.spec is None or not is_atari(env.spec.id):
+        raise UserError(f"{env} is not an Atari game made by gymnasium.make.")
     skips = env.spec.kwargs["frameskip"]
     if skips != 1:
         raise UserError(
@@ -150,7 +153,9 @@ class NoopReset(gym.Wrapper, RecordConstructorArgs):
         self._noop_max = noop_max
         self._noop = _button(env, "NOOP")
 
-    def reset(self, *, seed: int | None = None, options: dict | None = None):
+    def reset(
+        self, *, seed: int | None = None, options: dict | None = None
+    ) -> tuple[np.ndarray, dict]:
         obs, info = self.env.reset(seed=seed, options=options)
         for _ in range(self.np_random.integers(1, self._noop_max + 1)):
             obs, _, terminated, truncated, info = self.env.step(self._noop)
@@ -182,7 +187,7 @@ class MaxAndSkip(gym.Wrapper, RecordConstructorArgs):
         fps = round(2 * _FRAMES_PER_SECOND / (low + high - 1))
         self.metadata = self.metadata | {"render_fps": fps}
 
-    def step(self, action):
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
         skip = self._low
         if self._high > self._low + 1:
             skip = self.np_random.integers(self._low, self._high)
@@ -214,7 +219,7 @@ class EpisodicLife(gym.Wrapper, RecordConstructorArgs):
         self._life_lost = False
         self._noop = _button(env, "NOOP")
 
-    def step(self, action):
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
         obs, rew, terminated, truncated, info = self.env.step(action)
         lives = info["lives"]
         # Some games show no lives for a few frames before they are over, which is another end.
@@ -222,7 +227,9 @@ class EpisodicLife(gym.Wrapper, RecordConstructorArgs):
         self._lives = lives
         return obs, rew, terminated or self._life_lost, truncated, info
 
-    def reset(self, *, seed: int | None = None, options: dict | None = None):
+    def reset(
+        self, *, seed: int | None = None, options: dict | None = None
+    ) -> tuple[np.ndarray, dict]:
         over = not self._life_lost or seed is not None
         if not over:
             obs, _, terminated, truncated, info = self.env.step(self._noop)
@@ -242,7 +249,7 @@ class FireReset(gym.Wrapper, RecordConstructorArgs):
         self._lives = 0
         self._fire = _button(env, "FIRE")
 
-    def step(self, action):
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
         obs, rew, terminated, truncated, info = self.env.step(action)
         if info["lives"] < self._lives and not (terminated or truncated):
             obs, more, terminated, truncated, info = self.env.step(self._fire)
@@ -250,7 +257,9 @@ class FireReset(gym.Wrapper, RecordConstructorArgs):
         self._lives = info["lives"]
         return obs, rew, terminated, truncated, info
 
-    def reset(self, *, seed: int | None = None, options: dict | None = None):
+    def reset(
+        self, *, seed: int | None = None, options: dict | None = None
+    ) -> tuple[np.ndarray, dict]:
         self.env.reset(seed=seed, options=options)
         obs, _, terminated, truncated, info = self.env.step(self._fire)
         if terminated or truncated:
@@ -281,7 +290,9 @@ class StackFrames(gym.ObservationWrapper, RecordConstructorArgs):
         self._frames = deque(maxlen=stack)
         self.observation_space = gym.spaces.Box(0, 255, (size, size, stack), np.uint8)
 
-    def reset(self, *, seed: int | None = None, options: dict | None = None):
+    def reset(
+        self, *, seed: int | None = None, options: dict | None = None
+    ) -> tuple[np.ndarray, dict]:
         self._frames.clear()
         return super().reset(seed=seed, options=options)
 

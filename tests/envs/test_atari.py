@@ -276,6 +276,8 @@ def test_bad_arguments():
         make_atari("CartPole-v1")
     with pytest.raises(UserError, match="frameskip=4, so frames would be skipped twice"):
         preprocess(make_atari("ALE/Pong-v5", raw=True))
+    with pytest.raises(UserError, match="is not an Atari game"):
+        preprocess(gym.make("CartPole-v1"))
 
 
 # ---------------------------------------------------------------- scores
