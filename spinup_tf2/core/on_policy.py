@@ -132,7 +132,7 @@ class Training:
         demonstrations = None
         if getattr(args, "behavior_policy", None) is not None:
             demonstrations = Demonstrations(args.behavior_policy, spec, envs.num_envs)
-        episodes = EpisodeStatistics(envs.num_envs)
+        episodes = EpisodeStatistics(envs.num_envs, envs.recorded)
         start_time = time.time()
 
         obs = envs.reset()
