@@ -24,7 +24,7 @@ def conjugate_gradient(
     residual, direction = b, b
     error = residual @ residual
     for _ in range(num_iters):
-        if error <= 1e-20 * (b @ b):  # a residual of 1e-10 relative to b
+        if error <= 1e-10 * (b @ b):  # no more can be had from products in float32
             break
         h_direction = product(direction)
         curvature = direction @ h_direction
@@ -104,8 +104,9 @@ class PolicyObjective:
         return self._flat_gradient(outer, slope)
 
     def _flat_gradient(self, tape, y):
-        # What y does not depend on has gradient zero, not None.
-        return flat_concat(tape.gradient(y, self.variables, unconnected_gradients="zero"))
+        variables = [v.value for v in self.variables]
+        zero = tf.UnconnectedGradients.ZERO  # for what y does not depend on, instead of None
+        return flat_concat(tape.gradient(y, variables, unconnected_gradients=zero))
 
 
 def _averages(info):

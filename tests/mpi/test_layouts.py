@@ -1,6 +1,7 @@
 """How environments are spread over processes does not change what is learned.
 
-Real `mpirun` processes train PPO on four environments: 1 process x 4, 2 x 2 and 4 x 1.
+Real `mpirun` processes train PPO on four environments, 1 process x 4, 2 x 2 and 4 x 1, and every
+other algorithm on two.
 """
 
 import json
@@ -16,15 +17,16 @@ pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 
 # Each rank writes the actions of its environments in the first epoch, and its final parameters.
 PROGRAM = """
+import json
 import sys
 import gymnasium as gym
 import numpy as np
-from spinup_tf2 import ppo
+import spinup_tf2
 from spinup_tf2.core import on_policy
 from spinup_tf2.utils.mpi_tools import proc_id
 from spinup_tf2.utils.mpi_tf import flat_concat
 
-out, env_id, num_envs = sys.argv[1], sys.argv[2], int(sys.argv[3])
+out, algorithm, env_id, num_envs = *sys.argv[1:4], int(sys.argv[4])
 collect, epochs = on_policy.collect, []
 
 def remember(envs, act, buffer, *args):
@@ -34,22 +36,32 @@ def remember(envs, act, buffer, *args):
 
 on_policy.collect = remember
 on_policy.check_params = lambda params: None  # it would even out small differences between ranks
-ac = ppo(
-    lambda: gym.make(env_id), seed=1, steps_per_epoch=1200, epochs=3, num_envs=num_envs,
-    train_pi_iters=20, train_v_iters=20, logger_kwargs=dict(output_dir=out + "/run", quiet=True),
+ac = getattr(spinup_tf2, algorithm)(
+    lambda: gym.make(env_id), seed=1, num_envs=num_envs, **json.loads(sys.argv[5]),
+    logger_kwargs=dict(output_dir=out + "/run", quiet=True),
 )
-params = flat_concat(ac.pi.trainable_variables + ac.v.trainable_variables)
+params = flat_concat(ac.trainable_variables)
 np.savez(f"{out}/rank{proc_id()}.npz", act=epochs[0], params=params)
 """
 
 
-def run(path, env_id, num_procs, num_envs):
-    """Train; returns actions [T, 4, ...], each rank's parameters, and the rows of progress.txt."""
+PPO = dict(steps_per_epoch=1200, epochs=3, train_pi_iters=20, train_v_iters=20)
+
+# One update each, of other algorithms.
+OTHERS = {
+    "vpg": dict(steps_per_epoch=400, epochs=1, train_v_iters=5),
+    "trpo": dict(steps_per_epoch=400, epochs=1, train_v_iters=5),
+}
+
+
+def run(path, algorithm, env_id, num_procs, num_envs, **kwargs):
+    """Train; returns actions [T, n, ...], each rank's parameters, and the rows of progress.txt."""
     path.mkdir()
     program = path / "program.py"
     program.write_text(PROGRAM)
     mpirun = [find_mpirun(), "-np", str(num_procs)] if num_procs > 1 else []
-    command = [*mpirun, sys.executable, str(program), str(path), env_id, str(num_envs)]
+    command = [*mpirun, sys.executable, str(program), str(path), algorithm, env_id]
+    command += [str(num_envs), json.dumps(kwargs)]
     done = subprocess.run(
         command, env=mpirun_environment(num_procs), capture_output=True, text=True, timeout=300
     )
@@ -64,12 +76,24 @@ def run(path, env_id, num_procs, num_envs):
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
 def test_layouts_are_equivalent(tmp_path, env_id):
-    act, _, rows = run(tmp_path / "1x4", env_id, 1, 4)
+    act, _, rows = run(tmp_path / "1x4", "ppo", env_id, 1, 4, **PPO)
     assert act.shape[:2] == (300, 4)
     assert len(rows) == 3
     for num_procs in (2, 4):
-        other = run(tmp_path / f"{num_procs}", env_id, num_procs, 4 // num_procs)
+        other = run(tmp_path / f"{num_procs}", "ppo", env_id, num_procs, 4 // num_procs, **PPO)
         np.testing.assert_allclose(other[0], act, atol=1e-4)
         np.testing.assert_allclose(other[2], rows, rtol=1e-3, atol=1e-5)
         for params in other[1]:
             np.testing.assert_array_equal(params, other[1][0])
+
+
+@pytest.mark.parametrize("algorithm", OTHERS)
+def test_two_ranks_equal_one_process_after_the_first_update(tmp_path, algorithm):
+    kwargs = OTHERS[algorithm]
+    act, (params,), rows = run(tmp_path / "1x2", algorithm, "CartPole-v1", 1, 2, **kwargs)
+    other_act, ranks, other_rows = run(tmp_path / "2x1", algorithm, "CartPole-v1", 2, 1, **kwargs)
+    np.testing.assert_array_equal(other_act, act)
+    np.testing.assert_allclose(other_rows, rows, rtol=1e-4, atol=1e-6)
+    for rank in ranks:
+        np.testing.assert_array_equal(rank, ranks[0])
+        assert np.linalg.norm(rank - params) <= 1e-4 * np.linalg.norm(params)
