@@ -178,6 +178,18 @@ def test_env_kwargs(experiments):
     ]
 
 
+def test_arguments_of_image_networks(experiments):
+    ac_kwargs = "--ac_kwargs:conv [[16,8,4]] --ac_kwargs:shared False --hid [64] --act relu"
+    execute(f"a2c --env tests.images:Lamp-v0 {ac_kwargs}")
+    [(_, _, kwargs)] = experiments
+    assert kwargs["ac_kwargs"] == {
+        "conv": [[16, 8, 4]],
+        "shared": False,
+        "hidden_sizes": [64],
+        "activation": "relu",
+    }
+
+
 def test_switches_are_handed_on(experiments):
     execute("ppo --env CartPole-v1 --quiet --overwrite --cpu 2")
     [(_, _, kwargs)] = experiments
@@ -235,6 +247,15 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --hid [-32]": "hidden_sizes",
     "ppo --env CartPole-v1 --hid 64": r"hidden_sizes is 64; it must be a list.*\[64,64\]",
     "ppo --env CartPole-v1 --act tahn": "activation is 'tahn'",
+    "a2c --env CartPole-v1 --ac_kwargs:conv small": "CartPole-v1 cannot be used: its observations "
+    "are no images.*MLPActorCritic, have no argument 'conv'; they take hidden_sizes, activation",
+    "ppo --env CartPole-v1 --ac_kwargs:shared False": "have no argument 'shared'",
+    "a2c --env tests.images:Lamp-v0 --ac_kwargs:conv big": "conv is 'big'; it must be one of nat",
+    "a2c --env tests.images:Lamp-v0 --ac_kwargs:shared 1": "shared is 1; it must be True or False",
+    "a2c --env tests.images:Lamp-v0 --hid 64": "hidden_sizes is 64",
+    "a2c --env CartPole-v1 --n_steps 7": "16 environments.*updates of 7 steps each.*such as 4032",
+    "a2c --env CartPole-v1 --cpu 4": "64 environments.*use a multiple of 320, such as 3840",
+    "a2c --env CartPole-v1 --pi_lr 1e-3": "--pi_lr is not a flag of a2c;",
     "ppo --env CartPole-v1 --exp_name a b": "only provide one value for exp_name",
     "ppo --env CartPole-v1 --exp_name a/b": "must be a plain name",
     "ppo --env CartPole-v1 --exp_name ..": "must be a plain name",
@@ -307,7 +328,9 @@ def test_debug_shows_where_an_error_comes_from(capsys, monkeypatch):
 def test_usage(arguments, capsys):
     run.main(arguments)
     out = capsys.readouterr().out
-    assert "\n\n\tppo\n\tplot\n\ttest_policy\n\n" in out
+    commands = [*run.ALGORITHMS, "plot", "test_policy"]
+    assert "ppo" in commands
+    assert "\n\n\t" + "\n\t".join(commands) + "\n\n" in out
     assert "\t--hid       for       --ac_kwargs:hidden_sizes\n" in out
 
 

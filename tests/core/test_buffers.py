@@ -74,6 +74,49 @@ def test_advantages_are_normalised_over_all_ranks():
     assert abs(adv.std() - 1) < 1e-6
 
 
+def test_values_that_were_stored_are_not_computed_again():
+    """Only V of what follows is asked for: the last observation, and those at time limits."""
+    buffer = make(3, 1, gamma=0.5, lam=1, normalize_adv=False)
+    asked, yes, no, act = [], np.ones(1, bool), np.zeros(1, bool), np.zeros(1)
+
+    def value_now(obs):
+        asked.extend(obs[:, 0])
+        return obs[:, 0]
+
+    for end, final_obs in ((no, {}), (yes, {0: np.array([4.0], np.float32)}), (no, {})):
+        buffer.store(np.zeros((1, 1)), act, [1], no, end, final_obs, np.array([7.0]))
+    batch = buffer.get(value_now, np.array([[8.0]], np.float32))
+    assert asked == [8.0, 4.0]
+    np.testing.assert_array_equal(batch["val"], [7, 7, 7])
+    np.testing.assert_allclose(batch["ret"], [1 + 0.5 * 3, 1 + 0.5 * 4, 1 + 0.5 * 8])
+    np.testing.assert_allclose(batch["adv"], batch["ret"] - 7)
+
+
+def test_stored_values_give_what_computed_ones_give():
+    stored, computed = make(normalize_adv=False), fill(make(normalize_adv=False), 4)
+    for t in range(4):
+        no = np.zeros(2, bool)
+        row = computed.obs[t], computed.act[t], computed.rew[t]
+        stored.store(*row, no, no, {}, val=value(computed.obs[t]))
+    last_obs = np.ones((2, 1), np.float32)
+    expected = computed.get(value, last_obs)
+    for key, x in stored.get(value, last_obs).items():
+        np.testing.assert_array_equal(x, expected[key])
+
+
+def test_images_are_kept_as_bytes():
+    shape = (84, 84, 4)
+    buffer = TrajectoryBuffer(shape, (), np.int32, 2, 3, obs_dtype=np.uint8)
+    assert buffer.obs.nbytes == 2 * 3 * 84 * 84 * 4
+    image = np.random.default_rng(0).integers(0, 256, (3, *shape), np.uint8)
+    for _ in range(2):
+        buffer.store(image, np.zeros(3), np.zeros(3), np.zeros(3, bool), np.zeros(3, bool), {})
+    batch = buffer.get(lambda obs: np.zeros(len(obs), np.float32), image)
+    assert batch["obs"].dtype == np.uint8
+    assert np.shares_memory(batch["obs"], buffer.obs)  # no second copy of the epoch
+    np.testing.assert_array_equal(batch["obs"][3:], image)
+
+
 def test_a_full_or_unfilled_buffer_says_so():
     buffer = fill(make(4), 3)
     with pytest.raises(ValueError, match="holds 3 of 4"):

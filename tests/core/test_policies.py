@@ -8,12 +8,19 @@ import tensorflow_probability as tfp
 from gymnasium import spaces
 
 from spinup_tf2.core.networks import count_variables, mlp
-from spinup_tf2.core.policies import MLPActorCritic, mode, sample
+from spinup_tf2.core.policies import (
+    CNNActorCritic,
+    MLPActorCritic,
+    make_actor_critic,
+    mode,
+    sample,
+)
 from spinup_tf2.core.spaces import action_spec
 from spinup_tf2.errors import UserError
 
 tfd = tfp.distributions
 OBS = spaces.Box(-1, 1, (4,))
+IMAGES = spaces.Box(0, 255, (40, 36, 2), np.uint8)
 ACTION_SPACES = [
     spaces.Box(-1, 1, (3,)),
     spaces.Box(-1, 1, (2, 2)),
@@ -149,3 +156,97 @@ def test_activations_by_name_by_tensorflow_function_and_by_own_function():
         by_name = mlp(4, (8,), 2, name)(x)
         tf.keras.utils.set_random_seed(0)
         np.testing.assert_allclose(mlp(4, (8,), 2, function)(x), by_name, rtol=1e-6)
+
+
+# ------------------------------------------------------------------------------------- images
+
+
+def images(n, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (n, *IMAGES.shape), np.uint8)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_parameters_of_image_networks(shared):
+    """A body of (2 * 9 + 1) * 4 + (20 * 18 * 4 + 1) * 8, and 9 for each output of the heads."""
+    body = 76 + 11_528
+    kwargs = dict(conv=[(4, 3, 2)], hidden_sizes=(8,), shared=shared)
+    ac = CNNActorCritic(IMAGES, spaces.Discrete(3), **kwargs)
+    assert ac.shared == shared
+    assert count_variables(ac.pi) == body + 27
+    assert count_variables(ac.v) == body + 9
+    total = sum(int(tf.size(v)) for v in ac.trainable_variables)
+    assert total == (body if shared else 2 * body) + 36
+    assert len({id(v) for v in ac.trainable_variables}) == len(ac.trainable_variables)
+
+
+@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
+@pytest.mark.parametrize("shared", [True, False])
+def test_pi_and_v_are_pi_and_v(space, shared):
+    ac = CNNActorCritic(IMAGES, space, "small", (16,), shared=shared)
+    obs = images(3)
+    distribution, val = ac.pi_and_v(obs)
+    act = sample(distribution, action_spec(space).draw_noise(np.random.default_rng(0), 3))
+    expected = ac.pi(obs).log_prob(act)
+    np.testing.assert_allclose(distribution.log_prob(act), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(val, ac.v(obs), rtol=1e-5, atol=1e-6)
+    assert val.shape == (3,)
+
+
+def test_a_shared_body_is_computed_once():
+    """The activation is called in each of its two layers."""
+    calls = []
+
+    def counting(x):
+        calls.append(x)
+        return tf.nn.relu(x)
+
+    kwargs = dict(conv=[(4, 3, 2)], hidden_sizes=(8,), activation=counting)
+    for shared, expected in ((True, 2), (False, 4)):
+        ac = CNNActorCritic(IMAGES, spaces.Discrete(3), **kwargs, shared=shared)
+        calls.clear()
+        ac.pi_and_v(images(1))
+        assert len(calls) == expected
+
+
+def test_gradients_of_a_shared_body_add_up():
+    """d(pi + v) = d(pi) + d(v) in the body; a Box policy's log_std belongs to the policy alone."""
+    ac = CNNActorCritic(IMAGES, spaces.Box(-1, 1, (2,)), "small", (8,))
+    obs, act = images(4), np.zeros((4, 2), np.float32)
+
+    def gradient(loss):
+        with tf.GradientTape() as tape:
+            value = tf.reduce_sum(loss())
+        grads = tape.gradient(value, ac.trainable_variables)
+        zeros = (np.zeros(v.shape) for v in ac.trainable_variables)
+        return [z if g is None else g.numpy() for z, g in zip(zeros, grads, strict=True)]
+
+    def both():
+        distribution, val = ac.pi_and_v(obs)
+        return distribution.log_prob(act) + val
+
+    parts = [gradient(lambda: ac.pi(obs).log_prob(act)), gradient(lambda: ac.v(obs))]
+    for total, from_pi, from_v in zip(gradient(both), *parts, strict=True):
+        atol = 1e-5 * max(1, np.abs(total).max())
+        np.testing.assert_allclose(total, from_pi + from_v, atol=atol)
+
+
+def test_images_are_for_the_image_networks():
+    """Of all spaces but images, MLPActorCritic is the default; who trains apart does not share."""
+    box = spaces.Discrete(2)
+    assert type(make_actor_critic(MLPActorCritic, OBS, box, None, False)) is MLPActorCritic
+    for asked_for in (MLPActorCritic, CNNActorCritic):
+        small = dict(conv="small", hidden_sizes=(8,))
+        assert make_actor_critic(asked_for, IMAGES, box, small, separate=False).shared
+        assert not make_actor_critic(asked_for, IMAGES, box, small, separate=True).shared
+    with pytest.raises(UserError, match=r"share variables.*shared=False"):
+        make_actor_critic(MLPActorCritic, IMAGES, box, dict(small, shared=True), separate=True)
+
+
+def test_step_and_act_take_one_image_or_a_batch():
+    ac = CNNActorCritic(IMAGES, spaces.Discrete(3), "small", (8,))
+    act, val, logp = ac.step(images(3))
+    assert (act.shape, val.shape, logp.shape) == ((3,), (3,), (3,))
+    act, val, logp = ac.step(images(1)[0])
+    assert (act.shape, val.shape, logp.shape) == ((), (), ())
+    deterministic = ac.act(images(3), deterministic=True)
+    np.testing.assert_array_equal(deterministic, ac.pi.net(images(3)).numpy().argmax(-1))

@@ -8,9 +8,12 @@ from gymnasium import spaces
 from spinup_tf2.core.spaces import (
     action_spec,
     flatten_observations,
+    is_image,
+    network_dtype,
     network_observation_space,
     space_from_json,
     space_to_json,
+    to_network,
 )
 from spinup_tf2.errors import UserError
 
@@ -73,6 +76,35 @@ def test_flat_observations_need_no_wrapper():
     grid = flatten_observations(gym.make("FrozenLake-v1"))
     obs, _ = grid.reset(seed=0)
     np.testing.assert_array_equal(obs, np.eye(16)[0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        ((210, 160, 3), np.uint8, True),
+        ((4, 84, 84), np.uint8, True),  # gymnasium's stacked frames
+        ((32, 32, 1), np.uint8, True),
+        ((31, 200, 3), np.uint8, False),  # too small for convolutions to be worth while
+        ((84, 84), np.uint8, False),  # no channels
+        ((4, 84, 84, 3), np.uint8, False),
+        ((84, 84, 4), np.float32, False),
+    ],
+)
+def test_images_stay_as_they_are_and_all_else_is_flattened(shape, dtype, expected):
+    space = spaces.Box(0, 255, shape, dtype)
+    assert is_image(space) == expected
+    seen = network_observation_space(space)
+    obs = to_network(space, space.sample())
+    assert obs.shape == seen.shape == (shape if expected else (np.prod(shape),))
+    assert obs.dtype == network_dtype(seen) == (np.uint8 if expected else np.float32)
+
+
+def test_pixels_are_neither_scaled_nor_wrapped_on_their_way_to_the_network():
+    space = spaces.Box(0, 255, (32, 32, 1), np.uint8)
+    image = np.arange(1024, dtype=np.uint8).reshape(32, 32, 1)
+    np.testing.assert_array_equal(to_network(space, image), image)
+    env = gym.wrappers.TransformObservation(gym.make("CartPole-v1"), lambda obs: image, space)
+    assert flatten_observations(env) is env
 
 
 ACTION_SPACES = [
