@@ -47,10 +47,11 @@ np.savez(f"{out}/rank{proc_id()}.npz", act=epochs[0], params=params)
 
 PPO = dict(steps_per_epoch=1200, epochs=3, train_pi_iters=20, train_v_iters=20)
 
-# One update each, of other algorithms.
+# One or two updates of the other algorithms.
 OTHERS = {
     "vpg": dict(steps_per_epoch=400, epochs=1, train_v_iters=5),
     "trpo": dict(steps_per_epoch=400, epochs=1, train_v_iters=5),
+    "a2c": dict(steps_per_epoch=400, epochs=1, n_steps=100, lam=0.95),
 }
 
 
