@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from spinup_tf2 import ppo
+import spinup_tf2
 from spinup_tf2.core.arguments import ACTIVATIONS
-from spinup_tf2.run import PYTHON_ONLY, RUN_KEYS, SUBSTITUTIONS
+from spinup_tf2.run import ALGORITHMS, PYTHON_ONLY, RUN_KEYS, SUBSTITUTIONS
 from spinup_tf2.utils import plot, test_policy
 from spinup_tf2.utils.signatures import read_signature
+from tests.runs import train
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -43,8 +44,10 @@ def options(parser):
 
 
 def test_every_flag_of_the_command_line_is_explained():
-    flags = [name for name in inspect.signature(ppo).parameters if name not in PYTHON_ONLY]
-    flags += [*RUN_KEYS, *SUBSTITUTIONS, "exp_name", "env_name", "debug"]
+    flags = [*RUN_KEYS, *SUBSTITUTIONS, "exp_name", "env_name", "debug"]
+    for algorithm in ALGORITHMS:
+        parameters = inspect.signature(getattr(spinup_tf2, algorithm)).parameters
+        flags += [name for name in parameters if name not in PYTHON_ONLY]
     assert {f"--{name}" for name in flags} <= literals("running")
     assert {*ACTIVATIONS} <= literals("running")
 
@@ -58,40 +61,36 @@ def test_every_flag_of_the_utilities_is_explained(name, module):
     assert expected <= {word.rstrip(",") for word in literals(name)}
 
 
-def test_every_argument_has_its_meaning_on_the_page_of_the_algorithm():
-    doc = read_signature("spinup_tf2.algos.ppo", "ppo").doc
-    for name in inspect.signature(ppo).parameters:
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_argument_has_its_meaning_on_the_page_of_the_algorithm(algorithm):
+    doc = read_signature(f"spinup_tf2.algos.{algorithm}", algorithm).doc
+    for name in inspect.signature(getattr(spinup_tf2, algorithm)).parameters:
         assert re.search(rf"^    {name}( \(.*\))?: ", doc, re.MULTILINE), name
-    assert ".. autofunction:: spinup_tf2.ppo" in page("algorithms/ppo")
+    assert f".. autofunction:: spinup_tf2.{algorithm}\n" in page(f"algorithms/{algorithm}")
 
 
 @pytest.fixture(scope="module")
-def run_dir(tmp_path_factory):
-    """The directory of a short run."""
-    import gymnasium as gym
-
-    path = tmp_path_factory.mktemp("docs") / "run"
-    ppo(
-        lambda: gym.make("CartPole-v1"),
-        steps_per_epoch=100,
-        epochs=1,
-        train_pi_iters=1,
-        train_v_iters=1,
-        logger_kwargs=dict(output_dir=str(path), quiet=True),
-    )
-    return path
+def run_dirs(tmp_path_factory):
+    """{algorithm: the directory of a short run of it}"""
+    path = tmp_path_factory.mktemp("docs")
+    for algorithm in ALGORITHMS:
+        train(getattr(spinup_tf2, algorithm), path / algorithm, steps_per_epoch=400, epochs=1)
+    return {algorithm: path / algorithm for algorithm in ALGORITHMS}
 
 
-def test_every_column_is_explained(run_dir):
-    header = (run_dir / "progress.txt").read_text().splitlines()[0]
-    columns = page("algorithms/ppo").partition("Logged columns")[2]
-    table = columns.partition("What to look at")[0]
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_column_is_explained(run_dirs, algorithm):
+    header = (run_dirs[algorithm] / "progress.txt").read_text().splitlines()[0]
+    own = page(f"algorithms/{algorithm}").partition("Logged columns")[2]
+    common = page("algorithms/on_policy").partition("Common columns")[2]
+    tables = own.partition("What to look at")[0] + common.partition("Differences")[0]
     for column in header.split("\t"):
-        assert re.search(rf"^   \* - .*``{column}``", table, re.MULTILINE), column
+        assert re.search(rf"^   \* - .*``{column}``", tables, re.MULTILINE), column
 
 
-def test_every_file_of_a_run_is_explained(run_dir):
+def test_every_file_of_a_run_is_explained(run_dirs):
     files = page("outputs").partition("The files of a run")[2].partition(".. _watching:")[0]
+    run_dir = run_dirs["ppo"]
     for path in run_dir.rglob("*"):
         if path.parent.name != "variables":  # TensorFlow's own names for its pieces
             assert path.name + "/" * path.is_dir() in files, path.relative_to(run_dir)
