@@ -296,7 +296,7 @@ def check_closed_forms(
             raise UserError(
                 f"The policy's distribution {type(distribution).__name__} has no {name}() in "
                 "closed form, which this run needs. Use a distribution that has one, or do "
-                "without: ppo needs entropy for ent_coef, and kl_divergence for "
+                "without: ppo and a2c need entropy for ent_coef, and ppo kl_divergence for "
                 "objective='penalty'."
             ) from error
 
