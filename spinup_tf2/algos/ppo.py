@@ -201,7 +201,7 @@ def ppo(
             batch = {key: tf.constant(array) for key, array in batch.items()}
             batch["logp"] = log_prob(batch["obs"], batch["act"])  # of the policy that acted
             if objective == "penalty":
-                batch |= dict(pi_old=policy(batch["obs"]), beta=tf.constant(beta))
+                batch |= dict(pi_old=policy(batch["obs"]), beta=tf.constant(beta, tf.float32))
             before, after, iters = take_steps(training_steps, batch, minibatches(batch))
             columns = dict(
                 LossPi=before["LossPi"],
@@ -216,7 +216,8 @@ def ppo(
                 beta = adapted_beta(beta, after["KL"], target_kl)
                 return columns
             if iters < train_pi_iters:
-                logger.log(f"Early stopping at step {iters} due to reaching max kl.")
+                unit = "step" if minibatch_size is None else "pass"
+                logger.log(f"Early stopping at {unit} {iters} due to reaching max kl.")
             stop_iter = min(iters, train_pi_iters - 1)
             return columns | dict(ClipFrac=after["ClipFrac"], StopIter=stop_iter)
 

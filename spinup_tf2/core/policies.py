@@ -285,13 +285,14 @@ def check_closed_forms(
     """
     obs = np.zeros((2, *observation_space.shape), network_dtype(observation_space))
     distribution = ac.pi(obs)
+    # Compiled, as they will be used: divergences between bijections depend on it.
     closed_forms = dict(
-        entropy=distribution.entropy,
-        kl_divergence=lambda: distribution.kl_divergence(ac.pi(obs)),
+        entropy=tf.function(lambda old: old.entropy()),
+        kl_divergence=tf.function(lambda old: old.kl_divergence(ac.pi(obs))),
     )
     for name in (name for name, needed in needs.items() if needed):
         try:
-            closed_forms[name]()
+            closed_forms[name](distribution)
         except NotImplementedError as error:
             raise UserError(
                 f"The policy's distribution {type(distribution).__name__} has no {name}() in "

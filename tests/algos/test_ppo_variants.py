@@ -1,0 +1,531 @@
+"""PPO's variants: the KL penalty, two lambdas, minibatches, shared networks and the rest."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_probability as tfp
+from gymnasium import spaces
+from scipy import stats
+
+from spinup_tf2 import ppo
+from spinup_tf2.algos.ppo import adapted_beta, penalty_loss
+from spinup_tf2.core import on_policy
+from spinup_tf2.core.networks import mlp
+from spinup_tf2.core.optimization import GradientSteps
+from spinup_tf2.core.policies import (
+    ActorCritic,
+    CategoricalPolicy,
+    GaussianPolicy,
+    MLPActorCritic,
+    ValueFunction,
+)
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils import mpi_tools
+from tests import runs
+from tests.fake_mpi import run_ranks
+from tests.runs import COLUMNS, Identity, make
+
+LOSSES = ["LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "Entropy", "KL"]
+PUBLISHED = dict(  # what the published MuJoCo settings switch on, made small
+    minibatch_size=50,
+    max_grad_norm=0.5,
+    lr_schedule="linear",
+    orthogonal_init=True,
+    ent_coef=0.01,
+)
+
+
+def train(path, env_fn=None, **kwargs):
+    """A run of two epochs of 200 steps, with 5 policy and 5 value iterations each."""
+    return runs.train(ppo, path, env_fn, **{"train_pi_iters": 5, **kwargs})
+
+
+def numbers(rows):
+    """The rows of progress.txt as an array, without Time."""
+    return np.array([[float(x or "nan") for k, x in row.items() if k != "Time"] for row in rows])
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """The epochs' batches of a run, and the policy's probabilities `[T, choices]` at that time."""
+    seen, get = [], on_policy.TrajectoryBuffer.get
+
+    def remember(self, value, last_obs):
+        seen.append(get(self, value, last_obs))
+        return seen[-1]
+
+    monkeypatch.setattr(on_policy.TrajectoryBuffer, "get", remember)
+    return seen
+
+
+class Start:
+    """An actor-critic that remembers the parameters it began with, the same in every process."""
+
+    def __init__(self, seed=0):
+        self.seed = seed
+
+    def __call__(self, *args, **kwargs):
+        ac = MLPActorCritic(*args, **kwargs)
+        rng = np.random.default_rng(self.seed)
+        for variable in ac.trainable_variables:
+            if "kernel" in variable.path:
+                variable.assign(rng.normal(size=variable.shape, scale=0.2))
+        self.pi = [variable.numpy() for variable in ac.pi.trainable_variables]
+        self.v = [variable.numpy() for variable in ac.v.trainable_variables]
+        return ac
+
+
+def mlp_in_numpy(params, x):
+    """A network with tanh layers, from its kernels and biases."""
+    *hidden, kernel, bias = params
+    for w, b in zip(hidden[::2], hidden[1::2], strict=True):
+        x = np.tanh(x @ w + b)
+    return x @ kernel + bias
+
+
+def probabilities(params, obs):
+    """Of each choice, `[batch, choices]`, by a softmax in float64."""
+    logits = mlp_in_numpy([p.astype(np.float64) for p in params], obs.astype(np.float64))
+    p = np.exp(logits - logits.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True)
+
+
+# -------------------------------------------------------------------------------- the penalty
+
+
+def test_penalty_loss_by_hand():
+    """Ratios 2 and 0.5, advantages 1 and -4: r A = 2, -2. KL 0.1 and 0.3, beta = 5.
+
+    -(2 - 2) / 2 + 5 * 0.2 = 1
+    """
+    logp = tf.math.log([2.0, 0.5])
+    adv, kl = tf.constant([1.0, -4.0]), tf.constant([0.1, 0.3])
+    loss, info = penalty_loss(logp, tf.zeros(2), adv, kl, 5.0)
+    assert float(loss) == pytest.approx(1, rel=1e-6)
+    assert float(info["KL"]) == pytest.approx(0.2, rel=1e-6)
+    assert float(info["Entropy"]) == pytest.approx(0, abs=1e-6)  # -(log 2 - log 2) / 2
+
+
+def test_penalty_gradient_equals_finite_differences():
+    """With respect to the logits of a categorical policy, through ratio and divergence."""
+    rng = np.random.default_rng(0)
+    old, new = rng.normal(size=(2, 6, 3))
+    act, adv = rng.integers(3, size=6), rng.normal(size=6)
+    pi_old = tfp.distributions.Categorical(logits=tf.constant(old, tf.float64))
+
+    def loss(logits):
+        pi = tfp.distributions.Categorical(logits=logits)
+        kl = pi_old.kl_divergence(pi)
+        return penalty_loss(pi.log_prob(act), pi_old.log_prob(act), tf.constant(adv), kl, 3.0)[0]
+
+    x = tf.constant(new, tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        value = loss(x)
+    numeric = np.zeros((6, 3))
+    for i, j in np.ndindex(6, 3):
+        h = np.zeros((6, 3))
+        h[i, j] = 1e-6
+        numeric[i, j] = (loss(x + h) - loss(x - h)) / 2e-6
+    np.testing.assert_allclose(tape.gradient(value, x), numeric, atol=1e-8)
+
+
+def test_divergence_and_entropy_of_gaussian_policies():
+    """KL(old || new) = sum log(s2 / s1) + (s1^2 + (m1 - m2)^2) / (2 s2^2) - 1/2; both compiled."""
+    obs = tf.constant(np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32))
+    old, new = (GaussianPolicy(mlp(3, (8,), 2), 2, log_std) for log_std in (-0.5, 0.3))
+    stored = tf.function(lambda obs: old(obs))(obs)  # out of one compiled function, into the next
+    kl = tf.function(lambda stored, obs: stored.kl_divergence(new(obs)))(stored, obs)
+    m1, m2, s1, s2 = old.net(obs).numpy(), new.net(obs).numpy(), np.exp(-0.5), np.exp(0.3)
+    terms = np.log(s2 / s1) + (s1**2 + (m1 - m2) ** 2) / (2 * s2**2) - 0.5
+    np.testing.assert_allclose(kl, terms.sum(-1), rtol=1e-4)
+    entropy = 2 * stats.norm(scale=s1).entropy()
+    np.testing.assert_allclose(stored.entropy(), np.full(5, entropy), rtol=1e-5)
+
+
+@pytest.mark.parametrize("num_choices", [[4], [2, 3]])
+def test_divergence_and_entropy_of_categorical_policies(num_choices):
+    """Sums over the choices, of different size in the second case; scipy has one at a time."""
+    obs = tf.constant(np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32))
+    old, new = (
+        CategoricalPolicy(mlp(3, (8,), sum(num_choices)), num_choices, len(num_choices) == 1)
+        for _ in range(2)
+    )
+    stored = tf.function(lambda obs: old(obs))(obs)
+    kl = tf.function(lambda stored, obs: stored.kl_divergence(new(obs)))(stored, obs)
+    splits = np.cumsum(num_choices)[:-1]
+    p, q = (
+        [np.exp(x) / np.exp(x).sum(-1, keepdims=True) for x in np.split(net.numpy(), splits, -1)]
+        for net in (old.net(obs), new.net(obs))
+    )
+    expected = sum(stats.entropy(a, b, axis=-1) for a, b in zip(p, q, strict=True))
+    np.testing.assert_allclose(kl, expected, rtol=1e-4)
+    expected = sum(stats.entropy(a, axis=-1) for a in p)
+    np.testing.assert_allclose(stored.entropy(), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kl", "expected"),
+    [
+        (0.031, 6),  # above 1.5 * 0.02 = 0.03
+        (0.029, 3),
+        (0.0134, 3),
+        (0.0133, 1.5),  # below 0.02 / 1.5 = 0.01333
+        (0, 1.5),
+    ],
+)
+def test_beta_follows_the_divergence(kl, expected):
+    assert adapted_beta(3, kl, target_kl=0.02) == expected
+
+
+def test_penalty_run_logs_the_beta_that_was_used(tmp_path):
+    _, rows = train(
+        tmp_path / "run", objective="penalty", beta=2, epochs=6, pi_lr=0.02, target_kl=0.005
+    )
+    assert list(rows[0]) == [*COLUMNS, *LOSSES, "Beta", "Time"]  # all steps are taken: no StopIter
+    betas, kls = ([float(row[key]) for row in rows] for key in ("Beta", "KL"))
+    assert betas[0] == 2
+    for kl, beta, after in zip(kls, betas, betas[1:], strict=False):
+        expected = beta * 2 if kl > 0.0075 else beta / 2 if kl < 0.005 / 1.5 else beta
+        assert after == expected
+    assert len(set(betas)) > 1
+
+
+def test_penalty_run_logs_the_exact_divergence_from_old_to_new(tmp_path, batches):
+    start = Start()
+    kwargs = dict(objective="penalty", epochs=1, pi_lr=0.02, minibatch_size=40)
+    ac, (row,) = train(tmp_path / "run", actor_critic=start, **kwargs)
+    new = [variable.numpy() for variable in ac.pi.trainable_variables]
+    p, q = (probabilities(params, batches[0]["obs"]) for params in (start.pi, new))
+    expected = stats.entropy(p, q, axis=-1).mean()
+    assert expected > 1e-3
+    assert float(row["KL"]) == pytest.approx(expected, rel=1e-3)
+    assert abs(stats.entropy(q, p, axis=-1).mean() / expected - 1) > 0.01  # the other direction
+
+
+def test_a_large_beta_keeps_the_policy_near(tmp_path):
+    kls = {}
+    for beta in (0.01, 100):
+        kwargs = dict(objective="penalty", epochs=1, pi_lr=0.01, train_pi_iters=30)
+        _, (row,) = train(tmp_path / str(beta), beta=beta, **kwargs)
+        kls[beta] = float(row["KL"])
+    assert kls[100] < 0.1 * kls[0.01]
+
+
+# ------------------------------------------------------------------------- the other arguments
+
+
+def test_entropy_bonus_is_the_exact_entropy(tmp_path, batches):
+    """Without a step, LossPi is -mean(A) - c * mean H(pi(.|s)), and mean(A) is 0."""
+    start = Start()
+    kwargs = dict(epochs=1, train_pi_iters=0, ent_coef=0.5)
+    _, (row,) = train(tmp_path / "run", actor_critic=start, **kwargs)
+    entropy = stats.entropy(probabilities(start.pi, batches[0]["obs"]), axis=-1).mean()
+    assert float(row["LossPi"]) == pytest.approx(-0.5 * entropy, rel=1e-4)
+
+
+def test_one_lambda_is_a_special_case_of_two(tmp_path):
+    plain, first, equal, other = (
+        numbers(train(tmp_path / name, **kwargs)[1])
+        for name, kwargs in dict(
+            plain=dict(lam=0.9),
+            first=dict(lam=0.1, lam1=0.9, coeff=1),
+            equal=dict(lam=0.9, lam2=0.9, coeff=0.3),
+            other=dict(lam=0.9, lam2=0.1, coeff=0.3),
+        ).items()
+    )
+    np.testing.assert_array_equal(first, plain)
+    np.testing.assert_allclose(equal, plain, rtol=1e-3, atol=1e-5)
+    assert not np.allclose(other, plain, rtol=1e-3, atol=1e-5, equal_nan=True)
+
+
+def test_learning_rates_fall_to_zero_over_the_run(tmp_path, monkeypatch):
+    rates, call = [], GradientSteps.__call__
+
+    def remember(self, *args):
+        rates.append(float(self.optimizer.learning_rate))
+        return call(self, *args)
+
+    monkeypatch.setattr(GradientSteps, "__call__", remember)
+    train(tmp_path / "run", lr_schedule="linear", epochs=4, pi_lr=4e-4, vf_lr=8e-4)
+    np.testing.assert_allclose(rates[::2], [4e-4, 3e-4, 2e-4, 1e-4], rtol=1e-5)
+    np.testing.assert_allclose(rates[1::2], [8e-4, 6e-4, 4e-4, 2e-4], rtol=1e-5)
+
+
+def test_orthogonal_initialisation(tmp_path):
+    """W^T W = gain^2 I for kernels that are not wider than high, else W W^T."""
+    kwargs = dict(orthogonal_init=True, train_pi_iters=0, train_v_iters=0, epochs=1)
+    ac, _ = train(tmp_path / "run", make("Pendulum-v1"), **kwargs)
+    for net, last_gain in ((ac.pi.net, 0.01), (ac.v.net, 1)):
+        gains = [2**0.5, 2**0.5, last_gain]
+        for layer, gain in zip(net.layers, gains, strict=True):
+            w = layer.kernel.numpy()
+            gram = w.T @ w if w.shape[0] >= w.shape[1] else w @ w.T
+            np.testing.assert_allclose(gram, gain**2 * np.eye(len(gram)), atol=1e-5)
+            np.testing.assert_array_equal(layer.bias, 0)
+
+
+# -------------------------------------------------------------------------------- minibatches
+
+
+def minibatches(num_envs, first_env=0, epoch=3, steps=12, passes=5, count=4, seed=7):
+    with VectorEnv(make(), num_envs, seed, first_env=first_env) as envs:
+        return envs.minibatches(epoch, steps, passes, count)
+
+
+def test_minibatches_hold_every_step_once_in_each_pass():
+    index = minibatches(num_envs=2)
+    assert index.shape == (5, 4, 6)
+    assert index.dtype == np.int32
+    for one_pass in index:
+        np.testing.assert_array_equal(np.sort(one_pass.ravel()), np.arange(24))
+    assert (np.sum(index % 2 == 0, axis=-1) == 3).all()  # as many steps of either environment
+    assert len({tuple(one_pass.ravel()) for one_pass in index}) == 5
+    np.testing.assert_array_equal(index, minibatches(num_envs=2))
+    assert not np.array_equal(index, minibatches(num_envs=2, epoch=4))
+    assert not np.array_equal(index, minibatches(num_envs=2, seed=8))
+
+
+def test_minibatches_do_not_depend_on_the_layout():
+    """As sets of (time, environment), from row t * n + i of each process."""
+    whole = minibatches(num_envs=4)
+    parts = [minibatches(num_envs=2, first_env=first) for first in (0, 2)]
+    for p, b in np.ndindex(5, 4):
+        steps = {(row // 4, row % 4) for row in whole[p, b]}
+        assert len(steps) == 12
+        halves = [{(row // 2, row % 2 + 2 * r) for row in parts[r][p, b]} for r in range(2)]
+        assert steps == halves[0] | halves[1]
+
+
+def test_a_minibatch_of_everything_is_the_whole_batch(tmp_path):
+    start, kwargs = Start(), dict(num_envs=2, pi_lr=1e-3)
+    full = numbers(train(tmp_path / "a", actor_critic=start, **kwargs)[1])
+    mini = numbers(train(tmp_path / "b", actor_critic=start, minibatch_size=200, **kwargs)[1])
+    np.testing.assert_allclose(mini, full, rtol=1e-3, atol=1e-5)
+    small = numbers(train(tmp_path / "c", actor_critic=start, minibatch_size=20, **kwargs)[1])
+    assert not np.allclose(small, full, rtol=1e-3, atol=1e-5, equal_nan=True)
+
+
+def test_stop_iter_counts_passes(tmp_path):
+    """A pass of ten steps goes too far here, and all of them are taken."""
+    kwargs = dict(minibatch_size=20, epochs=1, train_pi_iters=50, pi_lr=0.03, target_kl=1e-3)
+    _, (row,) = train(tmp_path / "run", **kwargs)
+    assert 1 <= int(row["StopIter"]) < 5
+    assert float(row["KL"]) > 1.5e-3
+
+
+@pytest.mark.parametrize("variant", [{}, dict(objective="penalty", coeff=0.4)])
+def test_two_processes_train_as_one_does(tmp_path, variant):
+    """Ranks are threads; each has one of the two environments and half of each minibatch."""
+    kwargs = dict(PUBLISHED, orthogonal_init=False, actor_critic=Start(), pi_lr=1e-3, **variant)
+    env_fn = make("Pendulum-v1")
+    ac, rows = train(tmp_path / "one", env_fn, num_envs=2, **kwargs)
+
+    def rank():
+        return ppo(
+            env_fn,
+            steps_per_epoch=200,
+            epochs=2,
+            train_pi_iters=5,
+            train_v_iters=5,
+            logger_kwargs=dict(output_dir=str(tmp_path / "two"), quiet=True),
+            **kwargs,
+        )
+
+    ranks = run_ranks(2, rank)
+    for other in ranks:
+        for a, b in zip(other.trainable_variables, ac.trainable_variables, strict=True):
+            np.testing.assert_allclose(a, b, atol=2e-4)
+    assert mpi_tools.num_procs() == 1
+    lines = (tmp_path / "two" / "progress.txt").read_text().splitlines()
+    header = lines[0].split("\t")
+    assert header == list(rows[0])
+    two = [dict(zip(header, line.split("\t"), strict=True)) for line in lines[1:]]
+    np.testing.assert_allclose(numbers(two), numbers(rows), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("objective", ["clip", "penalty"])
+def test_everything_is_compiled_once(tmp_path, monkeypatch, objective):
+    made, init = [], GradientSteps.__init__
+
+    def remember(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        made.append(self)
+
+    monkeypatch.setattr(GradientSteps, "__init__", remember)
+    _, rows = train(tmp_path / "run", objective=objective, beta=1, epochs=4, coeff=0.5, **PUBLISHED)
+    counts = [steps._compiled_passes.experimental_get_tracing_count() for steps in made]
+    assert counts == [1, 1]
+    if objective == "penalty":
+        assert len({row["Beta"] for row in rows}) > 1
+
+
+# ---------------------------------------------------------------------------- shared networks
+
+
+class SharedActorCritic(ActorCritic):
+    """One hidden layer that policy and value function have in common."""
+
+    def __init__(self, observation_space, action_space):
+        self.body = keras.layers.Dense(16, "tanh")
+        heads = [keras.layers.Dense(n) for n in (int(action_space.n), 1)]
+        obs_dim = observation_space.shape[0]
+        pi_net, v_net = (
+            keras.Sequential([keras.Input((obs_dim,)), self.body, head]) for head in heads
+        )
+        pi = CategoricalPolicy(pi_net, [int(action_space.n)], single=True)
+        super().__init__(pi, ValueFunction(v_net), action_space)
+
+
+def train_shared(path, **kwargs):
+    start = {}
+
+    def remembering(*args):
+        ac = SharedActorCritic(*args)
+        start["ac"] = [variable.numpy() for variable in ac.trainable_variables]
+        return ac
+
+    ac, rows = train(path, actor_critic=remembering, **kwargs)
+    return ac, rows, start["ac"]
+
+
+@pytest.mark.parametrize("variant", [{}, dict(objective="penalty"), dict(minibatch_size=50)])
+def test_shared_networks_are_trained_together(tmp_path, variant):
+    ac, rows, start = train_shared(tmp_path / "run", **variant)
+    own = ["Beta"] if "objective" in variant else ["ClipFrac", "StopIter"]
+    assert list(rows[0]) == [*COLUMNS, *LOSSES, *own, "Time"]
+    assert len(start) == 6  # three layers, not four
+    for variable, before in zip(ac.trainable_variables, start, strict=True):
+        assert not np.array_equal(variable, before), variable.path
+
+
+def test_joint_loss_is_the_sum_with_the_coefficient(tmp_path, batches):
+    """Its parts are logged apart; one step of Adam moves each parameter against the sum's sign."""
+    vf_coef, lr = 0.3, 1e-4
+    kwargs = dict(epochs=1, train_pi_iters=1, pi_lr=lr, vf_coef=vf_coef, ent_coef=0.0)
+    ac, (row,), start = train_shared(tmp_path / "run", **kwargs)
+    [batch] = batches
+    assert float(row["LossPi"]) == pytest.approx(0, abs=1e-5)
+    loss_v = np.mean((batch["ret"] - batch["val"]) ** 2)
+    assert float(row["LossV"]) == pytest.approx(loss_v, rel=1e-4)
+
+    after = [variable.numpy() for variable in ac.trainable_variables]
+    for variable, before in zip(ac.trainable_variables, start, strict=True):
+        variable.assign(before)
+    with tf.GradientTape() as tape:
+        logp = ac.pi(batch["obs"]).log_prob(batch["act"])
+        # The gradient of the clipped objective where all ratios are 1 is that of mean(logp A).
+        loss = -tf.reduce_mean(logp * batch["adv"])
+        loss += vf_coef * tf.reduce_mean((batch["ret"] - ac.v(batch["obs"])) ** 2)
+    for g, before, new in zip(
+        tape.gradient(loss, ac.trainable_variables), start, after, strict=True
+    ):
+        large = np.abs(g) > 1e-4
+        assert large.any()
+        np.testing.assert_allclose((new - before)[large], -lr * np.sign(g)[large], rtol=0.02)
+
+
+def test_without_value_coefficient_the_value_head_stays(tmp_path):
+    ac, _, start = train_shared(tmp_path / "run", vf_coef=0)
+    moved = [
+        not np.array_equal(variable, before)
+        for variable, before in zip(ac.trainable_variables, start, strict=True)
+    ]
+    assert moved == [True] * 4 + [False] * 2
+
+
+# ---------------------------------------------------------------------------- what is refused
+
+
+class Bent(keras.Model):
+    """A policy whose density is known, but neither its entropy nor its divergence."""
+
+    def __init__(self):
+        super().__init__()
+        self.mean = keras.layers.Dense(1)
+
+    def call(self, obs):
+        mean = self.mean(obs)
+        normal = tfp.distributions.MultivariateNormalDiag(tf.zeros_like(mean), tf.ones_like(mean))
+        shift_and_bend = [tfp.bijectors.Softplus(), tfp.bijectors.Shift(mean)]
+        return tfp.distributions.TransformedDistribution(
+            normal, tfp.bijectors.Chain(shift_and_bend)
+        )
+
+
+def test_distributions_without_closed_forms_are_refused(tmp_path):
+    def bent(observation_space, action_space):
+        return ActorCritic(Bent(), ValueFunction(mlp(3, (), 1)), action_space)
+
+    run = dict(path=tmp_path / "run", env_fn=make("Pendulum-v1"), actor_critic=bent)
+    with pytest.raises(UserError, match=r"no entropy\(\) in closed form"):
+        train(**run, ent_coef=0.01)
+    with pytest.raises(UserError, match=r"no kl_divergence\(\) in closed form"):
+        train(**run, objective="penalty")
+    assert not (tmp_path / "run").exists()
+    train(**run)  # what needs neither can be trained
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        (dict(objective="trust"), "objective is 'trust'; it must be 'clip' or 'penalty'"),
+        (dict(beta=0), "beta is 0; it must be a number above 0"),
+        (dict(coeff=1.2), "coeff is 1.2; it must be a number between 0 and 1, or None"),
+        (dict(coeff=-0.1), "coeff is -0.1"),
+        (dict(lam1=0.9), "lam1 is 0.9, but coeff is None; give coeff"),
+        (dict(lam2=0.9), "lam2 is 0.9, but coeff is None; give coeff"),
+        (dict(lam1=2, coeff=0.5), "lam1 is 2; it must be a number between 0 and 1, or None"),
+        (dict(ent_coef=-1), "ent_coef is -1; it must be a number of at least 0"),
+        (dict(vf_coef=None), "vf_coef is None"),
+        (dict(max_grad_norm=0), "max_grad_norm is 0; it must be a number above 0, or None"),
+        (dict(lr_schedule="cosine"), "lr_schedule is 'cosine'; it must be 'constant' or 'linear'"),
+        (dict(orthogonal_init=1), "orthogonal_init is 1; it must be True or False"),
+        (dict(minibatch_size=0), "minibatch_size is 0; it must be a whole number of at least 1"),
+        (dict(minibatch_size=64), "divide steps_per_epoch, 200; use one such as 50"),
+        (dict(minibatch_size=25, num_envs=2), "multiple of the number of .* 2, .* such as 20"),
+        (dict(minibatch_size=400), "such as 200"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_written(tmp_path, kwargs, message):
+    with pytest.raises(UserError, match=message):
+        train(tmp_path / "run", **kwargs)
+    assert not (tmp_path / "run").exists()
+
+
+# ------------------------------------------------------------------------------------ learning
+
+
+DISCRETE, BOX = spaces.Discrete(3), spaces.Box(-1, 1, (2,))
+SMALL = dict(PUBLISHED, train_pi_iters=10, train_v_iters=10)
+
+
+@pytest.mark.parametrize(
+    ("space", "variant", "good"),
+    [
+        (DISCRETE, dict(objective="penalty"), 9),
+        (BOX, dict(objective="penalty", **SMALL), -7),
+        (DISCRETE, SMALL, 9),
+        (BOX, dict(coeff=0.5), -7),
+    ],
+    ids=["penalty", "penalty in minibatches", "minibatches", "two lambdas"],
+)
+def test_identity_is_learned(tmp_path, space, variant, good):
+    """A random choice earns 3.3 of 10. The first Gaussian earns about -14: in ten steps of two
+    dimensions its own variance costs 20 / e = 7.4, and not to look 20 / 3 = 6.7.
+    """
+    kwargs = dict(steps_per_epoch=400, epochs=8, pi_lr=1e-2, vf_lr=1e-2, gamma=0.0)
+    kwargs |= dict(train_pi_iters=20, train_v_iters=20, target_kl=0.2)
+    _, rows = train(tmp_path / "run", lambda: Identity(space), **(kwargs | variant))
+    assert max(float(row["AverageEpRet"]) for row in rows) > good
+
+
+@pytest.mark.slow
+@pytest.mark.learning
+@pytest.mark.parametrize("variant", [dict(objective="penalty"), dict(coeff=0.5)])
+def test_cartpole_is_learned(tmp_path, variant):
+    kwargs = dict(steps_per_epoch=4000, epochs=14, train_pi_iters=80, train_v_iters=80)
+    _, rows = train(tmp_path / "run", **kwargs, **variant)
+    assert max(float(row["AverageEpRet"]) for row in rows) >= 450
