@@ -327,14 +327,14 @@ def test_buffers_and_batches_hold_bytes(tmp_path, recorded):
     ("algorithm", "kwargs"),
     [
         (a2c, dict(steps_per_epoch=1600, epochs=4, lr=3e-3)),
-        (ppo, dict(steps_per_epoch=320, epochs=6, num_envs=8, pi_lr=2e-3, target_kl=0.05)),
+        (ppo, dict(steps_per_epoch=320, epochs=6, train_pi_iters=20, pi_lr=2e-3, target_kl=0.05)),
     ],
     ids=["a2c", "ppo"],
 )
 def test_images_are_learned_from_saved_and_watched(tmp_path, algorithm, kwargs):
     """Ten steps an episode: a policy that looks gets 10, one that does not gets 5."""
     env_fn = EnvFn("tests.images:Lamp-v0")
-    kwargs |= dict(gamma=0.0, ac_kwargs=dict(conv="small", hidden_sizes=(16,)))
+    kwargs |= dict(num_envs=16, gamma=0.0, ac_kwargs=dict(conv="small", hidden_sizes=(16,)))
     ac, rows = runs.train(algorithm, tmp_path / "run", env_fn, **kwargs)
     assert isinstance(ac, CNNActorCritic)
     assert ac.shared
