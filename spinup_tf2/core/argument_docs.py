@@ -68,7 +68,7 @@ lr_schedule (str): 'constant', or 'linear' for learning rates that fall in equal
 
 orthogonal_init (bool): Whether networks start from orthogonal kernels, scaled by sqrt(2), in
     the policy's last layer by 0.01 and in the value function's by 1, instead of Glorot-uniform
-    ones.
+    ones. This replaces the weights of an actor_critic of your own, too.
 
 num_envs (int): Environments in each process. Together they take steps_per_epoch steps.
 
@@ -76,9 +76,9 @@ vectorization (str): 'sync' steps the environments of a process in turn, 'async'
     of them a process of its own, which pays when a step takes longer than about 0.1 ms.
 
 behavior_policy: A function `behavior_policy(t, obs)` that is asked for a demonstration before
-    each step: t counts the steps of the episode from 0, obs is the observation as the networks
-    see it. It returns the action that is taken instead of the policy's, in the form that the
-    environment's `step` takes, or None to let the policy act.
+    each step: t counts the steps of the episode from 0, obs is the observation as a flat vector
+    or an image, not normalised. It returns the action that is taken instead of the policy's, in
+    the form that the environment's `step` takes, or None to let the policy act.
 """
 
 OUTCOME = """

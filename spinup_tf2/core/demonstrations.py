@@ -13,8 +13,8 @@ class Demonstrations:
     """Puts what `behavior_policy(t, obs)` returns in the place of the policy's actions.
 
     behavior_policy: gets the number of the step in the episode, from 0, and the observation of one
-        environment as the networks see it; returns the action as the environment's `step` takes
-        it, or None to leave the choice to the policy.
+        environment as a flat vector or an image, not normalised; returns the action as the
+        environment's `step` takes it, or None to leave the choice to the policy.
     """
 
     def __init__(
@@ -27,7 +27,8 @@ class Demonstrations:
     def replace(self, obs: np.ndarray, act: np.ndarray) -> np.ndarray:
         """The actions to take for `obs` `[n, ...]`, where the policy has chosen `act`.
 
-        Raises UserError for an action that does not have the action space's shape.
+        Raises UserError for an action of another shape than the action space's, for a choice that
+        it does not have, and for numbers that are not finite.
         """
         act = act.copy()
         for i, (t, obs_i) in enumerate(zip(self.t, obs, strict=True)):
@@ -41,9 +42,13 @@ class Demonstrations:
         self.t = [0 if end else t + 1 for t, end in zip(self.t, ends, strict=True)]
 
     def _to_policy(self, act):
-        if np.shape(act) != self.spec.space.shape:
+        space, act = self.spec.space, np.asarray(act)
+        # As with the policy's own actions, the bounds of a Box are the environment's affair.
+        is_box = self.spec.num_choices is None
+        possible = act.shape == space.shape and (np.isfinite(act).all() if is_box else act in space)
+        if not possible:
             raise UserError(
-                f"behavior_policy returned an action of shape {np.shape(act)}; the action space is "
-                f"{self.spec.space}. Return such an action, or None to let the policy act."
+                f"behavior_policy returned {act.tolist()}, of shape {act.shape}; the action space "
+                f"is {space}. Return an action in it, or None to let the policy act."
             )
         return self.spec.from_env(act)

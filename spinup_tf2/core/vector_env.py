@@ -122,7 +122,8 @@ class VectorEnv:
         for column, i in enumerate(self.indices):
             rng = np.random.default_rng([self.seed, i, epoch, 1])  # not the stream of the noise
             times = rng.permuted(np.tile(np.arange(steps, dtype=np.int32), (passes, 1)), axis=1)
-            columns.append((times * self.num_envs + column).reshape(passes, count, -1))
+            rows = times * self.num_envs + column
+            columns.append(rows.reshape(passes, count, steps // count))
         return np.concatenate(columns, axis=2)
 
     def close(self) -> None:
@@ -144,7 +145,8 @@ class _EpisodeLimit(gym.wrappers.TimeLimit):
 
     def step(self, action):
         obs, rew, terminated, truncated, info = super().step(action)
-        if truncated and self._records and "episode" not in info:
+        # Where a wrapper says terminated, the episode that is recorded may go on.
+        if truncated and not terminated and self._records and "episode" not in info:
             ret, length = map(self.get_wrapper_attr, ("episode_returns", "episode_lengths"))
             info["episode"] = {"r": ret, "l": length}
         return obs, rew, terminated, truncated, info

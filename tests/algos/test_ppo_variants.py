@@ -308,6 +308,13 @@ def test_a_minibatch_of_everything_is_the_whole_batch(tmp_path):
     assert not np.allclose(small, full, rtol=1e-3, atol=1e-5, equal_nan=True)
 
 
+def test_no_passes_leave_the_networks_alone(tmp_path):
+    start, kwargs = Start(), dict(minibatch_size=50, train_pi_iters=0, train_v_iters=0)
+    ac, _ = train(tmp_path / "run", actor_critic=start, **kwargs)
+    for variable, before in zip(ac.trainable_variables, [*start.pi, *start.v], strict=True):
+        np.testing.assert_array_equal(variable, before)
+
+
 def test_stop_iter_counts_passes(tmp_path):
     """A pass of ten steps goes too far here, and all of them are taken."""
     kwargs = dict(minibatch_size=20, epochs=1, train_pi_iters=50, pi_lr=0.03, target_kl=1e-3)

@@ -44,3 +44,26 @@ def test_an_action_of_another_shape_is_refused():
     demonstrations = Demonstrations(lambda t, obs: [0.0], action_spec(spaces.Box(-1, 1, (2,))), 1)
     with pytest.raises(UserError, match=r"shape \(1,\); the action space is Box"):
         demonstrations.replace(np.zeros((1, 1)), np.zeros((1, 2), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("space", "shown"),
+    [
+        (spaces.Discrete(5, start=-2), 3),
+        (spaces.Discrete(5), 1.5),
+        (spaces.MultiDiscrete([3, 2]), [2, 2]),
+        (spaces.Box(-1, 1, (2,)), [0.0, np.nan]),
+    ],
+    ids=["no such choice", "no choice", "one choice too high", "not finite"],
+)
+def test_what_is_no_action_is_refused(space, shown):
+    spec = action_spec(space)
+    demonstrations = Demonstrations(lambda t, obs: shown, spec, 1)
+    with pytest.raises(UserError, match="the action space is"):
+        demonstrations.replace(np.zeros((1, 1)), np.zeros((1, *spec.shape), spec.dtype))
+
+
+def test_bounds_of_a_box_are_no_limits():
+    """The policy's own actions exceed them as well."""
+    demonstrations = Demonstrations(lambda t, obs: [3.0], action_spec(spaces.Box(-1, 1, (1,))), 1)
+    assert demonstrations.replace(np.zeros((1, 1)), np.zeros((1, 1), np.float32)) == [[3.0]]

@@ -314,6 +314,15 @@ def test_statistics_of_games_that_are_cut_off():
         assert envs.recorded == [(2.0, 2), (2.0, 2)]
 
 
+def test_a_time_limit_where_a_life_is_lost_does_not_end_the_game():
+    """Three steps of each life: the first life is lost in its third, and the game goes on."""
+    with VectorEnv(scripted_game, 1, max_ep_len=3) as envs:
+        envs.reset()
+        for _ in range(5):
+            envs.step(np.array([RIGHT]))
+        assert envs.recorded == [(9.0, 6)]
+
+
 def test_statistics_without_a_record_are_sums_of_rewards():
     with VectorEnv(lambda: ClipReward(Game(rewards={1: 5.0}, over=2)), 1) as envs:
         assert envs.recorded is None
