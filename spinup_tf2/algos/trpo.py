@@ -83,7 +83,9 @@ def trpo(
         algo (str): 'trpo', or 'npg' for the natural policy gradient: the same step without the
             line search, so that nothing makes sure that it keeps to delta.
     """
-    with on_policy.training(dict(locals()), separate=True) as training:
+    with on_policy.training(
+        dict(locals()), separate=True, needs=dict(kl_divergence=True)
+    ) as training:
         ac, logger = training.ac, training.logger
 
         def pi_loss(batch):

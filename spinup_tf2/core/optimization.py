@@ -47,7 +47,8 @@ def rows(batch: Batch, index: tf.Tensor) -> Batch:
     """The rows `index` `[m]` of a batch: a tensor, a distribution, or a dict of these.
 
     A scalar belongs to all rows and stays as it is. So does a parameter of a distribution that has
-    no batch dimension, such as a standard deviation that does not depend on the observation.
+    no batch dimension, or one of length 1, such as a standard deviation that does not depend on the
+    observation.
     """
     if isinstance(batch, dict):
         return {key: rows(x, index) for key, x in batch.items()}
@@ -59,7 +60,8 @@ def rows(batch: Batch, index: tf.Tensor) -> Batch:
         if isinstance(value, tfp.distributions.Distribution):
             chosen[name] = rows(value, index)
         elif tf.is_tensor(value):
-            one_for_each_row = value.shape.rank == batch.batch_shape.rank + properties.event_ndims
+            rank = batch.batch_shape.rank + properties.event_ndims
+            one_for_each_row = value.shape.rank == rank and value.shape[0] != 1
             chosen[name] = tf.gather(value, index) if one_for_each_row else value
     return batch.copy(**chosen)
 

@@ -284,8 +284,8 @@ def check_closed_forms(
     Raises UserError if tensorflow_probability has no closed form of what is.
     """
     obs = np.zeros((2, *observation_space.shape), network_dtype(observation_space))
-    distribution = ac.pi(obs)
     # Compiled, as they will be used: divergences between bijections depend on it.
+    distribution = tf.function(lambda obs: ac.pi(obs))(tf.constant(obs))
     closed_forms = dict(
         entropy=tf.function(lambda old: old.entropy()),
         kl_divergence=tf.function(lambda old: old.kl_divergence(ac.pi(obs))),
@@ -297,8 +297,8 @@ def check_closed_forms(
             raise UserError(
                 f"The policy's distribution {type(distribution).__name__} has no {name}() in "
                 "closed form, which this run needs. Use a distribution that has one, or do "
-                "without: ppo and a2c need entropy for ent_coef, and ppo kl_divergence for "
-                "objective='penalty'."
+                "without: ppo and a2c need entropy for ent_coef, ppo kl_divergence for "
+                "objective='penalty', and trpo kl_divergence in any case."
             ) from error
 
 

@@ -8,7 +8,7 @@ import tensorflow_probability as tfp
 from gymnasium import spaces
 from scipy import stats
 
-from spinup_tf2 import ppo
+from spinup_tf2 import ppo, trpo
 from spinup_tf2.algos.ppo import adapted_beta, penalty_loss
 from spinup_tf2.core import on_policy
 from spinup_tf2.core.networks import mlp
@@ -472,7 +472,30 @@ def test_distributions_without_closed_forms_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"no kl_divergence\(\) in closed form"):
         train(**run, objective="penalty")
     assert not (tmp_path / "run").exists()
+    with pytest.raises(UserError, match=r"no kl_divergence\(\) in closed form"):
+        runs.train(trpo, **run)
+    assert not (tmp_path / "run").exists()
     train(**run)  # what needs neither can be trained
+
+
+class Squashed(Bent):
+    """A Gaussian squashed by tanh: of two of these the divergence is known, in principle."""
+
+    def call(self, obs):
+        mean = tf.tanh(self.mean(obs))
+        normal = tfp.distributions.MultivariateNormalDiag(mean, tf.fill(tf.shape(mean), 0.3))
+        return tfp.distributions.TransformedDistribution(normal, tfp.bijectors.Tanh())
+
+
+def test_divergences_are_tried_out_as_they_are_used(tmp_path):
+    """Between what one compiled function has returned and what another computes."""
+
+    def squashed(observation_space, action_space):
+        return ActorCritic(Squashed(), ValueFunction(mlp(3, (), 1)), action_space)
+
+    with pytest.raises(UserError, match=r"no kl_divergence\(\) in closed form"):
+        train(tmp_path / "run", make("Pendulum-v1"), actor_critic=squashed, objective="penalty")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,7 @@ MEANS = tf.constant(np.random.default_rng(0).normal(size=(6, 2)).astype(np.float
     "make_distribution",
     [
         lambda x: tfd.MultivariateNormalDiag(x, scale_diag=tf.constant([0.5, 2.0])),
+        lambda x: tfd.MultivariateNormalDiag(x, scale_diag=tf.constant([[0.5, 2.0]])),
         lambda x: tfd.MultivariateNormalDiag(x, scale_diag=tf.exp(x)),
         lambda x: tfd.Categorical(logits=x),
         lambda x: tfd.Independent(tfd.Categorical(logits=tf.stack([x, -x, 2 * x], 1)), 1),
@@ -251,7 +252,10 @@ MEANS = tf.constant(np.random.default_rng(0).normal(size=(6, 2)).astype(np.float
             tfd.MultivariateNormalDiag(x, scale_diag=tf.ones(2)), tfp.bijectors.Tanh()
         ),
     ],
-    ids=["Gaussian", "own scale", "Categorical", "several", "Normal", "Bernoulli", "squashed"],
+    ids=[
+        *("Gaussian", "one row of scales", "own scale"),
+        *("Categorical", "several", "Normal", "Bernoulli", "squashed"),
+    ],
 )
 def test_rows_of_a_distribution_are_the_distribution_of_the_rows(make_distribution):
     """Also through a compiled function, and where as many dimensions as rows could be mixed up."""
