@@ -283,6 +283,9 @@ def check_closed_forms(
     needs: for `entropy` and `kl_divergence` (to another policy of the kind), whether it is needed.
     Raises UserError if tensorflow_probability has no closed form of what is.
     """
+    needed = [name for name, is_needed in needs.items() if is_needed]
+    if not needed:
+        return
     obs = np.zeros((2, *observation_space.shape), network_dtype(observation_space))
     # Compiled, as they will be used: divergences between bijections depend on it.
     distribution = tf.function(lambda obs: ac.pi(obs))(tf.constant(obs))
@@ -290,7 +293,7 @@ def check_closed_forms(
         entropy=tf.function(lambda old: old.entropy()),
         kl_divergence=tf.function(lambda old: old.kl_divergence(ac.pi(obs))),
     )
-    for name in (name for name, needed in needs.items() if needed):
+    for name in needed:
         try:
             closed_forms[name](distribution)
         except NotImplementedError as error:
