@@ -47,11 +47,16 @@ np.savez(f"{out}/rank{proc_id()}.npz", act=epochs[0], params=params)
 
 PPO = dict(steps_per_epoch=1200, epochs=3, train_pi_iters=20, train_v_iters=20)
 
-# One or two updates of the other algorithms.
+# One or two updates of the other algorithms, and of PPO with what is not its default.
 OTHERS = {
     "vpg": dict(steps_per_epoch=400, epochs=1, train_v_iters=5),
     "trpo": dict(steps_per_epoch=400, epochs=1, train_v_iters=5),
     "a2c": dict(steps_per_epoch=400, epochs=1, n_steps=100, lam=0.95),
+    "ppo": dict(
+        **dict(steps_per_epoch=400, epochs=1, train_pi_iters=5, train_v_iters=5),
+        **dict(objective="penalty", coeff=0.5, minibatch_size=100, max_grad_norm=0.5),
+        **dict(normalize_obs=True, normalize_reward=True, ent_coef=0.01),
+    ),
 }
 
 
