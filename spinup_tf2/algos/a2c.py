@@ -43,9 +43,10 @@ def a2c(
     num_envs: int = 16,
     n_steps: int = 5,
     lr_schedule: str = "constant",
+    rms_eps: float = 1e-5,
     rms_init: float = 0.0,
     normalize_adv: bool = False,
-    orthogonal_init: bool = True,
+    orthogonal_init: bool | None = None,
     vectorization: str = "sync",
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None,
 ) -> ActorCritic:
@@ -69,9 +70,18 @@ def a2c(
 
         n_steps (int): Steps of each environment between two updates.
 
+        rms_eps (float): Added to RMSprop's running mean of squared gradients, under the root. It
+            keeps the steps of parameters short whose gradients are smaller than its root; 1e-10
+            is nearly PyTorch's RMSprop, which adds 1e-5 outside of the root.
+
         rms_init (float): Where RMSprop's running mean of squared gradients starts. From 0, as in
             Keras, the first steps are up to ten times larger than later ones; from 1, as in
             TensorFlow 1, they are small.
+
+        orthogonal_init (bool): Whether networks start from orthogonal kernels, scaled by sqrt(2),
+            in the policy's last layer by 0.01 and in the value function's by 1, instead of
+            Glorot-uniform ones. None: those that come with this package do, those of an
+            actor_critic of your own keep their weights.
 
         normalize_adv (bool): Whether to shift and scale the advantages of each update to mean 0
             and standard deviation 1.
@@ -88,7 +98,7 @@ def a2c(
                 total -= ent_coef * tf.reduce_mean(pi.entropy())
             return total, dict(LossPi=loss_pi, LossV=loss_v, **info)
 
-        optimizer = rmsprop(ac.trainable_variables, lr, rms_init, max_grad_norm)
+        optimizer = rmsprop(ac.trainable_variables, lr, rms_eps, rms_init, max_grad_norm)
         gradient_step = GradientSteps(loss, ac.trainable_variables, optimizer, num_steps=1)
 
         def update(batch):

@@ -176,6 +176,7 @@ def ppo(
             return GradientSteps(loss, variables, adam(pi_lr, max_grad_norm), train_pi_iters, stop)
 
         if ac.shared:
+            logger.log("Shared parameters: vf_lr and train_v_iters are not used.")
             training_steps = [steps_on(joint_loss, ac.trainable_variables)]
         else:
             training_steps = [
@@ -218,7 +219,7 @@ def ppo(
             if iters < train_pi_iters:
                 unit = "step" if minibatch_size is None else "pass"
                 logger.log(f"Early stopping at {unit} {iters} due to reaching max kl.")
-            stop_iter = min(iters, train_pi_iters - 1)
+            stop_iter = min(iters, max(train_pi_iters - 1, 0))
             return columns | dict(ClipFrac=after["ClipFrac"], StopIter=stop_iter)
 
         if coeff is None:

@@ -112,6 +112,11 @@ def orthogonal_initialize(model: keras.Model, output_gain: float) -> None:
     are, by keras.utils.set_random_seed.
     """
     layers = _layers_with_kernels(model)
+    if not layers:
+        raise UserError(
+            f"orthogonal_init is True, but no Dense or Conv2D layer was found in {model.name}; "
+            "they are looked for in Keras models and the models that these consist of."
+        )
     for layer in layers:
         gain = output_gain if layer is layers[-1] else 2**0.5
         layer.kernel.assign(keras.initializers.Orthogonal(gain)(layer.kernel.shape))

@@ -19,7 +19,13 @@ from spinup_tf2.core.buffers import TrajectoryBuffer
 from spinup_tf2.core.demonstrations import Demonstrations
 from spinup_tf2.core.networks import count_variables, orthogonal_initialize
 from spinup_tf2.core.normalization import NormalizedActorCritic, RewardScaler
-from spinup_tf2.core.policies import ActorCritic, check_closed_forms, make_actor_critic
+from spinup_tf2.core.policies import (
+    ActorCritic,
+    CNNActorCritic,
+    MLPActorCritic,
+    check_closed_forms,
+    make_actor_critic,
+)
 from spinup_tf2.core.saved_policy import SavedPolicy
 from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
 from spinup_tf2.utils.logx import EpochLogger, Logger
@@ -52,7 +58,10 @@ def training(
             args.actor_critic, envs.observation_space, env.action_space, args.ac_kwargs, separate
         )
         check_closed_forms(ac, envs.observation_space, needs or {})
-        if arguments.get("orthogonal_init"):
+        orthogonal = arguments.get("orthogonal_init", False)
+        if orthogonal is None:  # networks that the caller has made keep their weights
+            orthogonal = type(ac) in (MLPActorCritic, CNNActorCritic)
+        if orthogonal:
             orthogonal_initialize(ac.pi, output_gain=0.01)
             orthogonal_initialize(ac.v, output_gain=1.0)
 
@@ -63,6 +72,8 @@ def training(
             scaler = RewardScaler(envs.num_envs, args.gamma)
 
         logger = EpochLogger(**(args.logger_kwargs or {}))
+        if type(ac) is CNNActorCritic:  # also where the default, MLPActorCritic, was asked for
+            arguments = {**arguments, "actor_critic": CNNActorCritic}
         logger.save_config(dict(arguments))
         logger.save_env_spec(env, args.env_fn)
         sync_params(ac.trainable_variables)

@@ -25,16 +25,18 @@ def adam(learning_rate: float, max_grad_norm: float | None = None) -> keras.opti
 def rmsprop(
     variables: Iterable[keras.Variable],
     learning_rate: float,
+    epsilon: float = 1e-5,
     init: float = 0.0,
     max_grad_norm: float | None = None,
 ) -> keras.optimizers.RMSprop:
-    """RMSprop as A2C uses it: rho 0.99, and epsilon 1e-5 under the square root.
+    """RMSprop as A2C uses it: rho 0.99, and epsilon under the square root.
 
+    epsilon: added to the running mean of squared gradients, before the root is taken.
     init: where the running mean of squared gradients starts.
     max_grad_norm: gradients with a longer global norm are shortened to it.
     """
     optimizer = keras.optimizers.RMSprop(
-        float(learning_rate), rho=0.99, epsilon=1e-5, global_clipnorm=max_grad_norm
+        float(learning_rate), rho=0.99, epsilon=float(epsilon), global_clipnorm=max_grad_norm
     )
     optimizer.build(list(variables))
     for variable in optimizer.variables:
@@ -102,7 +104,7 @@ class GradientSteps:
         self.variables = list(variables)
         self.optimizer = optimizer
         self.num_steps = num_steps
-        self.stop = stop or (lambda info: False)
+        self.stop = stop
         optimizer.build(self.variables)
         self.learning_rate = float(optimizer.learning_rate)
         # One compiled function each, bound to this object.
@@ -142,6 +144,9 @@ class GradientSteps:
         run = self._compiled_step if num_procs() == 1 else self._step_over_ranks
         return _floats(run(batch))
 
+    def _stops(self, info):
+        return self.stop is not None and self.stop(info)
+
     def _evaluate(self, batch):
         loss, info = self.loss(batch)
         return {"Loss": loss, **info}
@@ -161,7 +166,7 @@ class GradientSteps:
         steps, stopped = tf.constant(0), tf.constant(False)
         while steps < self.num_steps and not stopped:
             grads, info = self._gradients(batch)
-            stopped = tf.convert_to_tensor(self.stop(info))
+            stopped = tf.convert_to_tensor(self._stops(info))
             if not stopped:
                 self.optimizer.apply(grads, self.variables)
                 steps += 1
@@ -171,12 +176,13 @@ class GradientSteps:
         """All passes in one graph."""
         before = info = self._evaluate(batch)
         passes = tf.constant(0)
-        while passes < self.num_steps and not tf.convert_to_tensor(self.stop(info)):
+        while passes < self.num_steps and not tf.convert_to_tensor(self._stops(info)):
             for index in minibatches[passes]:
                 self._step(rows(batch, index))
-            info = self._evaluate(batch)
+            if self.stop is not None:
+                info = self._evaluate(batch)
             passes += 1
-        return before, info, passes
+        return before, self._evaluate(batch) if self.stop is None else info, passes
 
     def _step(self, batch):
         grads, info = self._gradients(batch)
@@ -189,7 +195,7 @@ class GradientSteps:
         steps = 0
         while steps < self.num_steps:
             flat, info = self._averaged_gradients(batch)
-            if self.stop(info):
+            if self._stops(info):
                 break
             self._compiled_apply(flat)
             steps += 1
@@ -198,13 +204,14 @@ class GradientSteps:
     def _passes_over_ranks(self, batch, minibatches):
         before = info = self._evaluate_over_ranks(batch)
         passes = 0
-        while passes < self.num_steps and not self.stop(info):
+        while passes < self.num_steps and not self._stops(info):
             for index in minibatches[passes]:
                 flat, _ = self._averaged_gradients(batch, index)
                 self._compiled_apply(flat)
-            info = self._evaluate_over_ranks(batch)
+            if self.stop is not None:
+                info = self._evaluate_over_ranks(batch)
             passes += 1
-        return before, info, passes
+        return before, self._evaluate_over_ranks(batch) if self.stop is None else info, passes
 
     def _step_over_ranks(self, batch):
         flat, info = self._averaged_gradients(batch)

@@ -1,6 +1,7 @@
 """A2C: its update by hand, several updates in an epoch, images, and what it refuses."""
 
 import inspect
+import json
 
 import gymnasium as gym
 import keras
@@ -163,11 +164,11 @@ def test_policy_loss_by_hand():
     assert info["Entropy"] == 1.5
 
 
-def by_hand(ac, updates, lr, vf_coef, ent_coef, max_grad_norm, rms_init):
+def by_hand(ac, updates, lr, vf_coef, ent_coef, max_grad_norm, rms_eps, rms_init):
     """What the recorded updates should have made of the parameters, in float64.
 
-    RMSprop: s = rho s + (1 - rho) g^2;  x -= lr g / sqrt(s + epsilon), with rho 0.99 and epsilon
-    1e-5, of a gradient that is no longer than max_grad_norm.
+    RMSprop: s = rho s + (1 - rho) g^2;  x -= lr g / sqrt(s + rms_eps), with rho 0.99, of a
+    gradient that is no longer than max_grad_norm.
     """
     params = [x.astype(float) for x in updates[0][0]]
     squares = [np.full(x.shape, float(rms_init)) for x in params]
@@ -186,7 +187,7 @@ def by_hand(ac, updates, lr, vf_coef, ent_coef, max_grad_norm, rms_init):
         for i, g in enumerate(grads):
             g = g * max_grad_norm / norm if clipped[-1] else g
             squares[i] = 0.99 * squares[i] + 0.01 * g**2
-            params[i] = params[i] - lr * g / np.sqrt(squares[i] + 1e-5)
+            params[i] = params[i] - lr * g / np.sqrt(squares[i] + rms_eps)
     return params, clipped
 
 
@@ -195,13 +196,15 @@ def by_hand(ac, updates, lr, vf_coef, ent_coef, max_grad_norm, rms_init):
     [
         (make("CartPole-v1"), dict(rms_init=0.0)),
         (make("CartPole-v1"), dict(rms_init=1.0, max_grad_norm=None, ent_coef=0.3)),
-        (make("Pendulum-v1"), dict(vf_coef=1e-3, max_grad_norm=2.0, lr=1e-3)),
+        (make("Pendulum-v1"), dict(vf_coef=1e-3, max_grad_norm=2.0, lr=1e-3, rms_eps=1e-3)),
         (Lamp, dict(ac_kwargs=dict(conv="small", hidden_sizes=(8,)))),
     ],
     ids=["Discrete", "accumulator from 1", "Box", "images, shared"],
 )
 def test_updates_by_hand(tmp_path, recorded, env_fn, kwargs):
-    settings = dict(lr=7e-4, vf_coef=0.5, ent_coef=0.01, max_grad_norm=0.5, rms_init=0.0)
+    settings = dict(
+        lr=7e-4, vf_coef=0.5, ent_coef=0.01, max_grad_norm=0.5, rms_eps=1e-5, rms_init=0.0
+    )
     settings |= {key: value for key, value in kwargs.items() if key in settings}
     ac, _ = train(tmp_path / "run", env_fn, steps_per_epoch=60, epochs=1, **kwargs)
     trained = [v.numpy() for v in ac.trainable_variables]
@@ -287,6 +290,22 @@ def test_glorot_kernels_on_request(tmp_path):
     assert (length(ac) > 0.3).all()
 
 
+def test_networks_of_ones_own_keep_their_weights(tmp_path):
+    """Unless orthogonal kernels are asked for."""
+
+    def ones(observation_space, action_space):
+        ac = MLPActorCritic(observation_space, action_space, (8,))
+        for variable in ac.trainable_variables:
+            variable.assign(tf.ones_like(variable))
+        return ActorCritic(ac.pi, ac.v, action_space)
+
+    kwargs = dict(actor_critic=ones, lr=0, steps_per_epoch=20, epochs=1)
+    ac, _ = train(tmp_path / "a", **kwargs)
+    assert all((variable.numpy() == 1).all() for variable in ac.trainable_variables)
+    ac, _ = train(tmp_path / "b", orthogonal_init=True, **kwargs)
+    assert not (ac.pi.net.layers[0].kernel.numpy() == 1).any()
+
+
 def test_everything_is_compiled_once(tmp_path, monkeypatch):
     made, init = [], GradientSteps.__init__
 
@@ -311,6 +330,8 @@ def test_who_trains_networks_apart_does_not_share_their_layers(tmp_path):
     ac, rows = runs.train(vpg, tmp_path / "run", Lamp, epochs=1, ac_kwargs=ac_kwargs)
     assert isinstance(ac, CNNActorCritic)
     assert not ac.shared
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["actor_critic"] == "CNNActorCritic"
     assert np.isfinite(float(rows[0]["LossV"]))
 
 
@@ -392,7 +413,7 @@ def test_a_policy_without_a_known_entropy_needs_a_zero_coefficient(tmp_path):
     with pytest.raises(UserError, match=r"TransformedDistribution has no entropy.*ent_coef"):
         train(tmp_path / "run", make("Pendulum-v1"), actor_critic=squashed)
     assert not (tmp_path / "run").exists()
-    kwargs = dict(actor_critic=squashed, ent_coef=0, orthogonal_init=False)
+    kwargs = dict(actor_critic=squashed, ent_coef=0)
     _, rows = train(tmp_path / "run", make("Pendulum-v1"), **kwargs)
     assert np.isfinite(float(rows[-1]["Entropy"]))
 
@@ -440,6 +461,7 @@ def test_identity_is_learned_for_numbers(tmp_path):
         (None, dict(n_steps=0), "n_steps is 0; it must be a whole number of at least 1"),
         (None, dict(n_steps=2.5), "n_steps is 2.5"),
         (None, dict(lr_schedule="cosine"), "lr_schedule is 'cosine'; it must be 'constant' or"),
+        (None, dict(rms_eps=0), "rms_eps is 0"),
         (None, dict(rms_init=-1), "rms_init is -1"),
         (None, dict(normalize_adv=1), "normalize_adv is 1; it must be True or False"),
         (None, dict(orthogonal_init="yes"), "orthogonal_init is 'yes'"),

@@ -134,6 +134,20 @@ def test_orthogonal_kernels(space, image):
         assert not any(bias.any() for bias in biases)
 
 
+def test_a_model_without_layers_to_initialise_is_refused():
+    class Hidden(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(3)
+
+        def call(self, x):
+            return self.dense(x)
+
+    model = keras.Sequential([keras.Input((4,)), Hidden()])
+    with pytest.raises(UserError, match="no Dense or Conv2D layer was found in sequential"):
+        orthogonal_initialize(model, 1.0)
+
+
 def test_orthogonal_kernels_differ_from_each_other_and_follow_the_seed():
     def start(seed):
         keras.utils.set_random_seed(seed)
