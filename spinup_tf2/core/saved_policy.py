@@ -48,7 +48,7 @@ class SavedPolicy(tf.Module):
         variables = [*ac.pi.variables, *ac.v.variables, *extra]
         self.parameters = [variable.value for variable in variables]
         spec = action_spec(action_space)
-        self.info = {
+        info = {
             "inputs": ["x", "noise"],
             "outputs": ["pi", "mu", "v"],
             "noise": "gumbel" if spec.num_choices else "normal",
@@ -56,6 +56,8 @@ class SavedPolicy(tf.Module):
             "observation_space": space_to_json(observation_space),
             "action_space": space_to_json(action_space),
         }
+        # Set as it is: tf.Module would wrap the dict, and Python 3.13 writes no such thing as JSON.
+        object.__setattr__(self, "info", info)
         seen = network_observation_space(observation_space)
         obs_dtype = tf.as_dtype(network_dtype(seen))
 

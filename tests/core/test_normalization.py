@@ -91,6 +91,13 @@ def test_a_saved_policy_keeps_its_statistics_and_uses_them_unchanged(tmp_path):
     assert any(np.array_equal(x, scaler.statistics.var) for x in saved)
 
 
+def test_what_describes_a_saved_policy_is_plain():
+    """A dict that tf.Module has wrapped is not written as JSON by Python 3.13."""
+    saved = SavedPolicy(MLPActorCritic(OBS, ACT), OBS, ACT)
+    assert type(saved.info) is dict
+    assert type(saved.info["observation_space"]) is dict
+
+
 def test_images_are_refused():
     images = spaces.Box(0, 255, (40, 40, 1), np.uint8)
     with pytest.raises(UserError, match="the observations are images"):
