@@ -20,7 +20,9 @@ COMMANDS_WITHOUT_TENSORFLOW = [
 
 def start(*arguments, **options):
     command = [sys.executable, "-m", "spinup_tf2.run", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+    # Another test may have imported TensorFlow with the noise left out, which sets this.
+    env = {name: x for name, x in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, **options)
 
 
 @pytest.mark.parametrize("arguments", COMMANDS_WITHOUT_TENSORFLOW)
