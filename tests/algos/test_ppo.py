@@ -20,43 +20,18 @@ from spinup_tf2.core.policies import ActorCritic, MLPActorCritic, ValueFunction
 from spinup_tf2.core.saved_policy import load_policy
 from spinup_tf2.core.values import value_loss
 from spinup_tf2.errors import UserError
+from tests import runs
+from tests.runs import COLUMNS, make, positional_defaults
 
-COLUMNS = [
-    "Epoch",
-    "AverageEpRet",
-    "StdEpRet",
-    "MaxEpRet",
-    "MinEpRet",
-    "EpLen",
-    "AverageVVals",
-    "StdVVals",
-    "MaxVVals",
-    "MinVVals",
-    "TotalEnvInteracts",
-    "LossPi",
-    "LossV",
-    "DeltaLossPi",
-    "DeltaLossV",
-    "Entropy",
-    "KL",
-    "ClipFrac",
-    "StopIter",
-    "Time",
+PPO_COLUMNS = [
+    *(*COLUMNS, "LossPi", "LossV", "DeltaLossPi", "DeltaLossV"),
+    *("Entropy", "KL", "ClipFrac", "StopIter", "Time"),
 ]
-
-
-def make(env_id="CartPole-v1", **kwargs):
-    return lambda: gym.make(env_id, **kwargs)
 
 
 def train(path, env_fn=None, **kwargs):
     """A small run of PPO; returns the actor-critic and the rows of its progress.txt."""
-    small = dict(steps_per_epoch=200, epochs=2, train_pi_iters=5, train_v_iters=5)
-    logger_kwargs = dict(output_dir=str(path), exp_name="test", quiet=True)
-    ac = ppo(env_fn or make(), **{**small, **kwargs}, logger_kwargs=logger_kwargs)
-    lines = (path / "progress.txt").read_text().splitlines()
-    header = lines[0].split("\t")
-    return ac, [dict(zip(header, line.split("\t"), strict=True)) for line in lines[1:]]
+    return runs.train(ppo, path, env_fn, **{"train_pi_iters": 5, **kwargs})
 
 
 # ------------------------------------------------------------------------------- the contract
@@ -82,9 +57,7 @@ def test_signature_is_spinning_ups_with_additions_by_keyword_only():
         logger_kwargs=None,
         save_freq=10,
     )
-    parameters = inspect.signature(ppo).parameters
-    positional = {n: p.default for n, p in parameters.items() if p.kind != p.KEYWORD_ONLY}
-    assert list(positional.items()) == list(expected.items())
+    assert positional_defaults(ppo) == list(expected.items())
 
 
 # --------------------------------------------------------------------------------- the losses
@@ -137,7 +110,7 @@ def test_run_directory_and_columns(tmp_path):
     ac, rows = train(tmp_path / "run")
     names = {"config.json", "progress.txt", "vars.pkl", "tf2_save", "env_spec.json"}
     assert {path.name for path in (tmp_path / "run").iterdir()} == names
-    assert list(rows[0]) == COLUMNS
+    assert list(rows[0]) == PPO_COLUMNS
     assert [row["Epoch"] for row in rows] == ["0", "1"]
     assert [row["TotalEnvInteracts"] for row in rows] == ["200", "400"]
     config = json.loads((tmp_path / "run" / "config.json").read_text())

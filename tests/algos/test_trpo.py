@@ -16,7 +16,7 @@ from spinup_tf2.core.policies import GaussianPolicy, MLPActorCritic
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import flat_concat
-from tests.runs import COLUMNS, Identity, make, train
+from tests.runs import COLUMNS, Identity, make, positional_defaults, train
 
 tfd = tfp.distributions
 LOSSES = ["LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "KL"]
@@ -44,9 +44,7 @@ def test_signature_is_spinning_ups_with_additions_by_keyword_only():
         save_freq=10,
         algo="trpo",
     )
-    parameters = inspect.signature(trpo).parameters
-    positional = {n: p.default for n, p in parameters.items() if p.kind != p.KEYWORD_ONLY}
-    assert list(positional.items()) == list(expected.items())
+    assert positional_defaults(trpo) == list(expected.items())
 
 
 # ------------------------------------------------------------------- surrogate and divergence

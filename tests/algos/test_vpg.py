@@ -12,7 +12,7 @@ from spinup_tf2 import vpg
 from spinup_tf2.algos.vpg import policy_loss
 from spinup_tf2.core.optimization import GradientSteps
 from spinup_tf2.core.policies import MLPActorCritic
-from tests.runs import COLUMNS, Identity, make, train
+from tests.runs import COLUMNS, Identity, make, positional_defaults, train
 
 VPG_COLUMNS = [
     *(*COLUMNS, "LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "Entropy", "KL", "Time"),
@@ -36,9 +36,7 @@ def test_signature_is_spinning_ups_with_additions_by_keyword_only():
         logger_kwargs=None,
         save_freq=10,
     )
-    parameters = inspect.signature(vpg).parameters
-    positional = {n: p.default for n, p in parameters.items() if p.kind != p.KEYWORD_ONLY}
-    assert list(positional.items()) == list(expected.items())
+    assert positional_defaults(vpg) == list(expected.items())
 
 
 def test_policy_loss_by_hand():
