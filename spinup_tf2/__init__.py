@@ -25,6 +25,9 @@ _HOME = {
     "trpo": "spinup_tf2.algos.trpo",
     "ppo": "spinup_tf2.algos.ppo",
     "a2c": "spinup_tf2.algos.a2c",
+    "ddpg": "spinup_tf2.algos.ddpg",
+    "td3": "spinup_tf2.algos.td3",
+    "sac": "spinup_tf2.algos.sac",
     "Logger": "spinup_tf2.utils.logx",
     "EpochLogger": "spinup_tf2.utils.logx",
 }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spinup_tf2.utils.run_utils import ExperimentGrid
 
 # Each algorithm is a function of that name, in the module of that name in spinup_tf2.algos.
-ALGORITHMS = ("vpg", "trpo", "ppo", "a2c")
+ALGORITHMS = ("vpg", "trpo", "ppo", "a2c", "ddpg", "td3", "sac")
 
 UTILITIES = ("plot", "test_policy")
 
@@ -50,7 +50,7 @@ SWITCHES = ("datestamp", "overwrite", "quiet")
 TEXT_KEYS = ("exp_name", "env_name", "data_dir")
 
 # The networks that are taken where observations are images, instead of an algorithm's default.
-FOR_IMAGES = {"MLPActorCritic": "CNNActorCritic"}
+FOR_IMAGES = {"MLPActorCritic": "CNNActorCritic", "MLPQActorCritic": "CNNQActorCritic"}
 
 # Arguments of the algorithms that only a Python program can give.
 PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")

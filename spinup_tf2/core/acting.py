@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.core import policies
+from spinup_tf2.core import policies, q_actor_critic
 from spinup_tf2.core.normalization import Normalized, RunningStatistics
 
 _NUMPY_ACTIVATIONS = {
@@ -75,7 +75,7 @@ class Actor:
     Call `refresh` after the weights have changed.
     """
 
-    def __init__(self, ac: policies.ActorCritic):
+    def __init__(self, ac: policies.ActorCritic | q_actor_critic.QActorCritic):
         pi, statistics = _without_normalization(ac.pi)
         if ac.shared:
             self._sampler = _SharedSampler(ac)
@@ -124,6 +124,34 @@ class _CategoricalSampler:
         return (logits + noise).argmax(-1), None
 
 
+class _SquashedGaussianSampler:
+    """NumPy's version of `policies.sample` for a SquashedGaussianPolicy."""
+
+    def __init__(self, pi, statistics):
+        self.net = DenseStack(pi.net, statistics)
+
+    def refresh(self):
+        self.net.refresh()
+
+    def __call__(self, obs, noise):
+        mean, log_std = np.split(self.net(obs), 2, axis=-1)
+        std = np.exp(np.clip(log_std, q_actor_critic.LOG_STD_MIN, q_actor_critic.LOG_STD_MAX))
+        return np.tanh(mean + std * noise), None
+
+
+class _DeterministicSampler:
+    """NumPy's version of a DeterministicPolicy; the noise plays no part."""
+
+    def __init__(self, pi, statistics):
+        self.net = DenseStack(pi.net, statistics)
+
+    def refresh(self):
+        self.net.refresh()
+
+    def __call__(self, obs, noise):
+        return self.net(obs), None
+
+
 class _CompiledSampler:
     """One compiled call for any other policy."""
 
@@ -158,6 +186,8 @@ class _SharedSampler:
 _NUMPY_SAMPLERS = {
     policies.GaussianPolicy: _GaussianSampler,
     policies.CategoricalPolicy: _CategoricalSampler,
+    q_actor_critic.SquashedGaussianPolicy: _SquashedGaussianSampler,
+    q_actor_critic.DeterministicPolicy: _DeterministicSampler,
 }
 
 

@@ -81,6 +81,59 @@ behavior_policy: A function `behavior_policy(t, obs)` that is asked for a demons
     the form that the environment's `step` takes, or None to let the policy act.
 """
 
+OFF_POLICY = """
+actor_critic: A function or class called as
+    `actor_critic(observation_space, action_space, **ac_kwargs)`, twice: the second time for the
+    target networks. What it returns has
+
+    ====================  ================  =============================================
+    Attribute             Output            Description
+    ====================  ================  =============================================
+    `pi(obs)`             (batch, act_dim)  The policy's actions in [-1, 1], for
+                                            observations of shape (batch, obs_dim).
+    `q_values(obs, act)`  list of (batch,)  What each of the Q-functions `qs` gives for
+                                            these observations and actions in [-1, 1]: one
+                                            for DDPG, two for TD3.
+    ====================  ================  =============================================
+
+    `pi` and the elements of `qs` are Keras models. What lies in [-1, 1] here is scaled to each
+    dimension's own low and high for the environment.
+
+ac_kwargs (dict): Arguments of the actor-critic: for the default MLPQActorCritic `hidden_sizes`
+    (256, 256) and `activation` 'relu'. Where observations are images, the default is
+    CNNQActorCritic, which has `conv` 'nature' before these layers; the Q-functions have it in
+    common.
+
+steps_per_epoch (int): Steps of interaction in each epoch, of all environments of all
+    processes together. An epoch is the time between two rows of the log.
+
+epochs (int): Number of epochs. (Always at least 1.)
+
+replay_size (int): How many of the latest interactions are kept to learn from, of all
+    environments of all processes together. Memory is claimed as they come.
+
+polyak (float): How slowly the target networks follow: after each update
+    target = polyak * target + (1 - polyak) * variable. (Always between 0 and 1, close to 1.)
+
+q_lr (float): Learning rate of the Q-functions.
+
+batch_size (int): Interactions in a minibatch, of all processes together.
+
+start_steps (int): For so many interactions actions are drawn uniformly, and the policy does not
+    act.
+
+update_after (int): Interactions before the first update, so that there is something to learn from.
+
+update_every (int): Interactions between two blocks of updates. A block has as many updates, so
+    that there is one for each interaction.
+
+act_noise (float): Standard deviation of the Gaussian noise that is added to the policy's actions
+    while training, as a fraction of half of each dimension's range.
+
+num_test_episodes (int): Episodes in which the policy is evaluated at the end of each epoch, without
+    noise. They take place in environments of their own, which start from the same seeds every time.
+"""
+
 OUTCOME = """
 Returns the trained actor-critic. Raises UserError (a ValueError), before anything is written,
 for an argument or an environment that cannot be used.
@@ -105,7 +158,8 @@ def complete_docstring(doc: str, names: Iterable[str]) -> str:
     Raises KeyError for an argument that is described nowhere.
     """
     summary, _, own = doc.partition("\n\nArgs:\n")
-    entries = _entries(SHARED) | _entries(textwrap.dedent(own))
+    shared = SHARED + OFF_POLICY if "replay_size" in names else SHARED
+    entries = _entries(shared) | _entries(textwrap.dedent(own))
     arguments = textwrap.indent("\n\n".join(entries[name] for name in names), "    ")
     return f"{summary}\n\nArgs:\n{arguments}\n\n{OUTCOME.strip()}"
 
@@ -113,5 +167,5 @@ def complete_docstring(doc: str, names: Iterable[str]) -> str:
 def _entries(text):
     """{name: entry} of the text of an "Args:" section."""
     starts = [match.start() for match in _ENTRY.finditer(text)]
-    pieces = (text[i:j].strip() for i, j in zip(starts, [*starts[1:], len(text)], strict=True))
+    pieces = (text[i:j].strip() for i, j in zip(starts, [*starts, len(text)][1:], strict=True))
     return {_ENTRY.match(piece)[1]: piece for piece in pieces}

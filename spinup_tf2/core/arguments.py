@@ -82,6 +82,23 @@ _RULES = {
     "lr_schedule": (lambda v: v in ("constant", "linear"), "'constant' or 'linear'"),
     "orthogonal_init": _optional(_SWITCH),
     "lr": _NON_NEGATIVE,
+    "q_lr": _NON_NEGATIVE,
+    "replay_size": _POSITIVE_INTEGER,
+    "polyak": _FRACTION,
+    "batch_size": _POSITIVE_INTEGER,
+    "start_steps": _INTEGER,
+    "update_after": _INTEGER,
+    "update_every": _POSITIVE_INTEGER,
+    "act_noise": _NON_NEGATIVE,
+    "target_noise": _NON_NEGATIVE,
+    "noise_clip": _NON_NEGATIVE,
+    "policy_delay": _POSITIVE_INTEGER,
+    "num_test_episodes": _INTEGER,
+    "alpha": (
+        lambda v: v == "auto" or (_is_number(v) and v >= 0),
+        "a number of at least 0, or 'auto'",
+    ),
+    "target_entropy": (lambda v: v is None or _is_number(v), "a number, or None"),
     "n_steps": _POSITIVE_INTEGER,
     "rms_eps": _POSITIVE,
     "rms_init": _NON_NEGATIVE,
@@ -143,6 +160,8 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
     if arguments.get("minibatch_size") is not None:
         environments = arguments["num_envs"] * num_procs
         _check_minibatches(arguments["minibatch_size"], arguments["steps_per_epoch"], environments)
+    if "batch_size" in arguments:
+        _check_batch_size(arguments["batch_size"], arguments["num_envs"], num_procs)
     if "coeff" in arguments:
         _check_mixture(arguments["lam1"], arguments["lam2"], arguments["coeff"])
 
@@ -184,6 +203,18 @@ def _check_minibatches(minibatch_size, steps_per_epoch, environments):
             f"minibatch_size is {minibatch_size}; it must be a multiple of the number of "
             f"environments of all processes, {environments}, and divide steps_per_epoch, "
             f"{steps_per_epoch}; use one such as {nearest}."
+        )
+
+
+def _check_batch_size(batch_size, num_envs, num_procs):
+    """All ranks draw equally many rows, and from the past of every environment at least one."""
+    environments = num_envs * num_procs
+    if batch_size % num_procs or batch_size < environments:
+        nearest = max(num_envs, -(-batch_size // num_procs)) * num_procs
+        raise UserError(
+            f"batch_size is {batch_size}; it must be a multiple of the number of processes, "
+            f"{num_procs}, and at least the number of environments of all processes, "
+            f"{environments}; use one such as {nearest}."
         )
 
 

@@ -1,6 +1,5 @@
 """The loop of the on-policy algorithms: collect, update, log, save."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,12 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
-import keras
 import numpy as np
-from tqdm import tqdm
 
 from spinup_tf2.core.acting import Actor, Critic
-from spinup_tf2.core.arguments import check_arguments
 from spinup_tf2.core.buffers import TrajectoryBuffer
 from spinup_tf2.core.demonstrations import Demonstrations
 from spinup_tf2.core.networks import count_variables, orthogonal_initialize
@@ -26,12 +22,11 @@ from spinup_tf2.core.policies import (
     check_closed_forms,
     make_actor_critic,
 )
-from spinup_tf2.core.saved_policy import SavedPolicy
+from spinup_tf2.core.startup import check_and_seed, progress_bar, start_logger
 from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
-from spinup_tf2.utils.logx import EpochLogger, Logger
-from spinup_tf2.utils.mpi_tf import check_params, sync_params
-from spinup_tf2.utils.mpi_tools import num_procs, proc_id
-from spinup_tf2.utils.threads import limit_tensorflow
+from spinup_tf2.utils.logx import EpochLogger
+from spinup_tf2.utils.mpi_tf import check_params
+from spinup_tf2.utils.mpi_tools import num_procs
 
 
 @contextmanager
@@ -45,11 +40,7 @@ def training(
     needs: whether the policy must have an `entropy` or a `kl_divergence` in closed form.
     Raises UserError, before anything is written, for what cannot be used.
     """
-    check_arguments(arguments, num_procs())
-    limit_tensorflow()
-    args = SimpleNamespace(**arguments)
-    keras.utils.set_random_seed(int(args.seed))  # the same on all ranks: one network to start from
-
+    args = check_and_seed(arguments)
     with VectorEnv(
         args.env_fn, args.num_envs, args.seed, args.max_ep_len, args.vectorization
     ) as envs:
@@ -71,16 +62,9 @@ def training(
         if arguments.get("normalize_reward"):
             scaler = RewardScaler(envs.num_envs, args.gamma)
 
-        logger = EpochLogger(**(args.logger_kwargs or {}))
-        if type(ac) is CNNActorCritic:  # also where the default, MLPActorCritic, was asked for
-            arguments = {**arguments, "actor_critic": CNNActorCritic}
-        logger.save_config(dict(arguments))
-        logger.save_env_spec(env, args.env_fn)
-        sync_params(ac.trainable_variables)
-        pi_size, v_size = count_variables(ac.pi), count_variables(ac.v)
-        logger.log(f"\nNumber of parameters: \t pi: {pi_size}, \t v: {v_size}\n")
+        sizes = dict(pi=count_variables(ac.pi), v=count_variables(ac.v))
         scaling = scaler.statistics.variables if scaler else ()
-        logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space, scaling))
+        logger = start_logger(arguments, env, ac, sizes, scaling)
         yield Training(args, envs, env, ac, logger, scaler)
 
 
@@ -209,9 +193,3 @@ def collect(
             demonstrations.step(terminated | truncated)
         obs = next_obs  # critical: the policy must see what the step led to
     return obs
-
-
-def progress_bar(epochs: int, logger: Logger) -> tqdm:
-    """A bar over epochs on rank 0's terminal; none where stderr is not one, or with `quiet`."""
-    hidden = logger.quiet or proc_id() != 0 or not sys.stderr.isatty()
-    return tqdm(total=epochs, unit="epoch", disable=hidden, dynamic_ncols=True)

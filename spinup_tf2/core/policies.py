@@ -4,7 +4,7 @@ A policy is a Keras model that maps observations `[batch, obs_dim]` to a distrib
 tensorflow-probability over actions; a value function maps them to `[batch]`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from spinup_tf2.core.arguments import check_network_arguments
 from spinup_tf2.core.networks import cnn, mlp
-from spinup_tf2.core.spaces import action_spec, is_image, network_dtype
+from spinup_tf2.core.spaces import ActionSpec, action_spec, is_image, network_dtype
 from spinup_tf2.errors import UserError
 
 tfd = tfp.distributions
@@ -24,14 +24,17 @@ NEVER = -1e9  # a logit with probability 0; minus infinity would make the entrop
 # ------------------------------------------------------------- actions from distributions
 
 
-def sample(distribution: tfd.Distribution, noise: np.ndarray | tf.Tensor) -> tf.Tensor:
+def sample(distribution: tfd.Distribution | tf.Tensor, noise: np.ndarray | tf.Tensor) -> tf.Tensor:
     """The action that `noise` picks from a distribution: a deterministic, pathwise function.
 
     Gaussians: mean + scale @ noise, with standard normal noise `[batch, act_dim]`. Categorical:
     argmax(logits + noise), with Gumbel noise `[batch, ..., choices]` (Gumbel 1954; Maddison et al.
-    2014). Bernoulli: the same between two choices. Bijections of these are followed.
+    2014). Bernoulli: the same between two choices. Bijections of these are followed. With noise
+    of zeros this is the `mode`. The actions of a deterministic policy are returned as they are.
     Raises UserError for other distributions.
     """
+    if tf.is_tensor(distribution):
+        return distribution
     if isinstance(distribution, tfd.Independent):
         return sample(distribution.distribution, noise)
     if isinstance(distribution, tfd.Categorical):
@@ -53,8 +56,10 @@ def sample(distribution: tfd.Distribution, noise: np.ndarray | tf.Tensor) -> tf.
     )
 
 
-def mode(distribution: tfd.Distribution) -> tf.Tensor:
+def mode(distribution: tfd.Distribution | tf.Tensor) -> tf.Tensor:
     """The deterministic action of a policy: the mean of a Gaussian, the likeliest choice."""
+    if tf.is_tensor(distribution):
+        return distribution
     if isinstance(distribution, tfd.Independent):
         return mode(distribution.distribution)
     if isinstance(distribution, tfd.TransformedDistribution) and not isinstance(
@@ -152,7 +157,34 @@ def policy_for(
 # --------------------------------------------------------------------------- actor-critic
 
 
-class ActorCritic:
+class Acting:
+    """Actions for observations as NumPy arrays, from a policy `pi`."""
+
+    def __init__(self, pi: keras.Model, action_spec: ActionSpec):
+        self.pi = pi
+        self.action_spec = action_spec
+        # Seeded by keras.utils.set_random_seed, as the networks are.
+        self._rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
+
+    def act(self, obs: np.ndarray, deterministic: bool = False) -> np.ndarray:
+        """Sample actions, or with `deterministic` take the mode."""
+        batch, single = self._batch(obs)
+        distribution = self.pi(batch)
+        if deterministic:
+            act = mode(distribution)
+        else:
+            act = sample(distribution, self.action_spec.draw_noise(self._rng, len(batch)))
+        return act.numpy()[0] if single else act.numpy()
+
+    @staticmethod
+    def _batch(obs):
+        obs = np.asarray(obs)
+        if obs.dtype != np.uint8 or obs.ndim < 3:  # not images
+            obs = obs.astype(np.float32)
+        return (obs[None], True) if obs.ndim in (1, 3) else (obs, False)
+
+
+class ActorCritic(Acting):
     """A policy `pi` and a value function `v`: what the on-policy algorithms train.
 
     ===================  =======================================================================
@@ -171,17 +203,13 @@ class ActorCritic:
     """
 
     def __init__(self, pi: keras.Model, v: keras.Model, action_space: spaces.Space):
-        self.pi = pi
+        super().__init__(pi, action_spec(action_space))
         self.v = v
-        self.action_spec = action_spec(action_space)
-        # Seeded by keras.utils.set_random_seed, as the networks are.
-        self._rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         """The parameters of both networks, each once."""
-        variables = [*self.pi.trainable_variables, *self.v.trainable_variables]
-        return list({id(variable): variable for variable in variables}.values())
+        return unique([*self.pi.trainable_variables, *self.v.trainable_variables])
 
     @property
     def shared(self) -> bool:
@@ -193,6 +221,16 @@ class ActorCritic:
         """`pi(obs)` and `v(obs)`."""
         return self.pi(obs), self.v(obs)
 
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """All variables of both networks, each once."""
+        return unique([*self.pi.variables, *self.v.variables])
+
+    def outputs(self, obs: tf.Tensor, noise: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What is saved of the actor-critic as a function of tensors."""
+        distribution, val = self.pi_and_v(obs)
+        return {"pi": sample(distribution, noise), "mu": mode(distribution), "v": val}
+
     def step(self, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sample actions; returns them with their values and log-probabilities."""
         batch, single = self._batch(obs)
@@ -201,22 +239,10 @@ class ActorCritic:
         outputs = act, self.v(batch), distribution.log_prob(act)
         return tuple(x.numpy()[0] if single else x.numpy() for x in outputs)
 
-    def act(self, obs: np.ndarray, deterministic: bool = False) -> np.ndarray:
-        """Sample actions, or with `deterministic` take the mode."""
-        batch, single = self._batch(obs)
-        distribution = self.pi(batch)
-        if deterministic:
-            act = mode(distribution)
-        else:
-            act = sample(distribution, self.action_spec.draw_noise(self._rng, len(batch)))
-        return act.numpy()[0] if single else act.numpy()
 
-    @staticmethod
-    def _batch(obs):
-        obs = np.asarray(obs)
-        if obs.dtype != np.uint8 or obs.ndim < 3:  # not images
-            obs = obs.astype(np.float32)
-        return (obs[None], True) if obs.ndim in (1, 3) else (obs, False)
+def unique(variables: Iterable[keras.Variable]) -> list[keras.Variable]:
+    """Each variable once, in the order in which it comes first."""
+    return list({id(variable): variable for variable in variables}.values())
 
 
 def make_actor_critic(

@@ -11,9 +11,11 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from spinup_tf2.core.policies import ActorCritic, mode, sample
+from spinup_tf2.core.policies import ActorCritic
+from spinup_tf2.core.q_actor_critic import QActorCritic
 from spinup_tf2.core.spaces import (
     action_spec,
+    bounded_action_spec,
     network_dtype,
     network_observation_space,
     space_from_json,
@@ -26,18 +28,19 @@ from spinup_tf2.errors import UserError
 class SavedPolicy(tf.Module):
     """What `EpochLogger.setup_tf_saver` takes, so that `save_state` saves an actor-critic.
 
-    The SavedModel has one function `policy(x, noise)`: observations `[batch, obs_dim]` (or images)
+    The SavedModel has a function `policy(x, noise)`: observations `[batch, obs_dim]` (or images)
     and noise `[batch, *noise_shape]` (model_info.json says which kind) to a dict of `pi`, the
-    action that the noise picks, `mu`, the deterministic action, and `v`, the value.
+    action that the noise picks, `mu`, the deterministic action, and, if there is a value function,
+    `v`, the value. If there are Q-functions instead, `q(x, a)` gives a dict of the values of
+    actions such as `pi`, or `q(x)` those of all choices: `q`, or `q1` and `q2`.
 
-    ac: an actor-critic with `pi` and `v`.
     observation_space: the raw environment's, before flattening.
     extra: variables that are saved with the policy and not used by it.
     """
 
     def __init__(
         self,
-        ac: ActorCritic,
+        ac: ActorCritic | QActorCritic,
         observation_space: spaces.Space,
         action_space: spaces.Space,
         extra: Iterable[keras.Variable] = (),
@@ -45,34 +48,35 @@ class SavedPolicy(tf.Module):
         super().__init__()
         # The variables that a SavedModel function uses must be attributes of the module. The Keras
         # models must not be: their own functions return distributions, which it cannot hold.
-        variables = [*ac.pi.variables, *ac.v.variables, *extra]
-        self.parameters = [variable.value for variable in variables]
-        spec = action_spec(action_space)
+        self.parameters = [variable.value for variable in [*ac.variables, *extra]]
+        spec = ac.action_spec
+        seen = network_observation_space(observation_space)
+        x = tf.TensorSpec([None, *seen.shape], network_dtype(seen), name="x")
+        noise = tf.TensorSpec([None, *spec.noise_shape], tf.float32, name="noise")
         info = {
-            "inputs": ["x", "noise"],
-            "outputs": ["pi", "mu", "v"],
             "noise": "gumbel" if spec.num_choices else "normal",
             "noise_shape": list(spec.noise_shape),
             "observation_space": space_to_json(observation_space),
             "action_space": space_to_json(action_space),
+            "bounded": spec.bounded,
         }
+
+        # What cannot be saved fails now, and not at the first save.
+        self.policy = tf.function(ac.outputs, input_signature=[x, noise])
+        outputs = self.policy.get_concrete_function().structured_outputs
+        info |= {"inputs": ["x", "noise"], "outputs": list(outputs)}
+        if isinstance(ac, QActorCritic):
+            a = tf.TensorSpec([None, *spec.shape], tf.float32, name="a")
+            inputs = [x] if spec.num_choices else [x, a]
+            names = ["q"] if len(ac.qs) == 1 else [f"q{i + 1}" for i in range(len(ac.qs))]
+            self.q = tf.function(
+                lambda *inputs: dict(zip(names, ac.q_values(*inputs), strict=True)),
+                input_signature=inputs,
+            )
+            self.q.get_concrete_function()
+            info |= {"q_inputs": [each.name for each in inputs], "q_outputs": names}
         # Set as it is: tf.Module would wrap the dict, and Python 3.13 writes no such thing as JSON.
         object.__setattr__(self, "info", info)
-        seen = network_observation_space(observation_space)
-        obs_dtype = tf.as_dtype(network_dtype(seen))
-
-        @tf.function(
-            input_signature=[
-                tf.TensorSpec([None, *seen.shape], obs_dtype, name="x"),
-                tf.TensorSpec([None, *spec.noise_shape], tf.float32, name="noise"),
-            ]
-        )
-        def policy(x, noise):
-            distribution, val = ac.pi_and_v(x)
-            return {"pi": sample(distribution, noise), "mu": mode(distribution), "v": val}
-
-        policy.get_concrete_function()  # what cannot be saved fails now, and not at the first save
-        self.policy = policy
 
 
 def load_policy(
@@ -91,7 +95,8 @@ def load_policy(
     except (OSError, ValueError) as error:
         raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
     observation_space = space_from_json(info["observation_space"])
-    spec = action_spec(space_from_json(info["action_space"]))
+    make_spec = bounded_action_spec if info.get("bounded") else action_spec
+    spec = make_spec(space_from_json(info["action_space"]))
     rng = np.random.default_rng(seed)
     output = "mu" if deterministic else "pi"
 

@@ -1,7 +1,7 @@
 """Which observation and action spaces are supported, and how they become arrays of numbers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -87,6 +87,8 @@ class ActionSpec:
     num_choices: for each of the k choices, between how many; None for Box.
     noise_shape: of the noise for one action: standard normals, one for each dimension of a Box;
         Gumbel noise `[..., max(num_choices)]` for choices (argmax(logits + noise) is a sample).
+    bounded: whether policies act in [-1, 1], for which the environment is given what lies between
+        each dimension's own low and high.
     """
 
     space: spaces.Space
@@ -94,6 +96,7 @@ class ActionSpec:
     dtype: type
     num_choices: tuple | None
     noise_shape: tuple
+    bounded: bool = False
 
     def draw_noise(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Noise for `size` actions, float32 `[size, *noise_shape]`, from a numpy Generator."""
@@ -105,14 +108,21 @@ class ActionSpec:
     def from_env(self, act: Any) -> np.ndarray:
         """One action as the environment's `step` takes it, in the form that policies have."""
         flat = np.asarray(act).reshape(self.shape)
-        if self.num_choices is not None:
+        if self.bounded:
+            low, high = (bound.reshape(self.shape) for bound in (self.space.low, self.space.high))
+            flat = 2 * (flat - low) / (high - low) - 1
+        elif self.num_choices is not None:
             flat = flat - np.reshape(getattr(self.space, "start", 0), (-1,) * len(self.shape))
         return flat.astype(self.dtype)
 
     def to_env(self, act: np.ndarray) -> np.ndarray:
         """Actions `[n, *shape]` as a vector environment's `step` takes them."""
         if self.num_choices is None:
-            return act.reshape(len(act), *self.space.shape).astype(self.space.dtype, copy=False)
+            act = act.reshape(len(act), *self.space.shape)
+            if self.bounded:
+                low, high = self.space.low, self.space.high
+                act = np.clip(low + (act + 1) / 2 * (high - low), low, high)  # rounding is clipped
+            return act.astype(self.space.dtype, copy=False)
         start = getattr(self.space, "start", 0)
         if isinstance(self.space, spaces.Discrete):
             return act + start if start else act
@@ -140,6 +150,31 @@ def action_spec(space: spaces.Space) -> ActionSpec:
         )
     k = len(num_choices)
     return ActionSpec(space, (k,), np.int32, num_choices, (k, max(num_choices)))
+
+
+def bounded_action_spec(space: spaces.Space, discrete: bool = False) -> ActionSpec:
+    """The ActionSpec of policies that act in [-1, 1], the range of tanh.
+
+    discrete: whether Discrete, one choice, is supported as well.
+    Raises UserError for a Box without finite bounds, and for every other space, by name.
+    """
+    if discrete and isinstance(space, spaces.Discrete):
+        return action_spec(space)
+    if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
+        raise UserError(
+            f"The action space {type(space).__name__} is not supported by this algorithm, which "
+            f"takes a Box of floating-point numbers{' or Discrete' if discrete else ''}. "
+            "(sac, vpg, trpo, ppo and a2c take Discrete; the latter four also take the others.)"
+        )
+    if not space.is_bounded():
+        raise UserError(
+            f"The action space {space} is unbounded; this algorithm's actions lie between each "
+            "dimension's low and high. Wrap the environment in a gymnasium.ActionWrapper whose "
+            "action space is a Box with finite bounds, or use vpg, trpo, ppo or a2c."
+        )
+    if (space.low == space.high).any():
+        raise UserError(f"In the action space {space} low equals high: nothing is left to choose.")
+    return replace(action_spec(space), bounded=True)
 
 
 # ------------------------------------------------------------------------------------ to JSON

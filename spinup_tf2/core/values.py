@@ -1,4 +1,4 @@
-"""How a value function is fitted to the returns."""
+"""What value functions and Q-functions are fitted to."""
 
 import keras
 import tensorflow as tf
@@ -10,6 +10,16 @@ def value_loss(val: tf.Tensor, ret: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.
     """Mean squared error of the values against the rewards-to-go. Both [batch]."""
     loss = tf.reduce_mean(tf.square(ret - val))
     return loss, dict(LossV=loss)
+
+
+def bellman_backup(
+    rew: tf.Tensor, terminated: tf.Tensor, next_val: tf.Tensor, gamma: float
+) -> tf.Tensor:
+    """What a Q-function is fitted to, as a constant: r + gamma (1 - terminated) V(s'). All [batch].
+
+    Only a terminal state ends the sum: a time limit does not.
+    """
+    return tf.stop_gradient(rew + gamma * tf.where(terminated, 0.0, next_val))
 
 
 def value_regression(

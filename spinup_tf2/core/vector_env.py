@@ -8,6 +8,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from spinup_tf2.core.advantages import segments
 from spinup_tf2.core.spaces import (
+    ActionSpec,
     action_spec,
     flatten_observations,
     network_dtype,
@@ -30,11 +31,12 @@ class VectorEnv:
         of its own (the fork server's: scripts need `if __name__ == "__main__":`), which pays when
         a step takes longer than about 0.1 ms.
     first_env: number of the first environment; by default this MPI rank's.
+    make_action_spec: the ActionSpec of the environment's action space.
 
     An environment with gymnasium's RecordEpisodeStatistics among its wrappers says itself what its
     episodes are and what they return: wrappers outside of it may change rewards, and end episodes
-    for learning only. Then `recorded` is a list to which `step` appends `(return, length)` of each;
-    otherwise it is None.
+    for learning only. Then `recorded` is a list to which `step` appends `(return, length, i)` of
+    each, i from 0 to `num_envs - 1`; otherwise it is None.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class VectorEnv:
         max_ep_len: int = 1000,
         vectorization: str = "sync",
         first_env: int | None = None,
+        make_action_spec: Callable[[gym.Space], ActionSpec] = action_spec,
     ):
         first_env = proc_id() * num_envs if first_env is None else first_env
 
@@ -59,7 +62,7 @@ class VectorEnv:
         try:
             self.observation_space = network_observation_space(self.prototype.observation_space)
             self.obs_dtype = network_dtype(self.observation_space)
-            self.action_spec = action_spec(self.prototype.action_space)
+            self.action_spec = make_action_spec(self.prototype.action_space)
             self.envs = kind([make] * num_envs, **kwargs)
         except BaseException:
             self.prototype.close()
@@ -126,6 +129,10 @@ class VectorEnv:
             columns.append(rows.reshape(passes, count, steps // count))
         return np.concatenate(columns, axis=2)
 
+    def generators(self) -> list[np.random.Generator]:
+        """A generator for each environment, for what is drawn from its past while learning."""
+        return [np.random.default_rng([self.seed, i, 0, 2]) for i in self.indices]
+
     def close(self) -> None:
         self.envs.close()
         self.prototype.close()
@@ -162,11 +169,11 @@ def _records_episodes(env):
 
 
 def _recorded_episodes(final_info):
-    """Return and length of the episodes that have been recorded to their end."""
+    """Return, length and environment of the episodes that have been recorded to their end."""
     if "episode" not in final_info:
         return []
     episode, ended = final_info["episode"], np.flatnonzero(final_info["_episode"])
-    return [(float(episode["r"][i]), int(episode["l"][i])) for i in ended]
+    return [(float(episode["r"][i]), int(episode["l"][i]), int(i)) for i in ended]
 
 
 class EpisodeStatistics:
@@ -176,7 +183,7 @@ class EpisodeStatistics:
         counted here.
     """
 
-    def __init__(self, num_envs: int, recorded: list[tuple[float, int]] | None = None):
+    def __init__(self, num_envs: int, recorded: list[tuple[float, int, int]] | None = None):
         self.recorded = recorded
         self.ret = np.zeros(num_envs)
         self.len = np.zeros(num_envs, int)
@@ -189,7 +196,7 @@ class EpisodeStatistics:
         """
         if self.recorded is not None:
             taken, self.recorded[:] = [*self.recorded], []
-            return [ret for ret, _ in taken], [length for _, length in taken]
+            return [ret for ret, _, _ in taken], [length for _, length, _ in taken]
         ep_ret, ep_len = [], []
         for env, piece in segments(ends):
             self.ret[env] += rew[piece, env].sum(dtype=float)

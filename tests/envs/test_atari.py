@@ -311,7 +311,7 @@ def test_statistics_of_games_that_are_cut_off():
         envs.reset()
         for _ in range(4):
             envs.step(np.array([RIGHT]))
-        assert envs.recorded == [(2.0, 2), (2.0, 2)]
+        assert envs.recorded == [(2.0, 2, 0), (2.0, 2, 0)]
 
 
 def test_a_time_limit_where_a_life_is_lost_does_not_end_the_game():
@@ -320,7 +320,7 @@ def test_a_time_limit_where_a_life_is_lost_does_not_end_the_game():
         envs.reset()
         for _ in range(5):
             envs.step(np.array([RIGHT]))
-        assert envs.recorded == [(9.0, 6)]
+        assert envs.recorded == [(9.0, 6, 0)]
 
 
 def test_statistics_without_a_record_are_sums_of_rewards():

@@ -1,0 +1,88 @@
+"""Deep deterministic policy gradient (Lillicrap et al. 2016)."""
+
+from collections.abc import Callable
+
+import gymnasium as gym
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.core import off_policy
+from spinup_tf2.core.argument_docs import documented
+from spinup_tf2.core.optimization import adam
+from spinup_tf2.core.q_actor_critic import MLPQActorCritic, QActorCritic
+from spinup_tf2.core.update_block import Minimize, PolyakAverage, UpdateBlock
+from spinup_tf2.core.values import bellman_backup
+
+
+def q_loss(q: tf.Tensor, backup: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Mean squared error against the backup. Both [batch].
+
+    L = E[(Q(s, a) - y)^2],  y = r + gamma (1 - d) Q'(s', pi'(s'))   (Lillicrap et al. 2016, eq. 4)
+    """
+    loss = tf.reduce_mean(tf.square(q - backup))
+    return loss, dict(QVals=q, LossQ=loss)
+
+
+def policy_loss(q_pi: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """The value of the policy's own actions, negated. q_pi: Q(s, pi(s)), [batch].
+
+    L = -E[Q(s, pi(s))]   (Lillicrap et al. 2016, eq. 6)
+    """
+    loss = -tf.reduce_mean(q_pi)
+    return loss, dict(LossPi=loss)
+
+
+@documented
+def ddpg(
+    env_fn: Callable[[], gym.Env],
+    actor_critic: Callable[..., QActorCritic] = MLPQActorCritic,
+    ac_kwargs: dict | None = None,
+    seed: int = 0,
+    steps_per_epoch: int = 4000,
+    epochs: int = 100,
+    replay_size: int = int(1e6),
+    gamma: float = 0.99,
+    polyak: float = 0.995,
+    pi_lr: float = 1e-3,
+    q_lr: float = 1e-3,
+    batch_size: int = 100,
+    start_steps: int = 10000,
+    update_after: int = 1000,
+    update_every: int = 50,
+    act_noise: float = 0.1,
+    num_test_episodes: int = 10,
+    max_ep_len: int = 1000,
+    logger_kwargs: dict | None = None,
+    save_freq: int = 1,
+    *,
+    num_envs: int = 1,
+    vectorization: str = "sync",
+) -> QActorCritic:
+    """Deep Deterministic Policy Gradient."""
+    with off_policy.training(dict(locals()), num_q=1) as training:
+        ac, target = training.ac, training.target
+
+        def loss_of_q(batch):
+            next_obs = batch["next_obs"]
+            (next_q,) = target.q_values(next_obs, target.pi(next_obs))
+            backup = bellman_backup(batch["rew"], batch["terminated"], next_q, gamma)
+            (q,) = ac.q_values(batch["obs"], batch["act"])
+            return q_loss(q, backup)
+
+        def loss_of_pi(batch):
+            (q_pi,) = ac.q_values(batch["obs"], ac.pi(batch["obs"]))
+            return policy_loss(q_pi)
+
+        update = UpdateBlock(
+            [
+                Minimize(loss_of_q, ac.q_variables, adam(q_lr)),
+                Minimize(loss_of_pi, ac.pi.trainable_variables, adam(pi_lr)),
+                PolyakAverage(target.trainable_variables, ac.trainable_variables, polyak),
+            ]
+        )
+        training.run(
+            update,
+            columns=dict(QVals=True, LossPi=False, LossQ=False),
+            explore=lambda act, noise: np.clip(act + act_noise * noise, -1, 1),
+        )
+    return ac

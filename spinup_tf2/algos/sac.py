@@ -1,0 +1,175 @@
+"""Soft actor-critic (Haarnoja et al. 2018; for discrete actions Christodoulou 2019)."""
+
+from collections.abc import Callable
+
+import gymnasium as gym
+import keras
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.core import off_policy
+from spinup_tf2.core.argument_docs import documented
+from spinup_tf2.core.optimization import adam
+from spinup_tf2.core.q_actor_critic import MLPQActorCritic, QActorCritic, sample_and_log_prob
+from spinup_tf2.core.update_block import Minimize, PolyakAverage, UpdateBlock
+from spinup_tf2.core.values import bellman_backup
+
+
+def soft_value(q1: tf.Tensor, q2: tf.Tensor, logp: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:
+    """V(s) of the policy, from an action of its own. All [batch].
+
+    V(s) = min(Q_1(s, a), Q_2(s, a)) - alpha log pi(a|s)   (Haarnoja et al. 2018b, eq. 3)
+    """
+    return tf.minimum(q1, q2) - alpha * logp
+
+
+def soft_choice_value(
+    q1: tf.Tensor, q2: tf.Tensor, probs: tf.Tensor, logp: tf.Tensor, alpha: tf.Tensor
+) -> tf.Tensor:
+    """V(s) [batch] of the policy over choices, exactly. Inputs [batch, choices].
+
+    V(s) = sum_a pi(a|s) (min(Q_1(s, a), Q_2(s, a)) - alpha log pi(a|s))
+    (Christodoulou 2019, eq. 10)
+    """
+    return tf.reduce_sum(probs * (tf.minimum(q1, q2) - alpha * logp), axis=-1)
+
+
+def q_loss(
+    q1: tf.Tensor, q2: tf.Tensor, backup: tf.Tensor
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Half the mean squared errors against the backup, summed. All [batch].
+
+    L = 1/2 E[(Q_1 - y)^2] + 1/2 E[(Q_2 - y)^2]   (Haarnoja et al. 2018b, eq. 5)
+    """
+    loss_q1, loss_q2 = (tf.reduce_mean(tf.square(q - backup)) / 2 for q in (q1, q2))
+    return loss_q1 + loss_q2, dict(Q1Vals=q1, Q2Vals=q2, LossQ1=loss_q1, LossQ2=loss_q2)
+
+
+def policy_loss(val: tf.Tensor, logp: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """The soft value, negated. Both [batch]; logp: E_a log pi(a|s), or an estimate of it.
+
+    L = E[alpha log pi(a|s) - min(Q_1(s, a), Q_2(s, a))]   (Haarnoja et al. 2018b, eq. 7)
+    """
+    loss = -tf.reduce_mean(val)
+    return loss, dict(LogPi=logp, LossPi=loss)
+
+
+def temperature_loss(log_alpha: tf.Tensor, logp: tf.Tensor, target_entropy: float) -> tf.Tensor:
+    """Its step raises alpha where the entropy is below its target. logp: [batch].
+
+    L = -log(alpha) E[log pi(a|s) + target_entropy]   (Haarnoja et al. 2018b, eq. 18, with log
+    alpha in the place of alpha, as in its authors' code)
+    """
+    return -log_alpha * tf.stop_gradient(tf.reduce_mean(logp) + target_entropy)
+
+
+@documented
+def sac(
+    env_fn: Callable[[], gym.Env],
+    actor_critic: Callable[..., QActorCritic] = MLPQActorCritic,
+    ac_kwargs: dict | None = None,
+    seed: int = 0,
+    steps_per_epoch: int = 4000,
+    epochs: int = 100,
+    replay_size: int = int(1e6),
+    gamma: float = 0.99,
+    polyak: float = 0.995,
+    lr: float = 1e-3,
+    alpha: float | str = 0.2,
+    batch_size: int = 100,
+    start_steps: int = 10000,
+    update_after: int = 1000,
+    update_every: int = 50,
+    num_test_episodes: int = 10,
+    max_ep_len: int = 1000,
+    logger_kwargs: dict | None = None,
+    save_freq: int = 1,
+    *,
+    target_entropy: float | None = None,
+    num_envs: int = 1,
+    vectorization: str = "sync",
+) -> QActorCritic:
+    """Soft Actor-Critic, with two Q-functions and a fixed or learned temperature.
+
+    Args:
+        actor_critic: A function or class called as
+            `actor_critic(observation_space, action_space, **ac_kwargs)`, twice: the second time
+            for the target networks. What it returns has
+
+            ====================  ================  ==========================================
+            Attribute             Output            Description
+            ====================  ================  ==========================================
+            `pi(obs)`             distribution      Of tensorflow_probability, over actions in
+                                                    [-1, 1], for observations of shape (batch,
+                                                    obs_dim); for Discrete, over the choices.
+            `q_values(obs, act)`  two of (batch,)   What the two Q-functions give for these
+                                                    observations and actions in [-1, 1]; for
+                                                    Discrete, `q_values(obs)`: two of (batch,
+                                                    choices).
+            ====================  ================  ==========================================
+
+            `pi` and the elements of `qs` are Keras models.
+
+        lr (float): Learning rate of the policy, the Q-functions and the temperature.
+
+        alpha (float): Temperature, the weight of the entropy in what is maximised: the higher, the
+            more the policy explores. 'auto': it starts at 1 and is learned, so that the entropy
+            comes close to target_entropy. (0.05 to 0.5 if rewards are of the order of 1.)
+
+        target_entropy (float): What alpha='auto' steers the policy's mean entropy to. None: minus
+            the number of the action's dimensions; for Discrete, 0.98 times the logarithm of the
+            number of choices.
+    """
+    with off_policy.training(dict(locals()), num_q=2, stochastic=True) as training:
+        ac, target = training.ac, training.target
+        discrete = training.envs.action_spec.num_choices is not None
+        if target_entropy is None:
+            (size,) = training.envs.action_spec.noise_shape
+            target_entropy = 0.98 * np.log(size) if discrete else -size
+        log_alpha = keras.Variable(0.0, name="log_alpha")
+        learned = [log_alpha] if alpha == "auto" else []
+
+        def temperature():
+            return tf.stop_gradient(tf.exp(log_alpha)) if learned else tf.constant(float(alpha))
+
+        def soft_value_and_log_prob(networks, obs, noise):
+            """V(s) of the present policy, and log pi(a|s), with the Q-functions of `networks`."""
+            pi = ac.pi(obs)
+            if discrete:
+                probs, logp = pi.probs_parameter(), tf.nn.log_softmax(pi.logits_parameter())
+                val = soft_choice_value(*networks.q_values(obs), probs, logp, temperature())
+                return val, tf.reduce_sum(probs * logp, axis=-1)
+            act, logp = sample_and_log_prob(pi, noise)
+            return soft_value(*networks.q_values(obs, act), logp, temperature()), logp
+
+        def q_of_batch(obs, act):
+            if discrete:
+                return [tf.gather(q, act, batch_dims=1) for q in ac.q_values(obs)]
+            return ac.q_values(obs, act)
+
+        def loss_of_q(batch):
+            next_val, _ = soft_value_and_log_prob(
+                target, batch["next_obs"], batch.get("next_noise")
+            )
+            backup = bellman_backup(batch["rew"], batch["terminated"], next_val, gamma)
+            return q_loss(*q_of_batch(batch["obs"], batch["act"]), backup)
+
+        def loss_of_pi(batch):
+            val, logp = soft_value_and_log_prob(ac, batch["obs"], batch.get("noise"))
+            loss, info = policy_loss(val, logp)
+            if learned:  # of other variables, and so without effect on the policy's gradient
+                loss += temperature_loss(log_alpha, logp, target_entropy)
+            return loss, dict(info, Alpha=temperature())
+
+        update = UpdateBlock(
+            [
+                Minimize(loss_of_q, ac.q_variables, adam(lr)),
+                Minimize(loss_of_pi, [*ac.pi.trainable_variables, *learned], adam(lr)),
+                PolyakAverage(target.q_variables, ac.q_variables, polyak),
+            ]
+        )
+        columns = dict(Q1Vals=True, Q2Vals=True, LogPi=True)
+        columns |= dict(LossPi=False, LossQ1=False, LossQ2=False, Alpha=False)
+        noise = () if discrete else ("next_noise", "noise")
+        training.run(update, columns, noise=noise)
+    return ac

@@ -1,0 +1,119 @@
+"""Twin delayed DDPG (Fujimoto et al. 2018)."""
+
+from collections.abc import Callable
+
+import gymnasium as gym
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.core import off_policy
+from spinup_tf2.core.argument_docs import documented
+from spinup_tf2.core.optimization import adam
+from spinup_tf2.core.q_actor_critic import MLPQActorCritic, QActorCritic
+from spinup_tf2.core.update_block import Minimize, PolyakAverage, UpdateBlock
+from spinup_tf2.core.values import bellman_backup
+
+
+def smoothed_action(
+    act: tf.Tensor, noise: tf.Tensor, target_noise: float, noise_clip: float
+) -> tf.Tensor:
+    """An action near `act`, for the target policy's smoothing. act, noise: [batch, act_dim].
+
+    a' = clip(pi'(s') + clip(epsilon, -c, c), -1, 1),  epsilon ~ N(0, sigma)
+    (Fujimoto et al. 2018, eq. 14; sigma: target_noise, c: noise_clip)
+    """
+    epsilon = tf.clip_by_value(target_noise * noise, -noise_clip, noise_clip)
+    return tf.clip_by_value(act + epsilon, -1.0, 1.0)
+
+
+def q_loss(
+    q1: tf.Tensor, q2: tf.Tensor, backup: tf.Tensor
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Mean squared errors against the backup, summed. All [batch].
+
+    L = E[(Q_1 - y)^2] + E[(Q_2 - y)^2],  y = r + gamma (1 - d) min(Q'_1, Q'_2)(s', a')
+    (Fujimoto et al. 2018, algorithm 1)
+    """
+    loss = tf.reduce_mean(tf.square(q1 - backup)) + tf.reduce_mean(tf.square(q2 - backup))
+    return loss, dict(Q1Vals=q1, Q2Vals=q2, LossQ=loss)
+
+
+def policy_loss(q1_pi: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """What the first Q-function says of the policy's own actions, negated. q1_pi: [batch].
+
+    L = -E[Q_1(s, pi(s))]   (Fujimoto et al. 2018, algorithm 1)
+    """
+    loss = -tf.reduce_mean(q1_pi)
+    return loss, dict(LossPi=loss)
+
+
+@documented
+def td3(
+    env_fn: Callable[[], gym.Env],
+    actor_critic: Callable[..., QActorCritic] = MLPQActorCritic,
+    ac_kwargs: dict | None = None,
+    seed: int = 0,
+    steps_per_epoch: int = 4000,
+    epochs: int = 100,
+    replay_size: int = int(1e6),
+    gamma: float = 0.99,
+    polyak: float = 0.995,
+    pi_lr: float = 1e-3,
+    q_lr: float = 1e-3,
+    batch_size: int = 100,
+    start_steps: int = 10000,
+    update_after: int = 1000,
+    update_every: int = 50,
+    act_noise: float = 0.1,
+    target_noise: float = 0.2,
+    noise_clip: float = 0.5,
+    policy_delay: int = 2,
+    num_test_episodes: int = 10,
+    max_ep_len: int = 1000,
+    logger_kwargs: dict | None = None,
+    save_freq: int = 1,
+    *,
+    num_envs: int = 1,
+    vectorization: str = "sync",
+) -> QActorCritic:
+    """Twin Delayed DDPG: two Q-functions, a policy that learns less often, smoothed targets.
+
+    Args:
+        target_noise (float): Standard deviation of the noise that is added to the target policy's
+            actions, as a fraction of half of each dimension's range.
+
+        noise_clip (float): Limit of that noise's absolute value.
+
+        policy_delay (int): The policy and all target networks are updated once in so many updates
+            of the Q-functions.
+    """
+    with off_policy.training(dict(locals()), num_q=2) as training:
+        ac, target = training.ac, training.target
+
+        def loss_of_q(batch):
+            next_obs = batch["next_obs"]
+            noise = batch["target_noise"]
+            next_act = smoothed_action(target.pi(next_obs), noise, target_noise, noise_clip)
+            next_q = tf.minimum(*target.q_values(next_obs, next_act))
+            backup = bellman_backup(batch["rew"], batch["terminated"], next_q, gamma)
+            return q_loss(*ac.q_values(batch["obs"], batch["act"]), backup)
+
+        def loss_of_pi(batch):
+            q1_pi, _ = ac.q_values(batch["obs"], ac.pi(batch["obs"]))
+            return policy_loss(q1_pi)
+
+        variables = (target.trainable_variables, ac.trainable_variables)
+        update = UpdateBlock(
+            [
+                Minimize(loss_of_q, ac.q_variables, adam(q_lr)),
+                Minimize(loss_of_pi, ac.pi.trainable_variables, adam(pi_lr), every=policy_delay),
+                PolyakAverage(*variables, polyak, every=policy_delay),
+            ]
+        )
+        training.run(
+            update,
+            columns=dict(Q1Vals=True, Q2Vals=True, LossPi=False, LossQ=False),
+            noise=["target_noise"],
+            explore=lambda act, noise: np.clip(act + act_noise * noise, -1, 1),
+        )
+    return ac

@@ -1,0 +1,208 @@
+"""The loop of the off-policy algorithms: act, store, update, evaluate, log, save."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from scipy.special import ndtr
+
+from spinup_tf2.core.acting import Actor
+from spinup_tf2.core.networks import count_variables
+from spinup_tf2.core.q_actor_critic import QActorCritic, make_q_actor_critic
+from spinup_tf2.core.replay_buffer import ReplayBuffer, batch_rows
+from spinup_tf2.core.spaces import ActionSpec, bounded_action_spec
+from spinup_tf2.core.startup import check_and_seed, progress_bar, start_logger
+from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
+from spinup_tf2.utils.logx import EpochLogger
+from spinup_tf2.utils.mpi_tf import check_params
+from spinup_tf2.utils.mpi_tools import num_procs, proc_id
+
+FIRST_TEST_ENV = 2**31  # test environments are numbered from here on, far from those that train
+
+
+@contextmanager
+def training(
+    arguments: Mapping[str, Any], num_q: int, stochastic: bool = False
+) -> Iterator["Training"]:
+    """Set up what every off-policy algorithm trains with, in the order of Spinning Up.
+
+    arguments: all arguments of the algorithm by name, as `locals()` gives them first thing.
+    num_q: how many Q-functions it trains.
+    stochastic: whether its policy is a distribution; if so, Discrete actions are supported as well.
+    Raises UserError, before anything is written, for what cannot be used.
+    """
+    args = check_and_seed(arguments)
+
+    def make_action_spec(space):
+        return bounded_action_spec(space, discrete=stochastic)
+
+    def make_envs(num_envs, first_env):
+        settings = (args.seed, args.max_ep_len, args.vectorization, first_env, make_action_spec)
+        return VectorEnv(args.env_fn, num_envs, *settings)
+
+    with ExitStack() as stack:
+        envs = stack.enter_context(make_envs(args.num_envs, None))
+        env = envs.prototype
+        spaces = (envs.observation_space, env.action_space)
+        networks = (args.actor_critic, *spaces, args.ac_kwargs, stochastic, num_q)
+        ac, target = make_q_actor_critic(*networks), make_q_actor_critic(*networks)
+
+        # The test episodes, one in an environment, are shared by all ranks.
+        first, end = (r * args.num_test_episodes // num_procs() for r in (proc_id(), proc_id() + 1))
+        test_envs = None
+        if end > first:
+            test_envs = stack.enter_context(make_envs(end - first, FIRST_TEST_ENV + first))
+
+        qs = ["q"] if num_q == 1 else [f"q{i + 1}" for i in range(num_q)]
+        sizes = dict(zip(["pi", *qs], map(count_variables, [ac.pi, *ac.qs]), strict=True))
+        sizes["total"] = sum(int(tf.size(variable)) for variable in ac.trainable_variables)
+        logger = start_logger(arguments, env, ac, sizes)
+        yield Training(args, envs, test_envs, ac, target, logger)
+
+
+@dataclass
+class Training:
+    """What an off-policy algorithm trains with; made by `training`.
+
+    args: the algorithm's arguments, as attributes.
+    envs: the environments. test_envs: those for evaluation; None if this rank has no part in it.
+    ac: the actor-critic. target: another one, for the target networks.
+    logger: an EpochLogger.
+    """
+
+    args: SimpleNamespace
+    envs: VectorEnv
+    test_envs: VectorEnv | None
+    ac: QActorCritic
+    target: QActorCritic
+    logger: EpochLogger
+
+    def run(
+        self,
+        update: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
+        columns: Mapping[str, bool],
+        *,
+        noise: Sequence[str] = (),
+        explore: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+    ) -> None:
+        """Train until the last epoch is over.
+
+        update: `update(batches) -> info`, which trains on minibatches `[updates, batch, ...]`, as
+            ReplayBuffer.sample returns them, and returns arrays to be logged.
+        columns: the names of these and whether, beside the average, the standard deviation, the
+            largest and the smallest value are logged.
+        noise: names of the standard normal numbers that minibatches are to hold, `[updates, batch,
+            act_dim]`.
+        explore: `explore(act, noise)`, the action that is taken when the policy says `act`, with
+            noise `[n, act_dim]`; None: the policy uses the noise itself, and `act` is taken.
+        """
+        args, envs, ac, logger = self.args, self.envs, self.ac, self.logger
+        spec = envs.action_spec
+        num_envs = envs.num_envs * num_procs()  # all there are
+        buffer = ReplayBuffer(
+            envs.observation_space.shape,
+            spec.shape,
+            spec.dtype,
+            max(1, args.replay_size // num_envs),
+            batch_rows(args.batch_size, num_envs, envs.indices),
+            envs.generators(),
+            obs_dtype=envs.obs_dtype,
+        )
+        noise_shapes = dict.fromkeys(noise, spec.noise_shape)
+        act = Actor(ac)
+        episodes = EpisodeStatistics(envs.num_envs, envs.recorded)
+        steps = args.steps_per_epoch // num_envs
+        rew, ends = np.zeros((steps, envs.num_envs)), np.zeros((steps, envs.num_envs), bool)
+        start_time = time.time()
+
+        obs = envs.reset()
+        with progress_bar(args.epochs, logger) as bar:
+            for epoch in range(args.epochs):
+                act_noise = envs.noise(epoch, steps)
+                for step in range(steps):
+                    t = epoch * args.steps_per_epoch + step * num_envs  # interactions before
+                    if t > args.start_steps:
+                        a, _ = act(obs, act_noise[step])
+                        if explore is not None:
+                            a = explore(a, act_noise[step])
+                    else:
+                        a = uniform(spec, act_noise[step])
+                    next_obs, rew[step], terminated, truncated, final_obs = envs.step(a)
+                    ends[step] = terminated | truncated
+                    buffer.store(obs, a, rew[step], terminated, next_obs, final_obs)
+                    obs = next_obs  # critical: the policy must see what the step led to
+
+                    for _ in range(updates_due(t, t + num_envs, args)):
+                        batches = buffer.sample(args.update_every, noise_shapes)
+                        logger.store(**update(batches))
+                        act.refresh()
+
+                ep_ret, ep_len = episodes.update(rew, ends)
+                test_ret, test_len = evaluate(self.test_envs, act)
+                logger.store(EpRet=ep_ret, EpLen=ep_len, TestEpRet=test_ret, TestEpLen=test_len)
+                logger.store(**{key: [] for key in columns})  # before the first update: blank
+                if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1:
+                    check_params(ac.trainable_variables)
+                    logger.save_state({"env": envs.prototype}, None)
+
+                logger.log_tabular("Epoch", epoch + 1)
+                logger.log_tabular("EpRet", with_min_and_max=True)
+                logger.log_tabular("TestEpRet", with_min_and_max=True)
+                logger.log_tabular("EpLen", average_only=True)
+                logger.log_tabular("TestEpLen", average_only=True)
+                logger.log_tabular("TotalEnvInteracts", (epoch + 1) * args.steps_per_epoch)
+                for key, all_four in columns.items():
+                    kwargs = {"with_min_and_max" if all_four else "average_only": True}
+                    logger.log_tabular(key, **kwargs)
+                logger.log_tabular("Time", time.time() - start_time)
+                logger.dump_tabular()
+                bar.update()
+
+
+def updates_due(first: int, end: int, args: SimpleNamespace) -> int:
+    """How many blocks of updates follow the interactions `first` to `end - 1`, counted from 0.
+
+    One after each that is a multiple of update_every and not before update_after, as in Spinning
+    Up, where interactions are counted one by one.
+    """
+    first = max(first, args.update_after)
+    if first >= end:
+        return 0
+    return (end - 1) // args.update_every - (first - 1) // args.update_every
+
+
+def uniform(spec: ActionSpec, noise: np.ndarray) -> np.ndarray:
+    """Actions `[n, *act_shape]` of which each is as likely as another, from a policy's noise."""
+    if spec.num_choices is not None:
+        return noise.argmax(-1)
+    return (2 * ndtr(noise) - 1).astype(spec.dtype)  # the normal distribution function
+
+
+def evaluate(envs: VectorEnv | None, act: Actor) -> tuple[list[float], list[int]]:
+    """Returns and lengths of one episode in each environment, without noise.
+
+    Environments start from their own seeds every time, so that evaluations differ by the policy.
+    """
+    if envs is None:
+        return [], []
+    obs = envs.reset()
+    if envs.recorded is not None:
+        envs.recorded.clear()
+    noise = np.zeros((envs.num_envs, *envs.action_spec.noise_shape), np.float32)
+    ret, length, first = np.zeros(envs.num_envs), np.zeros(envs.num_envs, int), {}
+    while len(first) < envs.num_envs:
+        a, _ = act(obs, noise)
+        obs, rew, terminated, truncated, _ = envs.step(a)
+        ret += rew
+        length += 1
+        ended = [(ret[i], length[i], i) for i in np.flatnonzero(terminated | truncated)]
+        if envs.recorded is not None:
+            ended, envs.recorded[:] = [*envs.recorded], []
+        for episode_ret, episode_len, i in ended:
+            first.setdefault(i, (episode_ret, episode_len))  # the episodes after it do not count
+    return [r for r, _ in first.values()], [n for _, n in first.values()]

@@ -1,0 +1,146 @@
+"""The past of the off-policy algorithms, from which they learn again and again."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+BLOCK_BYTES = 2**26  # memory is claimed in pieces of 64 MB
+
+
+class ReplayBuffer:
+    """The last `size` steps of each of `n` environments.
+
+    An observation is kept once: it is the next observation of one step and the observation of the
+    following one. Only where an episode ended, its last observation is kept beside.
+
+    obs_shape, act_shape: shapes of one observation and one action.
+    act_dtype, obs_dtype: of the actions and the observations (uint8 for images); rewards are
+        float32.
+    size: how many steps of each environment are kept. Memory is claimed as they come.
+    batch_rows: for each environment, how many rows of a minibatch are its own.
+    rngs: for each environment, the generator of everything that is drawn for it.
+    """
+
+    def __init__(
+        self,
+        obs_shape: tuple[int, ...],
+        act_shape: tuple[int, ...],
+        act_dtype: type | np.dtype,
+        size: int,
+        batch_rows: Sequence[int],
+        rngs: Sequence[np.random.Generator],
+        obs_dtype: type | np.dtype = np.float32,
+    ):
+        num_envs = len(rngs)
+        slots = size + 1  # one more, for the observation that the newest step has led to
+        self.obs = _Rows(slots, (num_envs, *obs_shape), obs_dtype)
+        self.act = _Rows(slots, (num_envs, *act_shape), act_dtype)
+        self.rew = _Rows(slots, (num_envs,), np.float32)
+        self.terminated = _Rows(slots, (num_envs,), bool)
+        self.ended = np.zeros((slots, num_envs), bool)
+        self.final_obs = {}  # (slot, environment): the last observation of an episode
+        self.slots = slots
+        self.batch_rows = list(batch_rows)
+        self.rngs = list(rngs)
+        self.steps = 0  # so far, of each environment
+
+    def __len__(self) -> int:
+        """How many steps of each environment there are to draw from."""
+        return min(self.steps, self.slots - 1)
+
+    def store(
+        self,
+        obs: np.ndarray,
+        act: np.ndarray,
+        rew: np.ndarray,
+        terminated: np.ndarray,
+        next_obs: np.ndarray,
+        final_obs: Mapping[int, np.ndarray],
+    ) -> None:
+        """Append one step of all environments; the oldest one is forgotten if there are too many.
+
+        obs, act, rew, terminated: what was seen, done and gained, `[n, ...]`.
+        next_obs: what is seen next, `[n, ...]`; it must be obs of the following step.
+        final_obs: {environment: last observation} of the episodes that ended in this step, of
+            which next_obs is no part.
+        """
+        slot = self.steps % self.slots
+        for env in np.flatnonzero(self.ended[slot]):
+            del self.final_obs[slot, int(env)]  # of an episode that is forgotten
+        self.obs[slot] = obs
+        self.act[slot] = act
+        self.rew[slot] = rew
+        self.terminated[slot] = terminated
+        self.ended[slot] = False
+        self.ended[slot, list(final_obs)] = True
+        self.final_obs.update({(slot, env): last for env, last in final_obs.items()})
+        self.obs[(slot + 1) % self.slots] = next_obs
+        self.steps += 1
+
+    def sample(
+        self, updates: int, noise: Mapping[str, tuple[int, ...]] | None = None
+    ) -> dict[str, np.ndarray]:
+        """`updates` minibatches of steps, drawn uniformly and with replacement.
+
+        Returns a dict of obs, act, rew, terminated and next_obs, `[updates, batch, ...]`.
+        noise: names and shapes of what is drawn with each row: float32 standard normal numbers,
+            `[updates, batch, *shape]`. They are added to the dict.
+        """
+        ages, normals = [], {name: [] for name in noise or {}}
+        for rng, rows in zip(self.rngs, self.batch_rows, strict=True):
+            ages.append(rng.integers(len(self), size=(updates, rows)))
+            for name, drawn in normals.items():
+                drawn.append(rng.standard_normal((updates, rows, *noise[name]), np.float32))
+        # From the oldest step on, which is in slot 0 until the first one is forgotten.
+        slots = (self.steps - len(self) + np.concatenate(ages, axis=1)) % self.slots
+        envs = np.broadcast_to(np.repeat(np.arange(len(self.rngs)), self.batch_rows), slots.shape)
+
+        next_obs = self.obs.take((slots + 1) % self.slots, envs)
+        for row in zip(*np.nonzero(self.ended[slots, envs]), strict=True):
+            next_obs[row] = self.final_obs[int(slots[row]), int(envs[row])]
+        return dict(
+            obs=self.obs.take(slots, envs),
+            act=self.act.take(slots, envs),
+            rew=self.rew.take(slots, envs),
+            terminated=self.terminated.take(slots, envs),
+            next_obs=next_obs,
+            **{name: np.concatenate(drawn, axis=1) for name, drawn in normals.items()},
+        )
+
+
+class _Rows:
+    """An array `[length, *shape]` whose memory is claimed in blocks, as they are written to."""
+
+    def __init__(self, length, shape, dtype):
+        row_bytes = np.dtype(dtype).itemsize * int(np.prod(shape))
+        self.in_block = min(length, max(1, BLOCK_BYTES // max(1, row_bytes)))
+        self.blocks = [None] * -(-length // self.in_block)
+        self.shape, self.dtype = shape, dtype
+
+    def __setitem__(self, row, value):
+        number, row = divmod(row, self.in_block)
+        if self.blocks[number] is None:
+            self.blocks[number] = np.empty((self.in_block, *self.shape), self.dtype)
+        self.blocks[number][row] = value
+
+    def take(self, rows, columns):
+        """The elements `[rows[...], columns[...]]`, in a new array."""
+        if len(self.blocks) == 1:
+            return self.blocks[0][rows, columns]
+        taken = np.empty((*rows.shape, *self.shape[1:]), self.dtype)
+        numbers, rows = np.divmod(rows, self.in_block)
+        for number in np.unique(numbers):
+            here = numbers == number
+            taken[here] = self.blocks[number][rows[here], columns[here]]
+        return taken
+
+
+def batch_rows(batch_size: int, num_envs: int, indices: Sequence[int]) -> list[int]:
+    """How many rows of a minibatch are drawn from the past of each environment in `indices`.
+
+    batch_size: of all `num_envs` environments of all MPI ranks together. The rows are spread as
+    evenly as possible, and in a way that does not depend on how environments are spread over
+    ranks, if these take equal shares.
+    """
+    ends = [-(-i * batch_size // num_envs) for i in range(num_envs + 1)]
+    return [ends[i + 1] - ends[i] for i in indices]
