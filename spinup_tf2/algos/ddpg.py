@@ -40,7 +40,7 @@ def ddpg(
     seed: int = 0,
     steps_per_epoch: int = 4000,
     epochs: int = 100,
-    replay_size: int = int(1e6),
+    replay_size: int = 1_000_000,
     gamma: float = 0.99,
     polyak: float = 0.995,
     pi_lr: float = 1e-3,

@@ -46,7 +46,7 @@ def read_signature(module: str, name: str) -> Signature:
     with_default = arguments.args[len(arguments.args) - len(arguments.defaults) :]
     pairs = [*zip(with_default, arguments.defaults, strict=True)]
     pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    defaults = {argument.arg: value(default) for argument, default in pairs}
+    defaults = {argument.arg: value(default) for argument, default in pairs if default}
     doc = inspect.cleandoc(ast.get_docstring(definition) or "")
     if "documented" in [ast.unparse(decorator) for decorator in definition.decorator_list]:
         every = [*arguments.args, *arguments.kwonlyargs]
