@@ -1,0 +1,298 @@
+"""The ring of arrays against a list of steps."""
+
+import subprocess
+import sys
+from collections import deque
+
+import numpy as np
+import pytest
+
+from spinup_tf2.core import replay_buffer
+from spinup_tf2.core.replay_buffer import ReplayBuffer, batch_rows
+
+ACT_SHAPE = (2,)
+
+
+class ListBuffer:
+    """The obvious version: for each environment, a list of steps with all that belongs to them."""
+
+    def __init__(self, size, num_envs):
+        self.steps = [deque(maxlen=size) for _ in range(num_envs)]
+
+    def store(self, obs, act, rew, terminated, next_obs, final_obs):
+        for i, steps in enumerate(self.steps):
+            led_to = final_obs.get(i, next_obs[i])
+            steps.append(tuple(np.copy(x) for x in (obs[i], act[i], rew[i], terminated[i], led_to)))
+
+
+def stream(num_steps, num_envs, obs_shape=(3,), obs_dtype=np.float32, end_probability=0.3, seed=0):
+    """What an interaction gives to `store`: random, so that no two observations are the same."""
+    rng = np.random.default_rng(seed)
+
+    def observations(n):
+        return rng.integers(0, 256, (n, *obs_shape)).astype(obs_dtype) + (
+            rng.random((n, *obs_shape), np.float32) if obs_dtype == np.float32 else obs_dtype(0)
+        )
+
+    obs = observations(num_envs)
+    for _ in range(num_steps):
+        act = rng.uniform(-1, 1, (num_envs, *ACT_SHAPE)).astype(np.float32)
+        rew = rng.normal(size=num_envs)
+        ends = rng.random(num_envs) < end_probability
+        terminated = ends & (rng.random(num_envs) < 0.5)  # the other half are time limits
+        next_obs = observations(num_envs)  # where an episode ended, the first of the next one
+        last = observations(num_envs)
+        final_obs = {int(i): last[i] for i in np.flatnonzero(ends)}
+        yield obs, act, rew, terminated, next_obs, final_obs
+        obs = next_obs
+
+
+def make(size, rows, obs_shape=(3,), obs_dtype=np.float32, indices=None):
+    """A buffer for one environment per element of `rows`, numbered by `indices`."""
+    rngs = [np.random.default_rng([7, i]) for i in indices or range(len(rows))]
+    return ReplayBuffer(obs_shape, ACT_SHAPE, np.float32, size, rows, rngs, obs_dtype)
+
+
+def assert_rows_are_steps(batches, reference, rows):
+    """Every sampled row is a step that the list has, of the environment whose column it is in.
+
+    Returns for each environment the numbers of the steps that were drawn, from the oldest on.
+    """
+    drawn, end = [], 0
+    for steps, count in zip(reference.steps, rows, strict=True):
+        number = {step[0].tobytes(): k for k, step in enumerate(steps)}
+        assert len(number) == len(steps)
+        columns = slice(end, end := end + count)
+        names = ("obs", "act", "rew", "terminated", "next_obs")
+        of_env = [batches[name][:, columns].reshape(-1, *batches[name].shape[2:]) for name in names]
+        drawn.append([number[obs.tobytes()] for obs in of_env[0]])
+        for name, found in zip(names, of_env, strict=True):
+            expected = np.stack([steps[k][names.index(name)] for k in drawn[-1]])
+            np.testing.assert_array_equal(found, expected.astype(found.dtype), err_msg=name)
+    return drawn
+
+
+@pytest.mark.parametrize("block_bytes", [replay_buffer.BLOCK_BYTES, 100])
+@pytest.mark.parametrize(
+    ("size", "rows"), [(7, [40]), (8, [40, 30, 20]), (1, [2, 3]), (100, [200, 300])]
+)
+def test_every_sample_is_a_step_of_the_list(monkeypatch, size, rows, block_bytes):
+    """From before the ring is full until it has gone round several times; the newest step too."""
+    monkeypatch.setattr(replay_buffer, "BLOCK_BYTES", block_bytes)
+    buffer, reference = make(size, rows), ListBuffer(size, len(rows))
+    for k, step in enumerate(stream(45, len(rows)), start=1):
+        buffer.store(*step)
+        reference.store(*step)
+        assert len(buffer) == len(reference.steps[0]) == min(k, size)
+        drawn = assert_rows_are_steps(buffer.sample(6, {}), reference, rows)
+        if size < 10 and k % 10 == 0:  # enough draws to meet all that are kept
+            assert all(set(env) == set(range(len(buffer))) for env in drawn)
+
+
+def test_images_stay_bytes():
+    shape, rows = (32, 32, 1), [5, 5]
+    buffer, reference = make(6, rows, shape, np.uint8), ListBuffer(6, 2)
+    for step in stream(20, 2, shape, np.uint8):
+        buffer.store(*step)
+        reference.store(*step)
+    batches = buffer.sample(10)
+    assert batches["obs"].dtype == batches["next_obs"].dtype == np.uint8
+    assert_rows_are_steps(batches, reference, rows)
+
+
+def test_an_episode_ends_in_its_last_observation_and_not_in_the_next_one_by_hand():
+    """Observations 0, 1 | 10, 11, 12 ...: the second step was cut off and led to 2, not to 10."""
+    buffer = ReplayBuffer((1,), (), np.int32, 5, [60], [np.random.default_rng(0)])
+    column = lambda *numbers: np.array(numbers, np.float32)[:, None]  # noqa: E731
+    no, yes, none = np.array([False]), np.array([True]), {}
+    buffer.store(column(0), np.array([0]), np.array([0.5]), no, column(1), none)
+    buffer.store(column(1), np.array([1]), np.array([1.5]), no, column(10), {0: column(2)[0]})
+    buffer.store(column(10), np.array([2]), np.array([2.5]), no, column(11), none)
+    buffer.store(column(11), np.array([3]), np.array([3.5]), yes, column(20), {0: column(12)[0]})
+    batches = buffer.sample(1)
+    found = {
+        (float(obs), int(act), float(rew), bool(terminated), float(next_obs))
+        for obs, act, rew, terminated, next_obs in zip(
+            *(batches[k][0].ravel() for k in ("obs", "act", "rew", "terminated", "next_obs")),
+            strict=True,
+        )
+    }
+    assert found == {
+        (0, 0, 0.5, False, 1),
+        (1, 1, 1.5, False, 2),
+        (10, 2, 2.5, False, 11),
+        (11, 3, 3.5, True, 12),
+    }
+
+
+def test_final_observations_are_forgotten_with_their_steps():
+    """As many are kept as episodes ended in the slots of the ring: one more than steps."""
+    buffer, ends = make(9, [1, 1, 1]), deque(maxlen=10)
+    for step in stream(200, 3, end_probability=0.6):
+        buffer.store(*step)
+        ends.append(len(step[-1]))
+        assert len(buffer.final_obs) == sum(ends)
+    assert sum(ends) > 0
+
+
+def test_every_step_is_drawn_about_equally_often():
+    """20000 draws from 20 steps: 1000 each, with a standard deviation of sqrt(950) = 31."""
+    buffer, reference = make(20, [100]), ListBuffer(20, 1)
+    for step in stream(33, 1):
+        buffer.store(*step)
+        reference.store(*step)
+    (drawn,) = assert_rows_are_steps(buffer.sample(200), reference, [100])
+    np.testing.assert_allclose(np.bincount(drawn, minlength=20), 1000, atol=4 * 31)
+
+
+def test_shapes_and_types():
+    buffer = make(9, [3, 2])
+    for step in stream(4, 2):
+        buffer.store(*step)
+    batches = buffer.sample(6, {"noise": (2,), "scalar": ()})
+    assert {name: (x.shape, x.dtype) for name, x in batches.items()} == {
+        "obs": ((6, 5, 3), np.float32),
+        "act": ((6, 5, 2), np.float32),
+        "rew": ((6, 5), np.float32),
+        "terminated": ((6, 5), bool),
+        "next_obs": ((6, 5, 3), np.float32),
+        "noise": ((6, 5, 2), np.float32),
+        "scalar": ((6, 5), np.float32),
+    }
+
+
+def test_draws_come_from_the_generators_that_were_given():
+    def samples(disturbance):
+        buffer = make(9, [3, 2])
+        for step in stream(30, 2):
+            buffer.store(*step)
+        np.random.seed(disturbance)  # noqa: NPY002 (the global state is what is tested)
+        before = np.random.get_state()[1].copy()  # noqa: NPY002
+        batches = [buffer.sample(6, {"noise": (2,)}) for _ in range(3)]
+        np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+        return batches
+
+    one, other = samples(1), samples(2)
+    for first, second in zip(one, other, strict=True):
+        for name, x in first.items():
+            np.testing.assert_array_equal(x, second[name], err_msg=name)
+    assert not np.array_equal(one[0]["obs"], one[1]["obs"])
+
+
+def test_noise_is_standard_normal_and_independent():
+    buffer = make(9, [30, 20])
+    for step in stream(4, 2):
+        buffer.store(*step)
+    batches = buffer.sample(100, {"noise": (2,), "next_noise": (2,)})
+    numbers = np.concatenate([batches["noise"], batches["next_noise"]], axis=-1).reshape(-1, 4)
+    # 5000 rows: means within 4 / sqrt(5000) = 0.057, and so covariances (4 sqrt(2) of variances).
+    np.testing.assert_allclose(numbers.mean(0), 0, atol=0.057)
+    np.testing.assert_allclose(np.cov(numbers.T), np.eye(4), atol=0.08)
+
+
+def test_minibatches_do_not_depend_on_how_environments_are_spread():
+    """One buffer of four environments gives what two buffers of two give together."""
+    rows = batch_rows(10, 4, range(4))
+    whole = make(9, rows)
+    halves = [make(9, rows[part], indices=range(4)[part]) for part in (slice(2), slice(2, 4))]
+    for obs, act, rew, terminated, next_obs, final_obs in stream(30, 4):
+        whole.store(obs, act, rew, terminated, next_obs, final_obs)
+        for first, half in zip((0, 2), halves, strict=True):
+            own = slice(first, first + 2)
+            last = {i - first: x for i, x in final_obs.items() if first <= i < first + 2}
+            half.store(obs[own], act[own], rew[own], terminated[own], next_obs[own], last)
+    for _ in range(2):
+        expected = whole.sample(5, {"noise": (2,)})
+        parts = [half.sample(5, {"noise": (2,)}) for half in halves]
+        for name, x in expected.items():
+            found = np.concatenate([part[name] for part in parts], axis=1)
+            np.testing.assert_array_equal(found, x, err_msg=name)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 100, 1000])
+def test_blocks_of_memory_make_no_difference(monkeypatch, block_bytes):
+    def fill():
+        buffer = make(20, [30, 20])
+        for step in stream(50, 2):
+            buffer.store(*step)
+        return buffer
+
+    expected = fill()
+    monkeypatch.setattr(replay_buffer, "BLOCK_BYTES", block_bytes)
+    several = fill()
+    assert len(expected.obs.blocks) == 1
+    # 21 rows of 2 x 3 x 4 = 24 bytes: one to a block, 4, all; at 1000 bytes that is one block.
+    assert len(several.obs.blocks) == {1: 21, 100: 6, 1000: 1}[block_bytes]
+    found = several.sample(10)
+    for name, x in expected.sample(10).items():
+        np.testing.assert_array_equal(found[name], x, err_msg=name)
+
+
+def claimed(buffer):
+    """Bytes of all blocks that exist."""
+    rows = (buffer.obs, buffer.act, buffer.rew, buffer.terminated)
+    return sum(block.nbytes for array in rows for block in array.blocks if block is not None)
+
+
+def test_memory_for_images_is_claimed_in_pieces():
+    """A million stacks of four frames would be 28 GB; ten of them are one block of 64 MB."""
+    buffer = make(1_000_000, [1], (84, 84, 4), np.uint8)
+    assert claimed(buffer) == 0
+    frames = np.zeros((1, 84, 84, 4), np.uint8)
+    one = np.zeros(1)
+    for _ in range(10):
+        buffer.store(frames, np.zeros((1, 2)), one, one, frames, {})
+    # Beside the images, 13 bytes a step: less than 64 MB each, and so in one block each.
+    assert 10 * frames.nbytes < claimed(buffer) < replay_buffer.BLOCK_BYTES + 14 * 1_000_001
+
+
+FILL = """
+import resource
+import numpy as np
+from spinup_tf2.core.replay_buffer import ReplayBuffer
+
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize()
+
+before = resident()
+buffer = ReplayBuffer((17,), (6,), np.float32, 1_000_000, [100], [np.random.default_rng(0)])
+obs, act, one = np.ones((1, 17), np.float32), np.ones((1, 6), np.float32), np.ones(1)
+for _ in range(10_000):
+    buffer.store(obs, act, one, one, obs, {})
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_grows_with_what_is_stored():
+    """10,000 steps of 17 + 6 + 1 numbers are 1 MB; a full buffer would have 100 MB."""
+    run = subprocess.run([sys.executable, "-c", FILL], capture_output=True, text=True, check=True)
+    assert 0.9e6 < int(run.stdout) < 20e6
+
+
+# --------------------------------------------------------------------- rows of a minibatch
+
+
+def test_rows_of_a_minibatch_by_hand():
+    assert batch_rows(100, 1, [0]) == [100]
+    assert batch_rows(8, 4, range(4)) == [2, 2, 2, 2]
+    assert batch_rows(10, 4, range(4)) == [3, 2, 3, 2]
+    assert batch_rows(10, 4, [2, 3]) == [3, 2]
+
+
+@pytest.mark.parametrize("num_envs", [1, 2, 3, 4, 6, 12])
+def test_rows_of_a_minibatch_are_even_and_the_same_in_every_layout(num_envs):
+    for batch_size in range(num_envs, 101):
+        rows = batch_rows(batch_size, num_envs, range(num_envs))
+        assert sum(rows) == batch_size
+        assert max(rows) - min(rows) <= 1
+        for ranks in range(1, num_envs + 1):
+            if num_envs % ranks == batch_size % ranks == 0:
+                each = num_envs // ranks
+                shares = [
+                    batch_rows(batch_size, num_envs, range(r * each, (r + 1) * each))
+                    for r in range(ranks)
+                ]
+                assert [row for share in shares for row in share] == rows
+                assert {sum(share) for share in shares} == {batch_size // ranks}
