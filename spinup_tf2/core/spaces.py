@@ -121,7 +121,8 @@ class ActionSpec:
             act = act.reshape(len(act), *self.space.shape)
             if self.bounded:
                 low, high = self.space.low, self.space.high
-                act = np.clip(low + (act + 1) / 2 * (high - low), low, high)  # rounding is clipped
+                # This form gives low and high exactly; between them, rounding is clipped.
+                act = np.clip((1 - act) / 2 * low + (1 + act) / 2 * high, low, high)
             return act.astype(self.space.dtype, copy=False)
         start = getattr(self.space, "start", 0)
         if isinstance(self.space, spaces.Discrete):

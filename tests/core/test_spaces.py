@@ -7,6 +7,7 @@ from gymnasium import spaces
 
 from spinup_tf2.core.spaces import (
     action_spec,
+    bounded_action_spec,
     flatten_observations,
     is_image,
     network_dtype,
@@ -141,3 +142,93 @@ def test_every_action_that_can_be_drawn_belongs_to_the_space(space):
 def test_other_actions_are_refused_by_name(space, name):
     with pytest.raises(UserError, match=f"action space {name}"):
         action_spec(space)
+
+
+# ------------------------------------------------------------------------- bounded actions
+
+BOUNDED = [
+    spaces.Box(-1, 1, (3,)),
+    spaces.Box(np.float32([-2, 0, 5]), np.float32([1, 10, 5.5])),
+    spaces.Box(np.float32([-0.1, 1e-3, -1e6]), np.float32([0.3, 1e5, 1e-3])),
+    spaces.Box(np.array([-0.1, 1e-3, -1e6]), np.array([0.3, 1e5, 1e-3]), dtype=np.float64),
+    spaces.Box(np.array([[-1, 2], [0, 0]]), np.array([[1, 3], [0.7, 90]]), dtype=np.float64),
+]
+
+
+@pytest.mark.parametrize("space", BOUNDED, ids=str)
+def test_policies_act_between_minus_one_and_one(space):
+    """-1 is low, 0 the middle, 1 high, and every dimension has its own."""
+    spec = bounded_action_spec(space)
+    assert spec.bounded
+    assert (spec.shape, spec.dtype, spec.num_choices) == ((space.low.size,), np.float32, None)
+    act = np.array([-1, 0, 1, 0.5], np.float32)[:, None] * np.ones(spec.shape, np.float32)
+    found = spec.to_env(act)
+    assert found.dtype == space.dtype
+    assert found.shape == (4, *space.shape)
+    np.testing.assert_array_equal(found[0], space.low)
+    np.testing.assert_array_equal(found[2], space.high)
+    half = (space.high.astype(float) - space.low) / 2
+    np.testing.assert_allclose(found[1], space.low + half, rtol=1e-6, atol=1e-6 * half.max())
+    np.testing.assert_allclose(found[3], space.low + 1.5 * half, rtol=1e-6, atol=1e-6 * half.max())
+
+
+@pytest.mark.parametrize("space", BOUNDED, ids=str)
+def test_bounded_actions_there_and_back(space):
+    spec = bounded_action_spec(space)
+    act = np.random.default_rng(0).uniform(-1, 1, (100, *spec.shape)).astype(np.float32)
+    for one, in_env in zip(act, spec.to_env(act), strict=True):
+        again = spec.from_env(in_env)
+        assert again.dtype == np.float32
+        # Where low and high are large and near to each other, numbers between them are few.
+        spacing = np.spacing(np.maximum(abs(space.low), abs(space.high))).ravel()
+        coarse = 4 * np.max(spacing / (space.high - space.low).ravel())
+        np.testing.assert_allclose(again, one, atol=1e-6 + coarse)
+    np.testing.assert_array_equal(spec.from_env(space.low), -np.ones(spec.shape))
+    np.testing.assert_array_equal(spec.from_env(space.high), np.ones(spec.shape))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bounds_are_reached_and_never_exceeded(dtype):
+    """Whatever is lost in rounding: 2000 dimensions whose bounds differ by many orders."""
+    rng = np.random.default_rng(0)
+    ends = (rng.normal(size=(2, 2000)) * 10.0 ** rng.integers(-6, 7, (2, 2000))).astype(dtype)
+    space = spaces.Box(ends.min(0), ends.max(0), dtype=dtype)
+    spec = bounded_action_spec(space)
+    ones = np.ones((1, 2000), np.float32)
+    np.testing.assert_array_equal(spec.to_env(-ones)[0], space.low)
+    np.testing.assert_array_equal(spec.to_env(ones)[0], space.high)
+    near = np.nextafter(ones, np.float32(0))
+    for act in (near, -near, 3 * ones, -3 * ones, rng.uniform(-1, 1, (1, 2000))):
+        assert space.contains(spec.to_env(act.astype(np.float32))[0])
+
+
+def test_one_choice_is_supported_where_it_is_asked_for():
+    space = spaces.Discrete(4, start=2)
+    spec = bounded_action_spec(space, discrete=True)
+    assert spec == action_spec(space)
+    assert not spec.bounded
+    np.testing.assert_array_equal(spec.to_env(np.arange(4)), [2, 3, 4, 5])
+
+
+@pytest.mark.parametrize(
+    ("space", "discrete", "message"),
+    [
+        (spaces.Discrete(3), False, "action space Discrete is not supported by this algorithm"),
+        (spaces.MultiDiscrete([3, 2]), True, "action space MultiDiscrete .* or Discrete"),
+        (spaces.MultiBinary(3), True, "action space MultiBinary .* or Discrete"),
+        (spaces.Dict(a=spaces.Discrete(2)), True, "action space Dict is not supported"),
+        (spaces.Box(0, 9, (2,), np.int64), True, "action space Box.* of floating-point numbers"),
+        (spaces.Box(-np.inf, np.inf, (2,)), False, r"Box\(-inf, inf.* is unbounded.*ActionWrapper"),
+        (spaces.Box(-1, np.inf, (2,)), False, r"Box\(-1.0, inf.* is unbounded"),
+        (spaces.Box(np.float32([-1, -np.inf]), np.float32([1, 1])), False, "is unbounded"),
+        (
+            spaces.Box(np.array([-1.0, 3.0]), np.array([1.0, 3.0]), dtype=np.float64),
+            False,
+            "low equals high: nothing is left to choose",
+        ),
+    ],
+    ids=str,
+)
+def test_other_actions_are_refused_by_name_where_they_are_bounded(space, discrete, message):
+    with pytest.raises(UserError, match=message):
+        bounded_action_spec(space, discrete)
