@@ -78,7 +78,8 @@ def ddpg(
                 Minimize(loss_of_q, ac.q_variables, adam(q_lr)),
                 Minimize(loss_of_pi, ac.pi.trainable_variables, adam(pi_lr)),
                 PolyakAverage(target.trainable_variables, ac.trainable_variables, polyak),
-            ]
+            ],
+            training.jit_compile,
         )
         training.run(
             update,

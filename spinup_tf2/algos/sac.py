@@ -166,7 +166,8 @@ def sac(
                 Minimize(loss_of_q, ac.q_variables, adam(lr)),
                 Minimize(loss_of_pi, [*ac.pi.trainable_variables, *learned], adam(lr)),
                 PolyakAverage(target.q_variables, ac.q_variables, polyak),
-            ]
+            ],
+            training.jit_compile,
         )
         columns = dict(Q1Vals=True, Q2Vals=True, LogPi=True)
         columns |= dict(LossPi=False, LossQ1=False, LossQ2=False, Alpha=False)

@@ -108,7 +108,8 @@ def td3(
                 Minimize(loss_of_q, ac.q_variables, adam(q_lr)),
                 Minimize(loss_of_pi, ac.pi.trainable_variables, adam(pi_lr), every=policy_delay),
                 PolyakAverage(*variables, polyak, every=policy_delay),
-            ]
+            ],
+            training.jit_compile,
         )
         training.run(
             update,

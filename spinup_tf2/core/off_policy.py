@@ -15,13 +15,14 @@ from spinup_tf2.core.acting import Actor
 from spinup_tf2.core.networks import count_variables
 from spinup_tf2.core.q_actor_critic import QActorCritic, make_q_actor_critic
 from spinup_tf2.core.replay_buffer import ReplayBuffer, batch_rows
-from spinup_tf2.core.spaces import ActionSpec, bounded_action_spec
+from spinup_tf2.core.spaces import ActionSpec, bounded_action_spec, is_image
 from spinup_tf2.core.startup import check_and_seed, progress_bar, start_logger
 from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
 from spinup_tf2.utils.mpi_tools import num_procs, proc_id
 
+XLA_PAYS_AFTER = 5000  # updates; below, it saves less time than it takes to compile
 FIRST_TEST_ENV = 2**31  # test environments are numbered from here on, far from those that train
 
 
@@ -81,6 +82,13 @@ class Training:
     ac: QActorCritic
     target: QActorCritic
     logger: EpochLogger
+
+    @property
+    def jit_compile(self) -> bool:
+        """Whether it pays to compile updates with XLA: in long runs, where there are no images."""
+        interactions = self.args.epochs * self.args.steps_per_epoch
+        updates = interactions - self.args.update_after
+        return updates >= XLA_PAYS_AFTER and not is_image(self.envs.observation_space)
 
     def run(
         self,

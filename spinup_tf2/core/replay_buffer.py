@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-BLOCK_BYTES = 2**26  # memory is claimed in pieces of 64 MB
+BLOCK_BYTES = 2**28  # address space is reserved in pieces of 256 MB, and filled row by row
 
 
 class ReplayBuffer:

@@ -35,8 +35,11 @@ class Minimize:
         self.optimizer = optimizer
         self.every = every
         optimizer.build(self.variables)
-        self._compiled_gradients = tf.function(self._flat_gradients)
-        self._compiled_apply = tf.function(self._apply_flat)
+
+    def compile(self, jit_compile: bool) -> None:
+        """Compile the pieces for several MPI ranks."""
+        self._compiled_gradients = tf.function(self._flat_gradients, jit_compile=jit_compile)
+        self._compiled_apply = tf.function(self._apply_flat, jit_compile=jit_compile)
 
     def __call__(self, batch: Batch) -> Info:
         """Take the step, as a part of a compiled function; returns the loss' info."""
@@ -58,7 +61,9 @@ class Minimize:
     def _gradients(self, batch):
         with tf.GradientTape() as tape:
             loss, info = self.loss(batch)
-        return tape.gradient(loss, self.variables), info
+        sources = [variable.value for variable in self.variables]
+        zero = tf.UnconnectedGradients.ZERO  # for what the loss does not use
+        return tape.gradient(loss, sources, unconnected_gradients=zero), info
 
     def _flat_gradients(self, batch):
         grads, info = self._gradients(batch)
@@ -88,7 +93,10 @@ class PolyakAverage:
         self.every = every
         for target, variable in self.pairs:
             target.assign(variable)
-        self._compiled = tf.function(self.__call__)
+
+    def compile(self, jit_compile: bool) -> None:
+        """Compile the step for several MPI ranks."""
+        self._compiled = tf.function(self.__call__, jit_compile=jit_compile)
 
     def __call__(self, batch: Batch) -> Info:
         """Move all targets a step; the batch plays no part."""
@@ -105,6 +113,8 @@ class UpdateBlock:
     """Many updates, one after the other: `info = update_block(batches)`.
 
     steps: what one update consists of, in this order: Minimize and PolyakAverage.
+    jit_compile: whether to compile with XLA, which takes seconds longer and makes updates of small
+        networks about a third faster.
 
     In one process all updates are one compiled call. With several MPI ranks, the same steps are
     taken one by one.
@@ -112,6 +122,8 @@ class UpdateBlock:
 
     def __init__(self, steps: Sequence[Minimize | PolyakAverage], jit_compile: bool = False):
         self.steps = list(steps)
+        for step in self.steps:
+            step.compile(jit_compile)
         self.period = lcm(*(step.every for step in self.steps))
         self._compiled = tf.function(self._block, jit_compile=jit_compile)
 
