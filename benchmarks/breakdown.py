@@ -1,4 +1,4 @@
-"""Where the time of a PPO run goes, and how far its update is from the machine's limit.
+"""Where the time of a run goes, and how far its update is from the machine's limit.
 
 The package holds no timing code: its functions are wrapped from here.
 """
@@ -11,22 +11,29 @@ from itertools import pairwise
 
 # What the sections of a run are made of, as "module:Class.method". Time in nested calls counts for
 # the inner section only; what is in none of them is "rest".
-SECTIONS = {
-    "environment": ["spinup_tf2.core.vector_env:VectorEnv.step"],
+COMMON_SECTIONS = {
     "acting": [
         "spinup_tf2.core.acting:Actor.__call__",
         "spinup_tf2.core.acting:Actor.refresh",
         "spinup_tf2.core.vector_env:VectorEnv.noise",
     ],
-    "storing": ["spinup_tf2.core.buffers:TrajectoryBuffer.store"],
-    "advantage": ["spinup_tf2.core.buffers:TrajectoryBuffer.get"],
-    "update": ["spinup_tf2.core.optimization:GradientSteps.__call__"],
+    "environment": ["spinup_tf2.core.vector_env:VectorEnv.step"],
     "logging": [
         "spinup_tf2.utils.logx:EpochLogger.store",
         "spinup_tf2.utils.logx:EpochLogger.log_tabular",
         "spinup_tf2.utils.logx:EpochLogger.dump_tabular",
     ],
     "saving": ["spinup_tf2.utils.logx:EpochLogger.save_state"],
+}
+ON_POLICY_SECTIONS = COMMON_SECTIONS | {
+    "storing": ["spinup_tf2.core.buffers:TrajectoryBuffer.store"],
+    "advantage": ["spinup_tf2.core.buffers:TrajectoryBuffer.get"],
+    "update": ["spinup_tf2.core.optimization:GradientSteps.__call__"],
+}
+OFF_POLICY_SECTIONS = COMMON_SECTIONS | {
+    "storing": ["spinup_tf2.core.replay_buffer:ReplayBuffer.store"],
+    "sampling": ["spinup_tf2.core.replay_buffer:ReplayBuffer.sample"],
+    "update": ["spinup_tf2.core.update_block:UpdateBlock.__call__"],
 }
 REST = "rest"
 
@@ -66,7 +73,7 @@ class Stopwatch:
         return timed
 
     def watch(self, sections):
-        """Wrap the methods of a table like `SECTIONS` where they are defined."""
+        """Wrap the methods of such a table of sections where they are defined."""
         for section, targets in sections.items():
             for target in targets:
                 module, _, path = target.partition(":")
@@ -75,19 +82,53 @@ class Stopwatch:
                 setattr(owner, method, self.wrap(getattr(owner, method), section))
 
 
-def gradient_step_matmuls(batch, sizes):
-    """The matrix products of one full-batch gradient step of an MLP, as (m, k, n).
+def forward(batch, sizes):
+    """The matrix products of an MLP's outputs, as (m, k, n) for [m, k] x [k, n].
 
-    Each layer of `sizes[i]` inputs and `sizes[i + 1]` outputs multiplies once forward, once for the
-    gradient of its weights and, except for the first, once for the gradient of its inputs.
+    Layer i has `sizes[i]` inputs and `sizes[i + 1]` outputs.
     """
-    products = []
-    for layer, (inputs, outputs) in enumerate(pairwise(sizes)):
-        products.append((batch, inputs, outputs))
-        products.append((inputs, batch, outputs))
-        if layer > 0:
-            products.append((batch, outputs, inputs))
-    return products
+    return [(batch, inputs, outputs) for inputs, outputs in pairwise(sizes)]
+
+
+def weight_gradients(batch, sizes):
+    """Those of the gradients of all weights, given the gradients of all layers' outputs."""
+    return [(inputs, batch, outputs) for inputs, outputs in pairwise(sizes)]
+
+
+def hidden_gradients(batch, sizes):
+    """Those of the gradients of the hidden layers: the inputs of all layers but the first."""
+    return [(batch, outputs, inputs) for inputs, outputs in pairwise(sizes[1:])]
+
+
+def gradient_step_matmuls(batch, sizes):
+    """Those of a gradient step of an MLP; nobody needs the gradient of its own inputs."""
+    backward = weight_gradients(batch, sizes) + hidden_gradients(batch, sizes)
+    return forward(batch, sizes) + backward
+
+
+def off_policy_update_matmuls(algorithm, batch, obs_dim, act_dim, hidden_sizes):
+    """Those of a step of the Q-functions, and those of a step of the policy, as two lists.
+
+    SAC, with P and Q for the networks forward, dP and dQ for the gradients of their weights:
+
+        Q-functions   P(next obs), 2 Q_target(next obs, its action), 2 Q(obs, act), 2 dQ
+        policy        P(obs), 2 Q(obs, its action), 2 gradients of Q's action, dP
+
+    SAC's policy has a mean and a standard deviation for each dimension of the action. TD3 has no
+    second Q-function in the policy's step, and DDPG has only one.
+    """
+    outputs = 2 * act_dim if algorithm == "sac" else act_dim
+    pi = (obs_dim, *hidden_sizes, outputs)
+    q = (obs_dim + act_dim, *hidden_sizes, 1)
+    num_q = 1 if algorithm == "ddpg" else 2
+    num_q_of_policy = 2 if algorithm == "sac" else 1
+
+    action_gradient = [*hidden_gradients(batch, q), (batch, hidden_sizes[0], act_dim)]
+    q_step = forward(batch, pi) + num_q * forward(batch, q)
+    q_step += num_q * gradient_step_matmuls(batch, q)
+    pi_step = num_q_of_policy * (forward(batch, q) + action_gradient)
+    pi_step += gradient_step_matmuls(batch, pi)
+    return q_step, pi_step
 
 
 def matmul_flops(products):
@@ -121,22 +162,23 @@ def matmul_seconds(m, k, n, tries=5):
     return best / repeats
 
 
-def update_limit(batch, pi_sizes, v_sizes, pi_steps, v_steps, update_seconds):
+def update_limit(steps, gradient_steps, update_seconds):
     """Compare the updates of a run with the float32 matrix products that they cannot avoid.
 
-    `pi_steps` and `v_steps` are the gradient steps that took `update_seconds`. Only matrix products
-    are counted: no activations, distributions, optimizers, nor the losses taken for logging.
+    steps: pairs of a number of steps and the matrix products of one of them; all steps together
+        took `update_seconds`. Only matrix products are counted: no activations, distributions,
+        optimizers, nor the losses taken for logging.
+    gradient_steps: how many there were, in the sense of the report.
     """
-    pi_step = gradient_step_matmuls(batch, pi_sizes)
-    v_step = gradient_step_matmuls(batch, v_sizes)
-    flops = pi_steps * matmul_flops(pi_step) + v_steps * matmul_flops(v_step)
-
+    flops = sum(count * matmul_flops(products) for count, products in steps)
     large = (2048, 2048, 2048)
-    seconds_of = {shape: matmul_seconds(*shape) for shape in {*pi_step, *v_step, large}}
-    own_shapes_seconds = pi_steps * sum(seconds_of[shape] for shape in pi_step)
-    own_shapes_seconds += v_steps * sum(seconds_of[shape] for shape in v_step)
+    shapes = {large}.union(*(products for _, products in steps))
+    seconds_of = {shape: matmul_seconds(*shape) for shape in shapes}
+    own_shapes_seconds = sum(
+        count * seconds_of[shape] for count, products in steps for shape in products
+    )
     return {
-        "gradient_steps": pi_steps + v_steps,
+        "gradient_steps": gradient_steps,
         "update_gflops": flops / update_seconds / 1e9,
         "large_matmul_gflops": matmul_flops([large]) / seconds_of[large] / 1e9,
         "own_shapes_gflops": flops / own_shapes_seconds / 1e9,

@@ -1,7 +1,8 @@
-"""Environment steps per second of whole PPO runs, ours against two others.
+"""Environment steps per second of whole runs, ours against others.
 
     python benchmarks/throughput.py
     python benchmarks/throughput.py --contestants spinup_tf2 --profile
+    python benchmarks/throughput.py --algorithms sac td3 ddpg --sbx-python sbx/bin/python
 
 The contestants take turns (A B C A B C ...), each run in a process of its own, on cores of its own.
 Prints Markdown; see benchmarks/README.md for what is measured.
@@ -14,28 +15,29 @@ import platform
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 from pathlib import Path
 from statistics import median
 
+from contestants import runs_of
+from measure import OFF_POLICY, PACKAGES
+
 HERE = Path(__file__).resolve().parent
 OURS = "spinup_tf2"
 CONTESTANTS = {
-    OURS: "spinup_tf2.ppo",
-    "sb3": "Stable-Baselines3 PPO",
+    OURS: "spinup_tf2",
+    "spinup_tf2_evaluating": "spinup_tf2, with evaluation",
+    "sb3": "Stable-Baselines3",
+    "sbx": "sbx",
     "spinningup_torch": "Spinning Up's loop in PyTorch",
 }
 ONE_ENVIRONMENT_ONLY = {"spinningup_torch"}
-PACKAGES = (
-    "tensorflow",
-    "keras",
-    "torch",
-    "stable-baselines3",
-    "gymnasium",
-    "mujoco",
-    "numpy",
-)
+ON_POLICY_DEFAULTS = {
+    "envs": ["CartPole-v1", "HalfCheetah-v5"],
+    "num_envs": [1, 8],
+    "steps": 36_000,  # nine epochs after the first, so that each run saves once in ten epochs
+}
+OFF_POLICY_DEFAULTS = {"envs": ["HalfCheetah-v5"], "num_envs": [1], "steps": 8_000}
 
 
 def parse_arguments(argv=None):
@@ -43,18 +45,35 @@ def parse_arguments(argv=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--envs", nargs="+", default=["CartPole-v1", "HalfCheetah-v5"])
-    parser.add_argument("--num-envs", nargs="+", type=int, default=[1, 8])
+    parser.add_argument(
+        "--algorithms",
+        nargs="+",
+        choices=("ppo", *OFF_POLICY),
+        default=["ppo"],
+        help="default: ppo",
+    )
+    parser.add_argument(
+        "--envs",
+        nargs="+",
+        help="default: CartPole-v1 and HalfCheetah-v5; off-policy, HalfCheetah-v5",
+    )
+    parser.add_argument(
+        "--num-envs", nargs="+", type=int, help="default: 1 and 8; off-policy, only 1 is measured"
+    )
     parser.add_argument(
         "--steps",
         type=int,
-        default=36_000,
-        help="timed environment steps per run, rounded up to whole epochs (default: %(default)s;"
-        " nine epochs of Spinning Up after the first, so that each run saves once in ten epochs)",
+        help="timed environment steps per run, rounded up to whole epochs (default: 36000;"
+        " off-policy, 8000)",
     )
     parser.add_argument("--repeats", type=int, default=5, help="default: %(default)s")
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
     parser.add_argument("--cores", type=int, choices=(1, 2), default=1, help="cores per run")
+    parser.add_argument(
+        "--sbx-python",
+        default=sys.executable,
+        help="the Python interpreter that has sbx (default: this one)",
+    )
     parser.add_argument("--output", type=Path, help="write every run to this JSON file")
     parser.add_argument(
         "--profile",
@@ -62,8 +81,11 @@ def parse_arguments(argv=None):
         help=f"one more run of {OURS} per setting, to see where its time goes",
     )
     args = parser.parse_args(argv)
-    if args.steps < 1 or args.repeats < 1 or min(args.num_envs) < 1:
+    numbers = [args.steps, args.repeats, *(args.num_envs or [])]
+    if any(number is not None and number < 1 for number in numbers):
         parser.error("--steps, --repeats and --num-envs must be at least 1")
+    if args.num_envs not in (None, [1]) and {*args.algorithms} & {*OFF_POLICY}:
+        parser.error(f"--num-envs must be 1 for {', '.join(OFF_POLICY)}")
     if not hasattr(os, "sched_setaffinity"):
         parser.error("this benchmark binds each run to its cores, which it can do on Linux only")
     if args.cores > len(os.sched_getaffinity(0)):
@@ -71,18 +93,36 @@ def parse_arguments(argv=None):
     return args
 
 
-def schedule(envs, num_envs, contestants, repeats):
+def settings(args):
+    """What is measured, as a run of each contestant sees it."""
+    for algorithm in args.algorithms:
+        defaults = OFF_POLICY_DEFAULTS if algorithm in OFF_POLICY else ON_POLICY_DEFAULTS
+        envs, num_envs = args.envs or defaults["envs"], args.num_envs or defaults["num_envs"]
+        for env, n in product(envs, num_envs):
+            yield {
+                "algorithm": algorithm,
+                "env": env,
+                "num_envs": n,
+                "steps": args.steps or defaults["steps"],
+            }
+
+
+def schedule(args):
     """All runs in their order: within a repeat of a setting the contestants take turns."""
-    for env, n, repeat, contestant in product(envs, num_envs, range(repeats), contestants):
-        if n == 1 or contestant not in ONE_ENVIRONMENT_ONLY:
-            yield {"contestant": contestant, "env": env, "num_envs": n, "seed": repeat}
+    for setting in settings(args):
+        able = [name for name in args.contestants if name in runs_of(setting["algorithm"])]
+        if setting["num_envs"] > 1:
+            able = [name for name in able if name not in ONE_ENVIRONMENT_ONLY]
+        for repeat, contestant in product(range(args.repeats), able):
+            yield setting | {"contestant": contestant, "seed": repeat, "profile": False}
 
 
-def run_once(spec):
-    """Run one contestant in a fresh process and return what it measured."""
+def run_once(spec, args):
+    """Run one contestant in a fresh process and return the spec with what it measured."""
+    python = args.sbx_python if spec["contestant"] == "sbx" else sys.executable
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.run(
-            [sys.executable, str(HERE / "contestants.py"), json.dumps(spec)],
+            [python, str(HERE / "contestants.py"), json.dumps(spec | {"cores": args.cores})],
             cwd=directory,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -91,7 +131,7 @@ def run_once(spec):
         )
         if process.returncode:
             raise SystemExit(f"{process.stderr}\nThis run failed: {spec}")
-        return json.loads((Path(directory) / "result.json").read_text(encoding="utf-8"))
+        return spec | json.loads((Path(directory) / "result.json").read_text(encoding="utf-8"))
 
 
 def steps_per_second(result):
@@ -107,26 +147,34 @@ def cpu_share(result):
 
 
 def start_up_seconds(result):
-    """What a run costs once: the time to the end of epoch 1, less an epoch at the later speed.
+    """What a run costs once: the time to the end of epoch 1, less its steps at the later speed.
 
-    Imports, building the networks and environments, and compilation.
+    Imports, building the networks and environments, and compilation; off-policy also the steps
+    before the first update.
     """
     first_epoch_end, _ = result["epoch_ends"][0]
-    return first_epoch_end - result["steps_per_epoch"] / steps_per_second(result)
+    steps = result["steps_per_epoch"] - result.get("steps_without_updates", 0)
+    return first_epoch_end - steps / steps_per_second(result)
+
+
+def setting_of(record):
+    """What must be equal for two runs, or rows, to be compared."""
+    return record["algorithm"], record["env"], record["num_envs"]
 
 
 def summarise(runs):
     """Group the runs by setting and contestant; one row of medians for each group."""
     groups = {}
     for run in runs:
-        groups.setdefault((run["env"], run["num_envs"], run["contestant"]), []).append(run)
+        groups.setdefault((*setting_of(run), run["contestant"]), []).append(run)
     rows = []
-    for (env, num_envs, contestant), group in groups.items():
+    for (algorithm, env, num_envs, contestant), group in groups.items():
         speeds = [steps_per_second(run) for run in group]
         returns = [run["last_return"] for run in group if run["last_return"] is not None]
         timed_gradient_steps = [median(run["gradient_steps"][1:]) for run in group]
         rows.append(
             {
+                "algorithm": algorithm,
                 "env": env,
                 "num_envs": num_envs,
                 "contestant": contestant,
@@ -135,6 +183,7 @@ def summarise(runs):
                 "fastest": max(speeds),
                 "cpu_share": min(map(cpu_share, group)),
                 "start_up": median(map(start_up_seconds, group)),
+                "peak_memory": max(run["peak_memory"] for run in group),
                 "steps_per_epoch": group[0]["steps_per_epoch"],
                 "gradient_steps": median(timed_gradient_steps),
                 "last_return": median(returns) if returns else None,
@@ -145,9 +194,8 @@ def summarise(runs):
 
 def our_ratio(row, rows):
     """How many times faster ours is, at the same setting; None if one of the two did not run."""
-    setting = (row["env"], row["num_envs"])
     for other in rows:
-        if other["contestant"] == OURS and (other["env"], other["num_envs"]) == setting:
+        if other["contestant"] == OURS and setting_of(other) == setting_of(row):
             return other["speed"] / row["speed"]
     return None
 
@@ -161,6 +209,7 @@ def markdown_table(header, rows):
 def throughput_table(rows):
     """The medians of all contestants as a Markdown table."""
     header = (
+        "algorithm",
         "environment",
         "num_envs",
         "contestant",
@@ -169,6 +218,7 @@ def throughput_table(rows):
         "least CPU share",
         "ours is faster by",
         "start-up",
+        "peak memory",
         "steps per epoch",
         "gradient steps per epoch",
         "last return",
@@ -178,14 +228,14 @@ def throughput_table(rows):
         ratio = our_ratio(row, rows)
         cells.append(
             (
-                row["env"],
-                row["num_envs"],
+                *setting_of(row),
                 CONTESTANTS[row["contestant"]],
                 f"{row['speed']:,.0f}",
                 f"{row['slowest']:,.0f} to {row['fastest']:,.0f}",
                 f"{row['cpu_share']:.0%}",
                 "" if ratio is None or row["contestant"] == OURS else f"{ratio:.1f} x",
                 f"{row['start_up']:.1f} s",
+                f"{row['peak_memory'] / 1e6:,.0f} MB",
                 f"{row['steps_per_epoch']:,}",
                 f"{row['gradient_steps']:,.0f}",
                 "" if row["last_return"] is None else f"{row['last_return']:.0f}",
@@ -196,30 +246,31 @@ def throughput_table(rows):
 
 def sections_table(profiles):
     """Microseconds per environment step, and share, of each section of our runs."""
-    sections = [*profiles[0]["sections"]]
+    sections = list(dict.fromkeys(name for run in profiles for name in run["sections"]))
     cells = []
     for run in profiles:
         steps = (len(run["epoch_ends"]) - 1) * run["steps_per_epoch"]
         total = sum(run["sections"].values())
         shares = [
-            f"{seconds / steps * 1e6:.1f} ({seconds / total:.0%})"
+            f"{seconds / steps * 1e6:.1f} ({seconds / total:.0%})" if seconds is not None else ""
             for seconds in map(run["sections"].get, sections)
         ]
         cells.append(
             (
-                run["env"],
-                run["num_envs"],
+                *setting_of(run),
                 *shares,
                 f"{total / steps * 1e6:.1f}",
                 f"{cpu_share(run):.0%}",
             )
         )
-    return markdown_table(("environment", "num_envs", *sections, "all", "CPU share"), cells)
+    header = ("algorithm", "environment", "num_envs", *sections, "all", "CPU share")
+    return markdown_table(header, cells)
 
 
 def limit_table(profiles):
     """How much of the machine's float32 matrix-product rate the updates reach."""
     header = (
+        "algorithm",
         "environment",
         "num_envs",
         "gradient step",
@@ -238,8 +289,7 @@ def limit_table(profiles):
         )
         cells.append(
             (
-                run["env"],
-                run["num_envs"],
+                *setting_of(run),
                 f"{step * 1e3:.2f} ms",
                 f"{rate:.0f} GFLOP/s",
                 f"{large:.0f} GFLOP/s",
@@ -251,7 +301,7 @@ def limit_table(profiles):
     return markdown_table(header, cells)
 
 
-def machine(cores):
+def machine(cores, runs):
     """The machine and the versions, in one paragraph."""
     cpu = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
@@ -260,17 +310,16 @@ def machine(cores):
             break
     versions = [f"Python {platform.python_version()}"]
     for package in PACKAGES:
-        try:
-            versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue  # not every contestant is installed everywhere
+        found = {run["versions"][package] for run in runs if package in run["versions"]}
+        if found:
+            versions.append(f"{package} {' and '.join(sorted(found))}")
     bound = f"each run bound to {cores} of {os.cpu_count()} cores"
     return f"{cpu}, {bound}, {platform.system()} {platform.release()}; {', '.join(versions)}."
 
 
 def report(args, runs, profiles):
     """Everything that was measured, as Markdown."""
-    parts = [machine(args.cores), throughput_table(summarise(runs))]
+    parts = [machine(args.cores, runs), throughput_table(summarise(runs))]
     if profiles:
         parts += [
             "Where the time goes, in microseconds per environment step:",
@@ -285,17 +334,15 @@ def main():
     """Run everything and print the report; progress goes to stderr."""
     args = parse_arguments()
     runs, profiles = [], []
-    for spec in schedule(args.envs, args.num_envs, args.contestants, args.repeats):
-        common = {"steps": args.steps, "cores": args.cores}
-        runs.append(spec | run_once(spec | common | {"profile": False}))
+    for spec in schedule(args):
+        runs.append(run_once(spec, args))
         speed, share = steps_per_second(runs[-1]), cpu_share(runs[-1])
         print(f"{spec} {speed:,.0f} steps/s, CPU {share:.0%}", file=sys.stderr, flush=True)
     if args.profile:
-        for env, num_envs in product(args.envs, args.num_envs):
-            spec = {"contestant": OURS, "env": env, "num_envs": num_envs, "seed": 0}
-            profiles.append(spec | run_once(spec | common | {"profile": True}))
+        ours = {"contestant": OURS, "seed": 0, "profile": True}
+        profiles = [run_once(setting | ours, args) for setting in settings(args)]
     if args.output:
-        everything = {"machine": machine(args.cores), "runs": runs, "profiles": profiles}
+        everything = {"machine": machine(args.cores, runs), "runs": runs, "profiles": profiles}
         args.output.write_text(json.dumps(everything, indent=1), encoding="utf-8")
     print(report(args, runs, profiles))
 

@@ -25,17 +25,18 @@ def breakdown(monkeypatch):
 
 
 @pytest.fixture
-def contestants(monkeypatch):
+def measure(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
-    import contestants
+    import measure
 
-    return contestants
+    return measure
 
 
 def run_of(contestant, seconds_per_epoch, seed=0, num_envs=1, first_epoch=5.0):
     """The record of a run of three epochs of 100 steps."""
     return {
         "contestant": contestant,
+        "algorithm": "ppo",
         "env": "CartPole-v1",
         "num_envs": num_envs,
         "seed": seed,
@@ -47,18 +48,22 @@ def run_of(contestant, seconds_per_epoch, seed=0, num_envs=1, first_epoch=5.0):
         ],
         "gradient_steps": [999, 150, 160],
         "last_return": 20.0 + seed,
+        "peak_memory": (300 + seed) * 1_000_000,
+        "versions": {"numpy": "2.4.6"},
     }
 
 
 def test_matrix_products_of_a_gradient_step_by_hand(breakdown):
     # A batch of 10 through layers 3 -> 4 -> 2.
-    assert breakdown.gradient_step_matmuls(10, (3, 4, 2)) == [
-        (10, 3, 4),  # forward, layer 1
-        (3, 10, 4),  # gradient of the weights of layer 1; nobody needs that of the observations
-        (10, 4, 2),  # forward, layer 2
-        (4, 10, 2),  # gradient of the weights of layer 2
-        (10, 2, 4),  # gradient of its inputs
-    ]
+    assert sorted(breakdown.gradient_step_matmuls(10, (3, 4, 2))) == sorted(
+        [
+            (10, 3, 4),  # forward, layer 1
+            (3, 10, 4),  # gradient of the weights of layer 1; nobody needs that of the observations
+            (10, 4, 2),  # forward, layer 2
+            (4, 10, 2),  # gradient of the weights of layer 2
+            (10, 2, 4),  # gradient of its inputs
+        ]
+    )
 
 
 def test_flops_of_a_gradient_step_by_hand(breakdown):
@@ -66,6 +71,114 @@ def test_flops_of_a_gradient_step_by_hand(breakdown):
     # 2 * 4000 * (2 * 256 + 3 * 4096 + 3 * 128) = 105,472,000.
     products = breakdown.gradient_step_matmuls(4000, (4, 64, 64, 2))
     assert breakdown.matmul_flops(products) == 105_472_000
+
+
+def test_matrix_products_of_a_ddpg_update_by_hand(breakdown):
+    # A batch of 10, 3 numbers in an observation and 2 in an action, one hidden layer of 4: the
+    # policy is 3 -> 4 -> 2 and the Q-function 5 -> 4 -> 1.
+    q_step, pi_step = breakdown.off_policy_update_matmuls("ddpg", 10, 3, 2, (4,))
+    pi, q = [(10, 3, 4), (10, 4, 2)], [(10, 5, 4), (10, 4, 1)]  # forward
+    assert sorted(q_step) == sorted(
+        [
+            *pi,  # target policy
+            *q,  # target Q-function
+            *q,
+            (4, 10, 1),  # gradients of its weights: layer 2,
+            (5, 10, 4),  # layer 1,
+            (10, 1, 4),  # with that of the hidden layer between them
+        ]
+    )
+    assert sorted(pi_step) == sorted(
+        [
+            *pi,
+            *q,
+            (10, 1, 4),  # the gradient of Q's hidden layer
+            (10, 4, 2),  # and of the action, which is 2 of Q's 5 inputs
+            (4, 10, 2),  # gradients of the policy's weights, as above
+            (3, 10, 4),
+            (10, 2, 4),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "q_multiplications", "pi_multiplications"),
+    [
+        # HalfCheetah: 17 numbers in an observation, 6 in an action, two hidden layers of 256.
+        # Multiplications for one row of a batch. The policy has 17 x 256 + 256 x 256 = 69,888
+        # weights and 256 for each output: 72,960 with SAC's 12 outputs, else 71,424. The Q-function
+        # has 23 x 256 + 256 x 256 + 256 = 71,680. Gradients of the weights cost as much as going
+        # forward; those of the hidden layers as much as all layers but the first: Q 65,792,
+        # policy 68,608 (SAC) or 67,072. Q's gradient of the action: 65,792 + 6 x 256 = 67,328.
+        ("sac", 72_960 + 4 * 71_680 + 2 * (71_680 + 65_792), 2 * (71_680 + 67_328) + 214_528),
+        ("td3", 71_424 + 4 * 71_680 + 2 * (71_680 + 65_792), 71_680 + 67_328 + 209_920),
+        ("ddpg", 71_424 + 2 * 71_680 + 71_680 + 65_792, 71_680 + 67_328 + 209_920),
+    ],
+)
+def test_flops_of_an_off_policy_update_by_hand(
+    breakdown, algorithm, q_multiplications, pi_multiplications
+):
+    q_step, pi_step = breakdown.off_policy_update_matmuls(algorithm, 100, 17, 6, (256, 256))
+    assert breakdown.matmul_flops(q_step) == 2 * 100 * q_multiplications
+    assert breakdown.matmul_flops(pi_step) == 2 * 100 * pi_multiplications
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "td3", "ddpg"])
+def test_flops_are_those_of_the_graphs_that_are_compiled(
+    breakdown, monkeypatch, algorithm, tmp_path
+):
+    """Of Pendulum-v1: 3 numbers in an observation, 1 in an action; hidden layers of 8 and 9."""
+    from importlib import import_module
+
+    import gymnasium as gym
+    import tensorflow as tf
+
+    steps, batch = [], 10
+
+    class Stop(Exception):
+        pass
+
+    def take_the_steps_and_stop(taken, *_):
+        steps.extend(taken)
+        raise Stop
+
+    module = import_module(f"spinup_tf2.algos.{algorithm}")
+    monkeypatch.setattr(module, "UpdateBlock", take_the_steps_and_stop)
+    with pytest.raises(Stop):
+        getattr(module, algorithm)(
+            lambda: gym.make("Pendulum-v1"),
+            ac_kwargs={"hidden_sizes": (8, 9)},
+            logger_kwargs={"output_dir": tmp_path, "quiet": True},
+        )
+
+    def flops_of(step):
+        graph = tf.function(step).get_concrete_function(minibatch).graph
+        # TensorFlow leaves out what nothing depends on, as the gradients of Q's weights here.
+        needed, todo = set(), [*(x.op for x in graph.outputs), *graph.control_outputs]
+        while todo:
+            op = todo.pop()
+            if op not in needed:
+                needed.add(op)
+                todo += [*(x.op for x in op.inputs), *op.control_inputs]
+        total = 0
+        for op in needed:
+            if op.type == "MatMul":
+                m, k = op.inputs[0].shape[:: -1 if op.get_attr("transpose_a") else 1]
+                total += 2 * m * k * op.outputs[0].shape[1]
+        return total
+
+    column, vector = tf.zeros((batch, 1)), tf.zeros(batch)
+    minibatch = dict.fromkeys(["act", "noise", "next_noise", "target_noise"], column)
+    minibatch |= dict.fromkeys(["obs", "next_obs"], tf.zeros((batch, 3)))
+    minibatch |= {"rew": vector, "terminated": tf.zeros(batch, bool)}
+    q_step, pi_step = (
+        breakdown.matmul_flops(products)
+        for products in breakdown.off_policy_update_matmuls(algorithm, batch, 3, 1, (8, 9))
+    )
+    assert flops_of(steps[0]) == q_step
+    # TensorFlow takes one more, which the policy does not need: Q's gradient of the observation.
+    observation = 2 * batch * 8 * 3
+    assert flops_of(steps[1]) == pi_step + observation * (2 if algorithm == "sac" else 1)
 
 
 def test_stopwatch_gives_nested_time_to_the_inner_section(breakdown):
@@ -107,7 +220,8 @@ def test_stopwatch_leaves_the_section_when_the_function_raises(breakdown):
 def test_every_section_names_methods_that_exist(breakdown):
     from importlib import import_module
 
-    for targets in breakdown.SECTIONS.values():
+    sections = [breakdown.ON_POLICY_SECTIONS, breakdown.OFF_POLICY_SECTIONS]
+    for targets in [targets for table in sections for targets in table.values()]:
         for target in targets:
             module, _, path = target.partition(":")
             class_name, _, method = path.partition(".")
@@ -118,6 +232,8 @@ def test_throughput_leaves_out_the_first_epoch(throughput):
     run = run_of("sb3", seconds_per_epoch=0.5, first_epoch=7.0)
     assert throughput.steps_per_second(run) == 200.0  # 2 epochs of 100 steps in 1 second
     assert throughput.start_up_seconds(run) == 6.5  # an epoch takes 0.5 of the first 7 seconds
+    # Off-policy, the steps before the first update count for the start: 0.4 s are at full speed.
+    assert throughput.start_up_seconds(run | {"steps_without_updates": 20}) == 6.6
 
 
 def test_cpu_share_of_the_timed_epochs(throughput):
@@ -138,6 +254,7 @@ def test_summary_holds_medians_and_ratios(throughput):
     assert ours["fastest"] == pytest.approx(1000)
     assert ours["gradient_steps"] == 155  # not the 999 of the first epoch
     assert ours["last_return"] == 21.0
+    assert ours["peak_memory"] == 302_000_000
     assert sb3["speed"] == pytest.approx(50)
     assert throughput.our_ratio(sb3, rows) == pytest.approx(10)
     assert throughput.our_ratio(sb3, [sb3]) is None
@@ -150,15 +267,21 @@ def test_ratio_is_taken_at_the_same_number_of_environments(throughput):
     assert throughput.our_ratio(rows[-1], rows) == pytest.approx(20)
 
 
+def test_ratio_is_taken_for_the_same_algorithm(throughput):
+    runs = [run_of("spinup_tf2", 0.1), run_of("sb3", 1.0) | {"algorithm": "sac"}]
+    rows = throughput.summarise(runs)
+    assert throughput.our_ratio(rows[1], rows) is None
+
+
 def test_table_is_markdown(throughput):
     rows = throughput.summarise([run_of("spinup_tf2", 0.1), run_of("sb3", 1.0)])
     header, rule, ours, sb3 = throughput.throughput_table(rows).splitlines()
-    assert header.startswith("| environment | num_envs | contestant | steps/s |")
-    assert rule == "| --- " * 11 + "|"
+    assert header.startswith("| algorithm | environment | num_envs | contestant | steps/s |")
+    assert rule == "| --- " * 13 + "|"
     assert ours.startswith(
-        "| CartPole-v1 | 1 | spinup_tf2.ppo | 1,000 | 1,000 to 1,000 | 90% |  | 4.9 s |"
+        "| ppo | CartPole-v1 | 1 | spinup_tf2 | 1,000 | 1,000 to 1,000 | 90% |  | 4.9 s | 300 MB |"
     )
-    assert "| Stable-Baselines3 PPO | 100 | 100 to 100 | 90% | 10.0 x |" in sb3
+    assert "| Stable-Baselines3 | 100 | 100 to 100 | 90% | 10.0 x |" in sb3
 
 
 def test_last_return_is_blank_only_if_no_run_finished_an_episode(throughput):
@@ -181,7 +304,7 @@ def test_profile_tables(throughput):
     }
     # 0.15 s for 200 steps are 750 microseconds for each.
     assert (
-        "| CartPole-v1 | 1 | 750.0 (75%) | 250.0 (25%) | 1000.0 | 90% |"
+        "| ppo | CartPole-v1 | 1 | 750.0 (75%) | 250.0 (25%) | 1000.0 | 90% |"
         in throughput.sections_table([profile])
     )
     assert (
@@ -190,24 +313,74 @@ def test_profile_tables(throughput):
     )
 
 
+def test_sections_that_a_run_does_not_have_are_blank(throughput):
+    ppo = run_of("spinup_tf2", 0.1) | {"sections": {"update": 0.2, "advantage": 0.0}}
+    sac = ppo | {"algorithm": "sac", "sections": {"update": 0.1, "sampling": 0.1}}
+    header, _, first, second = throughput.sections_table([ppo, sac]).splitlines()
+    assert "| update | advantage | sampling |" in header
+    assert "| 1000.0 (100%) | 0.0 (0%) |  | 1000.0 |" in first
+    assert "| 500.0 (50%) |  | 500.0 (50%) | 1000.0 |" in second
+
+
+def test_machine_names_every_version_that_took_part(throughput):
+    runs = [run_of("spinup_tf2", 0.1), run_of("sbx", 0.1)]
+    runs[1]["versions"] = {"numpy": "2.3.5", "sbx-rl": "0.28.0"}
+    line = throughput.machine(1, runs)
+    assert line.endswith("sbx-rl 0.28.0, numpy 2.3.5 and 2.4.6.")
+
+
+def order_of(throughput, *flags):
+    return [
+        (run["algorithm"], run["num_envs"], run["seed"], run["contestant"])
+        for run in throughput.schedule(throughput.parse_arguments(flags))
+    ]
+
+
 def test_contestants_take_turns(throughput):
-    order = [
-        (run["num_envs"], run["seed"], run["contestant"])
-        for run in throughput.schedule(["CartPole-v1"], [1, 8], list(throughput.CONTESTANTS), 2)
-    ]
     three, two = ["spinup_tf2", "sb3", "spinningup_torch"], ["spinup_tf2", "sb3"]
-    assert order == [
-        *[(1, 0, contestant) for contestant in three],
-        *[(1, 1, contestant) for contestant in three],
-        *[(8, 0, contestant) for contestant in two],
-        *[(8, 1, contestant) for contestant in two],
+    assert order_of(throughput, "--envs", "CartPole-v1", "--repeats", "2") == [
+        *[("ppo", 1, 0, contestant) for contestant in three],
+        *[("ppo", 1, 1, contestant) for contestant in three],
+        *[("ppo", 8, 0, contestant) for contestant in two],
+        *[("ppo", 8, 1, contestant) for contestant in two],
     ]
 
 
-def test_a_run_is_one_epoch_longer_than_what_is_timed(contestants):
-    assert contestants.epochs_for(36_000, 4000) == 10
-    assert contestants.epochs_for(36_000, 16_384) == 4  # rounded up
-    assert contestants.epochs_for(1, 4000) == 2
+def test_off_policy_contestants_take_turns(throughput):
+    four = ["spinup_tf2", "spinup_tf2_evaluating", "sb3", "sbx"]
+    assert order_of(throughput, "--algorithms", "sac", "ddpg", "--repeats", "1") == [
+        *[("sac", 1, 0, contestant) for contestant in four],
+        *[("ddpg", 1, 0, contestant) for contestant in four],
+    ]
+    flags = ("--algorithms", "td3", "ppo", "--contestants", "sbx", "sb3", "--num-envs", "1")
+    assert order_of(throughput, *flags, "--envs", "Walker2d-v5", "--repeats", "1") == [
+        ("td3", 1, 0, "sbx"),
+        ("td3", 1, 0, "sb3"),
+        ("ppo", 1, 0, "sb3"),
+    ]
+
+
+def test_several_environments_are_refused_off_policy(throughput, capsys):
+    with pytest.raises(SystemExit):
+        throughput.parse_arguments(["--algorithms", "ppo", "sac", "--num-envs", "1", "8"])
+    assert "--num-envs must be 1 for sac, td3, ddpg" in capsys.readouterr().err
+
+
+def test_peak_memory_is_that_of_the_process(measure):
+    """A block of 200 MB that is given back again stays in the peak."""
+    import subprocess
+
+    code = "import measure; a = bytearray(b'x') * 200_000_000; del a; print(measure.peak_memory())"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=BENCHMARKS, capture_output=True, text=True, check=True
+    )
+    assert 200e6 < int(run.stdout) < 260e6
+
+
+def test_a_run_is_one_epoch_longer_than_what_is_timed(measure):
+    assert measure.epochs_for(36_000, 4000) == 10
+    assert measure.epochs_for(36_000, 16_384) == 4  # rounded up
+    assert measure.epochs_for(1, 4000) == 2
 
 
 @pytest.mark.parametrize("flags", [["--steps", "0"], ["--repeats", "0"], ["--num-envs", "0", "8"]])
@@ -218,7 +391,7 @@ def test_useless_numbers_are_refused(throughput, flags, capsys):
     assert "must be at least 1" in capsys.readouterr().err
 
 
-def test_harness_imports_no_framework(throughput, contestants, breakdown):
+def test_harness_imports_no_framework():
     """Each is imported by the one process that uses it, after that has been bound to its cores."""
     import subprocess
 

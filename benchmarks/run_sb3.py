@@ -1,0 +1,89 @@
+"""Runs of Stable-Baselines3, and of sbx, which is its counterpart in JAX, measured."""
+
+from itertools import pairwise
+
+import numpy as np
+import stable_baselines3
+from measure import STEPS_PER_EPOCH, UPDATE_AFTER, clocks, epochs_for
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.noise import NormalActionNoise
+
+UPDATE_EVERY = 50  # Spinning Up's: so many steps, then as many updates
+
+
+class LookAtTheClock(BaseCallback):
+    """Notes the clocks and the number of updates whenever an epoch and its updates are over."""
+
+    def __init__(self, steps_per_epoch):
+        super().__init__()
+        self.steps_per_epoch = steps_per_epoch
+        self.epoch_ends = []
+        self.updates = [0]
+
+    def _on_step(self):
+        return True
+
+    def _on_rollout_start(self):
+        if self.model.num_timesteps > 0:  # the updates of the rollout before are done
+            self.look()
+
+    def _on_training_end(self):
+        self.look()
+
+    def look(self):
+        if self.model.num_timesteps % self.steps_per_epoch == 0:
+            self.epoch_ends.append(clocks())
+            self.updates.append(self.model._n_updates)
+
+
+def train(model, steps, steps_per_epoch):
+    """Train for one epoch to warm up and then for `steps` steps, and return what was measured."""
+    callback = LookAtTheClock(steps_per_epoch)
+    model.learn(epochs_for(steps, steps_per_epoch) * steps_per_epoch, callback=callback)
+    returns = [episode["r"] for episode in model.ep_info_buffer]  # of the last 100 episodes
+    return {
+        "steps_per_epoch": steps_per_epoch,
+        "epoch_ends": callback.epoch_ends,
+        "gradient_steps": [after - before for before, after in pairwise(callback.updates)],
+        "last_return": np.mean(returns) if returns else None,
+    }
+
+
+def on_policy(algorithm, env, num_envs, seed, steps, profile):
+    """PPO at the defaults of Stable-Baselines3; an epoch is a rollout and its update."""
+    # A DummyVecEnv of monitored environments, which is also what PPO makes of an id given to it.
+    envs = make_vec_env(env, num_envs, seed=seed)
+    model = stable_baselines3.PPO("MlpPolicy", envs, seed=seed, device="cpu")
+    steps_per_epoch = model.n_steps * num_envs
+    result = train(model, steps, steps_per_epoch)
+    minibatches = -(-steps_per_epoch // model.batch_size)  # it counts passes, not gradient steps
+    return result | {"gradient_steps": [n * minibatches for n in result["gradient_steps"]]}
+
+
+def off_policy(algorithm, env, num_envs, seed, steps, profile, library=stable_baselines3):
+    """SAC, TD3 or DDPG with the settings of spinup_tf2; an epoch is as long as there."""
+    envs = make_vec_env(env, num_envs, seed=seed)
+    settings = {
+        "learning_rate": 1e-3,
+        "learning_starts": UPDATE_AFTER,
+        "batch_size": 100,
+        "train_freq": UPDATE_EVERY,
+        "gradient_steps": UPDATE_EVERY,
+        "policy_kwargs": {"net_arch": [256, 256]},
+    }
+    if algorithm == "sac":
+        settings["ent_coef"] = 0.2
+    else:
+        zeros = np.zeros(envs.action_space.shape)
+        settings["action_noise"] = NormalActionNoise(zeros, zeros + 0.1)
+    algorithm_class = getattr(library, algorithm.upper())
+    model = algorithm_class("MlpPolicy", envs, seed=seed, device="cpu", **settings)
+    return train(model, steps, STEPS_PER_EPOCH) | {"steps_without_updates": UPDATE_AFTER}
+
+
+def off_policy_sbx(**spec):
+    """The same in sbx."""
+    import sbx
+
+    return off_policy(**spec, library=sbx)
