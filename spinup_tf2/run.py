@@ -52,6 +52,9 @@ TEXT_KEYS = ("exp_name", "env_name", "data_dir")
 # The networks that are taken where observations are images, instead of an algorithm's default.
 FOR_IMAGES = {"MLPActorCritic": "CNNActorCritic", "MLPQActorCritic": "CNNQActorCritic"}
 
+# The algorithms whose actions must have bounds, and whether they take Discrete as well.
+BOUNDED_ACTIONS = {"ddpg": False, "td3": False, "sac": True}
+
 # Arguments of the algorithms that only a Python program can give.
 PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
 
@@ -391,10 +394,18 @@ def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) ->
 
     ac_kwargs: names of arguments that its networks must have.
     """
-    from spinup_tf2.core.spaces import action_spec, is_image, network_observation_space
+    from spinup_tf2.core.spaces import (
+        action_spec,
+        bounded_action_spec,
+        is_image,
+        network_observation_space,
+    )
 
     network_observation_space(env.observation_space)
-    action_spec(env.action_space)
+    if algorithm in BOUNDED_ACTIONS:
+        bounded_action_spec(env.action_space, discrete=BOUNDED_ACTIONS[algorithm])
+    else:
+        action_spec(env.action_space)
     images = is_image(env.observation_space)
     actor_critic, known = _actor_critics(algorithm)[images]
     for name in ac_kwargs:

@@ -208,6 +208,17 @@ def test_an_environment_of_a_module_in_the_working_directory(experiments, tmp_pa
     assert run_utils.EnvFn(kwargs["env_name"])().spec.id == "Own-v0"
 
 
+def test_an_off_policy_experiment(experiments):
+    execute("sac --env Pendulum-v1 --alpha auto 0.2 --hid [32,32] --cpu 2 --target_entropy -0.5")
+    assert [(exp_name, kwargs["alpha"]) for exp_name, _, kwargs in experiments] == [
+        ("cmd_sac_alpauto", "auto"),
+        ("cmd_sac_alp0-2", 0.2),
+    ]
+    for _, _, kwargs in experiments:
+        assert kwargs["ac_kwargs"] == {"hidden_sizes": [32, 32]}
+        assert (kwargs["num_cpu"], kwargs["target_entropy"]) == (2, -0.5)
+
+
 # ---------------------------------------------------------------- errors
 
 TUPLE_ENVIRONMENT = """
@@ -256,6 +267,20 @@ BAD_INPUT = {
     "a2c --env CartPole-v1 --n_steps 7": "16 environments.*updates of 7 steps each.*such as 4032",
     "a2c --env CartPole-v1 --cpu 4": "64 environments.*use a multiple of 320, such as 3840",
     "a2c --env CartPole-v1 --pi_lr 1e-3": "--pi_lr is not a flag of a2c;",
+    "sac --env Pendulum-v1 --pi_lr 1e-3": "--pi_lr is not a flag of sac;",
+    "ddpg --env Pendulum-v1 --alpha auto": "--alpha is not a flag of ddpg;",
+    "ddpg --env Pendulum-v1 --policy_delay 2": "--policy_delay is not a flag of ddpg;",
+    "sac --env Pendulum-v1 --alpha foo": "alpha is 'foo'; it must be a number.*or 'auto'",
+    "sac --env Pendulum-v1 --alpha auto 0.2 -1": "alpha is -1;",
+    "sac --env Pendulum-v1 --ac_kwargs:num_q 3": "--ac_kwargs:num_q is not a flag of sac;",
+    "sac --env Pendulum-v1 --ac_kwargs {'num_q':3}": "'num_q' in ac_kwargs is not an argument",
+    "sac --env Pendulum-v1 --ac_kwargs:stochastic False": "--ac_kwargs:stochastic is not a flag",
+    "td3 --env Pendulum-v1 --ac_kwargs:conv small": "MLPQActorCritic, have no argument 'conv'",
+    "td3 --env Pendulum-v1 --batch_size 3 --cpu 2": "batch_size is 3; it must be a multiple of the "
+    "number of processes, 2,.*use one such as 4",
+    "sac --env Pendulum-v1 --batch_size 3 --num_envs 4": "at least the number of environments.*4;",
+    "ddpg --env CartPole-v1": "The action space Discrete is not supported by this algorithm",
+    "td3 --env CartPole-v1": "The action space Discrete is not supported by this algorithm",
     "ppo --env CartPole-v1 --exp_name a b": "only provide one value for exp_name",
     "ppo --env CartPole-v1 --exp_name a/b": "must be a plain name",
     "ppo --env CartPole-v1 --exp_name ..": "must be a plain name",
@@ -345,3 +370,29 @@ def test_help_of_an_algorithm_comes_before_everything_else(arguments, capsys, ex
     assert "--steps_per_epoch      4000\n" in out
     assert "--env_fn" not in out
     assert not experiments
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "words"),
+    [
+        ("ddpg", ["Deep Deterministic Policy Gradient", "--act_noise            0.1\n"]),
+        (
+            "td3",
+            ["Twin Delayed DDPG", "--policy_delay         2\n", "--batch_size           100\n"],
+        ),
+        (
+            "sac",
+            ["Soft Actor-Critic", "--alpha                0.2\n", "--target_entropy       None"],
+        ),
+    ],
+)
+def test_help_of_an_off_policy_algorithm_lists_its_flags(algorithm, words, capsys):
+    """All of the signature's, and none of what the algorithm itself chooses of its networks."""
+    run.main([algorithm, "help"])
+    out = capsys.readouterr().out
+    for name in ("replay_size", "polyak", "start_steps", "update_after", "num_test_episodes"):
+        assert f"\n    --{name} " in out
+        assert f"\n    {name} (" in out  # what it means
+    assert all(word in out for word in words)
+    assert "num_q" not in out
+    assert "stochastic" not in out
