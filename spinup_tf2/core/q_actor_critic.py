@@ -245,9 +245,9 @@ def make_q_actor_critic(
 ) -> QActorCritic:
     """The actor-critic of a run, built and checked.
 
+    stochastic, num_q: what the algorithm needs. MLPQActorCritic and CNNQActorCritic are told; what
+        others return is checked. Raises UserError if it is something else.
     Images are for CNNQActorCritic, where the default MLPQActorCritic was asked for.
-    stochastic, num_q: what the algorithm needs. These two classes are told; what others return
-        is checked. Raises UserError if it is something else.
     """
     kwargs = dict(ac_kwargs or {})
     if actor_critic is MLPQActorCritic and is_image(observation_space):

@@ -82,9 +82,9 @@ class ReplayBuffer:
     ) -> dict[str, np.ndarray]:
         """`updates` minibatches of steps, drawn uniformly and with replacement.
 
-        Returns a dict of obs, act, rew, terminated and next_obs, `[updates, batch, ...]`.
         noise: names and shapes of what is drawn with each row: float32 standard normal numbers,
-            `[updates, batch, *shape]`. They are added to the dict.
+            `[updates, batch, *shape]`.
+        Returns a dict of obs, act, rew, terminated, next_obs `[updates, batch, ...]` and the noise.
         """
         ages, normals = [], {name: [] for name in noise or {}}
         for rng, rows in zip(self.rngs, self.batch_rows, strict=True):
