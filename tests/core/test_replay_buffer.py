@@ -235,14 +235,14 @@ def claimed(buffer):
 
 
 def test_memory_for_images_is_claimed_in_pieces():
-    """A million stacks of four frames would be 28 GB; ten of them are one block of 64 MB."""
+    """A million stacks of four frames would be 28 GB; ten of them are in one block."""
     buffer = make(1_000_000, [1], (84, 84, 4), np.uint8)
     assert claimed(buffer) == 0
     frames = np.zeros((1, 84, 84, 4), np.uint8)
     one = np.zeros(1)
     for _ in range(10):
         buffer.store(frames, np.zeros((1, 2)), one, one, frames, {})
-    # Beside the images, 13 bytes a step: less than 64 MB each, and so in one block each.
+    # Beside the images, 13 bytes a step, in one block each.
     assert 10 * frames.nbytes < claimed(buffer) < replay_buffer.BLOCK_BYTES + 14 * 1_000_001
 
 

@@ -1,0 +1,445 @@
+"""The loop of the off-policy algorithms, with a recording stub in the place of the updates."""
+
+import itertools
+from types import SimpleNamespace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import scipy.stats
+from gymnasium import spaces
+
+from spinup_tf2.core import off_policy
+from spinup_tf2.core.acting import Actor
+from spinup_tf2.core.arguments import check_arguments
+from spinup_tf2.core.off_policy import evaluate, uniform, updates_due
+from spinup_tf2.core.q_actor_critic import MLPQActorCritic
+from spinup_tf2.core.spaces import bounded_action_spec
+from spinup_tf2.core.vector_env import VectorEnv, environment_seed
+from spinup_tf2.errors import UserError
+
+# ------------------------------------------------------------------------- when to update
+
+
+def test_updates_are_due_when_spinning_up_takes_them():
+    """Its rule, for each interaction t: `t >= update_after and t % update_every == 0`."""
+    settings = itertools.product((0, 1, 7, 10, 30), (1, 3, 7, 10, 50), (1, 2, 3, 4, 12))
+    for update_after, update_every, num_envs in settings:
+        args = SimpleNamespace(update_after=update_after, update_every=update_every)
+        for t in range(0, 120, num_envs):
+            interactions = range(t, t + num_envs)
+            expected = sum(i >= update_after and i % update_every == 0 for i in interactions)
+            found = updates_due(t, t + num_envs, args)
+            assert found == expected, (t, num_envs, args)
+
+
+# -------------------------------------------------------------------------- random actions
+
+
+def test_random_actions_of_a_box_are_uniform():
+    spec = bounded_action_spec(spaces.Box(-3, 5, (2,)))
+    act = uniform(spec, spec.draw_noise(np.random.default_rng(0), 20000))
+    assert act.dtype == np.float32
+    assert np.abs(act).max() <= 1
+    for dim in act.T:
+        assert scipy.stats.kstest(dim, scipy.stats.uniform(-1, 2).cdf).pvalue > 0.05
+    # Of the uniform distribution on [-1, 1]: mean 0, variance 1/3; dimensions are independent.
+    np.testing.assert_allclose(act.mean(0), 0, atol=4 * np.sqrt(1 / 3 / 20000))
+    np.testing.assert_allclose(np.cov(act.T), np.eye(2) / 3, atol=0.01)
+    in_env = spec.to_env(act)
+    np.testing.assert_allclose(in_env.min(0), -3, atol=0.01)
+    np.testing.assert_allclose(in_env.max(0), 5, atol=0.01)
+
+
+def test_random_choices_are_uniform():
+    spec = bounded_action_spec(spaces.Discrete(5, start=2), discrete=True)
+    act = uniform(spec, spec.draw_noise(np.random.default_rng(0), 20000))
+    assert act.shape == (20000,)
+    assert scipy.stats.chisquare(np.bincount(act, minlength=5)).pvalue > 0.05
+
+
+# ------------------------------------------------------------------------------ evaluation
+
+
+class Scripted(gym.Env):
+    """Episodes whose lengths and rewards come from the seed, and from the action.
+
+    The observation is the number of the step. An episode is `terminated` after 2 to 9 steps.
+    """
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = spaces.Box(-2, 2, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.length = 0, int(self.np_random.integers(2, 10))
+        self.reward = float(self.np_random.normal())
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        obs = np.full(1, self.t, np.float32)
+        return obs, self.reward * self.t + float(action[0]), self.t == self.length, False, {}
+
+
+def actor(bias=0.25):
+    """Actions that are always tanh(bias), whatever is seen."""
+    ac = MLPQActorCritic(
+        Scripted.observation_space, Scripted.action_space, (), stochastic=False, num_q=1
+    )
+    (layer,) = ac.pi.net.layers
+    layer.kernel.assign([[0.0]])
+    layer.bias.assign([bias])
+    return Actor(ac)
+
+
+def one_by_one(seed, numbers, max_ep_len=1000, bias=0.25):
+    """Returns and lengths of the first episode of each environment: {number: (return, length)}."""
+    results = {}
+    for i in numbers:
+        env, ret, length, over = Scripted(), 0.0, 0, False
+        env.reset(seed=environment_seed(seed, i))
+        while not over:
+            _, rew, terminated, _, _ = env.step(np.array([2 * np.tanh(bias)]))
+            ret, length = ret + rew, length + 1
+            over = terminated or length == max_ep_len
+        results[i] = (ret, length)
+    return results
+
+
+@pytest.mark.parametrize("max_ep_len", [1000, 5])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_evaluation_is_the_first_episode_of_each_environment(max_ep_len, recorded):
+    """Short episodes are over, and others begin, while long ones last; every time the same."""
+
+    def make():
+        if not recorded:
+            return Scripted()
+        env = gym.wrappers.RecordEpisodeStatistics(Scripted())  # of rewards before they are changed
+        return gym.wrappers.TransformReward(env, lambda rew: rew / 10)
+
+    expected = one_by_one(3, range(10, 18), max_ep_len)
+    assert len({length for _, length in expected.values()}) > 2
+    settings = dict(first_env=10, make_action_spec=bounded_action_spec)
+    with VectorEnv(make, 8, 3, max_ep_len, **settings) as envs:
+        act = actor()
+        for _ in range(3):
+            ret, length = evaluate(envs, act)
+            found = sorted(zip(ret, length, strict=True))
+            np.testing.assert_allclose(found, sorted(expected.values()), rtol=1e-5)
+            assert not envs.recorded
+
+
+def test_no_test_environments_no_test_episodes():
+    assert evaluate(None, actor()) == ([], [])
+
+
+def test_evaluation_is_without_noise():
+    """A stochastic policy takes its mode: two evaluations of the same policy are the same."""
+    ac = MLPQActorCritic(
+        Scripted.observation_space, Scripted.action_space, (), stochastic=True, num_q=1
+    )
+    (layer,) = ac.pi.net.layers
+    layer.kernel.assign([[0.0, 0.0]])
+    layer.bias.assign([0.25, 1.0])  # the mean, and the log standard deviation
+    with VectorEnv(Scripted, 4, 3, make_action_spec=bounded_action_spec) as envs:
+        ret, _ = evaluate(envs, Actor(ac))
+    expected = [episode_ret for episode_ret, _ in one_by_one(3, range(4)).values()]
+    np.testing.assert_allclose(sorted(ret), sorted(expected), rtol=1e-5)
+
+
+# -------------------------------------------------------------------------------- the loop
+
+
+class Watched(Scripted):
+    """Keeps what is done in it: `Watched.actions` are those of all instances that train."""
+
+    actions = []  # noqa: RUF012
+
+    def step(self, action):
+        Watched.actions.append(np.copy(action))
+        return super().step(action)
+
+
+class Run:
+    """A run of the loop in which nothing is learned, and what happened in it.
+
+    rows: of progress.txt. actions: all that were taken, in the environment's units, in the order of
+    time and environment. explored: what `explore` was called with. updates: for each call of the
+    update, how many actions had been taken, and the minibatches.
+    """
+
+    def __init__(self, path, update=lambda ac: None, stochastic=False, **kwargs):
+        arguments = dict(
+            env_fn=Watched,
+            actor_critic=MLPQActorCritic,
+            ac_kwargs=dict(hidden_sizes=()),
+            seed=3,
+            steps_per_epoch=60,
+            epochs=2,
+            replay_size=1000,
+            batch_size=12,
+            start_steps=20,
+            update_after=25,
+            update_every=10,
+            num_test_episodes=0,
+            max_ep_len=1000,
+            save_freq=1,
+            num_envs=1,
+            vectorization="sync",
+            logger_kwargs=dict(output_dir=str(path), exp_name="test", quiet=True),
+        )
+        arguments |= kwargs
+        self.args = SimpleNamespace(**arguments)
+        self.explored, self.updates = [], []
+
+        def record(batches):
+            self.updates.append((len(Watched.actions), batches))
+            update(self.ac)
+            return dict(QVals=batches["rew"], LossQ=np.ones(len(batches["rew"])))
+
+        def explore(act, noise):
+            self.explored.append((act, noise))
+            return act
+
+        Watched.actions = []
+        with off_policy.training(arguments, num_q=1, stochastic=stochastic) as training:
+            self.ac = training.ac
+            self.spec = training.envs.action_spec
+            noise = [training.envs.noise(epoch, self.steps) for epoch in range(self.args.epochs)]
+            self.noise = np.concatenate(noise)  # [steps, n, act_dim]
+            columns = dict(QVals=True, LossQ=False)
+            training.run(record, columns, noise=["extra"], explore=explore)
+        header, *lines = (path / "progress.txt").read_text().splitlines()
+        self.header = header.split("\t")
+        self.rows = [dict(zip(self.header, x.split("\t"), strict=True)) for x in lines]
+        self.actions = np.array(Watched.actions)
+
+    @property
+    def steps(self):
+        return self.args.steps_per_epoch // self.args.num_envs
+
+
+@pytest.mark.parametrize(("num_envs", "random_steps"), [(1, 21), (2, 22), (4, 24)])
+def test_actions_are_random_first_and_then_the_policys(tmp_path, num_envs, random_steps):
+    """Interaction t, counted from 0, is the policy's if t > start_steps, as in Spinning Up.
+
+    So with start_steps 20, 21 are random. Two environments take 20 and 21 together: 22 are.
+    """
+    run = Run(tmp_path, num_envs=num_envs)
+    assert len(run.actions) == 120
+    assert len(run.explored) == (120 - random_steps) // num_envs
+    noise = run.noise.reshape(120, 1)
+    random = run.spec.to_env(uniform(run.spec, noise[:random_steps]))
+    np.testing.assert_array_equal(run.actions[:random_steps], random)
+    by_policy = run.spec.to_env(np.concatenate([act for act, _ in run.explored]))
+    np.testing.assert_array_equal(run.actions[random_steps:], by_policy)
+    given = np.concatenate([noise for _, noise in run.explored])
+    np.testing.assert_array_equal(given, noise[random_steps:])
+
+
+def test_the_policy_sees_what_its_last_step_led_to(tmp_path):
+    """Its action is the tanh of w times the observation, which is the number of the step."""
+    run = Run(tmp_path, start_steps=0)
+    (layer,) = run.ac.pi.net.layers
+    step = np.arctanh(np.concatenate([act for act, _ in run.explored])) / layer.kernel.numpy()
+    rounded = np.round(step[:, 0])
+    seen = {tuple(pair) for pair in itertools.pairwise(rounded)}
+    assert all(second in (first + 1, 0) for first, second in seen)  # on, or a new episode
+    assert {first for first, _ in seen} >= {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("num_envs", [1, 2, 3, 4])
+def test_updates_come_when_they_are_due(tmp_path, num_envs):
+    """After interactions 30, 40, ..., 110, counted from 0: the first when 31 have been taken.
+
+    Several environments take some more before it is their turn to wait.
+    """
+    run = Run(tmp_path, num_envs=num_envs)
+    after = [t + 1 for t in range(30, 120, 10)]
+    assert [taken for taken, _ in run.updates] == [-(-t // num_envs) * num_envs for t in after]
+    for _, batches in run.updates:  # as many updates as interactions between them
+        assert batches["rew"].shape == (10, 12)
+        assert batches["extra"].shape == (10, 12, 1)
+
+
+def test_several_blocks_of_updates_may_be_due_at_once(tmp_path):
+    """Four environments and an update after each of their interactions from number 25 on."""
+    run = Run(tmp_path, num_envs=4, update_every=1)
+    assert [taken for taken, _ in run.updates] == [28] * 3 + [
+        t for t in range(32, 121, 4) for _ in range(4)
+    ]
+    assert {batches["rew"].shape for _, batches in run.updates} == {(1, 12)}
+
+
+@pytest.mark.parametrize(("max_ep_len", "num_envs"), [(1000, 1), (1000, 2), (4, 2)])
+def test_what_is_learned_from_is_what_happened(tmp_path, max_ep_len, num_envs):
+    """Step t leads to t + 1, never to the first observation of the next episode.
+
+    Only `terminated` ends what a Q-function sums; the time limit of four steps does not.
+    """
+    run = Run(tmp_path, num_envs=num_envs, max_ep_len=max_ep_len, start_steps=1000)
+    terminated, last = [], []
+    for _, batches in run.updates:
+        np.testing.assert_array_equal(batches["next_obs"], batches["obs"] + 1)
+        assert np.abs(batches["act"]).max() <= 1
+        terminated.append(batches["terminated"].ravel())
+        last.append(batches["next_obs"].ravel())
+    terminated, last = np.concatenate(terminated), np.concatenate(last)
+    assert 0 < terminated.mean() < 1
+    assert last.max() == min(9, max_ep_len)
+    if max_ep_len == 4:  # some episodes die there, and some are cut off
+        assert 0 < terminated[last == 4].mean() < 1
+
+
+def test_the_buffer_forgets(tmp_path):
+    """replay_size counts the interactions of all environments: 20 are ten of each of two."""
+    recent, all_ = (
+        Run(tmp_path / str(size), num_envs=2, replay_size=size, start_steps=1000, batch_size=60)
+        for size in (20, 1000)
+    )
+    # Both were given the same interactions; of the last minibatches, few different rows remain.
+    for run, expected in ((recent, 20), (all_, 112)):
+        acts = run.updates[-1][1]["act"]
+        assert len(np.unique(acts)) == pytest.approx(expected, abs=1)
+
+
+def test_the_policy_that_acts_is_the_one_that_was_updated(tmp_path):
+    """Each update sets the bias of the policy, which sees nothing else, one further."""
+
+    def update(ac):
+        (layer,) = ac.pi.net.layers
+        layer.kernel.assign([[0.0]])
+        layer.bias.assign(layer.bias + 0.1)
+
+    run = Run(tmp_path, update)
+    acts = np.arctanh(np.concatenate([act for act, _ in run.explored])[:, 0])
+    # Interactions 31 to 40 come after one update, 41 to 50 after two; 21 was the first.
+    np.testing.assert_allclose(acts[31 - 21 : 41 - 21], 0.1, rtol=1e-3)
+    np.testing.assert_allclose(acts[41 - 21 : 51 - 21], 0.2, rtol=1e-3)
+    np.testing.assert_allclose(acts[111 - 21 :], 0.9, rtol=1e-3)
+
+
+def test_choices_are_random_first_too(tmp_path):
+    """A stochastic policy needs no `explore`: here it only looks on."""
+
+    class Choices(Watched):
+        action_space = spaces.Discrete(3, start=5)
+
+        def step(self, action):
+            assert self.action_space.contains(action)
+            return super().step(np.array([action]))
+
+    run = Run(tmp_path, stochastic=True, env_fn=Choices)
+    assert set(run.actions.ravel()) == {5, 6, 7}
+    acts = {tuple(np.unique(batches["act"])) for _, batches in run.updates}
+    assert acts == {(0, 1, 2)}
+
+
+def test_columns_and_epochs(tmp_path):
+    """Blank until there is something to show: updates begin in the second epoch."""
+    run = Run(tmp_path, update_after=65, num_test_episodes=3, epochs=3)
+    assert run.header == [
+        "Epoch",
+        *(
+            f"{stat}{key}"
+            for key in ("EpRet", "TestEpRet")
+            for stat in ("Average", "Std", "Max", "Min")
+        ),
+        *("EpLen", "TestEpLen", "TotalEnvInteracts"),
+        *("AverageQVals", "StdQVals", "MaxQVals", "MinQVals", "LossQ", "Time"),
+    ]
+    assert [row["Epoch"] for row in run.rows] == ["1", "2", "3"]
+    assert [row["TotalEnvInteracts"] for row in run.rows] == ["60", "120", "180"]
+    for name in ("AverageQVals", "StdQVals", "MaxQVals", "MinQVals", "LossQ"):
+        assert run.rows[0][name] == ""
+        assert run.rows[1][name] != ""
+    # The actor stays as it is, and evaluations start from the same seeds.
+    for name in ("AverageTestEpRet", "MinTestEpRet", "MaxTestEpRet", "TestEpLen"):
+        assert len({row[name] for row in run.rows}) == 1
+    # The second epoch's updates follow interactions 70, 80, ..., 110; all their rows are logged.
+    rew = np.concatenate([batches["rew"].ravel() for _, batches in run.updates[:5]])
+    assert float(run.rows[1]["AverageQVals"]) == pytest.approx(rew.mean(), rel=1e-4)
+    assert float(run.rows[1]["MaxQVals"]) == pytest.approx(rew.max(), rel=1e-4)
+    assert float(run.rows[1]["LossQ"]) == 1
+
+
+def test_no_test_episodes_leave_their_columns_blank(tmp_path):
+    run = Run(tmp_path, epochs=1)
+    assert run.rows[0]["AverageTestEpRet"] == run.rows[0]["TestEpLen"] == ""
+    assert run.rows[0]["AverageEpRet"] != ""
+
+
+def test_test_environments_are_others_than_those_that_train(tmp_path):
+    """Their actions are not counted as training, and their seeds are their own."""
+    without, run = (
+        Run(tmp_path / str(n), num_test_episodes=n, start_steps=1000, epochs=1, save_freq=100)
+        for n in (0, 3)
+    )
+    np.testing.assert_array_equal(run.actions[:60], without.actions)
+    assert without.rows[0]["AverageEpRet"] == run.rows[0]["AverageEpRet"]
+    numbers = range(off_policy.FIRST_TEST_ENV, off_policy.FIRST_TEST_ENV + 3)
+    lengths = [length for _, length in one_by_one(3, numbers).values()]
+    assert float(run.rows[0]["TestEpLen"]) == pytest.approx(np.mean(lengths), rel=1e-5)
+
+
+# ------------------------------------------------------------------------------- arguments
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "num_envs", "num_procs", "message"),
+    [
+        (99, 1, 2, r"is 99; .* number of processes, 2, .* at least .* 2; use one such as 100\."),
+        (3, 4, 1, r"is 3; .* processes, 1, and at least .* 4; use one such as 4\."),
+        (6, 4, 2, r"is 6; .* processes, 2, and at least .* 8; use one such as 8\."),
+        (1, 1, 3, r"is 1; .* processes, 3, and at least .* 3; use one such as 3\."),
+    ],
+)
+def test_batch_sizes_that_do_not_fit_are_refused(batch_size, num_envs, num_procs, message):
+    arguments = dict(batch_size=batch_size, num_envs=num_envs)
+    with pytest.raises(UserError, match=message):
+        check_arguments(arguments, num_procs)
+    # What is advised is possible.
+    advised = int(message.split("such as ")[1].rstrip(r"\."))
+    check_arguments(dict(arguments, batch_size=advised), num_procs)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "num_envs", "num_procs"), [(1, 1, 1), (100, 3, 1), (8, 4, 2), (10, 4, 2)]
+)
+def test_batch_sizes_that_fit_are_taken(batch_size, num_envs, num_procs):
+    check_arguments(dict(batch_size=batch_size, num_envs=num_envs), num_procs)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("replay_size", 0),
+        ("polyak", 1.5),
+        ("q_lr", -1e-3),
+        ("lr", float("nan")),
+        ("batch_size", 2.5),
+        ("start_steps", -1),
+        ("update_after", -1),
+        ("update_every", 0),
+        ("act_noise", -0.1),
+        ("target_noise", -0.1),
+        ("noise_clip", -0.1),
+        ("policy_delay", 0),
+        ("num_test_episodes", -1),
+        ("alpha", "automatic"),
+        ("alpha", -0.2),
+        ("target_entropy", "high"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(name, value):
+    with pytest.raises(UserError, match=f"{name} is {value!r}; it must be "):
+        check_arguments({name: value, "num_envs": 1})
+
+
+def test_nothing_is_written_before_everything_is_checked(tmp_path):
+    path = tmp_path / "run"
+    for wrong in (dict(batch_size=1, num_envs=2), dict(ac_kwargs=dict(hidden_sizes=0))):
+        with pytest.raises(UserError):
+            Run(path, **wrong)
+    assert not path.exists()
