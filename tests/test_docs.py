@@ -15,11 +15,13 @@ from spinup_tf2.core.arguments import ACTIVATIONS
 from spinup_tf2.run import ALGORITHMS, PYTHON_ONLY, RUN_KEYS, SUBSTITUTIONS
 from spinup_tf2.utils import plot, test_policy
 from spinup_tf2.utils.signatures import read_signature
-from tests.runs import train
+from tests import off_policy_runs, runs
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 EXAMPLES = DOCS / "examples"
+
+OFF_POLICY = ("ddpg", "td3", "sac")
 
 
 def page(name):
@@ -74,6 +76,7 @@ def run_dirs(tmp_path_factory):
     """{algorithm: the directory of a short run of it}"""
     path = tmp_path_factory.mktemp("docs")
     for algorithm in ALGORITHMS:
+        train = (off_policy_runs if algorithm in OFF_POLICY else runs).train
         train(getattr(spinup_tf2, algorithm), path / algorithm, steps_per_epoch=400, epochs=1)
     return {algorithm: path / algorithm for algorithm in ALGORITHMS}
 
@@ -82,7 +85,8 @@ def run_dirs(tmp_path_factory):
 def test_every_column_is_explained(run_dirs, algorithm):
     header = (run_dirs[algorithm] / "progress.txt").read_text().splitlines()[0]
     own = page(f"algorithms/{algorithm}").partition("Logged columns")[2]
-    common = page("algorithms/on_policy").partition("Common columns")[2]
+    family = "off_policy" if algorithm in OFF_POLICY else "on_policy"
+    common = page(f"algorithms/{family}").partition("Common columns")[2]
     tables = own.partition("What to look at")[0] + common.partition("Differences")[0]
     for column in header.split("\t"):
         assert re.search(rf"^   \* - .*``{column}``", tables, re.MULTILINE), column
@@ -129,6 +133,8 @@ def test_examples_run(tmp_path):
         "grid.py",
         "curves.py",
         "own_network.py",
+        "own_q_network.py",
+        "saved_q.py data/own_q_network/own_q_network_s0/tf2_save",
         "own_wrapper.py",
         "demonstrations.py",
         f"{ppo_in} half_reward:HalfReward-v0 --exp_name half",
