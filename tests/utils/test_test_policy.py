@@ -15,6 +15,7 @@ from gymnasium import spaces
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils import test_policy
 from spinup_tf2.utils.env_spec import write_env_spec
+from spinup_tf2.utils.run_utils import EnvFn
 from spinup_tf2.utils.test_policy import find_save, load_policy_and_env, main, run_policy
 
 
@@ -293,6 +294,28 @@ def test_a_saved_agent_acts_as_the_one_in_memory(trained, capsys):
         action = get_action(obs)
         assert action == ac.pi(obs[None]).logits.numpy().argmax()
         obs, *_ = env.step(action)
+
+
+def test_sac_gets_what_its_evaluation_has_logged(tmp_path, capsys):
+    """Ten episodes of the deterministic policy against forty others: the difference of their means
+
+    is within four standard deviations; a sample of the policy, not its mode, returns far less.
+    """
+    from spinup_tf2 import sac
+
+    _, rows = train(
+        sac,
+        tmp_path / "run",
+        EnvFn("CartPole-v1"),
+        **dict(steps_per_epoch=600, epochs=1, num_test_episodes=10, max_ep_len=1000),
+    )
+    row = {key: float(x) for key, x in rows[-1].items() if x}
+    main([str(tmp_path / "run"), "-nr", "-d", "-n", "40", "--seed", "0"])
+    out = capsys.readouterr().out
+    returns = [float(x) for x in re.findall(r"EpRet +(\S+) +\t", out)]
+    assert len(returns) == 40
+    noise = (row["StdTestEpRet"] ** 2 / 10 + np.var(returns) / 40) ** 0.5
+    assert abs(np.mean(returns) - row["AverageTestEpRet"]) < 4 * noise
 
 
 def test_seeded_samples_are_the_same_every_time(trained, capsys):
