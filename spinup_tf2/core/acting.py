@@ -91,8 +91,8 @@ class Actor:
         return self._sampler(obs, noise)
 
 
-class _GaussianSampler:
-    """NumPy's version of `policies.sample` for a GaussianPolicy."""
+class _NumpySampler:
+    """NumPy's version of `policies.sample` for a policy whose network can be mirrored."""
 
     def __init__(self, pi, statistics):
         self.pi = pi
@@ -101,55 +101,37 @@ class _GaussianSampler:
 
     def refresh(self):
         self.net.refresh()
+
+    def __call__(self, obs, noise):
+        return self.sample(self.net(obs), noise), None
+
+
+class _GaussianSampler(_NumpySampler):
+    def refresh(self):
+        super().refresh()
         self.std = np.exp(self.pi.log_std.numpy())
 
-    def __call__(self, obs, noise):
-        return self.net(obs) + self.std * noise, None
+    def sample(self, mean, noise):
+        return mean + self.std * noise
 
 
-class _CategoricalSampler:
-    """NumPy's version of `policies.sample` for a CategoricalPolicy."""
-
-    def __init__(self, pi, statistics):
-        self.pi = pi
-        self.net = DenseStack(pi.net, statistics)
-
-    def refresh(self):
-        self.net.refresh()
-
-    def __call__(self, obs, noise):
-        logits = self.net(obs)
+class _CategoricalSampler(_NumpySampler):
+    def sample(self, logits, noise):
         if not self.pi.single:
             logits = np.where(self.pi.padding, -np.inf, logits[:, self.pi.index])
-        return (logits + noise).argmax(-1), None
+        return (logits + noise).argmax(-1)
 
 
-class _SquashedGaussianSampler:
-    """NumPy's version of `policies.sample` for a SquashedGaussianPolicy."""
-
-    def __init__(self, pi, statistics):
-        self.net = DenseStack(pi.net, statistics)
-
-    def refresh(self):
-        self.net.refresh()
-
-    def __call__(self, obs, noise):
-        mean, log_std = np.split(self.net(obs), 2, axis=-1)
+class _SquashedGaussianSampler(_NumpySampler):
+    def sample(self, mean_and_log_std, noise):
+        mean, log_std = np.split(mean_and_log_std, 2, axis=-1)
         std = np.exp(np.clip(log_std, q_actor_critic.LOG_STD_MIN, q_actor_critic.LOG_STD_MAX))
-        return np.tanh(mean + std * noise), None
+        return np.tanh(mean + std * noise)
 
 
-class _DeterministicSampler:
-    """NumPy's version of a DeterministicPolicy; the noise plays no part."""
-
-    def __init__(self, pi, statistics):
-        self.net = DenseStack(pi.net, statistics)
-
-    def refresh(self):
-        self.net.refresh()
-
-    def __call__(self, obs, noise):
-        return self.net(obs), None
+class _DeterministicSampler(_NumpySampler):
+    def sample(self, act, noise):
+        return act
 
 
 class _CompiledSampler:
