@@ -145,7 +145,8 @@ def test_off_policy_layouts_are_equivalent(tmp_path):
     expected = run_all(tmp_path / "1", 1, 4, OFF_POLICY_JOBS)
     for num_procs, jobs in ((2, OFF_POLICY_JOBS), (4, OFF_POLICY_JOBS[:3])):
         results = run_all(tmp_path / f"{num_procs}", num_procs, 4 // num_procs, jobs)
-        for (act, (params,), rows), (other_act, ranks, other_rows) in zip(expected, results):
+        for one, other in zip(expected, results, strict=False):
+            (act, (params,), rows), (other_act, ranks, other_rows) = one, other
             assert len(act) == 40
             np.testing.assert_allclose(other_act, act, atol=1e-3)
             np.testing.assert_allclose(other_rows, rows, rtol=1e-3, atol=1e-4)
