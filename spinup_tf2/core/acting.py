@@ -124,8 +124,9 @@ class _CategoricalSampler(_NumpySampler):
 
 class _SquashedGaussianSampler(_NumpySampler):
     def sample(self, mean_and_log_std, noise):
-        mean, log_std = np.split(mean_and_log_std, 2, axis=-1)
-        std = np.exp(np.clip(log_std, q_actor_critic.LOG_STD_MIN, q_actor_critic.LOG_STD_MAX))
+        act_dim = noise.shape[-1]
+        mean, log_std = mean_and_log_std[:, :act_dim], mean_and_log_std[:, act_dim:]
+        std = np.exp(log_std.clip(q_actor_critic.LOG_STD_MIN, q_actor_critic.LOG_STD_MAX))
         return np.tanh(mean + std * noise)
 
 
