@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from spinup_tf2.core.arguments import check_network_arguments
 from spinup_tf2.core.networks import cnn, mlp
-from spinup_tf2.core.policies import Acting, CategoricalPolicy, mode, sample, unique
+from spinup_tf2.core.policies import Acting, mode, policy_for, sample, unique
 from spinup_tf2.core.spaces import bounded_action_spec, is_image, network_dtype
 from spinup_tf2.errors import UserError
 
@@ -171,9 +171,9 @@ class MLPQActorCritic(QActorCritic):
         layers = dict(hidden_sizes=hidden_sizes, activation=activation)
         check_network_arguments(layers)
         obs_dim = observation_space.shape[0]
-        make_policy, pi_net = _policy(obs_dim, action_space, stochastic, **layers)
-        q_nets = [_q_net(obs_dim, action_space, **layers) for _ in range(num_q)]
-        super().__init__(make_policy(pi_net), map(QFunction, q_nets), action_space)
+        pi = _policy(action_space, stochastic, lambda *output: _mlp(obs_dim, layers, *output))
+        qs = [QFunction(_q_net(obs_dim, action_space, layers)) for _ in range(num_q)]
+        super().__init__(pi, qs, action_space)
 
 
 class CNNQActorCritic(QActorCritic):
@@ -202,37 +202,37 @@ class CNNQActorCritic(QActorCritic):
             cnn(observation_space.shape, conv, (), activation) for _ in range(2)
         )
         features = self.q_encoder.output_shape[-1]
-        make_policy, pi_net = _policy(features, action_space, stochastic, **layers)
-        q_nets = [_q_net(features, action_space, **layers) for _ in range(num_q)]
-        super().__init__(
-            make_policy(keras.Sequential([pi_encoder, pi_net])),
-            [QFunction(net, self.q_encoder) for net in q_nets],
-            action_space,
-        )
+
+        def pi_net(*output):
+            return keras.Sequential([pi_encoder, _mlp(features, layers, *output)])
+
+        pi = _policy(action_space, stochastic, pi_net)
+        q_nets = [_q_net(features, action_space, layers) for _ in range(num_q)]
+        super().__init__(pi, [QFunction(net, self.q_encoder) for net in q_nets], action_space)
 
     def q_values(self, obs: tf.Tensor, *act: tf.Tensor) -> list[tf.Tensor]:
         features = self.q_encoder(obs)
         return [q.of_features(features, *act) for q in self.qs]
 
 
-def _policy(features, action_space, stochastic, **layers):
-    """The policy as a function of its network, and the network."""
+def _mlp(inputs, layers, outputs, output_activation=None):
+    return mlp(inputs, output_dim=outputs, output_activation=output_activation, **layers)
+
+
+def _policy(action_space, stochastic, make_net):
+    """The policy for an action space, on the network `make_net(outputs, output_activation)`."""
     if isinstance(action_space, spaces.Discrete):
-        choices = int(action_space.n)
-        return lambda net: CategoricalPolicy(net, (choices,), single=True), mlp(
-            features, output_dim=choices, **layers
-        )
+        return policy_for(action_space, make_net)
     act_dim = int(np.prod(action_space.shape))
     if stochastic:
-        return SquashedGaussianPolicy, mlp(features, output_dim=2 * act_dim, **layers)
-    net = mlp(features, output_dim=act_dim, output_activation="tanh", **layers)
-    return DeterministicPolicy, net
+        return SquashedGaussianPolicy(make_net(2 * act_dim))
+    return DeterministicPolicy(make_net(act_dim, "tanh"))
 
 
-def _q_net(features, action_space, **layers):
+def _q_net(features, action_space, layers):
     if isinstance(action_space, spaces.Discrete):
-        return mlp(features, output_dim=int(action_space.n), **layers)
-    return mlp(features + int(np.prod(action_space.shape)), output_dim=1, **layers)
+        return _mlp(features, layers, int(action_space.n))
+    return _mlp(features + int(np.prod(action_space.shape)), layers, 1)
 
 
 def make_q_actor_critic(
