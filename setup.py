@@ -21,6 +21,7 @@ EXTRAS = {
 # Everything that the tests use.
 EXTRAS["dev"] = [
     "pytest>=7",
+    "pytest-xdist>=3",  # two processes run the tests
     "ruff>=0.6",
     "build",
     *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["video"] + EXTRAS["docs"]),
