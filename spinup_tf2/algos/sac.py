@@ -94,7 +94,7 @@ def sac(
     Args:
         actor_critic: A function or class called as
             `actor_critic(observation_space, action_space, **ac_kwargs)`, twice: the second time
-            for the target networks. What it returns has
+            for the target networks. It returns a QActorCritic, which has
 
             ====================  ================  ==========================================
             Attribute             Output            Description

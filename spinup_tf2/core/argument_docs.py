@@ -84,7 +84,7 @@ behavior_policy: A function `behavior_policy(t, obs)` that is asked for a demons
 OFF_POLICY = """
 actor_critic: A function or class called as
     `actor_critic(observation_space, action_space, **ac_kwargs)`, twice: the second time for the
-    target networks. What it returns has
+    target networks. It returns a QActorCritic, which has
 
     ====================  ================  =============================================
     Attribute             Output            Description
@@ -119,19 +119,21 @@ q_lr (float): Learning rate of the Q-functions.
 
 batch_size (int): Interactions in a minibatch, of all processes together.
 
-start_steps (int): For so many interactions actions are drawn uniformly, and the policy does not
-    act.
+start_steps (int): Up to the interaction of this number, counted from 0, actions are drawn
+    uniformly, and the policy does not act.
 
-update_after (int): Interactions before the first update, so that there is something to learn from.
+update_after (int): Number of the interaction, counted from 0, after which updates may begin, so
+    that there is something to learn from.
 
-update_every (int): Interactions between two blocks of updates. A block has as many updates, so
-    that there is one for each interaction.
+update_every (int): Interactions between two blocks of updates. A block consists of update_every
+    updates, so that there is one for each interaction.
 
 act_noise (float): Standard deviation of the Gaussian noise that is added to the policy's actions
     while training, as a fraction of half of each dimension's range.
 
-num_test_episodes (int): Episodes in which the policy is evaluated at the end of each epoch, without
-    noise. They take place in environments of their own, which start from the same seeds every time.
+num_test_episodes (int): Episodes in which the policy is evaluated at the end of each epoch,
+    without noise. Each takes place in an environment of its own, which starts from the same seed
+    every time (and is a process of its own if vectorization is 'async').
 """
 
 OUTCOME = """

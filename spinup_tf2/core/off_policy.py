@@ -13,9 +13,14 @@ from scipy.special import ndtr
 
 from spinup_tf2.core.acting import Actor
 from spinup_tf2.core.networks import count_variables
-from spinup_tf2.core.q_actor_critic import QActorCritic, make_q_actor_critic
+from spinup_tf2.core.q_actor_critic import (
+    MLPQActorCritic,
+    QActorCritic,
+    check_no_variable_in_both,
+    make_q_actor_critic,
+)
 from spinup_tf2.core.replay_buffer import ReplayBuffer, batch_rows
-from spinup_tf2.core.spaces import ActionSpec, bounded_action_spec, is_image
+from spinup_tf2.core.spaces import ActionSpec, bounded_action_spec
 from spinup_tf2.core.startup import check_and_seed, progress_bar, start_logger
 from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
 from spinup_tf2.utils.logx import EpochLogger
@@ -23,6 +28,7 @@ from spinup_tf2.utils.mpi_tf import check_params
 from spinup_tf2.utils.mpi_tools import num_procs, proc_id
 
 XLA_PAYS_AFTER = 5000  # updates; below, it saves less time than it takes to compile
+GIVE_UP_AFTER = 100  # ends of an episode, of which none has been recorded as the end of a game
 FIRST_TEST_ENV = 2**31  # test environments are numbered from here on, far from those that train
 
 
@@ -49,12 +55,21 @@ def training(
     with ExitStack() as stack:
         envs = stack.enter_context(make_envs(args.num_envs, None))
         env = envs.prototype
-        spaces = (envs.observation_space, env.action_space)
-        networks = (args.actor_critic, *spaces, args.ac_kwargs, stochastic, num_q)
-        ac, target = make_q_actor_critic(*networks), make_q_actor_critic(*networks)
+
+        def make_networks():
+            spaces = (envs.observation_space, env.action_space)
+            return make_q_actor_critic(
+                args.actor_critic, *spaces, args.ac_kwargs, stochastic, num_q
+            )
+
+        ac, target = make_networks(), make_networks()
+        check_no_variable_in_both(
+            ac.variables, target.variables, "the networks and the target networks"
+        )
 
         # The test episodes, one in an environment, are shared by all ranks.
-        first, end = (r * args.num_test_episodes // num_procs() for r in (proc_id(), proc_id() + 1))
+        first = proc_id() * args.num_test_episodes // num_procs()
+        end = (proc_id() + 1) * args.num_test_episodes // num_procs()
         test_envs = None
         if end > first:
             test_envs = stack.enter_context(make_envs(end - first, FIRST_TEST_ENV + first))
@@ -85,10 +100,9 @@ class Training:
 
     @property
     def jit_compile(self) -> bool:
-        """Whether it pays to compile updates with XLA: in long runs, where there are no images."""
-        interactions = self.args.epochs * self.args.steps_per_epoch
-        updates = interactions - self.args.update_after
-        return updates >= XLA_PAYS_AFTER and not is_image(self.envs.observation_space)
+        """Whether to compile updates with XLA: if it pays, and for networks that it surely can."""
+        updates = self.args.epochs * self.args.steps_per_epoch - self.args.update_after
+        return updates >= XLA_PAYS_AFTER and type(self.ac) is MLPQActorCritic
 
     def run(
         self,
@@ -202,7 +216,8 @@ def evaluate(envs: VectorEnv | None, act: Actor) -> tuple[list[float], list[int]
     if envs.recorded is not None:
         envs.recorded.clear()
     noise = np.zeros((envs.num_envs, *envs.action_spec.noise_shape), np.float32)
-    ret, length, first = np.zeros(envs.num_envs), np.zeros(envs.num_envs, int), {}
+    ret, length = np.zeros(envs.num_envs), np.zeros(envs.num_envs, int)
+    first, unrecorded = {}, {i: [] for i in range(envs.num_envs)}
     while len(first) < envs.num_envs:
         a, _ = act(obs, noise)
         obs, rew, terminated, truncated, _ = envs.step(a)
@@ -210,7 +225,11 @@ def evaluate(envs: VectorEnv | None, act: Actor) -> tuple[list[float], list[int]
         length += 1
         ended = [(ret[i], length[i], i) for i in np.flatnonzero(terminated | truncated)]
         if envs.recorded is not None:
-            ended, envs.recorded[:] = [*envs.recorded], []
+            for episode in ended:
+                unrecorded[episode[-1]].append(episode)
+            # Where a wrapper resets the environment before it is over, nothing is ever recorded.
+            hopeless = [ends[0] for ends in unrecorded.values() if len(ends) >= GIVE_UP_AFTER]
+            ended, envs.recorded[:] = [*envs.recorded, *hopeless], []
         for episode_ret, episode_len, i in ended:
             first.setdefault(i, (episode_ret, episode_len))  # the episodes after it do not count
     return [r for r, _ in first.values()], [n for _, n in first.values()]

@@ -5,7 +5,8 @@ Policies act in [-1, 1]; what the environment is given lies between its own boun
 bounds, and log-probabilities are exact: they are those of actions in [-1, 1].
 """
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 
 import keras
 import numpy as np
@@ -245,21 +246,41 @@ def make_q_actor_critic(
 ) -> QActorCritic:
     """The actor-critic of a run, built and checked.
 
-    stochastic, num_q: what the algorithm needs. MLPQActorCritic and CNNQActorCritic are told; what
-        others return is checked. Raises UserError if it is something else.
+    stochastic, num_q: what the algorithm needs. Those that have arguments of these names, as
+        MLPQActorCritic and CNNQActorCritic do, are told; what is returned is checked. Raises
+        UserError if it is something else.
     Images are for CNNQActorCritic, where the default MLPQActorCritic was asked for.
     """
     kwargs = dict(ac_kwargs or {})
     if actor_critic is MLPQActorCritic and is_image(observation_space):
         actor_critic = CNNQActorCritic
-    if actor_critic in (MLPQActorCritic, CNNQActorCritic):
-        chosen = dict(stochastic=stochastic, num_q=num_q)
-        if chosen.keys() & kwargs.keys():
-            raise UserError(f"ac_kwargs has {kwargs}; the algorithm itself chooses {chosen}.")
-        kwargs |= chosen
-    ac = actor_critic(observation_space, action_space, **kwargs)
+    known = inspect.signature(actor_critic).parameters
+    chosen = dict(stochastic=stochastic, num_q=num_q)
+    if chosen.keys() & kwargs.keys():
+        raise UserError(f"ac_kwargs has {kwargs}; the algorithm itself chooses {chosen}.")
+    chosen = {name: value for name, value in chosen.items() if name in known}
+    ac = actor_critic(observation_space, action_space, **kwargs, **chosen)
+    if not isinstance(ac, QActorCritic):
+        raise UserError(
+            f"The actor_critic returned {type(ac).__name__}; this algorithm needs a QActorCritic: "
+            "return spinup_tf2.core.q_actor_critic.QActorCritic(pi, [q, ...], action_space)."
+        )
     _build(ac, observation_space, stochastic, num_q)
+    check_no_variable_in_both(
+        ac.pi.trainable_variables, ac.q_variables, "the policy and the Q-functions"
+    )
     return ac
+
+
+def check_no_variable_in_both(
+    some: Iterable[keras.Variable], others: Iterable[keras.Variable], names: str
+) -> None:
+    """Raise UserError if two networks that must be apart have a variable in common."""
+    if {id(variable) for variable in some} & {id(variable) for variable in others}:
+        raise UserError(
+            f"In the actor_critic {names} share variables; they are trained apart. Make new Keras "
+            "layers for each, every time that it is called."
+        )
 
 
 def _build(ac, observation_space, stochastic, num_q):
@@ -277,11 +298,13 @@ def _build(ac, observation_space, stochastic, num_q):
             f"The actor-critic's pi(obs) returned {type(pi).__name__}; this algorithm needs a "
             "deterministic policy, which returns the actions themselves as a tensor."
         )
+    if stochastic:
+        _check_distribution(pi, spec)
     act = sample(pi, spec.draw_noise(np.random.default_rng(0), 2))
     if tuple(act.shape) != (2, *spec.shape):
         raise UserError(
             f"For 2 observations the actor-critic's pi gives actions of shape {tuple(act.shape)}; "
-            f"it must be {(2, *spec.shape)}."
+            f"they must be {(2, *spec.shape)}."
         )
     choice = spec.num_choices is not None
     values = ac.q_values(obs) if choice else ac.q_values(obs, act)
@@ -290,4 +313,23 @@ def _build(ac, observation_space, stochastic, num_q):
         raise UserError(
             f"For 2 observations the actor-critic's q_values returned shapes "
             f"{[tuple(q.shape) for q in values]}; this algorithm needs {num_q} of shape {expected}."
+        )
+
+
+def _check_distribution(pi, spec):
+    """Check that a distribution is of the kind that SAC can learn."""
+    if spec.num_choices is not None:
+        if not isinstance(pi, tfd.Categorical):
+            raise UserError(
+                f"The actor-critic's pi(obs) returned {type(pi).__name__}; for Discrete actions "
+                "this algorithm needs a Categorical of tensorflow_probability."
+            )
+        return
+    gaussian = isinstance(pi, tfd.MultivariateNormalLinearOperator)  # a kind of the following, too
+    if gaussian or not isinstance(pi, tfd.TransformedDistribution) or pi.event_shape.rank != 1:
+        raise UserError(
+            f"The actor-critic's pi(obs) returned {type(pi).__name__}, of events of shape "
+            f"{tuple(pi.event_shape)}; this algorithm needs tensorflow_probability's "
+            "TransformedDistribution(MultivariateNormalDiag(mean, std), bijectors.Tanh()), whose "
+            f"events are actions of shape {spec.shape} in [-1, 1]."
         )

@@ -125,11 +125,9 @@ class _Rows:
 
     def take(self, rows, columns):
         """The elements `[rows[...], columns[...]]`, in a new array."""
-        if len(self.blocks) == 1:
-            in_all = self.blocks[0].reshape(-1, *self.shape[1:])
-            return in_all.take(
-                rows * self.shape[0] + columns, axis=0
-            )  # faster than [rows, columns]
+        if len(self.blocks) == 1:  # most buffers; `take` is faster than two indices
+            elements = self.blocks[0].reshape(-1, *self.shape[1:])
+            return elements.take(rows * self.shape[0] + columns, axis=0)
         taken = np.empty((*rows.shape, *self.shape[1:]), self.dtype)
         numbers, rows = np.divmod(rows, self.in_block)
         for number in np.unique(numbers):

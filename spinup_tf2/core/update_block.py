@@ -122,9 +122,11 @@ class UpdateBlock:
 
     def __init__(self, steps: Sequence[Minimize | PolyakAverage], jit_compile: bool = False):
         self.steps = list(steps)
+        self.period = lcm(*(step.every for step in self.steps))
+        # A whole period is one piece of code, which XLA would take minutes for if it were long.
+        jit_compile = jit_compile and self.period <= 5
         for step in self.steps:
             step.compile(jit_compile)
-        self.period = lcm(*(step.every for step in self.steps))
         self._compiled = tf.function(self._block, jit_compile=jit_compile)
 
     def __call__(self, batches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

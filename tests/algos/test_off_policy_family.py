@@ -165,6 +165,18 @@ def test_a_terminal_state_ends_the_sum_and_a_time_limit_does_not(tmp_path, algor
 # ----------------------------------------------------------------------- who trains what
 
 
+def test_the_same_networks_as_their_own_targets_are_refused(tmp_path):
+    made = []
+
+    def cached(*args, **kwargs):
+        made.append(made[0] if made else MLPQActorCritic(*args, stochastic=False, num_q=1))
+        return made[-1]
+
+    with pytest.raises(UserError, match="the networks and the target networks share variables"):
+        train(ddpg, tmp_path, actor_critic=cached, ac_kwargs=None)
+    assert not list(tmp_path.iterdir())
+
+
 def test_targets_start_as_copies_and_two_q_functions_as_different_ones(tiny_run):
     algorithm, recorded, _ = tiny_run
     start = recorded.blocks[0][0]

@@ -130,6 +130,23 @@ def test_evaluation_is_the_first_episode_of_each_environment(max_ep_len, recorde
             assert not envs.recorded
 
 
+class Impatient(gym.Wrapper):
+    """Ends every episode after one step, and resets the environment that was not over."""
+
+    def step(self, action):
+        obs, rew, _, truncated, info = self.env.step(action)
+        return obs, rew, True, truncated, info
+
+
+def test_episodes_that_are_never_recorded_are_counted_where_they_end():
+    def make():
+        return Impatient(gym.wrappers.RecordEpisodeStatistics(Scripted()))
+
+    with VectorEnv(make, 2, 3, make_action_spec=bounded_action_spec) as envs:
+        _, length = evaluate(envs, actor())
+    assert length == [1, 1]
+
+
 def test_no_test_environments_no_test_episodes():
     assert evaluate(None, actor()) == ([], [])
 

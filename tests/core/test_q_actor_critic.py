@@ -1,5 +1,8 @@
 """Squashed Gaussians against NumPy in double precision, and the networks of the Q-functions."""
 
+from functools import partial
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
@@ -313,7 +316,7 @@ def two_qs():
 @pytest.mark.parametrize(
     ("actor_critic", "stochastic", "num_q", "message"),
     [
-        (own(lambda: mlp(4, (), 2)), False, 1, r"actions of shape \(2, 2\); it must be \(2, 3\)"),
+        (own(lambda: mlp(4, (), 2)), False, 1, r"actions of shape \(2, 2\); they must be \(2, 3\)"),
         (own(make_qs=lambda: [Unsqueezed()]), False, 1, r"\[\(2, 1\)\].*needs 1 of shape \(2,\)"),
         (own(), False, 2, r"\[\(2,\)\]; this algorithm needs 2 of shape \(2,\)"),
         (own(make_qs=two_qs), False, 1, r"\[\(2,\), \(2,\)\]; this algorithm needs 1"),
@@ -330,6 +333,75 @@ def two_qs():
 def test_what_does_not_fit_is_refused(actor_critic, stochastic, num_q, message):
     with pytest.raises(UserError, match=message):
         make_q_actor_critic(actor_critic, OBS, ACT, None, stochastic, num_q)
+
+
+class Distribution(keras.Model):
+    """A policy of any distribution, of a network with six outputs."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.net, self.make = mlp(4, (), 6), make
+
+    def call(self, obs):
+        mean, log_std = tf.split(self.net(obs), 2, -1)
+        return self.make(mean, tf.exp(log_std))
+
+
+def through_tanh(distribution):
+    return tfd.TransformedDistribution(distribution, tfp.bijectors.Tanh())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda mean, std: through_tanh(tfd.Normal(mean, std)), r"of events of shape \(\); this"),
+        (tfd.MultivariateNormalDiag, r"MultivariateNormalDiag, .* needs .*TransformedDistribution"),
+        (
+            lambda mean, std: tfd.Independent(through_tanh(tfd.Normal(mean, std)), 1),
+            r"Independent, .* needs .*TransformedDistribution",
+        ),
+    ],
+    ids=["one by one", "unbounded", "independent"],
+)
+def test_distributions_that_sac_cannot_learn_are_refused(make, message):
+    actor_critic = own(lambda: Distribution(make), two_qs)
+    with pytest.raises(UserError, match=message):
+        make_q_actor_critic(actor_critic, OBS, ACT, None, True, 2)
+
+
+def test_choices_need_a_categorical():
+    def actor_critic(observation_space, action_space):
+        qs = [QFunction(mlp(4, (), 5)) for _ in range(2)]
+        return QActorCritic(Distribution(tfd.MultivariateNormalDiag), qs, action_space)
+
+    with pytest.raises(UserError, match="for Discrete actions this algorithm needs a Categorical"):
+        make_q_actor_critic(actor_critic, OBS, CHOICES, None, True, 2)
+
+
+def test_only_q_actor_critics_are_taken():
+    with pytest.raises(UserError, match=r"returned SimpleNamespace; .* a QActorCritic"):
+        make_q_actor_critic(lambda *spaces: SimpleNamespace(), OBS, ACT, None, True, 2)
+
+
+def test_a_policy_that_shares_layers_with_a_q_function_is_refused():
+    body = mlp(4, (), 4)
+
+    def actor_critic(observation_space, action_space):
+        pi = DeterministicPolicy(keras.Sequential([body, mlp(4, (), 3, None, "tanh")]))
+        return QActorCritic(pi, [QFunction(mlp(7, (), 1), encoder=body)], action_space)
+
+    with pytest.raises(UserError, match="the policy and the Q-functions share variables"):
+        make_q_actor_critic(actor_critic, OBS, ACT, None, stochastic=False, num_q=1)
+
+
+def test_subclasses_are_told_what_the_algorithm_needs():
+    class Wide(MLPQActorCritic):
+        pass
+
+    ac = make_q_actor_critic(Wide, OBS, ACT, dict(hidden_sizes=(3,)), stochastic=False, num_q=1)
+    assert len(ac.qs) == 1
+    ac = make_q_actor_critic(partial(Wide, hidden_sizes=(3,)), OBS, ACT, None, True, 2)
+    assert len(ac.qs) == 2
 
 
 def test_choices_need_a_value_for_each():
