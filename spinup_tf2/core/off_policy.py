@@ -74,8 +74,8 @@ def training(
         if end > first:
             test_envs = stack.enter_context(make_envs(end - first, FIRST_TEST_ENV + first))
 
-        qs = ["q"] if num_q == 1 else [f"q{i + 1}" for i in range(num_q)]
-        sizes = dict(zip(["pi", *qs], map(count_variables, [ac.pi, *ac.qs]), strict=True))
+        models = zip(["pi", *ac.q_names], [ac.pi, *ac.qs], strict=True)
+        sizes = {name: count_variables(model) for name, model in models}
         sizes["total"] = sum(int(tf.size(variable)) for variable in ac.trainable_variables)
         logger = start_logger(arguments, env, ac, sizes)
         yield Training(args, envs, test_envs, ac, target, logger)

@@ -127,6 +127,11 @@ class QActorCritic(Acting):
         return [q(*inputs) for q in self.qs]
 
     @property
+    def q_names(self) -> list[str]:
+        """What the Q-functions are called: q, or q1 and q2."""
+        return ["q"] if len(self.qs) == 1 else [f"q{i + 1}" for i in range(len(self.qs))]
+
+    @property
     def q_variables(self) -> list[keras.Variable]:
         """The parameters of all Q-functions, each once."""
         return unique(variable for q in self.qs for variable in q.trainable_variables)

@@ -68,13 +68,12 @@ class SavedPolicy(tf.Module):
         if isinstance(ac, QActorCritic):
             a = tf.TensorSpec([None, *spec.shape], tf.float32, name="a")
             inputs = [x] if spec.num_choices else [x, a]
-            names = ["q"] if len(ac.qs) == 1 else [f"q{i + 1}" for i in range(len(ac.qs))]
             self.q = tf.function(
-                lambda *inputs: dict(zip(names, ac.q_values(*inputs), strict=True)),
+                lambda *inputs: dict(zip(ac.q_names, ac.q_values(*inputs), strict=True)),
                 input_signature=inputs,
             )
             self.q.get_concrete_function()
-            info |= {"q_inputs": [each.name for each in inputs], "q_outputs": names}
+            info |= {"q_inputs": [each.name for each in inputs], "q_outputs": ac.q_names}
         # Set as it is: tf.Module would wrap the dict, and Python 3.13 writes no such thing as JSON.
         object.__setattr__(self, "info", info)
 
