@@ -16,7 +16,7 @@ from spinup_tf2.core.values import bellman_backup
 
 
 def soft_value(q1: tf.Tensor, q2: tf.Tensor, logp: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:
-    """V(s) of the policy, from an action of its own. All [batch].
+    """V(s) of the policy, from an action of its own. All [batch], or [batch, choices] of each.
 
     V(s) = min(Q_1(s, a), Q_2(s, a)) - alpha log pi(a|s)   (Haarnoja et al. 2018b, eq. 3)
     """
@@ -31,7 +31,7 @@ def soft_choice_value(
     V(s) = sum_a pi(a|s) (min(Q_1(s, a), Q_2(s, a)) - alpha log pi(a|s))
     (Christodoulou 2019, eq. 10)
     """
-    return tf.reduce_sum(probs * (tf.minimum(q1, q2) - alpha * logp), axis=-1)
+    return tf.reduce_sum(probs * soft_value(q1, q2, logp, alpha), axis=-1)
 
 
 def q_loss(

@@ -1,6 +1,7 @@
 """Keras bodies of policies and value functions."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -134,6 +135,6 @@ def _layers_with_kernels(model):
     return found
 
 
-def count_variables(model: keras.Model) -> int:
-    """The number of trainable parameters of a model."""
+def count_variables(model: Any) -> int:
+    """The number of trainable parameters of a Keras model, or of an actor-critic."""
     return sum(int(tf.size(variable)) for variable in model.trainable_variables)

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from scipy.special import ndtr
 
 from spinup_tf2.core.acting import Actor
@@ -76,7 +75,7 @@ def training(
 
         models = zip(["pi", *ac.q_names], [ac.pi, *ac.qs], strict=True)
         sizes = {name: count_variables(model) for name, model in models}
-        sizes["total"] = sum(int(tf.size(variable)) for variable in ac.trainable_variables)
+        sizes["total"] = count_variables(ac)
         logger = start_logger(arguments, env, ac, sizes)
         yield Training(args, envs, test_envs, ac, target, logger)
 

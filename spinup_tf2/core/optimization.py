@@ -68,6 +68,22 @@ def rows(batch: Batch, index: tf.Tensor) -> Batch:
     return batch.copy(**chosen)
 
 
+def gradients(
+    loss: Callable[[Batch], tuple[tf.Tensor, dict[str, tf.Tensor]]],
+    batch: Batch,
+    variables: Iterable[keras.Variable],
+) -> tuple[list[tf.Tensor], tf.Tensor, dict[str, tf.Tensor]]:
+    """Gradients of a loss with respect to variables, zero for those that it does not use.
+
+    loss: a function `loss(batch) -> (loss, info)`. Returns `(gradients, loss, info)`.
+    """
+    with tf.GradientTape() as tape:
+        value, info = loss(batch)
+    sources = [variable.value for variable in variables]
+    zero = tf.UnconnectedGradients.ZERO
+    return tape.gradient(value, sources, unconnected_gradients=zero), value, info
+
+
 class GradientSteps:
     """`num_steps` gradient steps on one batch, stopped early on request.
 
@@ -152,12 +168,7 @@ class GradientSteps:
         return {"Loss": loss, **info}
 
     def _gradients(self, batch):
-        with tf.GradientTape() as tape:
-            loss, info = self.loss(batch)
-        grads = tape.gradient(loss, self.variables)
-        # What the loss does not use has gradient zero, not None.
-        pairs = zip(grads, self.variables, strict=True)
-        grads = [tf.zeros(v.shape) if g is None else g for g, v in pairs]
+        grads, loss, info = gradients(self.loss, batch, self.variables)
         return grads, {"Loss": loss, **info}
 
     def _steps(self, batch):

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from spinup_tf2.core.optimization import gradients
 from spinup_tf2.utils.mpi_tf import flat_concat, split_flat
 from spinup_tf2.utils.mpi_tools import mpi_avg, num_procs
 
@@ -43,7 +44,7 @@ class Minimize:
 
     def __call__(self, batch: Batch) -> Info:
         """Take the step, as a part of a compiled function; returns the loss' info."""
-        grads, info = self._gradients(batch)
+        grads, _, info = gradients(self.loss, batch, self.variables)
         self.optimizer.apply(grads, self.variables)
         return info
 
@@ -58,15 +59,8 @@ class Minimize:
         self._compiled_apply(mpi_avg(flat.numpy()))
         return info
 
-    def _gradients(self, batch):
-        with tf.GradientTape() as tape:
-            loss, info = self.loss(batch)
-        sources = [variable.value for variable in self.variables]
-        zero = tf.UnconnectedGradients.ZERO  # for what the loss does not use
-        return tape.gradient(loss, sources, unconnected_gradients=zero), info
-
     def _flat_gradients(self, batch):
-        grads, info = self._gradients(batch)
+        grads, _, info = gradients(self.loss, batch, self.variables)
         return flat_concat(grads), info
 
     def _apply_flat(self, flat):
