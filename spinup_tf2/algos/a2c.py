@@ -49,6 +49,12 @@ def a2c(
     orthogonal_init: bool | None = None,
     vectorization: str = "sync",
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None,
+    resume: bool = False,
+    checkpoint_freq: int = 1,
+    keep_checkpoints: int = 2,
+    deterministic_resume: bool = False,
+    env_retries: int = 0,
+    stall_timeout: float | None = 600,
 ) -> ActorCritic:
     """Synchronous Advantage Actor-Critic: an update after every few steps of many environments.
 
@@ -86,7 +92,7 @@ def a2c(
         normalize_adv (bool): Whether to shift and scale the advantages of each update to mean 0
             and standard deviation 1.
     """
-    with on_policy.training(dict(locals()), needs=dict(entropy=ent_coef != 0)) as training:
+    with on_policy.training("a2c", dict(locals()), needs=dict(entropy=ent_coef != 0)) as training:
         ac = training.ac
 
         def loss(batch):

@@ -57,9 +57,15 @@ def ddpg(
     *,
     num_envs: int = 1,
     vectorization: str = "sync",
+    resume: bool = False,
+    checkpoint_freq: int = 1,
+    keep_checkpoints: int = 2,
+    deterministic_resume: bool = False,
+    env_retries: int = 0,
+    stall_timeout: float | None = 600,
 ) -> QActorCritic:
     """Deep Deterministic Policy Gradient."""
-    with off_policy.training(dict(locals()), num_q=1) as training:
+    with off_policy.training("ddpg", dict(locals()), num_q=1) as training:
         ac, target = training.ac, training.target
 
         def loss_of_q(batch):

@@ -98,6 +98,12 @@ def ppo(
     normalize_obs: bool = False,
     normalize_reward: bool = False,
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None,
+    resume: bool = False,
+    checkpoint_freq: int = 1,
+    keep_checkpoints: int = 2,
+    deterministic_resume: bool = False,
+    env_retries: int = 0,
+    stall_timeout: float | None = 600,
 ) -> ActorCritic:
     """Proximal Policy Optimization (by clipping), with early stopping based on approximate KL.
 
@@ -146,7 +152,9 @@ def ppo(
             the discounted returns. What is logged as EpRet stays as it is.
     """
     with on_policy.training(
-        dict(locals()), needs=dict(entropy=ent_coef != 0, kl_divergence=objective == "penalty")
+        "ppo",
+        dict(locals()),
+        needs=dict(entropy=ent_coef != 0, kl_divergence=objective == "penalty"),
     ) as training:
         ac, logger = training.ac, training.logger
 

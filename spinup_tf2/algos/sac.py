@@ -88,6 +88,12 @@ def sac(
     target_entropy: float | None = None,
     num_envs: int = 1,
     vectorization: str = "sync",
+    resume: bool = False,
+    checkpoint_freq: int = 1,
+    keep_checkpoints: int = 2,
+    deterministic_resume: bool = False,
+    env_retries: int = 0,
+    stall_timeout: float | None = 600,
 ) -> QActorCritic:
     """Soft Actor-Critic, with two Q-functions and a fixed or learned temperature.
 
@@ -120,7 +126,7 @@ def sac(
             the number of the action's dimensions; for Discrete, 0.98 times the logarithm of the
             number of choices.
     """
-    with off_policy.training(dict(locals()), num_q=2, stochastic=True) as training:
+    with off_policy.training("sac", dict(locals()), num_q=2, stochastic=True) as training:
         ac, target = training.ac, training.target
         discrete = training.envs.action_spec.num_choices is not None
         if target_entropy is None:

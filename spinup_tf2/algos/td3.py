@@ -75,6 +75,12 @@ def td3(
     *,
     num_envs: int = 1,
     vectorization: str = "sync",
+    resume: bool = False,
+    checkpoint_freq: int = 1,
+    keep_checkpoints: int = 2,
+    deterministic_resume: bool = False,
+    env_retries: int = 0,
+    stall_timeout: float | None = 600,
 ) -> QActorCritic:
     """Twin Delayed DDPG: two Q-functions, a policy that learns less often, smoothed targets.
 
@@ -88,7 +94,7 @@ def td3(
             each block, and then in every one that follows after so many. (2 or 3, and less than
             update_every: the count starts again in each block.)
     """
-    with off_policy.training(dict(locals()), num_q=2) as training:
+    with off_policy.training("td3", dict(locals()), num_q=2) as training:
         ac, target = training.ac, training.target
 
         def loss_of_q(batch):

@@ -60,6 +60,12 @@ def trpo(
     num_envs: int = 1,
     vectorization: str = "sync",
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None,
+    resume: bool = False,
+    checkpoint_freq: int = 1,
+    keep_checkpoints: int = 2,
+    deterministic_resume: bool = False,
+    env_retries: int = 0,
+    stall_timeout: float | None = 600,
 ) -> ActorCritic:
     """Trust Region Policy Optimization (with support for Natural Policy Gradient).
 
@@ -84,7 +90,7 @@ def trpo(
             line search, so that nothing makes sure that it keeps to delta.
     """
     with on_policy.training(
-        dict(locals()), separate=True, needs=dict(kl_divergence=True)
+        "trpo", dict(locals()), separate=True, needs=dict(kl_divergence=True)
     ) as training:
         ac, logger = training.ac, training.logger
 

@@ -49,13 +49,19 @@ def vpg(
     num_envs: int = 1,
     vectorization: str = "sync",
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None,
+    resume: bool = False,
+    checkpoint_freq: int = 1,
+    keep_checkpoints: int = 2,
+    deterministic_resume: bool = False,
+    env_retries: int = 0,
+    stall_timeout: float | None = 600,
 ) -> ActorCritic:
     """Vanilla Policy Gradient, with generalised advantage estimates: one policy step per epoch.
 
     Args:
         pi_lr (float): Learning rate of the policy, which takes a single step in each epoch.
     """
-    with on_policy.training(dict(locals()), separate=True) as training:
+    with on_policy.training("vpg", dict(locals()), separate=True) as training:
         ac = training.ac
 
         def pi_loss(batch):

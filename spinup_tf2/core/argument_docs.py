@@ -79,6 +79,25 @@ behavior_policy: A function `behavior_policy(t, obs)` that is asked for a demons
     each step: t counts the steps of the episode from 0, obs is the observation as a flat vector
     or an image, not normalised. It returns the action that is taken instead of the policy's, in
     the form that the environment's `step` takes, or None to let the policy act.
+
+resume (bool): Whether to go on from the newest checkpoint in the run's directory. If the directory
+    holds no run yet, the training starts from its beginning.
+
+checkpoint_freq (int): How often (in epochs) to write a checkpoint, from which the run can be
+    resumed; at most once a minute, and in any case after the last epoch and when the run is
+    interrupted. 0: never.
+
+keep_checkpoints (int): How many of the latest checkpoints to keep.
+
+deterministic_resume (bool): Whether a run that is interrupted and resumed is to give exactly the
+    numbers of one that is not. To this end all environments begin new episodes, from seeds of
+    their own, before every epoch whose number is a multiple of checkpoint_freq.
+
+env_retries (int): How often an environment that raises an exception is made anew, each of them.
+    Its episode counts as truncated. With 0 an exception ends the run.
+
+stall_timeout (float): Seconds after which a run of several MPI processes ends itself if one of
+    them neither takes a step nor hears from the others. None: never.
 """
 
 OFF_POLICY = """

@@ -109,6 +109,12 @@ _RULES = {
         lambda v: v is None or callable(v),
         "a function (t, obs) -> action, or None",
     ),
+    "resume": _SWITCH,
+    "checkpoint_freq": _INTEGER,
+    "keep_checkpoints": _POSITIVE_INTEGER,
+    "deterministic_resume": _SWITCH,
+    "env_retries": _INTEGER,
+    "stall_timeout": _optional(_POSITIVE),
     "vectorization": (lambda v: v in ("sync", "async"), "'sync' or 'async'"),
     "ac_kwargs": (lambda v: v is None or isinstance(v, dict), "a dict of arguments, or None"),
 }

@@ -33,11 +33,12 @@ FIRST_TEST_ENV = 2**31  # test environments are numbered from here on, far from 
 
 @contextmanager
 def training(
-    arguments: Mapping[str, Any], num_q: int, stochastic: bool = False
+    algorithm: str, arguments: Mapping[str, Any], num_q: int, stochastic: bool = False
 ) -> Iterator["Training"]:
     """Set up what every off-policy algorithm trains with, in the order of Spinning Up.
 
-    arguments: all arguments of the algorithm by name, as `locals()` gives them first thing.
+    algorithm: its name.
+    arguments: all its arguments by name, as `locals()` gives them first thing.
     num_q: how many Q-functions it trains.
     stochastic: whether its policy is a distribution; if so, Discrete actions are supported as well.
     Raises UserError, before anything is written, for what cannot be used.

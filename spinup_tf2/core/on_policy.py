@@ -31,11 +31,15 @@ from spinup_tf2.utils.mpi_tools import num_procs
 
 @contextmanager
 def training(
-    arguments: Mapping[str, Any], separate: bool = False, needs: Mapping[str, bool] | None = None
+    algorithm: str,
+    arguments: Mapping[str, Any],
+    separate: bool = False,
+    needs: Mapping[str, bool] | None = None,
 ) -> Iterator["Training"]:
     """Set up what every on-policy algorithm trains with, in the order of Spinning Up.
 
-    arguments: all arguments of the algorithm by name, as `locals()` gives them first thing.
+    algorithm: its name.
+    arguments: all its arguments by name, as `locals()` gives them first thing.
     separate: whether the algorithm cannot train networks that share variables.
     needs: whether the policy must have an `entropy` or a `kl_divergence` in closed form.
     Raises UserError, before anything is written, for what cannot be used.
