@@ -44,3 +44,6 @@ DEFAULT_SHORTHAND = _boolean("SPINUP_TF2_DEFAULT_SHORTHAND", True)
 
 # Seconds to look at a grid of experiments before the first starts.  SPINUP_TF2_WAIT_BEFORE_LAUNCH
 WAIT_BEFORE_LAUNCH = _seconds("SPINUP_TF2_WAIT_BEFORE_LAUNCH", 5)
+
+# The least number of seconds between two checkpoints of a run.       SPINUP_TF2_CHECKPOINT_INTERVAL
+CHECKPOINT_INTERVAL = _seconds("SPINUP_TF2_CHECKPOINT_INTERVAL", 60)

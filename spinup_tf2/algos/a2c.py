@@ -114,5 +114,5 @@ def a2c(
             info = gradient_step.step({key: tf.constant(batch[key]) for key in keys})
             return {key: info[key] for key in ("LossPi", "LossV", "Entropy")}
 
-        training.run(update, n_steps=n_steps, normalize_adv=normalize_adv)
+        training.run(update, [gradient_step], n_steps=n_steps, normalize_adv=normalize_adv)
     return ac

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -191,6 +192,7 @@ def ppo(
                 steps_on(pi_loss, ac.pi.trainable_variables),
                 value_regression(ac.v, vf_lr, train_v_iters, max_grad_norm),
             ]
+        adaptive_beta = keras.Variable(beta, dtype="float64", trainable=False)
         policy = tf.function(lambda obs: ac.pi(obs))
         log_prob = tf.function(lambda obs, act: ac.pi(obs).log_prob(act))
 
@@ -203,14 +205,13 @@ def ppo(
             return training.envs.minibatches(training.epoch, local_steps, passes, count)
 
         def update(batch):
-            nonlocal beta
             if lr_schedule == "linear":
                 for each in training_steps:
                     each.decay(training.progress)
             batch = {key: tf.constant(array) for key, array in batch.items()}
             batch["logp"] = log_prob(batch["obs"], batch["act"])  # of the policy that acted
             if objective == "penalty":
-                batch |= dict(pi_old=policy(batch["obs"]), beta=tf.constant(beta, tf.float32))
+                batch |= dict(pi_old=policy(batch["obs"]), beta=tf.cast(adaptive_beta, tf.float32))
             before, after, iters = take_steps(training_steps, batch, minibatches(batch))
             columns = dict(
                 LossPi=before["LossPi"],
@@ -221,8 +222,8 @@ def ppo(
                 KL=after["KL"],
             )
             if objective == "penalty":
-                columns["Beta"] = beta
-                beta = adapted_beta(beta, after["KL"], target_kl)
+                columns["Beta"] = float(adaptive_beta)
+                adaptive_beta.assign(adapted_beta(columns["Beta"], after["KL"], target_kl))
                 return columns
             if iters < train_pi_iters:
                 unit = "step" if minibatch_size is None else "pass"
@@ -230,9 +231,9 @@ def ppo(
             stop_iter = min(iters, max(train_pi_iters - 1, 0))
             return columns | dict(ClipFrac=after["ClipFrac"], StopIter=stop_iter)
 
-        if coeff is None:
-            training.run(update)
-        else:
+        mixture = {}
+        if coeff is not None:
             lams = (lam if lam1 is None else lam1, lam2)
-            training.run(update, lam=lams, coeff=(coeff, 1 - coeff))
+            mixture = dict(lam=lams, coeff=(coeff, 1 - coeff))
+        training.run(update, training_steps, state=[adaptive_beta], **mixture)
     return ac

@@ -138,5 +138,5 @@ def trpo(
             losses = loss_columns(pi_before, pi_after, v_before, v_after)
             return losses | dict(KL=pi_after["KL"]) | search
 
-        training.run(update)
+        training.run(update, [v_steps])
     return ac

@@ -82,5 +82,5 @@ def vpg(
                 KL=pi_after["KL"],
             )
 
-        training.run(update)
+        training.run(update, [pi_step, v_steps])
     return ac

@@ -37,6 +37,10 @@ class Demonstrations:
                 act[i] = self._to_policy(shown)
         return act
 
+    def restart(self) -> None:
+        """All environments begin new episodes."""
+        self.t = [0] * len(self.t)
+
     def step(self, ends: np.ndarray) -> None:
         """Count a step; ends: bool `[n]`, whether it was the last of an episode."""
         self.t = [0 if end else t + 1 for t, end in zip(self.t, ends, strict=True)]

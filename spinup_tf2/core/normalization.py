@@ -6,6 +6,8 @@ learned from, and take it in afterwards: all of a batch is seen on one scale, by
 acts and by the one that learns. Those of returns take a batch in before it is learned from.
 """
 
+from collections.abc import Mapping
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -103,6 +105,16 @@ class RewardScaler:
         self.statistics = RunningStatistics(())
         self.gamma = gamma
         self.ret = np.zeros(num_envs)  # of each environment's episode so far, discounted backwards
+
+    def restart(self) -> None:
+        """All environments begin new episodes."""
+        self.ret = np.zeros_like(self.ret)
+
+    def env_state(self, column: int) -> dict[str, np.ndarray]:
+        return dict(ret=self.ret[column])
+
+    def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
+        self.ret[column] = state["ret"]
 
     def __call__(self, rew: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Rewards `[T, n]`, scaled; ends: `[T, n]`, where episodes end. Collective."""

@@ -1,6 +1,5 @@
 """The loop of the off-policy algorithms: act, store, update, evaluate, log, save."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,12 +18,16 @@ from spinup_tf2.core.q_actor_critic import (
     make_q_actor_critic,
 )
 from spinup_tf2.core.replay_buffer import ReplayBuffer, batch_rows
+from spinup_tf2.core.resuming import Keeper, Position
 from spinup_tf2.core.spaces import ActionSpec, bounded_action_spec
-from spinup_tf2.core.startup import check_and_seed, progress_bar, start_logger
+from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar
+from spinup_tf2.core.update_block import UpdateBlock
 from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
+from spinup_tf2.utils.interruption import Interruption
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
 from spinup_tf2.utils.mpi_tools import num_procs, proc_id
+from spinup_tf2.utils.watchdog import beat
 
 XLA_PAYS_AFTER = 5000  # updates; below, it saves less time than it takes to compile
 GIVE_UP_AFTER = 100  # ends of an episode, of which none has been recorded as the end of a game
@@ -77,8 +80,8 @@ def training(
         models = zip(["pi", *ac.q_names], [ac.pi, *ac.qs], strict=True)
         sizes = {name: count_variables(model) for name, model in models}
         sizes["total"] = count_variables(ac)
-        logger = start_logger(arguments, env, ac, sizes)
-        yield Training(args, envs, test_envs, ac, target, logger)
+        keeper = stack.enter_context(opened_run(algorithm, arguments, envs, ac, sizes))
+        yield Training(args, envs, test_envs, ac, target, keeper.logger, keeper)
 
 
 @dataclass
@@ -88,7 +91,7 @@ class Training:
     args: the algorithm's arguments, as attributes.
     envs: the environments. test_envs: those for evaluation; None if this rank has no part in it.
     ac: the actor-critic. target: another one, for the target networks.
-    logger: an EpochLogger.
+    logger: an EpochLogger. keeper: writes checkpoints.
     """
 
     args: SimpleNamespace
@@ -97,6 +100,7 @@ class Training:
     ac: QActorCritic
     target: QActorCritic
     logger: EpochLogger
+    keeper: Keeper
 
     @property
     def jit_compile(self) -> bool:
@@ -106,7 +110,7 @@ class Training:
 
     def run(
         self,
-        update: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]],
+        update: UpdateBlock,
         columns: Mapping[str, bool],
         *,
         noise: Sequence[str] = (),
@@ -114,8 +118,8 @@ class Training:
     ) -> None:
         """Train until the last epoch is over.
 
-        update: `update(batches) -> info`, which trains on minibatches `[updates, batch, ...]`, as
-            ReplayBuffer.sample returns them, and returns arrays to be logged.
+        update: what trains on minibatches `[updates, batch, ...]`, as ReplayBuffer.sample returns
+            them, and returns arrays to be logged.
         columns: the names of these and whether, beside the average, the standard deviation, the
             largest and the smallest value are logged.
         noise: names of the standard normal numbers that minibatches are to hold, `[updates, batch,
@@ -123,7 +127,7 @@ class Training:
         explore: `explore(act, noise)`, the action that is taken when the policy says `act`, with
             noise `[n, act_dim]`; None: the policy uses the noise itself, and `act` is taken.
         """
-        args, envs, ac, logger = self.args, self.envs, self.ac, self.logger
+        args, envs, ac, logger, keeper = self.args, self.envs, self.ac, self.logger, self.keeper
         spec = envs.action_spec
         num_envs = envs.num_envs * num_procs()  # all there are
         buffer = ReplayBuffer(
@@ -139,14 +143,27 @@ class Training:
         act = Actor(ac)
         episodes = EpisodeStatistics(envs.num_envs, envs.recorded)
         steps = args.steps_per_epoch // num_envs
+        look_every = max(1, args.update_every // num_envs)  # for a request to stop
         rew, ends = np.zeros((steps, envs.num_envs)), np.zeros((steps, envs.num_envs), bool)
-        start_time = time.time()
+        variables = [*ac.variables, *self.target.variables, *update.variables]
+        parts = dict(episodes=episodes, replay=buffer)
 
-        obs = envs.reset()
-        with progress_bar(args.epochs, logger) as bar:
-            for epoch in range(args.epochs):
+        def count_episodes(end):
+            """Count those of this epoch's steps that have not been counted, before step `end`."""
+            ep_ret, ep_len = episodes.update(rew[at.step : end], ends[at.step : end])
+            logger.store(EpRet=ep_ret, EpLen=ep_len)
+
+        with (
+            keeper.attached(variables, parts, buffer) as at,
+            progress_bar(args.epochs, logger, at.epoch) as bar,
+        ):
+            act.refresh()  # the weights may be those of a checkpoint
+            obs, saved = None, True
+            for epoch in range(at.epoch, args.epochs):
                 act_noise = envs.noise(epoch, steps)
-                for step in range(steps):
+                for step in range(at.step, steps):
+                    beat()
+                    obs = keeper.observations(obs, epoch, step)
                     t = epoch * args.steps_per_epoch + step * num_envs  # interactions before
                     if t > args.start_steps:
                         a, _ = act(obs, act_noise[step])
@@ -163,14 +180,20 @@ class Training:
                         batches = buffer.sample(args.update_every, noise_shapes)
                         logger.store(**update(batches))
                         act.refresh()
+                    if (step + 1) % look_every == 0 and keeper.asked_to_stop():
+                        count_episodes(step + 1)
+                        keeper.stop(Position(epoch, step + 1))
 
-                ep_ret, ep_len = episodes.update(rew, ends)
-                test_ret, test_len = evaluate(self.test_envs, act)
-                logger.store(EpRet=ep_ret, EpLen=ep_len, TestEpRet=test_ret, TestEpLen=test_len)
+                count_episodes(steps)
+                keeper.note_acting_policy()
+                test_ret, test_len = evaluate(self.test_envs, act, keeper.interruption)
+                if keeper.asked_to_stop():
+                    keeper.stop(Position(epoch, steps))
+                logger.store(TestEpRet=test_ret, TestEpLen=test_len)
                 logger.store(**{key: [] for key in columns})  # before the first update: blank
-                if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1:
+                if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1 or not saved:
                     check_params(ac.trainable_variables)
-                    logger.save_state({"env": envs.prototype}, None)
+                    saved = logger.save_state({"env": envs.prototype}, None)
 
                 logger.log_tabular("Epoch", epoch + 1)
                 logger.log_tabular("EpRet", with_min_and_max=True)
@@ -181,8 +204,12 @@ class Training:
                 for key, all_four in columns.items():
                     kwargs = {"with_min_and_max" if all_four else "average_only": True}
                     logger.log_tabular(key, **kwargs)
-                logger.log_tabular("Time", time.time() - start_time)
+                logger.log_tabular("Time", keeper.seconds())
+                row = logger.log_current_row
+                score = row["AverageTestEpRet" if args.num_test_episodes else "AverageEpRet"]
                 logger.dump_tabular()
+                keeper.epoch_over(epoch, score)
+                at.step = 0
                 bar.update()
 
 
@@ -205,10 +232,13 @@ def uniform(spec: ActionSpec, noise: np.ndarray) -> np.ndarray:
     return (2 * ndtr(noise) - 1).astype(spec.dtype)  # the normal distribution function
 
 
-def evaluate(envs: VectorEnv | None, act: Actor) -> tuple[list[float], list[int]]:
+def evaluate(
+    envs: VectorEnv | None, act: Actor, interruption: Interruption | None = None
+) -> tuple[list[float], list[int]]:
     """Returns and lengths of one episode in each environment, without noise.
 
     Environments start from their own seeds every time, so that evaluations differ by the policy.
+    interruption: when it is requested, the episodes are left as they are.
     """
     if envs is None:
         return [], []
@@ -219,6 +249,9 @@ def evaluate(envs: VectorEnv | None, act: Actor) -> tuple[list[float], list[int]
     ret, length = np.zeros(envs.num_envs), np.zeros(envs.num_envs, int)
     first, unrecorded = {}, {i: [] for i in range(envs.num_envs)}
     while len(first) < envs.num_envs:
+        beat()
+        if interruption is not None and interruption.requested:
+            break
         a, _ = act(obs, noise)
         obs, rew, terminated, truncated, _ = envs.step(a)
         ret += rew

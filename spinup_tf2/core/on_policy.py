@@ -1,6 +1,5 @@
 """The loop of the on-policy algorithms: collect, update, log, save."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
+import keras
 import numpy as np
 
 from spinup_tf2.core.acting import Actor, Critic
@@ -15,6 +15,7 @@ from spinup_tf2.core.buffers import TrajectoryBuffer
 from spinup_tf2.core.demonstrations import Demonstrations
 from spinup_tf2.core.networks import count_variables, orthogonal_initialize
 from spinup_tf2.core.normalization import NormalizedActorCritic, RewardScaler
+from spinup_tf2.core.optimization import GradientSteps
 from spinup_tf2.core.policies import (
     ActorCritic,
     CNNActorCritic,
@@ -22,11 +23,14 @@ from spinup_tf2.core.policies import (
     check_closed_forms,
     make_actor_critic,
 )
-from spinup_tf2.core.startup import check_and_seed, progress_bar, start_logger
+from spinup_tf2.core.resuming import Keeper, Position
+from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar
 from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
+from spinup_tf2.utils.interruption import Interruption
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
 from spinup_tf2.utils.mpi_tools import num_procs
+from spinup_tf2.utils.watchdog import beat
 
 
 @contextmanager
@@ -68,8 +72,8 @@ def training(
 
         sizes = dict(pi=count_variables(ac.pi), v=count_variables(ac.v))
         scaling = scaler.statistics.variables if scaler else ()
-        logger = start_logger(arguments, env, ac, sizes, scaling)
-        yield Training(args, envs, env, ac, logger, scaler)
+        with opened_run(algorithm, arguments, envs, ac, sizes, scaling) as keeper:
+            yield Training(args, envs, env, ac, keeper.logger, keeper, scaler)
 
 
 @dataclass
@@ -78,7 +82,8 @@ class Training:
 
     args: the algorithm's arguments, as attributes.
     envs, env: the environments, and one more that is never stepped.
-    ac: the actor-critic. logger: an EpochLogger. scaler: of rewards, None if they stay as they are.
+    ac: the actor-critic. logger: an EpochLogger. keeper: writes checkpoints.
+    scaler: of rewards, None if they stay as they are.
     epoch: the number of the present epoch, from 0.
     progress: the share of the training that is over, 0 at first and never quite 1.
     """
@@ -88,6 +93,7 @@ class Training:
     env: gym.Env
     ac: ActorCritic
     logger: EpochLogger
+    keeper: Keeper
     scaler: RewardScaler | None
     epoch: int = 0
     progress: float = 0.0
@@ -95,7 +101,9 @@ class Training:
     def run(
         self,
         update: Callable[[dict[str, np.ndarray]], dict[str, float]],
+        steps: Sequence[GradientSteps],
         *,
+        state: Sequence[keras.Variable] = (),
         n_steps: int | None = None,
         normalize_adv: bool = True,
         lam: float | Sequence[float] | None = None,
@@ -105,13 +113,15 @@ class Training:
 
         update: `update(batch) -> dict of scalars`, which trains `ac` on one batch, as
             TrajectoryBuffer.get returns it; the dict is logged in its order.
+        steps: the gradient steps that it takes, whose optimizers checkpoints must hold.
+        state: other variables from which updates go on.
         n_steps: how many steps of each environment make a batch; None: those of a whole epoch.
             With several updates in an epoch, the mean of their scalars is logged.
         normalize_adv: whether a batch's advantages are shifted and scaled to mean 0 and standard
             deviation 1.
         lam, coeff: as TrajectoryBuffer takes them; None: the algorithm's argument lam.
         """
-        args, envs, ac, logger = self.args, self.envs, self.ac, self.logger
+        args, envs, ac, logger, keeper = self.args, self.envs, self.ac, self.logger, self.keeper
         local_steps = args.steps_per_epoch // (envs.num_envs * num_procs())
         n_steps = n_steps or local_steps
         spec = envs.action_spec
@@ -132,44 +142,63 @@ class Training:
         if getattr(args, "behavior_policy", None) is not None:
             demonstrations = Demonstrations(args.behavior_policy, spec, envs.num_envs)
         episodes = EpisodeStatistics(envs.num_envs, envs.recorded)
-        start_time = time.time()
+        modules = [ac, *(each.optimizer for each in steps)]
+        if self.scaler is not None:
+            modules.append(self.scaler.statistics)
+        variables = [*(variable for each in modules for variable in each.variables), *state]
+        parts = dict(episodes=episodes, scaler=self.scaler, demonstrations=demonstrations)
 
-        obs = envs.reset()
-        with progress_bar(args.epochs, logger) as bar:
-            for epoch in range(args.epochs):
+        with (
+            keeper.attached(variables, parts) as at,
+            progress_bar(args.epochs, logger, at.epoch) as bar,
+        ):
+            obs, saved = None, True
+            for epoch in range(at.epoch, args.epochs):
                 self.epoch = epoch
                 noise = envs.noise(epoch, local_steps)
-                infos = []
-                for start in range(0, local_steps, n_steps):
+                for start in range(at.step, local_steps, n_steps):
                     self.progress = (epoch + start / local_steps) / args.epochs
                     act.refresh()
                     value.refresh()
+                    if start + n_steps == local_steps:
+                        keeper.note_acting_policy()
+                    obs = keeper.observations(obs, epoch, start)
                     noise_t = noise[start : start + n_steps]
-                    obs = collect(envs, act, buffer, obs, noise_t, demonstrations)
+                    obs = collect(
+                        envs, act, buffer, obs, noise_t, demonstrations, keeper.interruption
+                    )
+                    if keeper.asked_to_stop():
+                        envs.forget(buffer.t)  # it will be collected again, by the same policy
+                        keeper.stop(Position(epoch, start, at.infos))
+
                     ends = buffer.terminated | buffer.truncated
                     ep_ret, ep_len = episodes.update(buffer.rew, ends)
                     if self.scaler is not None:
                         buffer.rew[:] = self.scaler(buffer.rew, ends)
                     batch = buffer.get(value, obs)
-                    infos.append(update(batch))
+                    at.infos.append(update(batch))
                     if isinstance(ac, NormalizedActorCritic):
                         ac.statistics.update(batch["obs"])
                     logger.store(EpRet=ep_ret, EpLen=ep_len, VVals=batch["val"])
 
-                if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1:
+                if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1 or not saved:
                     check_params(ac.trainable_variables)
-                    logger.save_state({"env": self.env}, None)
+                    saved = logger.save_state({"env": self.env}, None)
 
                 logger.log_tabular("Epoch", epoch)
                 logger.log_tabular("EpRet", with_min_and_max=True)
                 logger.log_tabular("EpLen", average_only=True)
                 logger.log_tabular("VVals", with_min_and_max=True)
                 logger.log_tabular("TotalEnvInteracts", (epoch + 1) * args.steps_per_epoch)
-                for key, val in infos[0].items():
-                    several = len(infos) > 1
-                    logger.log_tabular(key, np.mean([i[key] for i in infos]) if several else val)
-                logger.log_tabular("Time", time.time() - start_time)
+                for key, val in at.infos[0].items():
+                    several = len(at.infos) > 1
+                    mean = np.mean([info[key] for info in at.infos]) if several else val
+                    logger.log_tabular(key, mean)
+                logger.log_tabular("Time", keeper.seconds())
+                score = logger.log_current_row["AverageEpRet"]
                 logger.dump_tabular()
+                keeper.epoch_over(epoch, score)
+                at.step, at.infos = 0, []
                 bar.update()
 
 
@@ -180,14 +209,19 @@ def collect(
     obs: np.ndarray,
     noise: np.ndarray,
     demonstrations: Demonstrations | None = None,
+    interruption: Interruption | None = None,
 ) -> np.ndarray:
     """Fill `buffer` with steps of `envs`, beginning at `obs` `[n, obs_dim]`; returns the next obs.
 
     noise: `[T, n, *noise_shape]`. Episodes go on from one epoch to the next.
     demonstrations: replace the policy's actions, where there are any.
+    interruption: when it is requested, the buffer is left as full as it is.
     """
     buffer.start_epoch()
     for noise_t in noise:
+        beat()
+        if interruption is not None and interruption.requested:
+            break
         a, val = act(obs, noise_t)
         if demonstrations is not None:
             a = demonstrations.replace(obs, a)

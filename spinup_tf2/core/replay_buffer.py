@@ -1,5 +1,6 @@
 """The past of the off-policy algorithms, from which they learn again and again."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -43,6 +44,7 @@ class ReplayBuffer:
         self.batch_rows = list(batch_rows)
         self.rngs = list(rngs)
         self.steps = 0  # so far, of each environment
+        self.saved = 0  # how many of them `new_steps` need not give any more
 
     def __len__(self) -> int:
         """How many steps of each environment there are to draw from."""
@@ -76,6 +78,62 @@ class ReplayBuffer:
         self.final_obs.update({(slot, env): last for env, last in final_obs.items()})
         self.obs[(slot + 1) % self.slots] = next_obs
         self.steps += 1
+
+    def restart(self) -> None:
+        """All environments begin new episodes: the next observation stored is no next_obs."""
+        if self.steps == 0:
+            return
+        slot, following = (self.steps - 1) % self.slots, self.steps % self.slots
+        envs = np.arange(len(self.rngs))
+        last = self.obs.take(np.full(len(envs), following), envs)
+        for env in np.flatnonzero(~self.ended[slot]):
+            self.final_obs[slot, int(env)] = last[env]
+        self.ended[slot] = True
+        self.saved = min(self.saved, self.steps - 1)
+
+    def new_range(self) -> tuple[int, int, int]:
+        """Numbers of the first step that has not been saved, of the next step, of the oldest."""
+        oldest = self.steps - len(self)
+        return max(self.saved, oldest), self.steps, oldest
+
+    def new_steps(self, column: int) -> dict[str, np.ndarray]:
+        """The steps of environment `column` in `new_range`, for `put_steps`."""
+        first, end, _ = self.new_range()
+        slots = np.arange(first, end + 1) % self.slots
+        columns = np.full(len(slots), column)
+        obs, slots, columns = self.obs.take(slots, columns), slots[:-1], columns[:-1]
+        ended = self.ended[slots, column]
+        last = [self.final_obs[int(slot), column] for slot in slots[ended]]
+        return dict(
+            obs=obs,
+            act=self.act.take(slots, columns),
+            rew=self.rew.take(slots, columns),
+            terminated=self.terminated.take(slots, columns),
+            ended=ended,
+            final_obs=np.array(last, obs.dtype).reshape(-1, *obs.shape[1:]),
+        )
+
+    def put_steps(self, column: int, first: int, steps: Mapping[str, np.ndarray]) -> None:
+        """Take back what `new_steps` gave, beginning at step `first`."""
+        slots = np.arange(first, first + len(steps["obs"])) % self.slots
+        self.obs.put(slots, column, steps["obs"])
+        slots = slots[:-1]
+        for name in ("act", "rew", "terminated"):
+            getattr(self, name).put(slots, column, steps[name])
+        for slot in slots[self.ended[slots, column]]:
+            del self.final_obs[int(slot), column]
+        self.ended[slots, column] = steps["ended"]
+        for slot, last in zip(slots[steps["ended"]], steps["final_obs"], strict=True):
+            self.final_obs[int(slot), column] = last
+
+    def env_state(self, column: int) -> dict[str, np.ndarray]:
+        """What belongs to environment `column`, beside its steps."""
+        generator = json.dumps(self.rngs[column].bit_generator.state)
+        return dict(generator=np.array(generator), steps=np.array(self.steps))
+
+    def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
+        self.rngs[column].bit_generator.state = json.loads(str(state["generator"]))
+        self.steps = self.saved = int(state["steps"])
 
     def sample(
         self, updates: int, noise: Mapping[str, tuple[int, ...]] | None = None
@@ -119,9 +177,20 @@ class _Rows:
 
     def __setitem__(self, row, value):
         number, row = divmod(row, self.in_block)
+        self._claim(number)[row] = value
+
+    def put(self, rows, column, values):
+        """Set the elements `[rows[i], column]`."""
+        numbers, rows = np.divmod(rows, self.in_block)
+        for number in np.unique(numbers):
+            here = numbers == number
+            self._claim(number)[rows[here], column] = values[here]
+
+    def _claim(self, number):
+        """The block of this number, which has memory now."""
         if self.blocks[number] is None:
             self.blocks[number] = np.empty((self.in_block, *self.shape), self.dtype)
-        self.blocks[number][row] = value
+        return self.blocks[number]
 
     def take(self, rows, columns):
         """The elements `[rows[...], columns[...]]`, in a new array."""

@@ -1,21 +1,25 @@
 """How every training begins: arguments checked, seeds set, the run's directory opened."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-import gymnasium as gym
 import keras
 from tqdm import tqdm
 
 from spinup_tf2.core.arguments import check_arguments
+from spinup_tf2.core.checkpoint import Checkpoints
 from spinup_tf2.core.policies import ActorCritic, CNNActorCritic
 from spinup_tf2.core.q_actor_critic import CNNQActorCritic, QActorCritic
+from spinup_tf2.core.resuming import Keeper, checkpoint_to_resume, describe_run
 from spinup_tf2.core.saved_policy import SavedPolicy
+from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.utils.logx import EpochLogger, Logger
 from spinup_tf2.utils.mpi_tf import sync_params
-from spinup_tf2.utils.mpi_tools import num_procs, proc_id
+from spinup_tf2.utils.mpi_tools import broadcast_object, num_procs, on_root, proc_id
+from spinup_tf2.utils.run_lock import run_lock
 from spinup_tf2.utils.threads import limit_tensorflow
 
 
@@ -28,32 +32,51 @@ def check_and_seed(arguments: Mapping[str, Any]) -> SimpleNamespace:
     return args
 
 
-def start_logger(
+@contextmanager
+def opened_run(
+    algorithm: str,
     arguments: Mapping[str, Any],
-    env: gym.Env,
+    envs: VectorEnv,
     ac: ActorCritic | QActorCritic,
     sizes: Mapping[str, int],
     extra: Iterable[keras.Variable] = (),
-) -> EpochLogger:
-    """Open the run's directory: configuration, environment and what will be saved.
+) -> Iterator[Keeper]:
+    """Open the run's directory: configuration, environment, what will be saved, checkpoints.
 
-    arguments: all arguments of the algorithm by name.
+    algorithm: its name. arguments: all its arguments by name.
     sizes: numbers of parameters to print.
     extra: variables that are saved with the actor-critic and not used by it.
+    While it is open no other run can write there. Raises UserError, before anything in it is
+    changed, if the directory cannot be used, or if it is to be resumed and holds another run.
     """
-    logger = EpochLogger(**(arguments["logger_kwargs"] or {}))
+    args, env = SimpleNamespace(**arguments), envs.prototype
     if type(ac) in (CNNActorCritic, CNNQActorCritic):  # also where the default was asked for
         arguments = {**arguments, "actor_critic": type(ac)}
-    logger.save_config(dict(arguments))
-    logger.save_env_spec(env, arguments["env_fn"])
-    sync_params(ac.trainable_variables)
-    counts = ", ".join(f"\t {name}: {size}" for name, size in sizes.items())
-    logger.log(f"\nNumber of parameters: {counts}\n")
-    logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space, extra))
-    return logger
+    logger_kwargs = dict(args.logger_kwargs or {})
+    run_dir = broadcast_object(logger_kwargs.get("output_dir"))
+    run = describe_run(algorithm, arguments, env, ac.variables, logger_kwargs.get("exp_name"))
+    with ExitStack() as stack:
+        saved = None
+        if run_dir is not None:
+            lock = run_lock(run_dir)
+            on_root(lambda: stack.enter_context(lock))
+        if args.resume:
+            saved = checkpoint_to_resume(run_dir, run)
+        if saved is not None:
+            logger_kwargs |= dict(keep_rows=saved.counters["epoch"], overwrite=False)
+        logger = EpochLogger(**logger_kwargs)
+        run_dir = broadcast_object(logger.output_dir)
+        checkpoints = Checkpoints(run_dir, args.keep_checkpoints, saved)
+        logger.save_config(dict(arguments))
+        logger.save_env_spec(env, args.env_fn)
+        sync_params(ac.trainable_variables)
+        counts = ", ".join(f"\t {name}: {size}" for name, size in sizes.items())
+        logger.log(f"\nNumber of parameters: {counts}\n")
+        logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space, extra))
+        yield Keeper(args, run, envs, ac.variables, logger, checkpoints, saved)
 
 
-def progress_bar(epochs: int, logger: Logger) -> tqdm:
-    """A bar over epochs on rank 0's terminal; none where stderr is not one, or with `quiet`."""
+def progress_bar(epochs: int, logger: Logger, done: int = 0) -> tqdm:
+    """A bar over epochs, of which some are done, on rank 0's terminal; none with `quiet`."""
     hidden = logger.quiet or proc_id() != 0 or not sys.stderr.isatty()
-    return tqdm(total=epochs, unit="epoch", disable=hidden, dynamic_ncols=True)
+    return tqdm(total=epochs, initial=done, unit="epoch", disable=hidden, dynamic_ncols=True)

@@ -37,6 +37,11 @@ class Minimize:
         self.every = every
         optimizer.build(self.variables)
 
+    @property
+    def all_variables(self) -> list[keras.Variable]:
+        """What the step changes."""
+        return [*self.variables, *self.optimizer.variables]
+
     def compile(self, jit_compile: bool) -> None:
         """Compile the pieces for several MPI ranks."""
         self._compiled_gradients = tf.function(self._flat_gradients, jit_compile=jit_compile)
@@ -88,6 +93,11 @@ class PolyakAverage:
         for target, variable in self.pairs:
             target.assign(variable)
 
+    @property
+    def all_variables(self) -> list[keras.Variable]:
+        """What the step changes."""
+        return [target for target, _ in self.pairs]
+
     def compile(self, jit_compile: bool) -> None:
         """Compile the step for several MPI ranks."""
         self._compiled = tf.function(self.__call__, jit_compile=jit_compile)
@@ -122,6 +132,11 @@ class UpdateBlock:
         for step in self.steps:
             step.compile(jit_compile)
         self._compiled = tf.function(self._block, jit_compile=jit_compile)
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """What the updates change, optimizers' variables among them."""
+        return [variable for step in self.steps for variable in step.all_variables]
 
     def __call__(self, batches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Take an update on each of the minibatches `[updates, batch, ...]`, in their order.

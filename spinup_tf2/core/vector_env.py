@@ -1,6 +1,6 @@
 """The environments of one process: seeds, time limits, final observations, noise."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import gymnasium as gym
 import numpy as np
@@ -37,6 +37,9 @@ class VectorEnv:
     episodes are and what they return: wrappers outside of it may change rewards, and end episodes
     for learning only. Then `recorded` is a list to which `step` appends `(return, length, i)` of
     each, i from 0 to `num_envs - 1`; otherwise it is None.
+
+    remember: set it to True to keep all actions since the last `reset`, with which `replay` brings
+        environments to where they are.
     """
 
     def __init__(
@@ -71,6 +74,8 @@ class VectorEnv:
         self.num_envs = num_envs
         self.seed = seed
         self.indices = range(first_env, first_env + num_envs)
+        self.remember = False
+        self._began, self._actions = (0, 0), []
 
     def __enter__(self):
         return self
@@ -78,12 +83,14 @@ class VectorEnv:
     def __exit__(self, *_):
         self.close()
 
-    def reset(self) -> np.ndarray:
-        """Start all environments from their own seeds; returns obs `[n, obs_dim]`.
+    def reset(self, epoch: int = 0, step: int = 0) -> np.ndarray:
+        """Start all environments from their own seeds for this moment; returns obs `[n, obs_dim]`.
 
         Images are uint8 `[n, height, width, channels]` here and below, all else float32.
         """
-        obs, _ = self.envs.reset(seed=[environment_seed(self.seed, i) for i in self.indices])
+        self._began, self._actions = (epoch, step), []
+        seeds = [environment_seed(self.seed, i, epoch, step) for i in self.indices]
+        obs, _ = self.envs.reset(seed=seeds)
         return obs.astype(self.obs_dtype)
 
     def step(
@@ -95,6 +102,8 @@ class VectorEnv:
         episode has ended, obs is already the first observation of the next one, and
         `final_obs[i]` the last of the old.
         """
+        if self.remember:
+            self._actions.append(np.array(act))
         obs, rew, terminated, truncated, infos = self.envs.step(self.action_spec.to_env(act))
         final_obs = {}
         if "final_obs" in infos:
@@ -103,6 +112,41 @@ class VectorEnv:
             if self.recorded is not None:
                 self.recorded += _recorded_episodes(infos["final_info"])
         return obs.astype(self.obs_dtype), rew, terminated, truncated, final_obs
+
+    def forget(self, steps: int) -> None:
+        """Take the last steps out of what is remembered, as if they had not been taken."""
+        if self.remember and steps:
+            del self._actions[-steps:]
+
+    def env_state(self, column: int) -> dict[str, np.ndarray]:
+        """Where environment `column` of this process is, by how it came there."""
+        actions = np.array([act[column] for act in self._actions], self.action_spec.dtype)
+        return dict(began=np.array(self._began), actions=actions)
+
+    def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
+        """Take a state back, for `replay`; of all columns."""
+        self._began = tuple(int(number) for number in state["began"])
+        if column == 0:
+            self._actions = [
+                np.empty((self.num_envs, *self.action_spec.shape), actions.dtype)
+                for actions in state["actions"][:, None]
+            ]
+        for act, own in zip(self._actions, state["actions"], strict=True):
+            act[column] = own
+
+    def replay(self, on_step: Callable[[np.ndarray], None] = lambda ends: None) -> np.ndarray:
+        """Start again as at the last reset and take the actions that are remembered; returns obs.
+
+        on_step: called after each step with bool `[n]`, whether it was the last of an episode.
+        """
+        actions = self._actions
+        obs = self.reset(*self._began)
+        for act in actions:
+            obs, _, terminated, truncated, _ = self.step(act)
+            on_step(terminated | truncated)
+        if self.recorded is not None:
+            self.recorded.clear()  # these episodes have been counted
+        return obs
 
     def noise(self, epoch: int, steps: int) -> np.ndarray:
         """Action noise for a whole epoch, `[steps, n, *noise_shape]`; the same at every call."""
@@ -138,9 +182,10 @@ class VectorEnv:
         self.prototype.close()
 
 
-def environment_seed(seed: int, index: int) -> int:
-    """The seed of the first reset of environment `index` in a run with `seed`."""
-    return int(np.random.SeedSequence([seed, index]).generate_state(1)[0] >> 1)
+def environment_seed(seed: int, index: int, epoch: int = 0, step: int = 0) -> int:
+    """The seed of environment `index` in a run with `seed`, if it is reset at this moment."""
+    entropy = [seed, index, epoch, step] if epoch or step else [seed, index]
+    return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
 
 
 class _EpisodeLimit(gym.wrappers.TimeLimit):
@@ -187,6 +232,18 @@ class EpisodeStatistics:
         self.recorded = recorded
         self.ret = np.zeros(num_envs)
         self.len = np.zeros(num_envs, int)
+
+    def restart(self) -> None:
+        """Forget the unfinished episodes."""
+        self.ret[:], self.len[:] = 0.0, 0
+        if self.recorded is not None:
+            self.recorded.clear()
+
+    def env_state(self, column: int) -> dict[str, np.ndarray]:
+        return dict(ret=self.ret[column], len=self.len[column])
+
+    def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
+        self.ret[column], self.len[column] = state["ret"], state["len"]
 
     def update(self, rew: np.ndarray, ends: np.ndarray) -> tuple[list[float], list[int]]:
         """Count an epoch's steps: rew `[T, n]`, ends bool `[T, n]`.

@@ -49,8 +49,7 @@ def write_env_spec(path: str | os.PathLike, env: gym.Env, env_fn: Callable[[], g
             `gymnasium.make` was given, which may begin with the module that registers it.
     """
     try:
-        # An environment keeps its id, but not the module that had to be imported to register it.
-        contents = json.dumps({"spec": _describe(env, getattr(env_fn, "env_name", None))}, indent=4)
+        contents = json.dumps({"spec": describe_env(env, env_fn)}, indent=4)
     except (TypeError, ValueError) as error:
         contents = json.dumps({"spec": None, "reason": str(error)}, indent=4)
     Path(path).write_text(contents + "\n", encoding="utf-8")
@@ -79,8 +78,8 @@ def make_env(path: str | os.PathLike, render_mode: str | None = None) -> gym.Env
         ) from error
 
 
-def _describe(env, env_name):
-    """What `make_env` needs to know, as a dict; an exception says why that is not possible."""
+def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
+    """What `make_env` needs to know; TypeError or ValueError say why that is not possible."""
     spec = env.spec
     if spec is None:
         raise ValueError("it was not made by gymnasium.make, so it has no spec")
@@ -88,7 +87,8 @@ def _describe(env, env_name):
     if kwargs.get("render_mode") == "human":
         del kwargs["render_mode"]
     return {
-        "env_name": env_name or spec.id,
+        # An environment keeps its id, but not the module that had to be imported to register it.
+        "env_name": getattr(env_fn, "env_name", None) or spec.id,
         "kwargs": kwargs,
         "max_episode_steps": spec.max_episode_steps,
         "wrappers": [

@@ -14,6 +14,7 @@ prints and writes.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -33,6 +34,7 @@ from tqdm import tqdm
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils import mpi_tools
+from spinup_tf2.utils.run_lock import LOCK
 from spinup_tf2.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:
@@ -103,6 +105,7 @@ class Logger:
         overwrite: Whether to remove the files of a run that `output_dir` may hold already. Without
             it, such a directory is refused.
         quiet: Print neither tables nor messages. The files are the same.
+        keep_rows: Go on with the run that `output_dir` holds, after its first so many rows.
     """
 
     def __init__(
@@ -113,6 +116,7 @@ class Logger:
         *,
         overwrite: bool = False,
         quiet: bool = False,
+        keep_rows: int | None = None,
     ):
         self.exp_name = exp_name
         self.quiet = quiet
@@ -122,40 +126,74 @@ class Logger:
         self.log_headers = []
         self.log_current_row = {}
         self._model = None
-        self._warned_of_pickle = False
+        self._unwritten = b""  # rows for which the disk has had no room
+        self._warned = set()
         self._is_root = mpi_tools.proc_id() == 0
 
         # Only the first rank looks at the disk, but every rank must learn what it found there.
-        problem = self._open(output_dir, output_fname, overwrite) if self._is_root else None
-        problem = mpi_tools.broadcast_object(problem)
+        found = (None, [])
+        if self._is_root:
+            found = self._open(output_dir, output_fname, overwrite, keep_rows)
+        problem, headers = mpi_tools.broadcast_object(found)
         if problem:
             raise UserError(problem)
+        if headers:
+            self.first_row, self.log_headers = False, headers
         if self._is_root:
             self.log(f"Logging data to {self.output_file.name}")
 
-    def _open(self, output_dir, output_fname, overwrite):
-        """Prepare the directory and open the file of rows; return what is wrong, or None."""
+    def _open(self, output_dir, output_fname, overwrite, keep_rows):
+        """Prepare the directory and open the file of rows.
+
+        Returns what is wrong, or None, and the columns of rows that are kept.
+        """
+        headers = []
         try:
             if output_dir is None:
                 output_dir = _fresh_directory()
             elif not os.path.isdir(output_dir):
                 os.makedirs(output_dir)
+            elif keep_rows is not None:
+                headers = self._keep_rows(os.path.join(output_dir, output_fname), keep_rows)
             elif overwrite:
                 _remove_run(output_dir, output_fname)
             elif holds_run(output_dir, output_fname):
-                return EXISTING_RUN.format(output_dir)
-            elif not self.quiet:
+                return EXISTING_RUN.format(output_dir), []
+            elif not self.quiet and {*os.listdir(output_dir)} - {LOCK}:
                 say(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
             self.output_dir = os.fspath(output_dir)
+            mode = "wb" if keep_rows is None else "ab"
+            # Unbuffered: what a full disk has not taken is kept here, and written later.
             rows = os.path.join(output_dir, output_fname)
-            self.output_file = open(rows, "w", encoding="utf-8")  # noqa: SIM115
+            self.output_file = open(rows, mode, buffering=0)  # noqa: SIM115
         except OSError as error:
-            return (
+            problem = (
                 f"Cannot write to the output directory {output_dir or tempfile.gettempdir()} "
                 f"({error.strerror}); choose another data_dir (output_dir)."
             )
+            return problem, []
         weakref.finalize(self, self.output_file.close)
-        return None
+        return None, headers
+
+    def _keep_rows(self, path, count):
+        """Leave the first `count` rows in a file of rows; returns its columns."""
+        try:
+            lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines(True)
+        except FileNotFoundError:
+            lines = []
+        lines = [line for line in lines if line.endswith("\n")][: count + 1 if count else 0]
+        if len(lines) < count + 1 and count:
+            say(
+                colored(
+                    f"Warning: {path} has {max(0, len(lines) - 1)} complete rows, and the "
+                    f"checkpoint was made after {count}.",
+                    "red",
+                    bold=True,
+                )
+            )
+        with atomic_save(path) as temporary:
+            Path(temporary).write_text("".join(lines), encoding="utf-8")
+        return lines[0].rstrip("\n").split("\t") if lines else []
 
     def log(self, msg: str, color: str = "green") -> None:
         """Print a message in colour (rank 0)."""
@@ -184,12 +222,21 @@ class Logger:
         if self._is_root:
             if not self.quiet:
                 say(format_table(row))
-            if self.first_row:
-                self.output_file.write("\t".join(self.log_headers) + "\n")
-            self.output_file.write("\t".join(map(str, row.values())) + "\n")
-            self.output_file.flush()
+            rows = [self.log_headers] if self.first_row else []
+            text = "".join("\t".join(map(str, each)) + "\n" for each in [*rows, row.values()])
+            self._unwritten += text.encode()
+            with self._disk_may_be_full():
+                while self._unwritten:
+                    self._unwritten = self._unwritten[self.output_file.write(self._unwritten) :]
         self.log_current_row.clear()
         self.first_row = False
+
+    def sync(self) -> None:
+        """Make sure that all rows are on the disk (rank 0); raises OSError if they cannot be."""
+        if self._is_root:
+            if self._unwritten:
+                raise OSError(errno.ENOSPC, "there was no room for the rows of progress.txt")
+            os.fsync(self.output_file.fileno())
 
     def save_config(self, config: dict[str, Any]) -> None:
         """Write the configuration to config.json, as a record, and print it.
@@ -225,10 +272,11 @@ class Logger:
         """
         self._model = model
 
-    def save_state(self, state_dict: dict[str, Any], itr: int | None = None) -> None:
+    def save_state(self, state_dict: dict[str, Any], itr: int | None = None) -> bool:
         """Save the state of an experiment: `state_dict` in vars.pkl, the model in tf2_save/.
 
         A crash never leaves half a save: each is written beside its final name, then renamed.
+        Returns whether the model was saved: a disk that is full does not end a training.
 
         Args:
             state_dict: What to pickle, usually `{"env": env}`. If it cannot be pickled, a warning
@@ -237,11 +285,12 @@ class Logger:
                 (vars12.pkl, tf2_save12/) and so keeps this one.
         """
         if not self._is_root:
-            return
+            return True
         suffix = "" if itr is None else f"{itr:d}"
         self._save_vars(state_dict, os.path.join(self.output_dir, f"vars{suffix}.pkl"))
-        if self._model is not None:
-            self._save_model(os.path.join(self.output_dir, f"tf2_save{suffix}"))
+        if self._model is None:
+            return True
+        return self._save_model(os.path.join(self.output_dir, f"tf2_save{suffix}"))
 
     def _save_vars(self, state_dict, path):
         import joblib
@@ -250,18 +299,41 @@ class Logger:
             with atomic_save(path) as temporary:
                 joblib.dump(state_dict, temporary)
         except Exception as error:  # whatever an object may raise when it is pickled
-            if not self._warned_of_pickle:
-                warning = f"Warning: could not pickle state_dict. ({type(error).__name__}: {error})"
-                say(colored(warning, "red", bold=True))
-            self._warned_of_pickle = True  # it will not be any different in the next epochs
+            # It will not be any different in the next epochs.
+            self.warn_once(f"could not pickle state_dict. ({type(error).__name__}: {error})")
 
     def _save_model(self, path):
+        """Save the model; returns whether there was room."""
         import tensorflow as tf
 
-        with atomic_save(path) as temporary:
-            tf.saved_model.save(self._model, temporary)
-            info = json.dumps(self._model.info, indent=4, sort_keys=True)
-            Path(temporary, "model_info.json").write_text(info, encoding="utf-8")
+        with self._disk_may_be_full(tf.errors.OpError):
+            with atomic_save(path) as temporary:
+                tf.saved_model.save(self._model, temporary)
+                info = json.dumps(self._model.info, indent=4, sort_keys=True)
+                Path(temporary, "model_info.json").write_text(info, encoding="utf-8")
+            return True
+        return False
+
+    def warn_once(self, text: str) -> None:
+        """Print a warning in red (rank 0), the first time that it is given."""
+        if self._is_root and text not in self._warned:
+            say(colored(f"Warning: {text}", "red", bold=True))
+        self._warned.add(text)
+
+    @contextmanager
+    def _disk_may_be_full(self, *kinds):
+        """Warn where the files of the run cannot be written, and go on: the training is worth more.
+
+        kinds: exceptions, beside OSError, that say so.
+        """
+        try:
+            yield
+        except (OSError, *kinds) as error:
+            reason = getattr(error, "strerror", None) or getattr(error, "message", str(error))
+            self.warn_once(
+                f"cannot write to {self.output_dir} ({reason}). The training goes on, and it is "
+                "tried again after each epoch."
+            )
 
 
 class EpochLogger(Logger):
@@ -314,6 +386,10 @@ class EpochLogger(Logger):
             super().log_tabular(f"Max{key}", stats[3])
             super().log_tabular(f"Min{key}", stats[2])
         self.epoch_dict[key] = []
+
+    def stored(self) -> dict[str, np.ndarray]:
+        """What has been stored since the last row; `store` takes it again."""
+        return {key: self._values(key) for key in self.epoch_dict}
 
     def get_stats(self, key: str) -> tuple[np.float32, ...]:
         """The mean and standard deviation of what is stored under `key`, over all ranks.

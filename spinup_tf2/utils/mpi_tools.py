@@ -217,6 +217,31 @@ def broadcast_object(obj: Any, root: int = 0) -> Any:
     return obj if world is None else world.bcast(obj, root=root)
 
 
+def gather_objects(obj: Any) -> list[Any]:
+    """The (small, picklable) objects of all processes, in their order, on every process."""
+    world = comm()
+    return [obj] if world is None else world.allgather(obj)
+
+
+def on_root(function: Callable[[], Any]) -> Any:
+    """What `function()` returns on rank 0, on every rank; a UserError that it raises likewise.
+
+    The other ranks do not call it.
+    """
+    problem, result = None, None
+    if proc_id() == 0:
+        try:
+            result = function()
+        except UserError as error:
+            if num_procs() == 1:
+                raise
+            problem = str(error)
+    problem, result = broadcast_object((problem, result))
+    if problem is not None:
+        raise UserError(problem)
+    return result
+
+
 def mpi_op(x: float | np.ndarray, op: str | MPI.Op) -> float | np.ndarray:
     """Reduce `x` over all processes with `op`: a scalar in float64, an array in its own dtype."""
     if np.isscalar(x):

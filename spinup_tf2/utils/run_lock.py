@@ -1,0 +1,65 @@
+"""One writer for each run's directory."""
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from spinup_tf2.errors import UserError
+
+LOCK = ".lock"
+
+
+@contextmanager
+def run_lock(run_dir: str | os.PathLike) -> Iterator[None]:
+    """Hold the directory of a run, which is made if need be, against other processes.
+
+    The lock is the operating system's and ends with the process, however it ends: a file that a
+    crash has left behind locks nobody out. Raises UserError if another run has it, or if the
+    directory cannot be written.
+    """
+    path = Path(run_dir, LOCK)
+    try:
+        os.makedirs(run_dir, exist_ok=True)
+        descriptor = _locked(path)
+    except OSError as error:
+        raise UserError(
+            f"Cannot write to the output directory {run_dir} ({error.strerror}); choose another "
+            "data_dir (output_dir)."
+        ) from error
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # while it is still ours
+        os.close(descriptor)
+
+
+def _locked(path):
+    """The descriptor of the file at `path`, which nobody else holds."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.exists(path) and os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                holder = dict(pid=os.getpid(), host=socket.gethostname(), since=time.ctime())
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, json.dumps(holder).encode())
+                return descriptor
+        except BlockingIOError:
+            holder = os.read(descriptor, 1000).decode(errors="replace")
+            os.close(descriptor)
+            raise UserError(
+                f"{path.parent} is being written to by another run ({holder}); wait for its end, "
+                "or choose another exp_name, seed or data_dir."
+            ) from None
+        except OSError as error:
+            if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP):
+                return descriptor  # this file system knows no locks
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # its owner has removed the file in the meantime
