@@ -63,6 +63,7 @@ setup(
         "seaborn>=0.13",
         "matplotlib>=3.7",
         "tqdm>=4.65",
+        "psutil>=5.9",
     ],
     extras_require=EXTRAS,
     entry_points={

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.threads import available_cores
+from spinup_tf2.utils.watchdog import beat
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -63,6 +65,17 @@ def launched_rank() -> int:
     """The rank that the launcher gave this process, 0 without one; known before MPI is started."""
     world = _launched_world()
     return world[1] if world else 0
+
+
+def launched_size() -> int:
+    """The number of processes that the launcher started, 1 without one; known before MPI is."""
+    world = _launched_world()
+    return world[0] if world else 1
+
+
+def where() -> str:
+    """This process, for messages: "on rank 1 of 4, host node2"."""
+    return f"on rank {launched_rank()} of {launched_size()}, host {socket.gethostname()}"
 
 
 # ---------------------------------------------------------------- the communicator
@@ -112,9 +125,18 @@ def _end_job_on_exception():
     print_exception = sys.excepthook
 
     def hook(kind, error, traceback):
-        fail_together(lambda: print_exception(kind, error, traceback), error)
+        def report():
+            print(f"\nAn error {where()}:", file=sys.stderr)
+            print_exception(kind, error, traceback)
+
+        fail_together(report, error)
 
     sys.excepthook = hook
+
+
+def abort(status: int) -> None:
+    """End all processes of the MPI job at once."""
+    _start_mpi().COMM_WORLD.Abort(status)
 
 
 def fail_together(report: Callable[[], object], status: int | BaseException) -> None:
@@ -202,6 +224,7 @@ def allreduce(x: np.ndarray, buff: np.ndarray, op: str | MPI.Op = "SUM") -> None
         np.copyto(buff, x)
     else:
         world.Allreduce(x, buff, op=_operation(op))
+    beat()
 
 
 def broadcast(x: np.ndarray, root: int = 0) -> None:
@@ -209,12 +232,16 @@ def broadcast(x: np.ndarray, root: int = 0) -> None:
     world = comm()
     if world is not None:
         world.Bcast(x, root=root)
+    beat()
 
 
 def broadcast_object(obj: Any, root: int = 0) -> Any:
     """The (small, picklable) object that process `root` passed in, on every process."""
     world = comm()
-    return obj if world is None else world.bcast(obj, root=root)
+    if world is not None:
+        obj = world.bcast(obj, root=root)
+    beat()
+    return obj
 
 
 def gather_objects(obj: Any) -> list[Any]:

@@ -1,0 +1,151 @@
+"""Signals that ask a training to stop: it finishes its step, saves, and leaves.
+
+with Interruption() as interruption:
+    while training:
+        step()                                  # ends early where `interruption.requested`
+        if interruption.agreed():               # on all ranks, or on none
+            save()
+            interruption.leave("python -m spinup_tf2.run resume DIRECTORY")
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import NoReturn
+
+from spinup_tf2.utils import mpi_tools
+
+# Ctrl-C; the polite kill of schedulers, containers and shutdowns; the warning that schedulers send
+# before the time is up, and that mpirun passes on untouched; the end of the terminal.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+
+# One Ctrl-C reaches launcher, mpirun and ranks at once, and those that pass it on send it again.
+SAME_CTRL_C = 1.0  # seconds
+
+
+class Interrupted(KeyboardInterrupt):
+    """A training was asked to stop by the signal `signum`, and has stopped.
+
+    A KeyboardInterrupt, so that `except Exception` does not take it for a failure. Commands end
+    with status 128 + signum.
+    """
+
+    def __init__(self, signum: int):
+        super().__init__(f"stopped by {signal.Signals(signum).name}")
+        self.signum = int(signum)
+
+
+class Interruption:
+    """While it is entered, SIGINT, SIGTERM, SIGUSR1 and SIGHUP only ask for a stop.
+
+    A SIGINT that comes a second or more after the first signal raises KeyboardInterrupt at once.
+    Signals that were ignored stay so, as under nohup. In any thread but the main one nothing is
+    installed, because Python's signals belong to that.
+
+    requested: whether this process has been asked to stop.
+    signum: the signal that asked; 0 before.
+    """
+
+    def __init__(self):
+        self.requested = False
+        self.signum = 0
+        self._agreed = 0
+        self._since = 0.0
+        self._previous = {}
+        self._terminals = []
+
+    def __enter__(self) -> Interruption:
+        self._terminals = [fd for fd in (1, 2) if _is_terminal(fd)]
+        if threading.current_thread() is threading.main_thread():
+            for signum in SIGNALS:
+                if signal.getsignal(signum) is not signal.SIG_IGN:
+                    self._previous[signum] = signal.signal(signum, self._handle)
+        return self
+
+    def __exit__(self, *_):
+        for signum, handler in self._previous.items():
+            # None: a handler that Python did not install, and cannot put back.
+            signal.signal(signum, signal.SIG_DFL if handler is None else handler)
+        self._previous.clear()
+
+    def _handle(self, signum, _):
+        # Runs between any two bytecodes: no MPI here, and no print, which is not reentrant.
+        if signum == signal.SIGHUP:
+            self._let_terminals_go()
+        if not self.requested:
+            self.request(signum)
+        elif signum == signal.SIGINT and time.monotonic() - self._since >= SAME_CTRL_C:
+            raise KeyboardInterrupt
+
+    def request(self, signum: int) -> None:
+        """Ask for a stop, as the signal `signum` does."""
+        self.signum, self._since = int(signum), time.monotonic()
+        self.requested = True
+        if mpi_tools.launched_rank() == 0:
+            name = signal.Signals(signum).name
+            text = f"\n{name}: finishing this step and saving; Ctrl-C stops at once.\n"
+            with suppress(OSError):
+                os.write(2, text.encode())
+
+    def _let_terminals_go(self):
+        """Whatever is still printed would fail where the terminal is gone, and with it the save."""
+        for fd in self._terminals:
+            if not _is_terminal(fd):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, fd)
+                os.close(nowhere)
+
+    def agreed(self) -> bool:
+        """Whether any rank has been asked to stop; the same on all. Collective."""
+        self._agreed = int(mpi_tools.mpi_op(float(self.signum), "MAX"))
+        return self._agreed != 0
+
+    def leave(self, resume_command: str) -> NoReturn:
+        """Say how to go on, and raise Interrupted: after `agreed` was True, and all is saved."""
+        signum = self._agreed or self.signum
+        if mpi_tools.proc_id() == 0:
+            name = signal.Signals(signum).name
+            print(f"\nStopped by {name}. All is saved; go on with:\n\n{resume_command}\n")
+            sys.stdout.flush()
+        raise Interrupted(signum)
+
+
+def _is_terminal(fd):
+    try:
+        return os.isatty(fd)
+    except OSError:
+        return False  # closed
+
+
+def interrupt_once() -> None:
+    """Let one Ctrl-C raise one KeyboardInterrupt, where it may reach this process twice."""
+    last = -SAME_CTRL_C
+
+    def handle(*_):
+        nonlocal last
+        last, before = time.monotonic(), last
+        if last - before >= SAME_CTRL_C:
+            raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, handle)
+
+
+def leave_signals_to_parent() -> None:
+    """Let a process that steps environments outlive what stops the training, which needs it.
+
+    Terminals and launchers send their signals to whole groups of processes. Does nothing in a
+    process that multiprocessing has not started.
+    """
+    if multiprocessing.parent_process() is None:
+        return
+    for signum in SIGNALS:
+        signal.signal(signum, signal.SIG_IGN)
+    # terminate() must still end it, only later than the parent needs to save.
+    signal.signal(signal.SIGTERM, lambda *_: signal.alarm(30))
