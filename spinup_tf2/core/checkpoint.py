@@ -12,8 +12,10 @@ A run's directory `checkpoint/` holds
 
 A checkpoint is written beside its final name, synced, and renamed. Steps of a replay buffer are
 written once: a manifest names all files of `replay/` that it needs, and they stay until no
-checkpoint that is kept needs them.
+checkpoint that is kept needs them. TensorFlow is imported only where variables are written or read.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
@@ -24,15 +26,16 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import colored, say
 from spinup_tf2.utils.mpi_tools import gather_objects, on_root, proc_id
+
+if TYPE_CHECKING:
+    import keras
 
 FORMAT = 1
 DIRECTORY = "checkpoint"
@@ -172,9 +175,14 @@ class Checkpoints:
             self.clean()
 
     def _write_variables(self, prefix, variables):
+        import tensorflow as tf
+
         if self._writer is None:  # it compiles what it needs when it writes for the first time
             self._writer = tf.train.Checkpoint(variables=[each.value for each in variables])
-        self._writer.write(str(prefix))
+        try:
+            self._writer.write(str(prefix))
+        except tf.errors.OpError as error:
+            raise OSError(error.message) from error
 
     def _on_root(self, function):
         self._on_all(function if proc_id() == 0 else lambda: None)
@@ -185,9 +193,8 @@ class Checkpoints:
         problem, result = None, None
         try:
             result = function()
-        except (OSError, tf.errors.OpError) as error:
-            problem = error.strerror if isinstance(error, OSError) else error.message
-            problem = problem or str(error)
+        except OSError as error:
+            problem = error.strerror or str(error)
         results = gather_objects((problem, result))
         for rank, (problem, _) in enumerate(results):
             if problem is not None:
@@ -245,6 +252,15 @@ class Checkpoints:
 
         return on_root(find)
 
+    def describe(self) -> dict[str, Any] | None:
+        """`run` of the newest checkpoint with a sound manifest; None without one. Rank 0."""
+        for serial in reversed(self._serials()):
+            try:
+                return self._content(serial)["run"]
+            except DamagedCheckpoint:
+                continue
+        return None
+
     def check(self, serial: int) -> Saved:
         """Check that a checkpoint is complete; raises DamagedCheckpoint if it is not."""
         content = self._content(serial)
@@ -295,6 +311,8 @@ class Checkpoints:
 
 def restore_variables(saved: Saved, variables: Sequence[keras.Variable]) -> None:
     """Put the variables of a checkpoint back. Raises DamagedCheckpoint if that fails."""
+    import tensorflow as tf
+
     try:
         checkpoint = tf.train.Checkpoint(variables=[each.value for each in variables])
         checkpoint.read(str(saved.path / _VARIABLES)).assert_consumed()

@@ -152,8 +152,10 @@ class Keeper:
 
     def stop(self, position: Position) -> NoReturn:
         """Save and leave, after `asked_to_stop`. Collective."""
-        saved = self.args.checkpoint_freq > 0 and self._save(position)
-        self.interruption.leave(self._how_to_go_on() if saved else None)
+        text = self._how_to_go_on()
+        if self.args.checkpoint_freq and not self._save(position):
+            text = f"What came after the last checkpoint is lost. {text}"
+        self.interruption.leave(text)
 
     def note_acting_policy(self) -> None:
         """The present weights are those that the next score belongs to."""

@@ -218,12 +218,43 @@ def _prepare_experiment(
 ):
     """An _Experiment, from the arguments of `call_experiment`."""
     check_exp_name(exp_name)
+    if kwargs.get("resume") and overwrite:
+        raise UserError("resume goes on with a run, and overwrite removes it; give one of them.")
+    if kwargs.get("resume") and datestamp:
+        raise UserError(
+            "resume finds a run by the name of its directory, which datestamp makes a new one; use "
+            "python -m spinup_tf2.run resume RUN_DIR."
+        )
     logger_kwargs = kwargs.get("logger_kwargs")
     if logger_kwargs is None:
         logger_kwargs = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
         options = {"overwrite": overwrite, "quiet": quiet}
         logger_kwargs |= {name: True for name, given in options.items() if given}
     return _Experiment(exp_name, thunk, kwargs | {"seed": seed}, logger_kwargs)
+
+
+def resume_experiment(
+    run_dir: str | os.PathLike,
+    thunk: Callable[..., Any],
+    exp_name: str | None,
+    num_cpu: int = 1,
+    quiet: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Go on with the run in `run_dir`, in a process of its own.
+
+    Args:
+        run_dir: Directory of the run.
+        thunk: The algorithm.
+        exp_name: Name of the experiment to which the run belongs.
+        num_cpu, quiet: as for `call_experiment`.
+        **kwargs: Arguments for `thunk`, those with which the run began.
+    """
+    logger_kwargs = dict(output_dir=os.fspath(run_dir), exp_name=exp_name, quiet=quiet)
+    name = exp_name or os.path.basename(os.path.abspath(run_dir))
+    experiment = _Experiment(name, thunk, kwargs | {"resume": True}, logger_kwargs)
+    _check_launch([experiment])
+    _run_experiment(experiment, num_cpu, quiet)
 
 
 def _run_experiment(experiment, num_cpu, quiet):
@@ -304,7 +335,8 @@ def _check_directories(experiments):
                 "choose other shorthands, or give each value once."
             )
         taken.add(output_dir)
-        if holds_run(output_dir) and not experiment.logger_kwargs.get("overwrite"):
+        may_exist = experiment.logger_kwargs.get("overwrite") or experiment.kwargs.get("resume")
+        if holds_run(output_dir) and not may_exist:
             raise UserError(EXISTING_RUN.format(output_dir))
         _check_writable(Path(output_dir).absolute())
 
