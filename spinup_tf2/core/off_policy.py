@@ -22,7 +22,7 @@ from spinup_tf2.core.resuming import Keeper, Position
 from spinup_tf2.core.spaces import ActionSpec, bounded_action_spec
 from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar
 from spinup_tf2.core.update_block import UpdateBlock
-from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
+from spinup_tf2.core.vector_env import FIRST_TEST_ENV, EpisodeStatistics, VectorEnv
 from spinup_tf2.utils.interruption import Interruption
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
@@ -31,7 +31,6 @@ from spinup_tf2.utils.watchdog import beat
 
 XLA_PAYS_AFTER = 5000  # updates; below, it saves less time than it takes to compile
 GIVE_UP_AFTER = 100  # ends of an episode, of which none has been recorded as the end of a game
-FIRST_TEST_ENV = 2**31  # test environments are numbered from here on, far from those that train
 
 
 @contextmanager
@@ -53,7 +52,7 @@ def training(
 
     def make_envs(num_envs, first_env):
         settings = (args.seed, args.max_ep_len, args.vectorization, first_env, make_action_spec)
-        return VectorEnv(args.env_fn, num_envs, *settings)
+        return VectorEnv(args.env_fn, num_envs, *settings, args.env_retries)
 
     with ExitStack() as stack:
         envs = stack.enter_context(make_envs(args.num_envs, None))

@@ -49,9 +49,8 @@ def training(
     Raises UserError, before anything is written, for what cannot be used.
     """
     args = check_and_seed(arguments)
-    with VectorEnv(
-        args.env_fn, args.num_envs, args.seed, args.max_ep_len, args.vectorization
-    ) as envs:
+    settings = (args.num_envs, args.seed, args.max_ep_len, args.vectorization)
+    with VectorEnv(args.env_fn, *settings, env_retries=args.env_retries) as envs:
         env = envs.prototype
         ac = make_actor_critic(
             args.actor_critic, envs.observation_space, env.action_space, args.ac_kwargs, separate
