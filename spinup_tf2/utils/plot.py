@@ -7,7 +7,6 @@ same directory if it is given a legend title); the band is one standard deviatio
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Sequence
 from io import StringIO
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.utils.reading import forget_current_directory, read_json, read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +74,7 @@ def _exp_name(run_dir):
     """The exp_name in the run's config.json; None if it does not say."""
     path = os.path.join(run_dir, "config.json")
     try:
-        config = json.loads(Path(path).read_text(encoding="utf-8"))
+        config = read_json(path)
         return str(config.get("exp_name") or "")
     except FileNotFoundError:
         print(f"No file named config.json in {run_dir}")
@@ -88,7 +88,7 @@ def _read_progress(path):
     import pandas as pd
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(path)
         complete, _, unfinished = text.rpartition("\n")
         if unfinished:
             # The run may be writing it just now, and half a number is still a number.
@@ -341,6 +341,8 @@ def _save(figure, path):
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `plot`."""
     args = _parser().parse_args(argv)
+    for logdir in args.logdir:
+        forget_current_directory(logdir)
     if args.savefig is None and not _has_window():
         raise UserError(
             "There is no display (or no window toolkit) to show a plot on; use --savefig FILE."

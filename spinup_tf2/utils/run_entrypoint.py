@@ -6,7 +6,6 @@ on every MPI rank. A UserError goes back the same way, so that the caller can ra
 
 import json
 import os
-import pickle
 import sys
 import traceback
 from collections.abc import Callable
@@ -36,6 +35,7 @@ def main(folder: str | os.PathLike) -> None:
 
     from spinup_tf2.errors import UserError
     from spinup_tf2.utils import mpi_tools
+    from spinup_tf2.utils.unpickling import load_private
 
     mpi_tools.write_by_lines()
 
@@ -45,8 +45,8 @@ def main(folder: str | os.PathLike) -> None:
 
     try:
         mpi_tools.comm()  # first of all: without MPI nobody could wait for a rank that has failed
-        # Written by this user's own process a moment ago, into a folder that nobody else may enter.
-        experiment = pickle.loads(Path(folder, _EXPERIMENT).read_bytes())
+        # Written by this user's own process a moment ago.
+        experiment = load_private(Path(folder, _EXPERIMENT))
         with mpi_tools.exit_together():
             experiment()
     except UserError as caught:

@@ -18,6 +18,7 @@ import itertools
 import json
 import os
 import re
+import reprlib
 import shlex
 import subprocess
 import sys
@@ -144,12 +145,15 @@ def setup_logger_kwargs(
         data_dir: Where all experiments are; by default `user_config.DEFAULT_DATA_DIR`.
         datestamp: Whether to put date and time into the names.
     """
+    check_exp_name(exp_name)
     datestamp = datestamp or user_config.FORCE_DATESTAMP
     parts = [time.strftime("%Y-%m-%d_") + exp_name if datestamp else exp_name]
     if seed is not None:
         parts.append(
             f"{time.strftime('%Y-%m-%d_%H-%M-%S-') if datestamp else ''}{exp_name}_s{seed}"
         )
+    for part in parts:
+        _check_file_name(part, f"exp_name is {exp_name!r} and seed {seed!r}")
     output_dir = os.path.join(data_dir or user_config.DEFAULT_DATA_DIR, *parts)
     return dict(output_dir=output_dir, exp_name=exp_name)
 
@@ -345,9 +349,25 @@ def check_exp_name(exp_name: str) -> None:
     """An experiment's name is the name of a directory, and not a path."""
     if not isinstance(exp_name, str):
         raise UserError(f"exp_name is {exp_name!r}; Name has to be a string.")
-    if exp_name in ("", ".", "..") or os.sep in exp_name or "\0" in exp_name:
+    _check_file_name(exp_name, f"exp_name is {reprlib.repr(exp_name)}")
+    size = len(os.fsencode(exp_name))
+    if size > _LONGEST_NAME:
         raise UserError(
-            f"exp_name is {exp_name!r}; it must be a plain name. data_dir says where to save."
+            f"exp_name is {reprlib.repr(exp_name)}, of {size} bytes; the name of a directory has "
+            f"room for {_LONGEST_NAME} beside date and seed. Choose a shorter one, or shorthands "
+            "for the parameters that it lists."
+        )
+
+
+_LONGEST_NAME = 255 - len("2026-01-31_23-59-59-" + "_s4294967295")  # of what file systems allow
+
+
+def _check_file_name(name, given):
+    """Refuse a path, and what programs or terminals would take for something else than a name."""
+    if name in ("", ".", "..") or os.sep in name or name[0] in "-~" or not name.isprintable():
+        raise UserError(
+            f"{given}; it must be a plain name: no slashes, no control characters, and neither - "
+            "nor ~ at its beginning. data_dir says where to save."
         )
 
 

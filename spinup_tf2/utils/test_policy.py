@@ -1,8 +1,8 @@
 """Watch, evaluate or record a trained agent: `python -m spinup_tf2.run test_policy RUN_DIR`.
 
-The environment is built again from env_spec.json and the policy is read from its SavedModel, so
-that looking at a run executes none of its code. The exception is vars.pkl, which is unpickled only
-if asked for (`--allow_pickle`).
+The environment is built again from env_spec.json and the networks from model_info.json and their
+weights, so that looking at a run executes none of its code. The exceptions, only if asked for
+(`--allow_pickle`), are vars.pkl and the SavedModel of networks that are not this package's own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import format_table
+from spinup_tf2.utils.reading import forget_current_directory
 from spinup_tf2.utils.tensorflow_import import import_tensorflow
+from spinup_tf2.utils.unpickling import load_trusted
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -55,8 +57,9 @@ def load_policy_and_env(
         deterministic: Whether the agent takes the most likely action instead of a sample.
         render_mode: The environment's render mode: "human" for a window, "rgb_array", or None.
         seed: Of the agent's samples; None for different ones every time.
-        allow_pickle: Whether to load an environment that env_spec.json cannot build from vars.pkl.
-            That runs code in the file: use it only if you trust whoever made it.
+        allow_pickle: Whether to load an environment that env_spec.json cannot build from vars.pkl,
+            and networks other than this package's own from their SavedModel. That runs code in
+            these files: use it only if you trust whoever made them.
 
     Returns:
         `(env, get_action)`. If the environment can be had from nowhere, `env` is None, and the
@@ -68,7 +71,7 @@ def load_policy_and_env(
     except UserError as error:
         print(f"Warning: {error}")
         env = None
-    return env, load_agent(save_dir, deterministic, seed)
+    return env, load_agent(save_dir, deterministic, seed, allow_pickle)
 
 
 def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
@@ -124,9 +127,7 @@ def load_env(
     number = re.search(r"\d*", Path(save_dir).name.removeprefix("tf2_save"))[0]
     path = run_dir / f"vars{number}.pkl"
     try:
-        import joblib
-
-        return joblib.load(path)["env"]  # the user has said that the file may be trusted
+        return load_trusted(path)["env"]
     except Exception as error:  # unpickling may raise anything
         raise UserError(
             f"The environment cannot be loaded from {path} either "
@@ -136,14 +137,17 @@ def load_env(
 
 
 def load_agent(
-    save_dir: str | os.PathLike, deterministic: bool = False, seed: int | None = None
+    save_dir: str | os.PathLike,
+    deterministic: bool = False,
+    seed: int | None = None,
+    allow_pickle: bool = False,
 ) -> Callable[[Any], Any]:
     """Load a saved policy as `get_action(obs)`."""
     from spinup_tf2.core.saved_policy import load_policy
 
     print(f"\n\nLoading from {save_dir}.\n\n")
     print(f"Using {'deterministic' if deterministic else 'default'} action op.", flush=True)
-    return load_policy(save_dir, deterministic=deterministic, seed=seed)
+    return load_policy(save_dir, deterministic, seed, allow_pickle=allow_pickle)
 
 
 # ---------------------------------------------------------------- running
@@ -252,6 +256,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
+    forget_current_directory(args.fpath)
     save_dir = find_save(args.fpath, args.itr)
     env = load_env(save_dir, None, args.allow_pickle)
     if render_mode:
@@ -262,7 +267,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.record:
         env = _recording(env, args.record, os.path.basename(os.path.abspath(args.fpath)))
 
-    agent = (save_dir, args.deterministic, args.seed)
+    agent = (save_dir, args.deterministic, args.seed, args.allow_pickle)
     render = render_mode == "human"
     try:
         here_or_apart = _agent_apart if render_mode else _agent_here
@@ -305,8 +310,9 @@ def _parser():
     parser.add_argument(
         "--allow_pickle",
         action="store_true",
-        help="if env_spec.json does not do, load the environment from vars.pkl, which runs code in "
-        "that file: only for runs of people you trust",
+        help="if env_spec.json does not do, load the environment from vars.pkl, and networks that "
+        "are not this package's own from their SavedModel. Both run code in these files: only for "
+        "runs of people you trust",
     )
     return parser
 
@@ -350,14 +356,14 @@ def _agent_here(*args):
 
 
 @contextmanager
-def _agent_apart(save_dir, deterministic, seed):
+def _agent_apart(*args):
     """`load_agent` in a process of its own, which ends with the context.
 
     Both TensorFlow and Mesa, the graphics library of most Linux machines, bring an LLVM, and a
     process with the two of them crashes as soon as it draws.
     """
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        process.submit(_load_here, save_dir, deterministic, seed).result()
+        process.submit(_load_here, *args).result()
         yield lambda obs: process.submit(_act_here, obs).result()
 
 
