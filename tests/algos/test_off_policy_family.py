@@ -78,7 +78,7 @@ def test_files_and_configuration(tmp_path, algorithm, capsys):
         sac: "Number of parameters: \t pi: 50, \t q1: 49, \t q2: 49, \t total: 148\n",
     }[algorithm]
     assert message in capsys.readouterr().out
-    names = {"config.json", "progress.txt", "vars.pkl", "tf2_save", "env_spec.json"}
+    names = {"config.json", "progress.txt", "vars.pkl", "tf2_save", "env_spec.json", "checkpoint"}
     assert {path.name for path in tmp_path.iterdir()} == names
     config = json.loads((tmp_path / "config.json").read_text())
     parameters = inspect.signature(algorithm).parameters

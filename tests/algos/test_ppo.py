@@ -108,7 +108,7 @@ def test_value_loss_by_hand():
 
 def test_run_directory_and_columns(tmp_path):
     ac, rows = train(tmp_path / "run")
-    names = {"config.json", "progress.txt", "vars.pkl", "tf2_save", "env_spec.json"}
+    names = {"config.json", "progress.txt", "vars.pkl", "tf2_save", "env_spec.json", "checkpoint"}
     assert {path.name for path in (tmp_path / "run").iterdir()} == names
     assert list(rows[0]) == PPO_COLUMNS
     assert [row["Epoch"] for row in rows] == ["0", "1"]
