@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from spinup_tf2.core.acting import Actor
+from spinup_tf2.core.finite import check_info, check_step, check_variables
 from spinup_tf2.core.networks import count_variables
 from spinup_tf2.core.q_actor_critic import (
     MLPQActorCritic,
@@ -171,13 +172,16 @@ class Training:
                     else:
                         a = uniform(spec, act_noise[step])
                     next_obs, rew[step], terminated, truncated, final_obs = envs.step(a)
+                    check_step(envs, epoch + 1, step + 1, next_obs, rew[step], final_obs, variables)
                     ends[step] = terminated | truncated
                     buffer.store(obs, a, rew[step], terminated, next_obs, final_obs)
                     obs = next_obs  # critical: the policy must see what the step led to
 
                     for _ in range(updates_due(t, t + num_envs, args)):
                         batches = buffer.sample(args.update_every, noise_shapes)
-                        logger.store(**update(batches))
+                        info = update(batches)
+                        check_info(info, epoch + 1)
+                        logger.store(**info)
                         act.refresh()
                     if (step + 1) % look_every == 0 and keeper.asked_to_stop():
                         count_episodes(step + 1)
@@ -190,6 +194,7 @@ class Training:
                     keeper.stop(Position(epoch, steps))
                 logger.store(TestEpRet=test_ret, TestEpLen=test_len)
                 logger.store(**{key: [] for key in columns})  # before the first update: blank
+                check_variables(variables, epoch + 1)
                 if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1 or not saved:
                     check_params(ac.trainable_variables)
                     saved = logger.save_state({"env": envs.prototype}, None)

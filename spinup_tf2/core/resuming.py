@@ -26,6 +26,7 @@ from spinup_tf2.core.checkpoint import (
     read_steps,
     restore_variables,
 )
+from spinup_tf2.core.finite import check_step
 from spinup_tf2.core.replay_buffer import ReplayBuffer
 from spinup_tf2.core.spaces import space_to_json
 from spinup_tf2.core.vector_env import VectorEnv
@@ -144,7 +145,9 @@ class Keeper:
             return self.envs.replay(*([demonstrations.step] if demonstrations else []))
         for part in self.parts.values():
             part.restart()
-        return self.envs.reset(epoch, step)
+        obs = self.envs.reset(epoch, step)
+        check_step(self.envs, epoch, step, obs)
+        return obs
 
     def asked_to_stop(self) -> bool:
         """Whether somebody wants the run to stop. Collective."""
