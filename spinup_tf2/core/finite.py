@@ -116,18 +116,25 @@ def check_info(info: Mapping[str, Any], epoch: int) -> None:
     """Check what an update has returned to be logged: scalars and arrays; None and "" are nothing.
 
     epoch: its number, as it is logged.
+    Of arrays that follow the steps of an update, the error names the one that ended first, and a
+    loss rather than what it has been computed from.
     """
+    found = []  # (share of the update that was well, whether it is no loss, name, value, number)
     for name, value in info.items():
         if value is None or isinstance(value, str):
             continue
         numbers = np.asarray(value, np.float64).ravel()
         if not np.isfinite(numbers).all():
-            place = _first(numbers)[0]
-            number = f" (number {place + 1} of {len(numbers)})" if len(numbers) > 1 else ""
-            raise NonFiniteError(
-                f"{name}{number} is {_said(numbers[place])} in the update of epoch {epoch} "
-                f"({_rank()}). {_END} {_DIVERGED}"
-            )
+            place, size = _first(numbers)[0], len(numbers)
+            number = f" (number {place + 1} of {size})" if size > 1 else ""
+            no_loss = not name.startswith("Loss")
+            found.append((place / size, no_loss, name, str(numbers[place]), number))
+    if found:
+        *_, name, value, number = min(found)
+        raise NonFiniteError(
+            f"{name}{number} is {value} in the update of epoch {epoch} ({_rank()}). "
+            f"{_END} {_DIVERGED}"
+        )
 
 
 def check_variables(variables: Iterable[keras.Variable], epoch: int) -> None:

@@ -176,6 +176,25 @@ def test_columns_are_named(value):
         check_info(dict(info, LossQ=tf.constant([1.0, value, 1.0])), 4)
 
 
+def test_the_column_that_failed_first_is_named():
+    """In the second of four updates on minibatches of three, if the array has its samples."""
+    info = dict(Q1Vals=np.ones((4, 3)), LossQ=np.ones(4), LossPi=np.ones(2), KL=1.0)
+
+    def first(**bad):
+        spoiled = {name: np.array(x) for name, x in info.items()}
+        for name, place in bad.items():
+            spoiled[name].flat[place] = np.nan
+        with pytest.raises(NonFiniteError) as error:
+            check_info(spoiled, 4)
+        return str(error.value).split(" is nan ")[0]
+
+    assert first(Q1Vals=3, LossQ=1) == "LossQ (number 2 of 4)"
+    assert first(Q1Vals=3, LossQ=2) == "Q1Vals (number 4 of 12)"
+    assert first(Q1Vals=6, LossQ=1, LossPi=1) == "LossQ (number 2 of 4)"
+    assert first(Q1Vals=6, LossQ=2, LossPi=1) == "LossPi (number 2 of 2)"
+    assert first(Q1Vals=6, KL=0) == "KL"
+
+
 @bad_values
 def test_variables_are_named(value):
     layer = keras.layers.Dense(3, name="last")
