@@ -49,6 +49,8 @@ class _Watch:
                 self.seen.append((event, args))
         elif event in _CHANGES:
             paths = [path for path in args[: _CHANGES[event]] if path is not None]
+            if event in ("os.remove", "os.rmdir") and args[1] >= 0:
+                return  # relative to an open directory: part of shutil.rmtree, which was noticed
             if not all(map(self.may_write, paths)):
                 self.seen.append((event, args))
         elif event == "exec" and self.is_foreign(getattr(args[0], "co_filename", "")):
