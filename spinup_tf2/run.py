@@ -419,7 +419,9 @@ def parse_value(text: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Python's parser, about what is no Python
-            return ast.literal_eval(text)
+            value = ast.literal_eval(text)
+        repr(value)  # a number of thousands of digits cannot be printed, and was none
+        return value
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
 

@@ -10,6 +10,7 @@ says, whose entry `networks` is null for networks that are not this package's:
 
 import math
 import os
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -171,16 +172,31 @@ def load_policy(
         make_spec = bounded_action_spec if info.get("bounded") else action_spec
         spec = make_spec(action_space)
         act = _act_of_saved_model(save_dir, "mu" if deterministic else "pi")
+    shape = network_observation_space(observation_space).shape
     rng = np.random.default_rng(seed)
 
     def get_action(obs):
-        x = to_network(observation_space, obs)
+        x = _seen(observation_space, obs, shape)
         noise = spec.draw_noise(rng, 1)
         if deterministic:
             noise = np.zeros_like(noise)  # which picks the mode
         return spec.to_env(act(x[None], noise))[0]
 
     return get_action
+
+
+def _seen(observation_space, obs, shape):
+    """What the networks see of an observation, which may be that of another environment."""
+    try:
+        x = to_network(observation_space, obs)
+        if x.shape != shape:
+            raise ValueError(f"it has shape {x.shape} instead of {shape}")
+    except (LookupError, OverflowError, TypeError, ValueError) as error:
+        raise UserError(
+            f"The agent was trained on observations in {reprlib.repr(observation_space)}, and this "
+            f"is none of them ({_one_line(error)})."
+        ) from error
+    return x
 
 
 def _read_info(save_dir):

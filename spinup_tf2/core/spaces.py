@@ -181,6 +181,7 @@ def bounded_action_spec(space: spaces.Space, discrete: bool = False) -> ActionSp
 
 # ------------------------------------------------------------------------------------ to JSON
 
+_DEEPEST = 32
 LARGEST_SPACE = 2**24  # numbers, such as a picture of 2300 x 2300 in colours; more is a mistake
 
 
@@ -216,11 +217,13 @@ def space_from_json(data: Mapping[str, Any]) -> spaces.Space:
         raise UserError(f"The file describes no usable space. {_reason(error)}") from error
 
 
-def _size(data):
+def _size(data, depth=0):
     """How many numbers an observation or the noise for an action takes, or a few more."""
     kind = data["type"]
     if kind == "Dict":
-        return sum(_size(part) for _, part in data["spaces"])
+        if depth == _DEEPEST:
+            raise UserError(f"It has Dicts inside one another, more than {_DEEPEST}.")
+        return sum(_size(part, depth + 1) for _, part in data["spaces"])
     if kind == "Box":
         return math.prod(map(_whole_number, data["shape"]))
     if kind == "Discrete":

@@ -217,13 +217,27 @@ def _run_episode(env, get_action, max_ep_len, render, seed):
     while not over:
         if render:
             _show(env)
-        obs, rew, terminated, truncated, _ = env.step(get_action(obs))
+        act = get_action(obs)
+        if ep_len == 0:
+            _check_action(env, act)
+        obs, rew, terminated, truncated, _ = env.step(act)
         ep_ret += float(rew)
         ep_len += 1
         over = terminated or truncated or ep_len == max_ep_len
     if render:
         _show(env)  # what it ended with
     return ep_ret, ep_len
+
+
+def _check_action(env, act):
+    """Refuse the agent of another environment. A Gaussian's actions may lie beyond the bounds."""
+    space, kind = env.action_space, type(env.action_space).__name__
+    chooses = kind in ("Discrete", "MultiDiscrete", "MultiBinary")
+    if (chooses and not space.contains(act)) or (kind == "Box" and np.shape(act) != space.shape):
+        raise UserError(
+            f"The agent's action {act!r} is none of the environment's, {space}; it was trained in "
+            "another environment."
+        )
 
 
 def _show(env):

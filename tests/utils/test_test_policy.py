@@ -317,6 +317,28 @@ def test_sac_gets_what_its_evaluation_has_logged(tmp_path, capsys):
     assert abs(np.mean(returns) - row["AverageTestEpRet"]) < 4 * noise
 
 
+@pytest.mark.parametrize(
+    ("env_id", "reason"),
+    [
+        ("Pendulum-v1", r"trained on observations in Box.*shape \(3,\) instead of \(4,\)"),
+        ("FrozenLake-v1", r"trained on observations in Box.*none of them"),
+        ("ProbeGoal-v0", r"trained on observations in Box.*none of them"),
+    ],
+)
+def test_the_agent_of_another_environment(trained, env_id, reason):
+    _, get_action = load_policy_and_env(trained[0])
+    with pytest.raises(UserError, match=reason):
+        run_policy(gym.make(env_id), get_action, 3, 1, render=False)
+
+
+@pytest.mark.parametrize("act", [10, np.float32(0.5), np.zeros(2), None])
+def test_actions_of_another_environment(act):
+    with pytest.raises(UserError, match=r"is none of the environment's, Discrete\(10\)"):
+        run_policy(Countdown(), lambda obs: act, num_episodes=1, render=False)
+    with pytest.raises(UserError, match=r"is none of the environment's, Box"):
+        run_policy(gym.make("Pendulum-v1"), lambda obs: act, num_episodes=1, render=False)
+
+
 def test_seeded_samples_are_the_same_every_time(trained, capsys):
     printed = []
     for seed in ("5", "5", "6"):
