@@ -285,15 +285,7 @@ class Checkpoints:
                 raise DamagedCheckpoint(
                     f"it is of format {content['format']}, and this version reads {FORMAT}"
                 )
-            names = [*content["files"]]
-            if not all(_FILE.fullmatch(name) for name in names) or not all(
-                _REPLAY_FILE.fullmatch(each["file"]) for each in content["replay"]
-            ):
-                raise DamagedCheckpoint(f"{_MANIFEST} names files that belong to no checkpoint")
-            dict(content["run"]), dict(content["counters"]), [*content["variables"]]
-            ranks = [f"rank{rank}.npz" for rank in range(int(content["num_ranks"]))]
-            if not {f"{_VARIABLES}.index", _BEST, *ranks} <= {*names}:
-                raise DamagedCheckpoint(f"{_MANIFEST} does not name all files")
+            _check_content(content)
         except (*_READ_ERRORS, RecursionError) as error:
             raise DamagedCheckpoint(
                 f"{_MANIFEST} cannot be read ({type(error).__name__}: {error})"
@@ -391,6 +383,29 @@ def _sync_directory(path):
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _check_content(content):
+    """Raises DamagedCheckpoint if a manifest is not of the form in which manifests are written."""
+    number = lambda x: type(x) is int and x >= 0  # noqa: E731
+    files, replay, shapes = (content[key] for key in ("files", "replay", "variables"))
+    ranks = {f"rank{rank}.npz" for rank in range(min(content["num_ranks"], len(files)))}
+    sound = (
+        all(isinstance(content[key], dict) for key in ("run", "counters", "files"))
+        and all(isinstance(each, list) for each in (replay, shapes, *shapes))
+        and all(number(size) for shape in shapes for size in shape)
+        and content["num_ranks"] == len(ranks) > 0
+        and all(_FILE.fullmatch(name) for name in files)
+        and {f"{_VARIABLES}.index", _BEST, *ranks} <= {*files}
+        and all(_REPLAY_FILE.fullmatch(each["file"]) for each in replay)
+        and all(number(each[key]) for each in replay for key in ("rank", "first", "end"))
+        and all(
+            number(each["size"]) and isinstance(each["sha256"], str)
+            for each in [*files.values(), *replay]
+        )
+    )
+    if not sound:
+        raise DamagedCheckpoint(f"{_MANIFEST} is not of the form in which manifests are written")
 
 
 def _digest_of(content):
