@@ -261,6 +261,26 @@ class Checkpoints:
                 continue
         return None
 
+    def best(self) -> tuple[list[np.ndarray], dict[str, Any]]:
+        """The weights that have done best, and a dict of their epoch and score.
+
+        Raises UserError if no checkpoint has any.
+        """
+        for serial in reversed(self._serials()):
+            path = self.root / f"{serial:06d}"
+            try:
+                content = self._content(serial)
+                _check_file(path / _BEST, content["files"][_BEST])
+                best = content["counters"]["best"]
+                if best["score"] is not None:
+                    return read_best(path), dict(epoch=best["epoch"], score=best["score"])
+            except (DamagedCheckpoint, KeyError, TypeError):
+                continue
+        raise UserError(
+            f"{self.root.parent} has no checkpoint with weights that have done best: no episode had "
+            "ended, or checkpoint_freq was 0."
+        )
+
     def check(self, serial: int) -> Saved:
         """Check that a checkpoint is complete; raises DamagedCheckpoint if it is not."""
         content = self._content(serial)
@@ -312,9 +332,12 @@ def restore_variables(saved: Saved, variables: Sequence[keras.Variable]) -> None
         raise DamagedCheckpoint(f"its variables cannot be read ({error})") from error
 
 
-def read_best(saved: Saved) -> list[np.ndarray]:
-    """The weights that had done best, in the order of the actor-critic's variables."""
-    arrays = read_npz(saved.path / _BEST)
+def read_best(path: Path) -> list[np.ndarray]:
+    """The weights that had done best when the checkpoint in `path` was written.
+
+    In the order of the actor-critic's variables. Raises DamagedCheckpoint if they cannot be read.
+    """
+    arrays = read_npz(path / _BEST)
     try:
         return [arrays[str(i)] for i in range(len(arrays))]
     except KeyError as error:

@@ -244,7 +244,7 @@ class Keeper:
         position = position_of(saved)
         try:
             restore_variables(saved, self.variables)
-            self.best_weights, self.best = read_best(saved), dict(counters["best"])
+            self.best_weights, self.best = read_best(saved.path), dict(counters["best"])
             ranks = read_ranks(saved)
             for values in ranks[proc_id() :: num_procs()]:
                 stored = {key: x for key, x in values.items() if key.startswith("log/")}
@@ -264,6 +264,11 @@ class Keeper:
         self.last_save = time.monotonic()
         where = f"epoch {position.epoch}" + (f", step {position.step}" if position.step else "")
         self.logger.log(f"Resuming from {saved.path}: {where}.")
+        if position.epoch >= self.args.epochs:
+            self.logger.log(
+                f"There is nothing left to do: {position.epoch} epochs are over, and epochs is "
+                f"{self.args.epochs}."
+            )
         return position
 
     def _restore_steps(self):

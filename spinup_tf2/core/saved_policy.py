@@ -22,6 +22,7 @@ from gymnasium import spaces
 
 from spinup_tf2.core.acting import Actor
 from spinup_tf2.core.arguments import check_network_arguments
+from spinup_tf2.core.checkpoint import Checkpoints
 from spinup_tf2.core.networks import activation_name, cnn_shapes, mlp_shapes
 from spinup_tf2.core.normalization import NormalizedActorCritic
 from spinup_tf2.core.policies import ActorCritic, CNNActorCritic, MLPActorCritic
@@ -147,6 +148,7 @@ def load_policy(
     seed: int | None = None,
     *,
     allow_pickle: bool = False,
+    best: bool = False,
 ) -> Callable[[Any], Any]:
     """Load the policy in `save_dir` (a run's `tf2_save`).
 
@@ -154,6 +156,8 @@ def load_policy(
     seed: of the samples; None gives different ones every time.
     allow_pickle: whether networks other than the package's own may be loaded as the SavedModel that
         they were saved as. That runs code in the file: only for runs of people you trust.
+    best: whether to take the weights with the best mean return so far, which the run's newest
+        checkpoint holds. Not for networks that are loaded as a SavedModel.
     Returns `get_action(obs)`, from an observation of the raw environment to an action for its
     `step`. Raises UserError if there is no complete save, or it holds something unexpected.
     """
@@ -165,9 +169,9 @@ def load_policy(
     except (OSError, ValueError) as error:
         raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
     try:
-        act, spec = _act_from_weights(save_dir, info, observation_space, action_space)
+        act, spec = _act_from_weights(save_dir, info, observation_space, action_space, best)
     except UserError:
-        if not allow_pickle:
+        if best or not allow_pickle:
             raise
         make_spec = bounded_action_spec if info.get("bounded") else action_spec
         spec = make_spec(action_space)
@@ -214,7 +218,7 @@ def _act_of_saved_model(save_dir, output):
     return lambda x, noise: model.policy(x, noise)[output].numpy()
 
 
-def _act_from_weights(save_dir, info, observation_space, action_space):
+def _act_from_weights(save_dir, info, observation_space, action_space, best):
     """`act(x, noise)` and the ActionSpec of networks that are built again."""
     networks = info.get("networks")
     if networks is None:
@@ -223,7 +227,10 @@ def _act_from_weights(save_dir, info, observation_space, action_space):
             f"version), so that they cannot be built again from their weights. {_OPT_IN}"
         )
     try:
-        ac = build_again(networks, observation_space, action_space, _Weights(save_dir))
+        weights = _BestWeights(save_dir) if best else _Weights(save_dir)
+        if best and isinstance(networks, dict):
+            networks = networks | {"extra": 0}
+        ac = build_again(networks, observation_space, action_space, weights)
     except UserError as error:
         raise UserError(
             f"The networks in {save_dir} cannot be built again from their weights: {error} "
@@ -280,6 +287,21 @@ class _Weights:
         return value
 
 
+class _BestWeights:
+    """The weights that have done best in a run, as `_Weights`."""
+
+    def __init__(self, save_dir):
+        self._arrays, best = Checkpoints(Path(save_dir).parent).best()
+        self.shapes = [each.shape for each in self._arrays]
+        self.dtypes = [each.dtype for each in self._arrays]
+        print(f"The best policy so far: epoch {best['epoch']}, mean return {best['score']}.")
+
+    def read(self, i):
+        if self.dtypes[i].kind != "f" or not np.isfinite(self._arrays[i]).all():
+            raise UserError("There is something else than finite numbers in its weights.")
+        return self._arrays[i]
+
+
 def _bytes(shape, dtype):
     return math.prod(shape) * max(dtype.size, 1)
 
@@ -292,7 +314,7 @@ def build_again(
     networks: Mapping[str, Any],
     observation_space: spaces.Space,
     action_space: spaces.Space,
-    weights: _Weights,
+    weights: _Weights | _BestWeights,
 ) -> ActorCritic | QActorCritic:
     """The actor-critic that an entry `networks` of model_info.json describes, with its weights.
 

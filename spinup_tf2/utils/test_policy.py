@@ -47,6 +47,7 @@ def load_policy_and_env(
     render_mode: str | None = None,
     seed: int | None = None,
     allow_pickle: bool = False,
+    best: bool = False,
 ) -> tuple[gym.Env | None, Callable[[Any], Any]]:
     """Load the agent of a run and build its environment.
 
@@ -60,6 +61,8 @@ def load_policy_and_env(
         allow_pickle: Whether to load an environment that env_spec.json cannot build from vars.pkl,
             and networks other than this package's own from their SavedModel. That runs code in
             these files: use it only if you trust whoever made them.
+        best: Whether to take the weights with the best mean return so far, which the newest
+            checkpoint holds, instead of those of a save.
 
     Returns:
         `(env, get_action)`. If the environment can be had from nowhere, `env` is None, and the
@@ -71,7 +74,7 @@ def load_policy_and_env(
     except UserError as error:
         print(f"Warning: {error}")
         env = None
-    return env, load_agent(save_dir, deterministic, seed, allow_pickle)
+    return env, load_agent(save_dir, deterministic, seed, allow_pickle, best)
 
 
 def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
@@ -141,13 +144,14 @@ def load_agent(
     deterministic: bool = False,
     seed: int | None = None,
     allow_pickle: bool = False,
+    best: bool = False,
 ) -> Callable[[Any], Any]:
     """Load a saved policy as `get_action(obs)`."""
     from spinup_tf2.core.saved_policy import load_policy
 
     print(f"\n\nLoading from {save_dir}.\n\n")
     print(f"Using {'deterministic' if deterministic else 'default'} action op.", flush=True)
-    return load_policy(save_dir, deterministic, seed, allow_pickle=allow_pickle)
+    return load_policy(save_dir, deterministic, seed, allow_pickle=allow_pickle, best=best)
 
 
 # ---------------------------------------------------------------- running
@@ -281,7 +285,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.record:
         env = _recording(env, args.record, os.path.basename(os.path.abspath(args.fpath)))
 
-    agent = (save_dir, args.deterministic, args.seed, args.allow_pickle)
+    agent = (save_dir, args.deterministic, args.seed, args.allow_pickle, args.best)
     render = render_mode == "human"
     try:
         here_or_apart = _agent_apart if render_mode else _agent_here
@@ -313,6 +317,9 @@ def _parser():
     )
     parser.add_argument(
         "--itr", "-i", type=int, default=-1, help="number of the save to load (-1: the last)"
+    )
+    parser.add_argument(
+        "--best", action="store_true", help="load the weights that have done best in training"
     )
     parser.add_argument(
         "--deterministic", "-d", action="store_true", help="take the most likely action each time"

@@ -5,12 +5,16 @@ import shutil
 import struct
 from pathlib import Path
 
+import gymnasium as gym
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
+from spinup_tf2 import ppo
+from spinup_tf2.core.acting import Actor
+from spinup_tf2.core.checkpoint import Checkpoints
 from spinup_tf2.core.networks import cnn, cnn_shapes, mlp, mlp_shapes
 from spinup_tf2.core.normalization import NormalizedActorCritic
 from spinup_tf2.core.policies import (
@@ -253,3 +257,46 @@ RUNS = sorted((Path(__file__).parents[2] / "data" / "ppo_cartpole").iterdir())
 def test_the_runs_that_come_with_the_project_are_built_again(run, tmp_path):
     copy = shutil.copytree(run / "tf2_save", tmp_path / "tf2_save")
     assert_equal_to_the_saved_model(copy, spaces.Box(-0.2, 0.2, (4,)))
+
+
+def test_the_best_weights_can_be_loaded(tmp_path, capsys):
+    """Those that collected the epoch with the highest mean return, whatever came after."""
+
+    class Falling(gym.Wrapper):  # its rewards fall from the third epoch on
+        steps = 0
+
+        def step(self, action):
+            obs, _, terminated, truncated, info = self.env.step(action)
+            Falling.steps += 1
+            reward = 1.0 if 200 < Falling.steps <= 400 else 0.1
+            return obs, reward, terminated, truncated, info
+
+    ac = ppo(
+        lambda: Falling(gym.make("CartPole-v1")),
+        **dict(steps_per_epoch=200, epochs=4, train_pi_iters=5, train_v_iters=1, pi_lr=0.03),
+        logger_kwargs=dict(output_dir=str(tmp_path), quiet=True),
+    )
+    best, about = Checkpoints(tmp_path).best()
+    assert about["epoch"] == 1
+    last = [variable.numpy() for variable in ac.variables]
+    assert any((x != y).any() for x, y in zip(best, last, strict=True))
+
+    # The agent with these weights in the place of the last ones acts alike.
+    get_action = load_policy(tmp_path / "tf2_save", deterministic=True, best=True)
+    assert "epoch 1, mean return" in capsys.readouterr().out
+    for variable, value in zip(ac.variables, best, strict=True):
+        variable.assign(value)
+    actor = Actor(ac)
+    rng = np.random.default_rng(0)
+    for obs in rng.normal(size=(200, 4)).astype(np.float32):
+        assert get_action(obs) == actor(obs[None], np.zeros((1, 2), np.float32))[0]
+
+
+def test_without_checkpoints_there_are_no_best_weights(tmp_path):
+    ppo(
+        lambda: gym.make("CartPole-v1"),
+        **dict(steps_per_epoch=100, epochs=1, train_pi_iters=1, checkpoint_freq=0),
+        logger_kwargs=dict(output_dir=str(tmp_path), quiet=True),
+    )
+    with pytest.raises(UserError, match="no checkpoint with weights that have done best"):
+        load_policy(tmp_path / "tf2_save", best=True)
