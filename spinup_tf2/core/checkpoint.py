@@ -277,8 +277,8 @@ class Checkpoints:
             except (DamagedCheckpoint, KeyError, TypeError):
                 continue
         raise UserError(
-            f"{self.root.parent} has no checkpoint with weights that have done best: no episode had "
-            "ended, or checkpoint_freq was 0."
+            f"{self.root.parent} has no checkpoint with weights that have done best: no episode "
+            "had ended, or checkpoint_freq was 0."
         )
 
     def check(self, serial: int) -> Saved:

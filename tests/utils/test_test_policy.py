@@ -219,12 +219,12 @@ def headless(monkeypatch):
 
 def test_arguments_reach_the_agent(run, stub, capsys):
     main([str(run), "-nr", "-n", "3", "-l", "5", "-i", "9", "-d", "--seed", "7"])
-    assert stub == [(str(run / "tf2_save9"), True, 7, False)]
+    assert stub == [(str(run / "tf2_save9"), True, 7, False, False)]
     printed = capsys.readouterr().out
     assert printed.count("EpLen 5\n") == 3
     assert "|           EpLen |               5 |" in printed
     main([str(run), "-nr", "-n", "1", "-l", "5", "--allow_pickle"])
-    assert stub[1] == (str(run / "tf2_save10"), False, None, True)
+    assert stub[1] == (str(run / "tf2_save10"), False, None, True, False)
 
 
 def test_nothing_is_written(run, stub, monkeypatch, tmp_path):
