@@ -27,7 +27,7 @@ from spinup_tf2.core.vector_env import FIRST_TEST_ENV, EpisodeStatistics, Vector
 from spinup_tf2.utils.interruption import Interruption
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
-from spinup_tf2.utils.mpi_tools import num_procs, proc_id
+from spinup_tf2.utils.mpi_tools import broadcast_object, num_procs, proc_id
 from spinup_tf2.utils.watchdog import beat
 
 XLA_PAYS_AFTER = 5000  # updates; below, it saves less time than it takes to compile
@@ -197,7 +197,7 @@ class Training:
                 check_variables(variables, epoch + 1)
                 if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1 or not saved:
                     check_params(ac.trainable_variables)
-                    saved = logger.save_state({"env": envs.prototype}, None)
+                    saved = broadcast_object(logger.save_state({"env": envs.prototype}, None))
 
                 logger.log_tabular("Epoch", epoch + 1)
                 logger.log_tabular("EpRet", with_min_and_max=True)
