@@ -80,7 +80,8 @@ class SupervisedEnv(gym.Wrapper):
         retries: int,
         owner: int,
     ):
-        if os.getpid() != owner:
+        self._elsewhere = os.getpid() != owner
+        if self._elsewhere:
             _outlive_stop_signals()
         self._make, self._label, self._seed_of, self._retries = make, label, seed_of, retries
         self._steps = 0  # that have been taken, by all environments in this place
@@ -120,13 +121,15 @@ class SupervisedEnv(gym.Wrapper):
         return result
 
     def close(self) -> None:
-        """Close it; an exception becomes a line on standard error, as there is nothing to save."""
+        """Close it. What it raises becomes a line on standard error: nothing is lost any more."""
         try:
             super().close()
         except FAULTS as error:
             if not self._failed:  # else it is no news
                 text = f"{self._label} raised {_what(error)}, while it was closed."
                 print("Warning:", " ".join(text.split()), file=sys.stderr, flush=True)
+        if self._elsewhere and isinstance(sys.exc_info()[1], BrokenPipeError):
+            os._exit(1)  # the process that trains is dead, and has said so, if anybody could
 
     def _replace(self, error, when):
         if self._retried < self._retries:  # the last one is closed at the end

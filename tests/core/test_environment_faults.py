@@ -435,8 +435,10 @@ def test_signals_that_ask_a_run_to_stop_leave_its_environments_alone(tmp_path):
 @pytest.mark.parametrize("ending", ["", "raise ValueError", "os.kill(os.getpid(), 9)"])
 def test_no_process_is_left_behind(ending, tmp_path):
     """Also by a program that does not close its environments."""
-    pids = [int(pid) for pid in run_script(tmp_path, ending).stdout.split()]
+    ended = run_script(tmp_path, ending)
+    pids = [int(pid) for pid in ended.stdout.split()]
     assert len(pids) == 2
+    assert ended.stderr.count("Traceback") == ending.startswith("raise")
     deadline = time.monotonic() + 10
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
         assert time.monotonic() < deadline
