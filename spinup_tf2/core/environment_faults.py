@@ -178,7 +178,11 @@ def _outlive_stop_signals():
 
 
 def _start_helpers():
-    """Start multiprocessing's own processes so that they outlive the signals, too."""
+    """Start multiprocessing's own processes so that they outlive the signals, too.
+
+    The fork server imports what environments need, once for all of them.
+    """
+    forkserver.set_forkserver_preload(["gymnasium.vector", "spinup_tf2.core.vector_env"])
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)  # which they inherit
     try:
         resource_tracker.ensure_running()  # unblocks some of them
