@@ -363,7 +363,7 @@ def test_a_process_that_dies_is_named(fault, told):
     )
     started = time.monotonic()
     envs.close()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     assert not any(process.is_alive() for process in envs.envs.processes)
 
 
@@ -409,7 +409,7 @@ if __name__ == "__main__":
         [sys.executable, script],
         env=environment,
         capture_output=True,
-        timeout=60,
+        timeout=120,
         text=True,
         start_new_session=True,
     )
@@ -439,7 +439,7 @@ def test_no_process_is_left_behind(ending, tmp_path):
     pids = [int(pid) for pid in ended.stdout.split()]
     assert len(pids) == 2
     assert ended.stderr.count("Traceback") == ending.startswith("raise")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 20
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
         assert time.monotonic() < deadline
         time.sleep(0.1)
