@@ -188,13 +188,13 @@ class Training:
                         keeper.stop(Position(epoch, step + 1))
 
                 count_episodes(steps)
+                check_variables(variables, epoch + 1)  # before anybody acts with them
                 keeper.note_acting_policy()
                 test_ret, test_len = evaluate(self.test_envs, act, keeper.interruption)
                 if keeper.asked_to_stop():
                     keeper.stop(Position(epoch, steps))
                 logger.store(TestEpRet=test_ret, TestEpLen=test_len)
                 logger.store(**{key: [] for key in columns})  # before the first update: blank
-                check_variables(variables, epoch + 1)
                 if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1 or not saved:
                     check_params(ac.trainable_variables)
                     saved = broadcast_object(logger.save_state({"env": envs.prototype}, None))

@@ -26,7 +26,7 @@ from spinup_tf2.core.checkpoint import (
     read_steps,
     restore_variables,
 )
-from spinup_tf2.core.finite import check_step
+from spinup_tf2.core.finite import check_step, check_variables
 from spinup_tf2.core.replay_buffer import ReplayBuffer
 from spinup_tf2.core.spaces import space_to_json
 from spinup_tf2.core.vector_env import VectorEnv
@@ -197,6 +197,7 @@ class Keeper:
 
     def _save(self, position):
         """Write a checkpoint; returns whether there was room for it."""
+        check_variables(self.variables, position.epoch)
         arrays = {f"log/{key}": values for key, values in self.logger.stored().items()}
         steps = None
         for column, i in enumerate(self.envs.indices):
