@@ -19,6 +19,7 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
+from spinup_tf2.errors import Interrupted
 from spinup_tf2.utils import mpi_tools
 
 # Ctrl-C; the polite kill of schedulers, containers and shutdowns; the warning that schedulers send
@@ -27,18 +28,6 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 # One Ctrl-C reaches launcher, mpirun and ranks at once, and those that pass it on send it again.
 SAME_CTRL_C = 1.0  # seconds
-
-
-class Interrupted(KeyboardInterrupt):
-    """A training was asked to stop by the signal `signum`, and has stopped.
-
-    A KeyboardInterrupt, so that `except Exception` does not take it for a failure. Commands end
-    with status 128 + signum.
-    """
-
-    def __init__(self, signum: int):
-        super().__init__(f"stopped by {signal.Signals(signum).name}")
-        self.signum = int(signum)
 
 
 class Interruption:
