@@ -58,6 +58,23 @@ BOUNDED_ACTIONS = {"ddpg": False, "td3": False, "sac": True}
 # Arguments of the algorithms that only a Python program can give.
 PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
 
+# What `resume` may be given beside the directory: what does not make it another run.
+RESUME_KEYS = (
+    *("epochs", "save_freq", "checkpoint_freq", "keep_checkpoints", "env_retries"),
+    *("stall_timeout", "vectorization", "num_cpu", "hosts", "launcher", "quiet"),
+)
+
+RESUME_USAGE = """
+Go on with a run that was interrupted, killed or finished:
+
+\tpython -m spinup_tf2.run resume RUN_DIR [--epochs N] [--cpu N] ...
+
+RUN_DIR is the directory that holds progress.txt and checkpoint/. The run goes on with the
+arguments and the number of processes with which it began. These may be changed:
+
+{flags}
+"""
+
 USAGE = """
 Experiment in Spinning Up from the command line with
 
@@ -93,6 +110,7 @@ These flags go with every algorithm:
 \t--launcher  CMD       what starts the processes instead of mpirun
 \t--datestamp           date and time in the names of directories
 \t--overwrite           replace a run that is in the directory already
+\t--resume              go on with the run that is in the directory, if there is one
 \t--quiet               print nothing but errors
 \t--debug               show where in the program an error comes from
 """
@@ -143,13 +161,15 @@ def _run_command(argv):
         _print_once(_usage())
     elif command in UTILITIES:
         import_module(f"spinup_tf2.utils.{command}").main(arguments)
+    elif command == "resume":
+        _resume(arguments)
     elif command in ALGORITHMS:
         if any(argument in HELP for argument in arguments):
             _print_once(_algorithm_help(command))
         else:
             _run_algorithm(command, arguments)
     else:
-        known = [*ALGORITHMS, *UTILITIES, "help"]
+        known = [*ALGORITHMS, "resume", *UTILITIES, "help"]
         raise UserError(
             f"{command!r} is not a command;{_did_you_mean(command, known)} "
             f"the commands are {', '.join(known)}."
@@ -164,7 +184,7 @@ def _print_once(text):
 
 
 def _usage():
-    commands = "\n".join(f"\t{name}" for name in (*ALGORITHMS, *UTILITIES))
+    commands = "\n".join(f"\t{name}" for name in (*ALGORITHMS, "resume", *UTILITIES))
     substitutions = "\n".join(
         f"\t--{short.ljust(10)}for       --{flag}" for short, flag in SUBSTITUTIONS.items()
     )
@@ -201,6 +221,87 @@ def _run_algorithm(algorithm, arguments):
     names = {name for variant in grid.variants() for name in variant.get("ac_kwargs") or {}}
     check_env = functools.partial(check_spaces, algorithm=algorithm, ac_kwargs=names)
     grid.run(NamedAlgorithm(algorithm), check_env=check_env, **run_options)
+
+
+def _resume(arguments):
+    """Go on with a run: `resume RUN_DIR [--epochs N] ...`."""
+    if any(argument in HELP for argument in arguments):
+        _print_once(RESUME_USAGE.format(flags="\n".join(f"\t--{key}" for key in RESUME_KEYS)))
+        return
+    from spinup_tf2.utils import mpi_tools
+    from spinup_tf2.utils.run_utils import NamedAlgorithm, resume_experiment
+
+    mpi_tools.write_by_lines()
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    mpi_tools.comm()
+    run_dir, algorithm, options, kwargs = parse_resume(arguments)
+    resume_experiment(run_dir, NamedAlgorithm(algorithm), **options, **kwargs)
+
+
+def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
+    """Read and check the arguments of `resume`, and what the run's checkpoint says of it.
+
+    Returns the run's directory, the algorithm, and the keyword arguments for `resume_experiment`
+    and those for the algorithm. Raises UserError for what cannot be resumed.
+    """
+    from spinup_tf2.core.arguments import check_arguments
+    from spinup_tf2.core.checkpoint import Checkpoints
+    from spinup_tf2.utils.mpi_tools import launched_by_mpi
+    from spinup_tf2.utils.run_utils import check_exp_name
+
+    if not arguments or arguments[0].startswith("--"):
+        raise UserError("resume needs the directory of a run: resume RUN_DIR [--epochs N].")
+    run_dir, *rest = arguments
+    flags, _ = parse_flags(rest)
+    for name in flags:
+        if name not in RESUME_KEYS:
+            raise UserError(
+                f"--{name} cannot be given to resume;"
+                f"{_did_you_mean(name, [*RESUME_KEYS, *SUBSTITUTIONS], '--')} a run goes on with "
+                f"its own arguments, of which these may change: {', '.join(RESUME_KEYS)}."
+            )
+    given = {name: _only_value(name, values) for name, values in flags.items()}
+    if not os.path.isdir(run_dir):
+        raise UserError(f"there is no directory {run_dir}.")
+    run = Checkpoints(run_dir).describe()
+    if run is None:
+        raise UserError(
+            f"{run_dir} holds no checkpoint that can be read, and so nothing to resume; give the "
+            "directory of a run, which has progress.txt and checkpoint/ in it."
+        )
+    algorithm, command, exp_name = (run.get(key) for key in ("algorithm", "command", "exp_name"))
+    if algorithm not in ALGORITHMS or not isinstance(command, dict | None):
+        raise UserError(f"the checkpoint in {run_dir} is of no algorithm that is known here.")
+    if command is None:
+        raise UserError(
+            f"the run in {run_dir} was started by a Python program, with an environment or "
+            f"networks that only this knows; call {algorithm}(..., resume=True) there."
+        )
+    signature = _signature(algorithm)
+    _check_names(algorithm, command, signature)
+    _check_dicts(algorithm, command)
+    if exp_name is not None:
+        check_exp_name(exp_name)
+
+    environments, num_procs = run.get("num_envs"), run.get("num_procs")
+    if not all(type(number) is int and number > 0 for number in (environments, num_procs)):
+        raise UserError(f"the checkpoint in {run_dir} does not say how many processes it had.")
+    options = {key: given.pop(key) for key in ("hosts", "launcher") if key in given}
+    known = launched_by_mpi() or "hosts" in options
+    asked = given.pop("num_cpu", None if known else num_procs)
+    num_cpu = _number_of_processes(asked, options.get("hosts"), options.get("launcher"))
+    options |= dict(exp_name=exp_name, quiet=given.pop("quiet", False), num_cpu=num_cpu)
+    if num_cpu != num_procs:  # the environments are spread anew
+        if environments % num_cpu:
+            raise UserError(
+                f"the run has {environments} environments, which {num_cpu} processes cannot share "
+                "equally; choose a number of processes that divides it."
+            )
+        command = command | dict(num_envs=environments // num_cpu)
+    arguments = signature.defaults | command | given
+    check_arguments(arguments, num_cpu)
+    return run_dir, algorithm, options, command | given
 
 
 def parse_experiments(
@@ -316,7 +417,9 @@ def parse_value(text: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Python's parser, about what is no Python
-            return ast.literal_eval(text)
+            value = ast.literal_eval(text)
+        repr(value)  # a number of thousands of digits cannot be printed, and was none
+        return value
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
 

@@ -12,8 +12,10 @@ A run's directory `checkpoint/` holds
 
 A checkpoint is written beside its final name, synced, and renamed. Steps of a replay buffer are
 written once: a manifest names all files of `replay/` that it needs, and they stay until no
-checkpoint that is kept needs them.
+checkpoint that is kept needs them. TensorFlow is imported only where variables are written or read.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
@@ -24,15 +26,16 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import colored, say
 from spinup_tf2.utils.mpi_tools import gather_objects, on_root, proc_id
+
+if TYPE_CHECKING:
+    import keras
 
 FORMAT = 1
 DIRECTORY = "checkpoint"
@@ -172,9 +175,14 @@ class Checkpoints:
             self.clean()
 
     def _write_variables(self, prefix, variables):
+        import tensorflow as tf
+
         if self._writer is None:  # it compiles what it needs when it writes for the first time
             self._writer = tf.train.Checkpoint(variables=[each.value for each in variables])
-        self._writer.write(str(prefix))
+        try:
+            self._writer.write(str(prefix))
+        except tf.errors.OpError as error:
+            raise OSError(error.message) from error
 
     def _on_root(self, function):
         self._on_all(function if proc_id() == 0 else lambda: None)
@@ -185,9 +193,8 @@ class Checkpoints:
         problem, result = None, None
         try:
             result = function()
-        except (OSError, tf.errors.OpError) as error:
-            problem = error.strerror if isinstance(error, OSError) else error.message
-            problem = problem or str(error)
+        except OSError as error:
+            problem = error.strerror or str(error)
         results = gather_objects((problem, result))
         for rank, (problem, _) in enumerate(results):
             if problem is not None:
@@ -245,6 +252,35 @@ class Checkpoints:
 
         return on_root(find)
 
+    def describe(self) -> dict[str, Any] | None:
+        """`run` of the newest checkpoint with a sound manifest; None without one. Rank 0."""
+        for serial in reversed(self._serials()):
+            try:
+                return self._content(serial)["run"]
+            except DamagedCheckpoint:
+                continue
+        return None
+
+    def best(self) -> tuple[list[np.ndarray], dict[str, Any]]:
+        """The weights that have done best, and a dict of their epoch and score.
+
+        Raises UserError if no checkpoint has any.
+        """
+        for serial in reversed(self._serials()):
+            path = self.root / f"{serial:06d}"
+            try:
+                content = self._content(serial)
+                _check_file(path / _BEST, content["files"][_BEST])
+                best = content["counters"]["best"]
+                if best["score"] is not None:
+                    return read_best(path), dict(epoch=best["epoch"], score=best["score"])
+            except (DamagedCheckpoint, KeyError, TypeError):
+                continue
+        raise UserError(
+            f"{self.root.parent} has no checkpoint with weights that have done best: no episode "
+            "had ended, or checkpoint_freq was 0."
+        )
+
     def check(self, serial: int) -> Saved:
         """Check that a checkpoint is complete; raises DamagedCheckpoint if it is not."""
         content = self._content(serial)
@@ -269,15 +305,7 @@ class Checkpoints:
                 raise DamagedCheckpoint(
                     f"it is of format {content['format']}, and this version reads {FORMAT}"
                 )
-            names = [*content["files"]]
-            if not all(_FILE.fullmatch(name) for name in names) or not all(
-                _REPLAY_FILE.fullmatch(each["file"]) for each in content["replay"]
-            ):
-                raise DamagedCheckpoint(f"{_MANIFEST} names files that belong to no checkpoint")
-            dict(content["run"]), dict(content["counters"]), [*content["variables"]]
-            ranks = [f"rank{rank}.npz" for rank in range(int(content["num_ranks"]))]
-            if not {f"{_VARIABLES}.index", _BEST, *ranks} <= {*names}:
-                raise DamagedCheckpoint(f"{_MANIFEST} does not name all files")
+            _check_content(content)
         except (*_READ_ERRORS, RecursionError) as error:
             raise DamagedCheckpoint(
                 f"{_MANIFEST} cannot be read ({type(error).__name__}: {error})"
@@ -295,6 +323,8 @@ class Checkpoints:
 
 def restore_variables(saved: Saved, variables: Sequence[keras.Variable]) -> None:
     """Put the variables of a checkpoint back. Raises DamagedCheckpoint if that fails."""
+    import tensorflow as tf
+
     try:
         checkpoint = tf.train.Checkpoint(variables=[each.value for each in variables])
         checkpoint.read(str(saved.path / _VARIABLES)).assert_consumed()
@@ -302,9 +332,12 @@ def restore_variables(saved: Saved, variables: Sequence[keras.Variable]) -> None
         raise DamagedCheckpoint(f"its variables cannot be read ({error})") from error
 
 
-def read_best(saved: Saved) -> list[np.ndarray]:
-    """The weights that had done best, in the order of the actor-critic's variables."""
-    arrays = read_npz(saved.path / _BEST)
+def read_best(path: Path) -> list[np.ndarray]:
+    """The weights that had done best when the checkpoint in `path` was written.
+
+    In the order of the actor-critic's variables. Raises DamagedCheckpoint if they cannot be read.
+    """
+    arrays = read_npz(path / _BEST)
     try:
         return [arrays[str(i)] for i in range(len(arrays))]
     except KeyError as error:
@@ -373,6 +406,29 @@ def _sync_directory(path):
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _check_content(content):
+    """Raises DamagedCheckpoint if a manifest is not of the form in which manifests are written."""
+    number = lambda x: type(x) is int and x >= 0  # noqa: E731
+    files, replay, shapes = (content[key] for key in ("files", "replay", "variables"))
+    ranks = {f"rank{rank}.npz" for rank in range(min(content["num_ranks"], len(files)))}
+    sound = (
+        all(isinstance(content[key], dict) for key in ("run", "counters", "files"))
+        and all(isinstance(each, list) for each in (replay, shapes, *shapes))
+        and all(number(size) for shape in shapes for size in shape)
+        and content["num_ranks"] == len(ranks) > 0
+        and all(_FILE.fullmatch(name) for name in files)
+        and {f"{_VARIABLES}.index", _BEST, *ranks} <= {*files}
+        and all(_REPLAY_FILE.fullmatch(each["file"]) for each in replay)
+        and all(number(each[key]) for each in replay for key in ("rank", "first", "end"))
+        and all(
+            number(each["size"]) and isinstance(each["sha256"], str)
+            for each in [*files.values(), *replay]
+        )
+    )
+    if not sound:
+        raise DamagedCheckpoint(f"{_MANIFEST} is not of the form in which manifests are written")
 
 
 def _digest_of(content):

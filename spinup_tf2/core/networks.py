@@ -1,11 +1,14 @@
 """Keras bodies of policies and value functions."""
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from spinup_tf2.core.arguments import ACTIVATIONS
 from spinup_tf2.errors import UserError
 
 if keras.backend.backend() != "tensorflow":  # loaded before spinup_tf2 could choose
@@ -104,6 +107,35 @@ def _keras_activation(activation):
     if callable(activation):
         activation = _KERAS_NAME.get(activation, activation)
     return keras.activations.get(activation)
+
+
+def activation_name(activation: str | Callable[[tf.Tensor], tf.Tensor] | None) -> str | None:
+    """The name, one of ACTIVATIONS, of an activation as `mlp` takes it; None for any other."""
+    function = _keras_activation(activation)
+    names = (name for name in ACTIVATIONS if keras.activations.get(name) is function)
+    return next(names, None)
+
+
+def mlp_shapes(input_dim: int, hidden_sizes: Sequence[int], output_dim: int) -> list[tuple]:
+    """The shapes of the variables of `mlp`, without making them."""
+    widths = [input_dim, *hidden_sizes, output_dim]
+    return [shape for n, m in itertools.pairwise(widths) for shape in ((n, m), (m,))]
+
+
+def cnn_shapes(
+    input_shape: tuple[int, int, int], conv: str | Sequence[tuple[int, int, int]]
+) -> tuple[list[tuple], int]:
+    """The shapes of the variables of the convolutions of `cnn`, and the number of its features."""
+    layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")
+    channels_first = input_shape[0] < input_shape[2]
+    channels, *size = input_shape if channels_first else [input_shape[2], *input_shape[:2]]
+    shapes = []
+    for filters, kernel_size, stride in layers:
+        shapes += [(kernel_size, kernel_size, channels, filters), (filters,)]
+        border = kernel_size - 1 if padding == "valid" else 0
+        size = [-(-(pixels - border) // stride) for pixels in size]
+        channels = filters
+    return shapes, math.prod(size) * channels
 
 
 def orthogonal_initialize(model: keras.Model, output_gain: float) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from spinup_tf2.core.acting import Actor
+from spinup_tf2.core.finite import check_info, check_step, check_variables
 from spinup_tf2.core.networks import count_variables
 from spinup_tf2.core.q_actor_critic import (
     MLPQActorCritic,
@@ -22,7 +23,7 @@ from spinup_tf2.core.resuming import Keeper, Position
 from spinup_tf2.core.spaces import ActionSpec, bounded_action_spec
 from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar
 from spinup_tf2.core.update_block import UpdateBlock
-from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
+from spinup_tf2.core.vector_env import FIRST_TEST_ENV, EpisodeStatistics, VectorEnv
 from spinup_tf2.utils.interruption import Interruption
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
@@ -31,7 +32,6 @@ from spinup_tf2.utils.watchdog import beat
 
 XLA_PAYS_AFTER = 5000  # updates; below, it saves less time than it takes to compile
 GIVE_UP_AFTER = 100  # ends of an episode, of which none has been recorded as the end of a game
-FIRST_TEST_ENV = 2**31  # test environments are numbered from here on, far from those that train
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def training(
 
     def make_envs(num_envs, first_env):
         settings = (args.seed, args.max_ep_len, args.vectorization, first_env, make_action_spec)
-        return VectorEnv(args.env_fn, num_envs, *settings)
+        return VectorEnv(args.env_fn, num_envs, *settings, args.env_retries)
 
     with ExitStack() as stack:
         envs = stack.enter_context(make_envs(args.num_envs, None))
@@ -172,13 +172,16 @@ class Training:
                     else:
                         a = uniform(spec, act_noise[step])
                     next_obs, rew[step], terminated, truncated, final_obs = envs.step(a)
+                    check_step(envs, epoch + 1, step + 1, next_obs, rew[step], final_obs, variables)
                     ends[step] = terminated | truncated
                     buffer.store(obs, a, rew[step], terminated, next_obs, final_obs)
                     obs = next_obs  # critical: the policy must see what the step led to
 
                     for _ in range(updates_due(t, t + num_envs, args)):
                         batches = buffer.sample(args.update_every, noise_shapes)
-                        logger.store(**update(batches))
+                        info = update(batches)
+                        check_info(info, epoch + 1)
+                        logger.store(**info)
                         act.refresh()
                     if (step + 1) % look_every == 0 and keeper.asked_to_stop():
                         count_episodes(step + 1)
@@ -191,6 +194,7 @@ class Training:
                     keeper.stop(Position(epoch, steps))
                 logger.store(TestEpRet=test_ret, TestEpLen=test_len)
                 logger.store(**{key: [] for key in columns})  # before the first update: blank
+                check_variables(variables, epoch + 1)
                 if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1 or not saved:
                     check_params(ac.trainable_variables)
                     saved = logger.save_state({"env": envs.prototype}, None)

@@ -13,6 +13,7 @@ import numpy as np
 from spinup_tf2.core.acting import Actor, Critic
 from spinup_tf2.core.buffers import TrajectoryBuffer
 from spinup_tf2.core.demonstrations import Demonstrations
+from spinup_tf2.core.finite import check_experience, check_info, check_variables
 from spinup_tf2.core.networks import count_variables, orthogonal_initialize
 from spinup_tf2.core.normalization import NormalizedActorCritic, RewardScaler
 from spinup_tf2.core.optimization import GradientSteps
@@ -49,9 +50,8 @@ def training(
     Raises UserError, before anything is written, for what cannot be used.
     """
     args = check_and_seed(arguments)
-    with VectorEnv(
-        args.env_fn, args.num_envs, args.seed, args.max_ep_len, args.vectorization
-    ) as envs:
+    settings = (args.num_envs, args.seed, args.max_ep_len, args.vectorization)
+    with VectorEnv(args.env_fn, *settings, env_retries=args.env_retries) as envs:
         env = envs.prototype
         ac = make_actor_critic(
             args.actor_critic, envs.observation_space, env.action_space, args.ac_kwargs, separate
@@ -171,16 +171,20 @@ class Training:
                         envs.forget(buffer.t)  # it will be collected again, by the same policy
                         keeper.stop(Position(epoch, start, at.infos))
 
+                    seen = (buffer.obs, buffer.rew, buffer.final_obs, obs)
+                    check_experience(envs, epoch, start, *seen, ac.variables)
                     ends = buffer.terminated | buffer.truncated
                     ep_ret, ep_len = episodes.update(buffer.rew, ends)
                     if self.scaler is not None:
                         buffer.rew[:] = self.scaler(buffer.rew, ends)
                     batch = buffer.get(value, obs)
                     at.infos.append(update(batch))
+                    check_info(at.infos[-1], epoch)
                     if isinstance(ac, NormalizedActorCritic):
                         ac.statistics.update(batch["obs"])
                     logger.store(EpRet=ep_ret, EpLen=ep_len, VVals=batch["val"])
 
+                check_variables(variables, epoch)
                 if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1 or not saved:
                     check_params(ac.trainable_variables)
                     saved = logger.save_state({"env": self.env}, None)

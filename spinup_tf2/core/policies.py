@@ -5,6 +5,7 @@ tensorflow-probability over actions; a value function maps them to `[batch]`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import keras
 import numpy as np
@@ -157,8 +158,25 @@ def policy_for(
 # --------------------------------------------------------------------------- actor-critic
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """How one of the default actor-critics was made.
+
+    arguments: of its constructor, all but the spaces.
+    networks: what was made of them; no longer the actor-critic's own if somebody replaced them.
+    """
+
+    arguments: dict
+    networks: list
+
+
 class Acting:
-    """Actions for observations as NumPy arrays, from a policy `pi`."""
+    """Actions for observations as NumPy arrays, from a policy `pi`.
+
+    recipe: how to make these networks again; None where that is not known.
+    """
+
+    recipe: Recipe | None = None
 
     def __init__(self, pi: keras.Model, action_spec: ActionSpec):
         self.pi = pi
@@ -347,13 +365,15 @@ class MLPActorCritic(ActorCritic):
         hidden_sizes: Sequence[int] = (64, 64),
         activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
     ):
-        check_network_arguments(dict(hidden_sizes=hidden_sizes, activation=activation))
+        arguments = dict(hidden_sizes=hidden_sizes, activation=activation)
+        check_network_arguments(arguments)
         obs_dim = observation_space.shape[0]
         pi = policy_for(
             action_space, lambda outputs: mlp(obs_dim, hidden_sizes, outputs, activation)
         )
         v = ValueFunction(mlp(obs_dim, hidden_sizes, 1, activation))
         super().__init__(pi, v, action_space)
+        self.recipe = Recipe(arguments, [pi, v])
 
 
 class CNNActorCritic(ActorCritic):
@@ -378,7 +398,8 @@ class CNNActorCritic(ActorCritic):
         shared: bool = True,
     ):
         layers = dict(conv=conv, hidden_sizes=hidden_sizes, activation=activation)
-        check_network_arguments(dict(layers, shared=shared))
+        arguments = dict(layers, shared=shared)
+        check_network_arguments(arguments)
         body = lambda: cnn(observation_space.shape, **layers)  # noqa: E731
         self.body = body()
         v_body = self.body if shared else body()
@@ -389,6 +410,7 @@ class CNNActorCritic(ActorCritic):
         pi = policy_for(action_space, lambda outputs: head(self.body, outputs))
         v = ValueFunction(head(v_body, 1))
         super().__init__(pi, v, action_space)
+        self.recipe = Recipe(arguments, [pi, v])
 
     def pi_and_v(self, obs: tf.Tensor) -> tuple[tfd.Distribution, tf.Tensor]:
         if not self.shared:

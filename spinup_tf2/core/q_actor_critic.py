@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 from spinup_tf2.core.arguments import check_network_arguments
 from spinup_tf2.core.networks import cnn, mlp
-from spinup_tf2.core.policies import Acting, mode, policy_for, sample, unique
+from spinup_tf2.core.policies import Acting, Recipe, mode, policy_for, sample, unique
 from spinup_tf2.core.spaces import bounded_action_spec, is_image, network_dtype
 from spinup_tf2.errors import UserError
 
@@ -180,6 +180,7 @@ class MLPQActorCritic(QActorCritic):
         pi = _policy(action_space, stochastic, lambda *output: _mlp(obs_dim, layers, *output))
         qs = [QFunction(_q_net(obs_dim, action_space, layers)) for _ in range(num_q)]
         super().__init__(pi, qs, action_space)
+        self.recipe = Recipe(dict(layers, stochastic=stochastic, num_q=num_q), [pi, *qs])
 
 
 class CNNQActorCritic(QActorCritic):
@@ -215,6 +216,8 @@ class CNNQActorCritic(QActorCritic):
         pi = _policy(action_space, stochastic, pi_net)
         q_nets = [_q_net(features, action_space, layers) for _ in range(num_q)]
         super().__init__(pi, [QFunction(net, self.q_encoder) for net in q_nets], action_space)
+        arguments = dict(layers, conv=conv, stochastic=stochastic, num_q=num_q)
+        self.recipe = Recipe(arguments, [pi, *self.qs])
 
     def q_values(self, obs: tf.Tensor, *act: tf.Tensor) -> list[tf.Tensor]:
         features = self.q_encoder(obs)

@@ -26,6 +26,7 @@ from spinup_tf2.core.checkpoint import (
     read_steps,
     restore_variables,
 )
+from spinup_tf2.core.finite import check_step
 from spinup_tf2.core.replay_buffer import ReplayBuffer
 from spinup_tf2.core.spaces import space_to_json
 from spinup_tf2.core.vector_env import VectorEnv
@@ -144,7 +145,9 @@ class Keeper:
             return self.envs.replay(*([demonstrations.step] if demonstrations else []))
         for part in self.parts.values():
             part.restart()
-        return self.envs.reset(epoch, step)
+        obs = self.envs.reset(epoch, step)
+        check_step(self.envs, epoch, step, obs)
+        return obs
 
     def asked_to_stop(self) -> bool:
         """Whether somebody wants the run to stop. Collective."""
@@ -152,8 +155,10 @@ class Keeper:
 
     def stop(self, position: Position) -> NoReturn:
         """Save and leave, after `asked_to_stop`. Collective."""
-        saved = self.args.checkpoint_freq > 0 and self._save(position)
-        self.interruption.leave(self._how_to_go_on() if saved else None)
+        text = self._how_to_go_on()
+        if self.args.checkpoint_freq and not self._save(position):
+            text = f"What came after the last checkpoint is lost. {text}"
+        self.interruption.leave(text)
 
     def note_acting_policy(self) -> None:
         """The present weights are those that the next score belongs to."""
@@ -239,7 +244,7 @@ class Keeper:
         position = position_of(saved)
         try:
             restore_variables(saved, self.variables)
-            self.best_weights, self.best = read_best(saved), dict(counters["best"])
+            self.best_weights, self.best = read_best(saved.path), dict(counters["best"])
             ranks = read_ranks(saved)
             for values in ranks[proc_id() :: num_procs()]:
                 stored = {key: x for key, x in values.items() if key.startswith("log/")}
@@ -259,6 +264,11 @@ class Keeper:
         self.last_save = time.monotonic()
         where = f"epoch {position.epoch}" + (f", step {position.step}" if position.step else "")
         self.logger.log(f"Resuming from {saved.path}: {where}.")
+        if position.epoch >= self.args.epochs:
+            self.logger.log(
+                f"There is nothing left to do: {position.epoch} epochs are over, and epochs is "
+                f"{self.args.epochs}."
+            )
         return position
 
     def _restore_steps(self):

@@ -1,8 +1,17 @@
-"""The policy of a run on disk: written as a SavedModel, read back without any of its code."""
+"""The policy of a run on disk: written as a SavedModel, read back without any of its code.
 
-import json
+A SavedModel is a program. To load one is to trust whoever made it, so that what is read of it are
+the numbers of its variables. The networks that they belong to are built again as model_info.json
+says, whose entry `networks` is null for networks that are not this package's:
+
+    {"networks": {"actor_critic": "MLPActorCritic", "normalize_obs": false, "extra": 0,
+                  "arguments": {"hidden_sizes": [64, 64], "activation": "tanh"}}}
+"""
+
+import math
 import os
-from collections.abc import Callable, Iterable
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +20,17 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from spinup_tf2.core.policies import ActorCritic
-from spinup_tf2.core.q_actor_critic import QActorCritic
+from spinup_tf2.core.acting import Actor
+from spinup_tf2.core.arguments import check_network_arguments
+from spinup_tf2.core.checkpoint import Checkpoints
+from spinup_tf2.core.networks import activation_name, cnn_shapes, mlp_shapes
+from spinup_tf2.core.normalization import NormalizedActorCritic
+from spinup_tf2.core.policies import ActorCritic, CNNActorCritic, MLPActorCritic
+from spinup_tf2.core.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
 from spinup_tf2.core.spaces import (
     action_spec,
     bounded_action_spec,
+    is_image,
     network_dtype,
     network_observation_space,
     space_from_json,
@@ -23,6 +38,29 @@ from spinup_tf2.core.spaces import (
     to_network,
 )
 from spinup_tf2.errors import UserError
+from spinup_tf2.utils.reading import read_json
+from spinup_tf2.utils.serialization_utils import convert_json
+from spinup_tf2.utils.unpickling import load_saved_model
+
+_OWN = {
+    each.__name__: each
+    for each in (MLPActorCritic, CNNActorCritic, MLPQActorCritic, CNNQActorCritic)
+}
+
+_ARGUMENTS = {
+    MLPActorCritic: {"hidden_sizes", "activation"},
+    CNNActorCritic: {"hidden_sizes", "activation", "conv", "shared"},
+    MLPQActorCritic: {"hidden_sizes", "activation", "stochastic", "num_q"},
+    CNNQActorCritic: {"hidden_sizes", "activation", "conv", "stochastic", "num_q"},
+}
+
+_OPT_IN = (
+    "If you trust whoever made the run, load its SavedModel with --allow_pickle "
+    "(allow_pickle=True), which runs code that lies in the run."
+)
+
+
+# ---------------------------------------------------------------------------------- writing
 
 
 class SavedPolicy(tf.Module):
@@ -46,6 +84,7 @@ class SavedPolicy(tf.Module):
         extra: Iterable[keras.Variable] = (),
     ):
         super().__init__()
+        extra = [*extra]
         # The variables that a SavedModel function uses must be attributes of the module. The Keras
         # models must not be: their own functions return distributions, which it cannot hold.
         self.parameters = [variable.value for variable in [*ac.variables, *extra]]
@@ -59,6 +98,7 @@ class SavedPolicy(tf.Module):
             "observation_space": space_to_json(observation_space),
             "action_space": space_to_json(action_space),
             "bounded": spec.bounded,
+            "networks": _describe(ac, len(extra)),
         }
 
         # What cannot be saved fails now, and not at the first save.
@@ -78,31 +118,275 @@ class SavedPolicy(tf.Module):
         object.__setattr__(self, "info", info)
 
 
+def _describe(ac, extra):
+    """How to build the networks of an actor-critic again; None if they are not the package's."""
+    normalize_obs = type(ac) is NormalizedActorCritic
+    inner = ac.inner if normalize_obs else ac
+    if type(inner) not in _ARGUMENTS:
+        return None  # also for a class that was derived from one of them
+    others = inner.qs if isinstance(inner, QActorCritic) else [inner.v]
+    if inner.recipe.networks != [inner.pi, *others]:
+        return None  # somebody put another in the place of one of them
+    arguments = inner.recipe.arguments
+    activation = activation_name(arguments["activation"])
+    if activation is None:
+        return None
+    return {
+        "actor_critic": type(inner).__name__,
+        "arguments": convert_json(arguments | {"activation": activation}),
+        "normalize_obs": normalize_obs,
+        "extra": extra,
+    }
+
+
+# ---------------------------------------------------------------------------------- reading
+
+
 def load_policy(
-    save_dir: str | os.PathLike, deterministic: bool = False, seed: int | None = None
+    save_dir: str | os.PathLike,
+    deterministic: bool = False,
+    seed: int | None = None,
+    *,
+    allow_pickle: bool = False,
+    best: bool = False,
 ) -> Callable[[Any], Any]:
     """Load the policy in `save_dir` (a run's `tf2_save`).
 
     deterministic: whether to take the mode of the policy instead of a sample.
     seed: of the samples; None gives different ones every time.
+    allow_pickle: whether networks other than the package's own may be loaded as the SavedModel that
+        they were saved as. That runs code in the file: only for runs of people you trust.
+    best: whether to take the weights with the best mean return so far, which the run's newest
+        checkpoint holds. Not for networks that are loaded as a SavedModel.
     Returns `get_action(obs)`, from an observation of the raw environment to an action for its
-    `step`. Raises UserError if there is no complete save.
+    `step`. Raises UserError if there is no complete save, or it holds something unexpected.
     """
     try:
-        info = json.loads(Path(save_dir, "model_info.json").read_text(encoding="utf-8"))
-        model = tf.saved_model.load(str(save_dir))
+        info = _read_info(save_dir)
+        observation_space, action_space = (
+            space_from_json(info[name]) for name in ("observation_space", "action_space")
+        )
     except (OSError, ValueError) as error:
         raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
-    observation_space = space_from_json(info["observation_space"])
-    make_spec = bounded_action_spec if info.get("bounded") else action_spec
-    spec = make_spec(space_from_json(info["action_space"]))
+    try:
+        act, spec = _act_from_weights(save_dir, info, observation_space, action_space, best)
+    except UserError:
+        if best or not allow_pickle:
+            raise
+        make_spec = bounded_action_spec if info.get("bounded") else action_spec
+        spec = make_spec(action_space)
+        act = _act_of_saved_model(save_dir, "mu" if deterministic else "pi")
+    shape = network_observation_space(observation_space).shape
     rng = np.random.default_rng(seed)
-    output = "mu" if deterministic else "pi"
 
     def get_action(obs):
-        x = to_network(observation_space, obs)
+        x = _seen(observation_space, obs, shape)
         noise = spec.draw_noise(rng, 1)
-        act = model.policy(x[None], noise)[output].numpy()
-        return spec.to_env(act)[0]
+        if deterministic:
+            noise = np.zeros_like(noise)  # which picks the mode
+        return spec.to_env(act(x[None], noise))[0]
 
     return get_action
+
+
+def _seen(observation_space, obs, shape):
+    """What the networks see of an observation, which may be that of another environment."""
+    try:
+        x = to_network(observation_space, obs)
+        if x.shape != shape:
+            raise ValueError(f"it has shape {x.shape} instead of {shape}")
+    except (LookupError, OverflowError, TypeError, ValueError) as error:
+        raise UserError(
+            f"The agent was trained on observations in {reprlib.repr(observation_space)}, and this "
+            f"is none of them ({_one_line(error)})."
+        ) from error
+    return x
+
+
+def _read_info(save_dir):
+    info = read_json(Path(save_dir, "model_info.json"))
+    if not isinstance(info, dict) or not {"observation_space", "action_space"} <= {*info}:
+        raise UserError("model_info.json does not say what the spaces are")
+    return info
+
+
+def _act_of_saved_model(save_dir, output):
+    try:
+        model = load_saved_model(save_dir)
+    except (OSError, ValueError) as error:
+        raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
+    return lambda x, noise: model.policy(x, noise)[output].numpy()
+
+
+def _act_from_weights(save_dir, info, observation_space, action_space, best):
+    """`act(x, noise)` and the ActionSpec of networks that are built again."""
+    networks = info.get("networks")
+    if networks is None:
+        raise UserError(
+            f"The networks in {save_dir} are not this package's own (or were saved by an earlier "
+            f"version), so that they cannot be built again from their weights. {_OPT_IN}"
+        )
+    try:
+        weights = _BestWeights(save_dir) if best else _Weights(save_dir)
+        if best and isinstance(networks, dict):
+            networks = networks | {"extra": 0}
+        ac = build_again(networks, observation_space, action_space, weights)
+    except UserError as error:
+        raise UserError(
+            f"The networks in {save_dir} cannot be built again from their weights: {error} "
+            f"{_OPT_IN}"
+        ) from error
+    actor = Actor(ac)
+    return lambda x, noise: actor(x, noise)[0], ac.action_spec
+
+
+# What reading a damaged file of variables may raise.
+_UNREADABLE = (tf.errors.OpError, OSError, RuntimeError, ValueError, TypeError, LookupError)
+
+
+class _Weights:
+    """The variables of a SavedModel, as numbers: `shapes`, and `read(i)`."""
+
+    def __init__(self, save_dir):
+        prefix = Path(save_dir, "variables", "variables")
+        files = [Path(f"{prefix}.index"), *prefix.parent.glob("variables.data-*")]
+        if len(files) < 2 or not all(file.is_file() for file in files):
+            raise UserError(f"There is no complete saved policy in {save_dir} (no weights).")
+        try:
+            self._reader = tf.train.load_checkpoint(os.fspath(prefix))
+            shapes, dtypes = self._maps()
+        except _UNREADABLE as error:
+            raise UserError(f"{prefix}.index is damaged ({_one_line(error)}).") from error
+        count = len(shapes)
+        self.shapes = [shapes.get(self._name(i)) for i in range(count)]
+        if None in self.shapes:
+            raise UserError(f"The variables in {prefix}.index have unexpected names.")
+        self.dtypes = [dtypes[self._name(i)] for i in range(count)]
+        size = sum(map(_bytes, self.shapes, self.dtypes))
+        if size > sum(file.stat().st_size for file in files[1:]):
+            raise UserError(f"The variables in {prefix}.index are larger than the files of them.")
+
+    def _maps(self):
+        """{name: shape} and {name: dtype} of the variables."""
+        shapes = self._reader.get_variable_to_shape_map()
+        dtypes = self._reader.get_variable_to_dtype_map()
+        own = [name for name in shapes if name.startswith("parameters/")]
+        return {name: tuple(shapes[name]) for name in own}, {name: dtypes[name] for name in own}
+
+    @staticmethod
+    def _name(i):
+        return f"parameters/{i}/.ATTRIBUTES/VARIABLE_VALUE"
+
+    def read(self, i):
+        try:
+            value = self._reader.get_tensor(self._name(i))
+        except _UNREADABLE as error:
+            raise UserError(f"Its weights are damaged ({_one_line(error)}).") from error
+        if not np.isfinite(value).all():
+            raise UserError("There is NaN or infinity in its weights.")
+        return value
+
+
+class _BestWeights:
+    """The weights that have done best in a run, as `_Weights`."""
+
+    def __init__(self, save_dir):
+        self._arrays, best = Checkpoints(Path(save_dir).parent).best()
+        self.shapes = [each.shape for each in self._arrays]
+        self.dtypes = [each.dtype for each in self._arrays]
+        print(f"The best policy so far: epoch {best['epoch']}, mean return {best['score']}.")
+
+    def read(self, i):
+        if self.dtypes[i].kind != "f" or not np.isfinite(self._arrays[i]).all():
+            raise UserError("There is something else than finite numbers in its weights.")
+        return self._arrays[i]
+
+
+def _bytes(shape, dtype):
+    return math.prod(shape) * max(dtype.size, 1)
+
+
+def _one_line(error):
+    return " ".join(str(error).split())
+
+
+def build_again(
+    networks: Mapping[str, Any],
+    observation_space: spaces.Space,
+    action_space: spaces.Space,
+    weights: _Weights | _BestWeights,
+) -> ActorCritic | QActorCritic:
+    """The actor-critic that an entry `networks` of model_info.json describes, with its weights.
+
+    Nothing is built that would be larger than what lies in the file. Raises UserError if anything
+    is not as `SavedPolicy` writes it.
+    """
+    make, arguments, normalize_obs, extra = _check_entry(networks)
+    seen = network_observation_space(observation_space)
+    if is_image(seen) != ("conv" in arguments) or (normalize_obs and is_image(seen)):
+        raise UserError(f"{make.__name__} is not for the observations of this run.")
+    expected = _shapes(make, arguments, seen, action_space)
+    if normalize_obs:
+        expected += [seen.shape, seen.shape, ()]
+    count = len(expected)
+    if len(weights.shapes) != count + extra or sorted(weights.shapes[:count]) != sorted(expected):
+        raise UserError("Its weights are not those of the networks in model_info.json.")
+
+    ac = make(seen, action_space, **arguments)
+    if normalize_obs:
+        ac = NormalizedActorCritic(ac, seen, action_space)
+    for i, variable in enumerate(ac.variables):
+        if (tuple(variable.shape), variable.dtype) != (weights.shapes[i], weights.dtypes[i].name):
+            raise UserError("Its weights are in another order than those of the networks.")
+        variable.assign(weights.read(i))
+    return ac
+
+
+def _check_entry(networks):
+    """(class, arguments, normalize_obs, extra), of the types that they should have."""
+    try:
+        make = _OWN[networks["actor_critic"]]
+        arguments = dict(networks["arguments"])
+        normalize_obs, extra = networks["normalize_obs"], networks["extra"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"model_info.json does not describe them ({_one_line(error)}).") from error
+    if arguments.keys() != _ARGUMENTS[make]:
+        raise UserError(f"{make.__name__} takes {', '.join(sorted(_ARGUMENTS[make]))}.")
+    check_network_arguments(arguments)
+    switches = [normalize_obs, arguments.get("stochastic", True)]
+    if not all(isinstance(value, bool) for value in switches) or type(extra) is not int:
+        raise UserError("model_info.json has an entry of another type.")
+    num_q = arguments.get("num_q", 1)
+    if type(num_q) is not int or num_q not in (1, 2):
+        raise UserError(f"num_q is {num_q!r}; it must be 1 or 2.")
+    if normalize_obs and "num_q" in arguments:
+        raise UserError("normalize_obs is not for the off-policy algorithms.")
+    return make, arguments, normalize_obs, extra
+
+
+def _shapes(make, arguments, seen, action_space):
+    """The shapes of the variables of an actor-critic, known before any of it is made."""
+    off_policy = "num_q" in arguments
+    spec = (
+        bounded_action_spec(action_space, discrete=True)
+        if off_policy
+        else action_spec(action_space)
+    )
+    hidden_sizes = arguments["hidden_sizes"]
+    body, features = [], math.prod(seen.shape)
+    if "conv" in arguments:
+        body, features = cnn_shapes(seen.shape, arguments["conv"])
+
+    choices = sum(spec.num_choices or ())
+    act_dim = 0 if choices else spec.shape[0]
+    if not off_policy:
+        log_std = [] if choices else [(act_dim,)]
+        policy = body + mlp_shapes(features, hidden_sizes, choices or act_dim) + log_std
+        value = body + mlp_shapes(features, hidden_sizes, 1)
+        if arguments.get("shared"):
+            value = value[-2:]  # only the output is its own
+        return policy + value
+    outputs = choices or act_dim * (2 if arguments["stochastic"] else 1)
+    policy = body + mlp_shapes(features, hidden_sizes, outputs)
+    q_function = mlp_shapes(features + act_dim, hidden_sizes, choices or 1)
+    return policy + body + q_function * arguments["num_q"]

@@ -1,12 +1,16 @@
 """The environments of one process: seeds, time limits, final observations, noise."""
 
+import os
+import socket
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from spinup_tf2.core.advantages import segments
+from spinup_tf2.core.environment_faults import ProcessVectorEnv, SupervisedEnv
 from spinup_tf2.core.spaces import (
     ActionSpec,
     action_spec,
@@ -15,6 +19,8 @@ from spinup_tf2.core.spaces import (
     network_observation_space,
 )
 from spinup_tf2.utils.mpi_tools import proc_id
+
+FIRST_TEST_ENV = 2**31  # test environments are numbered from here on, far from those that train
 
 
 class VectorEnv:
@@ -32,6 +38,10 @@ class VectorEnv:
         a step takes longer than about 0.1 ms.
     first_env: number of the first environment; by default this MPI rank's.
     make_action_spec: the ActionSpec of the environment's action space.
+    env_retries: how often an environment that raises an exception is made anew, each of them; its
+        episode is truncated. An exception after that is raised as an EnvironmentFailure.
+
+    `labels` are the names of the environments in messages: number, kind, rank and host.
 
     An environment with gymnasium's RecordEpisodeStatistics among its wrappers says itself what its
     episodes are and what they return: wrappers outside of it may change rewards, and end episodes
@@ -51,29 +61,36 @@ class VectorEnv:
         vectorization: str = "sync",
         first_env: int | None = None,
         make_action_spec: Callable[[gym.Space], ActionSpec] = action_spec,
+        env_retries: int = 0,
     ):
         first_env = proc_id() * num_envs if first_env is None else first_env
+        self.indices = range(first_env, first_env + num_envs)
+        self.num_envs = num_envs
+        self.seed = seed
 
         def make():
             return _EpisodeLimit(flatten_observations(env_fn()), max_ep_len)
 
-        kwargs = dict(autoreset_mode=AutoresetMode.SAME_STEP)
-        if vectorization == "async":
-            kwargs["context"] = "forkserver"  # forking a process with TensorFlow's threads hangs
-        kind = {"sync": SyncVectorEnv, "async": AsyncVectorEnv}[vectorization]
         self.prototype = env_fn()
         try:
             self.observation_space = network_observation_space(self.prototype.observation_space)
             self.obs_dtype = network_dtype(self.observation_space)
             self.action_spec = make_action_spec(self.prototype.action_space)
-            self.envs = kind([make] * num_envs, **kwargs)
+            self.labels = [_label(self.prototype, i) for i in self.indices]
+            seeds = [partial(environment_seed, seed, i) for i in self.indices]
+            makers = [
+                partial(SupervisedEnv, make, label, seed_of, env_retries, os.getpid())
+                for label, seed_of in zip(self.labels, seeds, strict=True)
+            ]
+            mode = AutoresetMode.SAME_STEP
+            if vectorization == "async":
+                self.envs = ProcessVectorEnv(makers, self.labels, autoreset_mode=mode)
+            else:
+                self.envs = SyncVectorEnv(makers, autoreset_mode=mode)
         except BaseException:
             self.prototype.close()
             raise
         self.recorded = [] if _records_episodes(self.prototype) else None
-        self.num_envs = num_envs
-        self.seed = seed
-        self.indices = range(first_env, first_env + num_envs)
         self.remember = False
         self._began, self._actions = (0, 0), []
 
@@ -182,10 +199,24 @@ class VectorEnv:
         self.prototype.close()
 
 
-def environment_seed(seed: int, index: int, epoch: int = 0, step: int = 0) -> int:
-    """The seed of environment `index` in a run with `seed`, if it is reset at this moment."""
+def environment_seed(
+    seed: int, index: int, epoch: int = 0, step: int = 0, *, retry: int = 0
+) -> int:
+    """The seed of environment `index` in a run with `seed`, if it is reset at this moment.
+
+    retry: how often it has been made anew; then the first reset has a seed of its own.
+    """
     entropy = [seed, index, epoch, step] if epoch or step else [seed, index]
-    return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
+    again = (retry,) if retry else ()
+    return int(np.random.SeedSequence(entropy, spawn_key=again).generate_state(1)[0] >> 1)
+
+
+def _label(env, index):
+    """What messages call an environment: `env` is one like it."""
+    name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    number = index if index < FIRST_TEST_ENV else index - FIRST_TEST_ENV
+    kind = "environment" if index < FIRST_TEST_ENV else "test environment"
+    return f"{kind} {number} ({name}, rank {proc_id()} on {socket.gethostname()})"
 
 
 class _EpisodeLimit(gym.wrappers.TimeLimit):

@@ -8,7 +8,8 @@ or, for an environment that cannot be described so, `{"spec": null, "reason": ".
 
 Run directories are passed around, so the file is not trusted. Building an environment runs no code
 but that of the environment registered under that name; if the name has the form `module:EnvId`,
-importing that module; and wrappers of gymnasium and of this package. Any other wrapper is refused.
+importing that module, unless it lies in the run directory; and wrappers of gymnasium and of this
+package. Any other wrapper is refused.
 
 Whoever builds an environment again wants to see how well an agent does. Wrappers that only help to
 train, such as one that clips rewards, have a class attribute `training_only = True`; they are left
@@ -18,7 +19,9 @@ out.
 import importlib
 import json
 import os
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import gymnasium as gym
@@ -26,6 +29,7 @@ import numpy as np
 
 from spinup_tf2.envs.atari import is_atari
 from spinup_tf2.errors import UserError
+from spinup_tf2.utils.reading import lies_in, read_json
 
 _TRUSTED_PACKAGES = ("gymnasium.wrappers.", "spinup_tf2.")
 
@@ -66,11 +70,13 @@ def make_env(path: str | os.PathLike, render_mode: str | None = None) -> gym.Env
         UserError: It cannot be built; the message says why and what to do instead.
     """
     try:
-        contents = json.loads(Path(path).read_text(encoding="utf-8"))
+        contents = read_json(path)
         if contents["spec"] is None:
             raise UserError(contents["reason"])
+        _check_module(contents["spec"]["env_name"], Path(path).parent)
         return _build(contents["spec"], render_mode)
-    except Exception as error:  # the file may hold anything, and environments raise what they like
+    # The file may hold anything, and environments and modules raise what they like.
+    except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
         reason = kind + " ".join(str(error).split())
         raise UserError(
@@ -104,6 +110,22 @@ def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
 
 def _plain(value):
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _check_module(env_name, run_dir):
+    """Refuse a module of the run directory: gymnasium imports what stands before the colon."""
+    module, colon, _ = env_name.partition(":")
+    parts = module.split(".") if colon else []
+    for name in (".".join(parts[: i + 1]) for i in range(len(parts))):
+        # Finding a.b imports a, which has been looked at the time before.
+        spec = None if name in sys.modules else find_spec(name)
+        if spec is None:
+            continue
+        places = [spec.origin, *(spec.submodule_search_locations or [])]
+        if any(place and lies_in(place, run_dir) for place in places):
+            raise UserError(
+                f"its module {name} lies in the run's own directory, from which nothing is imported"
+            )
 
 
 def _build(spec, render_mode):

@@ -5,7 +5,7 @@ with Interruption() as interruption:
         step()                                  # ends early where `interruption.requested`
         if interruption.agreed():               # on all ranks, or on none
             save()
-            interruption.leave("python -m spinup_tf2.run resume DIRECTORY")
+            interruption.leave("Resume it with: python -m spinup_tf2.run resume DIRECTORY")
 """
 
 from __future__ import annotations
@@ -95,12 +95,12 @@ class Interruption:
         self._agreed = int(mpi_tools.mpi_op(float(self.signum), "MAX"))
         return self._agreed != 0
 
-    def leave(self, resume_command: str) -> NoReturn:
-        """Say how to go on, and raise Interrupted: after `agreed` was True, and all is saved."""
+    def leave(self, text: str) -> NoReturn:
+        """Print `text`, which says how to go on, and raise Interrupted; after `agreed` was True."""
         signum = self._agreed or self.signum
         if mpi_tools.proc_id() == 0:
             name = signal.Signals(signum).name
-            print(f"\nStopped by {name}. All is saved; go on with:\n\n{resume_command}\n")
+            print(f"\nStopped by {name}. {text}\n")
             sys.stdout.flush()
         raise Interrupted(signum)
 

@@ -433,7 +433,8 @@ def _fresh_directory():
 def holds_run(output_dir: str | os.PathLike, output_fname: str = "progress.txt") -> bool:
     """Whether a run has been written to this directory."""
     names = (output_fname, "progress.txt", "config.json")
-    return any(os.path.exists(os.path.join(output_dir, name)) for name in names)
+    # A link that leads nowhere counts as well: to write through it would be to write elsewhere.
+    return any(os.path.lexists(os.path.join(output_dir, name)) for name in names)
 
 
 def _remove_run(output_dir, output_fname):

@@ -7,16 +7,15 @@ same directory if it is given a legend title); the band is one standard deviatio
 from __future__ import annotations
 
 import argparse
-import json
+import math
 import os
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from spinup_tf2.errors import UserError
+from spinup_tf2.utils.reading import forget_current_directory, read_json, read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 DIV_LINE_WIDTH = 50
 _LEGEND_WIDTH = 72  # characters
+_LONGEST_NAME = 255  # characters, as of a file
 ESTIMATORS = ("mean", "median", "min", "max", "sum", "std")
 
 
@@ -74,8 +74,8 @@ def _exp_name(run_dir):
     """The exp_name in the run's config.json; None if it does not say."""
     path = os.path.join(run_dir, "config.json")
     try:
-        config = json.loads(Path(path).read_text(encoding="utf-8"))
-        return str(config.get("exp_name") or "")
+        config = read_json(path)
+        return str(config.get("exp_name") or "")[:_LONGEST_NAME]
     except FileNotFoundError:
         print(f"No file named config.json in {run_dir}")
     except (OSError, ValueError, AttributeError):
@@ -88,7 +88,7 @@ def _read_progress(path):
     import pandas as pd
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(path)
         complete, _, unfinished = text.rpartition("\n")
         if unfinished:
             # The run may be writing it just now, and half a number is still a number.
@@ -232,24 +232,27 @@ def _legend_above(ax):
 
 def _curve(run, xaxis, value, smooth):
     """The rows of a run that have both numbers, smoothed; a message if there are none."""
-    import pandas as pd
-
     path = run.attrs.get("path", "a run")
     missing = [column for column in (xaxis, value) if column not in run]
     if missing:
         print(f"Leaving out {path}: it has no column {' and no column '.join(missing)}")
         return run.iloc[:0]
-    run = run.assign(
-        **{
-            column: pd.to_numeric(run[column], errors="coerce").where(np.isfinite, np.nan)
-            for column in (xaxis, value)
-        }
-    )
+    numbers = {column: [_number(entry) for entry in run[column]] for column in (xaxis, value)}
+    run = run.assign(**numbers)
     # Epochs without data (no episode was finished) are blank: not averaged, and not made up.
     run = run.dropna(subset=[xaxis, value])
     if run.empty:
         print(f"Leaving out {path}: there are no numbers in {value}")
     return run.assign(**{value: run[value].rolling(smooth, center=True, min_periods=1).mean()})
+
+
+def _number(entry):
+    """An entry of progress.txt as a float; NaN if it is no finite number."""
+    try:
+        number = float(entry)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+    return number if math.isfinite(number) else math.nan
 
 
 def make_plots(
@@ -291,7 +294,8 @@ def make_plots(
     values = [values] if isinstance(values, str) else list(dict.fromkeys(values))
     data = get_all_datasets(all_logdirs, legend, select, exclude)
 
-    sns.set_theme(style="darkgrid", font_scale=font_scale)
+    # A name is shown as it is, also with dollar signs in it.
+    sns.set_theme(style="darkgrid", font_scale=font_scale, rc={"text.parse_math": False})
     figures = []
     for value in values:
         figures.append(_new_figure(on_screen=savefig is None))
@@ -341,6 +345,8 @@ def _save(figure, path):
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `plot`."""
     args = _parser().parse_args(argv)
+    for logdir in args.logdir:
+        forget_current_directory(logdir)
     if args.savefig is None and not _has_window():
         raise UserError(
             "There is no display (or no window toolkit) to show a plot on; use --savefig FILE."

@@ -18,6 +18,7 @@ import itertools
 import json
 import os
 import re
+import reprlib
 import shlex
 import subprocess
 import sys
@@ -145,12 +146,15 @@ def setup_logger_kwargs(
         data_dir: Where all experiments are; by default `user_config.DEFAULT_DATA_DIR`.
         datestamp: Whether to put date and time into the names.
     """
+    check_exp_name(exp_name)
     datestamp = datestamp or user_config.FORCE_DATESTAMP
     parts = [time.strftime("%Y-%m-%d_") + exp_name if datestamp else exp_name]
     if seed is not None:
         parts.append(
             f"{time.strftime('%Y-%m-%d_%H-%M-%S-') if datestamp else ''}{exp_name}_s{seed}"
         )
+    for part in parts:
+        _check_file_name(part, f"exp_name is {exp_name!r} and seed {seed!r}")
     output_dir = os.path.join(data_dir or user_config.DEFAULT_DATA_DIR, *parts)
     return dict(output_dir=output_dir, exp_name=exp_name)
 
@@ -259,12 +263,45 @@ def _prepare_experiment(
 ):
     """An _Experiment, from the arguments of `call_experiment`."""
     check_exp_name(exp_name)
+    if kwargs.get("resume") and overwrite:
+        raise UserError("resume goes on with a run, and overwrite removes it; give one of them.")
+    if kwargs.get("resume") and datestamp:
+        raise UserError(
+            "resume finds a run by the name of its directory, which datestamp makes a new one; use "
+            "python -m spinup_tf2.run resume RUN_DIR."
+        )
     logger_kwargs = kwargs.get("logger_kwargs")
     if logger_kwargs is None:
         logger_kwargs = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
         options = {"overwrite": overwrite, "quiet": quiet}
         logger_kwargs |= {name: True for name, given in options.items() if given}
     return _Experiment(exp_name, thunk, kwargs | {"seed": seed}, logger_kwargs)
+
+
+def resume_experiment(
+    run_dir: str | os.PathLike,
+    thunk: Callable[..., Any],
+    exp_name: str | None,
+    num_cpu: int = 1,
+    quiet: bool = False,
+    hosts: str | None = None,
+    launcher: str | None = None,
+    **kwargs: Any,
+) -> None:
+    """Go on with the run in `run_dir`, in a process of its own.
+
+    Args:
+        run_dir: Directory of the run.
+        thunk: The algorithm.
+        exp_name: Name of the experiment to which the run belongs.
+        num_cpu, quiet, hosts, launcher: as for `call_experiment`.
+        **kwargs: Arguments for `thunk`, those with which the run began.
+    """
+    logger_kwargs = dict(output_dir=os.fspath(run_dir), exp_name=exp_name, quiet=quiet)
+    name = exp_name or os.path.basename(os.path.abspath(run_dir))
+    experiment = _Experiment(name, thunk, kwargs | {"resume": True}, logger_kwargs)
+    _check_launch([experiment])
+    _run_experiment(experiment, resolve_processes(num_cpu, hosts, launcher), quiet)
 
 
 def _run_experiment(experiment, processes, quiet):
@@ -398,7 +435,8 @@ def _check_directories(experiments):
                 "choose other shorthands, or give each value once."
             )
         taken.add(output_dir)
-        if holds_run(output_dir) and not experiment.logger_kwargs.get("overwrite"):
+        may_exist = experiment.logger_kwargs.get("overwrite") or experiment.kwargs.get("resume")
+        if holds_run(output_dir) and not may_exist:
             raise UserError(EXISTING_RUN.format(output_dir))
         _check_writable(Path(output_dir).absolute())
 
@@ -407,9 +445,25 @@ def check_exp_name(exp_name: str) -> None:
     """An experiment's name is the name of a directory, and not a path."""
     if not isinstance(exp_name, str):
         raise UserError(f"exp_name is {exp_name!r}; Name has to be a string.")
-    if exp_name in ("", ".", "..") or os.sep in exp_name or "\0" in exp_name:
+    _check_file_name(exp_name, f"exp_name is {reprlib.repr(exp_name)}")
+    size = len(os.fsencode(exp_name))
+    if size > _LONGEST_NAME:
         raise UserError(
-            f"exp_name is {exp_name!r}; it must be a plain name. data_dir says where to save."
+            f"exp_name is {reprlib.repr(exp_name)}, of {size} bytes; the name of a directory has "
+            f"room for {_LONGEST_NAME} beside date and seed. Choose a shorter one, or shorthands "
+            "for the parameters that it lists."
+        )
+
+
+_LONGEST_NAME = 255 - len("2026-01-31_23-59-59-" + "_s4294967295")  # of what file systems allow
+
+
+def _check_file_name(name, given):
+    """Refuse a path, and what programs or terminals would take for something else than a name."""
+    if name in ("", ".", "..") or os.sep in name or name[0] in "-~" or not name.isprintable():
+        raise UserError(
+            f"{given}; it must be a plain name: no slashes, no control characters, and neither - "
+            "nor ~ at its beginning. data_dir says where to save."
         )
 
 

@@ -1,8 +1,8 @@
 """Watch, evaluate or record a trained agent: `python -m spinup_tf2.run test_policy RUN_DIR`.
 
-The environment is built again from env_spec.json and the policy is read from its SavedModel, so
-that looking at a run executes none of its code. The exception is vars.pkl, which is unpickled only
-if asked for (`--allow_pickle`).
+The environment is built again from env_spec.json and the networks from model_info.json and their
+weights, so that looking at a run executes none of its code. The exceptions, only if asked for
+(`--allow_pickle`), are vars.pkl and the SavedModel of networks that are not this package's own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import format_table
+from spinup_tf2.utils.reading import forget_current_directory
 from spinup_tf2.utils.tensorflow_import import import_tensorflow
+from spinup_tf2.utils.unpickling import load_trusted
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -45,6 +47,7 @@ def load_policy_and_env(
     render_mode: str | None = None,
     seed: int | None = None,
     allow_pickle: bool = False,
+    best: bool = False,
 ) -> tuple[gym.Env | None, Callable[[Any], Any]]:
     """Load the agent of a run and build its environment.
 
@@ -55,8 +58,11 @@ def load_policy_and_env(
         deterministic: Whether the agent takes the most likely action instead of a sample.
         render_mode: The environment's render mode: "human" for a window, "rgb_array", or None.
         seed: Of the agent's samples; None for different ones every time.
-        allow_pickle: Whether to load an environment that env_spec.json cannot build from vars.pkl.
-            That runs code in the file: use it only if you trust whoever made it.
+        allow_pickle: Whether to load an environment that env_spec.json cannot build from vars.pkl,
+            and networks other than this package's own from their SavedModel. That runs code in
+            these files: use it only if you trust whoever made them.
+        best: Whether to take the weights with the best mean return so far, which the newest
+            checkpoint holds, instead of those of a save.
 
     Returns:
         `(env, get_action)`. If the environment can be had from nowhere, `env` is None, and the
@@ -68,7 +74,7 @@ def load_policy_and_env(
     except UserError as error:
         print(f"Warning: {error}")
         env = None
-    return env, load_agent(save_dir, deterministic, seed)
+    return env, load_agent(save_dir, deterministic, seed, allow_pickle, best)
 
 
 def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
@@ -124,9 +130,7 @@ def load_env(
     number = re.search(r"\d*", Path(save_dir).name.removeprefix("tf2_save"))[0]
     path = run_dir / f"vars{number}.pkl"
     try:
-        import joblib
-
-        return joblib.load(path)["env"]  # the user has said that the file may be trusted
+        return load_trusted(path)["env"]
     except Exception as error:  # unpickling may raise anything
         raise UserError(
             f"The environment cannot be loaded from {path} either "
@@ -136,14 +140,18 @@ def load_env(
 
 
 def load_agent(
-    save_dir: str | os.PathLike, deterministic: bool = False, seed: int | None = None
+    save_dir: str | os.PathLike,
+    deterministic: bool = False,
+    seed: int | None = None,
+    allow_pickle: bool = False,
+    best: bool = False,
 ) -> Callable[[Any], Any]:
     """Load a saved policy as `get_action(obs)`."""
     from spinup_tf2.core.saved_policy import load_policy
 
     print(f"\n\nLoading from {save_dir}.\n\n")
     print(f"Using {'deterministic' if deterministic else 'default'} action op.", flush=True)
-    return load_policy(save_dir, deterministic=deterministic, seed=seed)
+    return load_policy(save_dir, deterministic, seed, allow_pickle=allow_pickle, best=best)
 
 
 # ---------------------------------------------------------------- running
@@ -213,13 +221,27 @@ def _run_episode(env, get_action, max_ep_len, render, seed):
     while not over:
         if render:
             _show(env)
-        obs, rew, terminated, truncated, _ = env.step(get_action(obs))
+        act = get_action(obs)
+        if ep_len == 0:
+            _check_action(env, act)
+        obs, rew, terminated, truncated, _ = env.step(act)
         ep_ret += float(rew)
         ep_len += 1
         over = terminated or truncated or ep_len == max_ep_len
     if render:
         _show(env)  # what it ended with
     return ep_ret, ep_len
+
+
+def _check_action(env, act):
+    """Refuse the agent of another environment. A Gaussian's actions may lie beyond the bounds."""
+    space, kind = env.action_space, type(env.action_space).__name__
+    chooses = kind in ("Discrete", "MultiDiscrete", "MultiBinary")
+    if (chooses and not space.contains(act)) or (kind == "Box" and np.shape(act) != space.shape):
+        raise UserError(
+            f"The agent's action {act!r} is none of the environment's, {space}; it was trained in "
+            "another environment."
+        )
 
 
 def _show(env):
@@ -252,6 +274,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
+    forget_current_directory(args.fpath)
     save_dir = find_save(args.fpath, args.itr)
     env = load_env(save_dir, None, args.allow_pickle)
     if render_mode:
@@ -262,7 +285,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.record:
         env = _recording(env, args.record, os.path.basename(os.path.abspath(args.fpath)))
 
-    agent = (save_dir, args.deterministic, args.seed)
+    agent = (save_dir, args.deterministic, args.seed, args.allow_pickle, args.best)
     render = render_mode == "human"
     try:
         here_or_apart = _agent_apart if render_mode else _agent_here
@@ -296,6 +319,9 @@ def _parser():
         "--itr", "-i", type=int, default=-1, help="number of the save to load (-1: the last)"
     )
     parser.add_argument(
+        "--best", action="store_true", help="load the weights that have done best in training"
+    )
+    parser.add_argument(
         "--deterministic", "-d", action="store_true", help="take the most likely action each time"
     )
     parser.add_argument("--seed", type=int, help="makes the episodes the same every time")
@@ -305,8 +331,9 @@ def _parser():
     parser.add_argument(
         "--allow_pickle",
         action="store_true",
-        help="if env_spec.json does not do, load the environment from vars.pkl, which runs code in "
-        "that file: only for runs of people you trust",
+        help="if env_spec.json does not do, load the environment from vars.pkl, and networks that "
+        "are not this package's own from their SavedModel. Both run code in these files: only for "
+        "runs of people you trust",
     )
     return parser
 
@@ -350,14 +377,14 @@ def _agent_here(*args):
 
 
 @contextmanager
-def _agent_apart(save_dir, deterministic, seed):
+def _agent_apart(*args):
     """`load_agent` in a process of its own, which ends with the context.
 
     Both TensorFlow and Mesa, the graphics library of most Linux machines, bring an LLVM, and a
     process with the two of them crashes as soon as it draws.
     """
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        process.submit(_load_here, save_dir, deterministic, seed).result()
+        process.submit(_load_here, *args).result()
         yield lambda obs: process.submit(_act_here, obs).result()
 
 

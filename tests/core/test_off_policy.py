@@ -204,29 +204,38 @@ class Run:
             save_freq=1,
             num_envs=1,
             vectorization="sync",
+            resume=False,
+            checkpoint_freq=1,
+            keep_checkpoints=2,
+            deterministic_resume=False,
+            env_retries=0,
+            stall_timeout=None,
             logger_kwargs=dict(output_dir=str(path), exp_name="test", quiet=True),
         )
         arguments |= kwargs
         self.args = SimpleNamespace(**arguments)
         self.explored, self.updates = [], []
 
-        def record(batches):
-            self.updates.append((len(Watched.actions), batches))
-            update(self.ac)
-            return dict(QVals=batches["rew"], LossQ=np.ones(len(batches["rew"])))
+        class Record:
+            variables = ()
+
+            def __call__(_, batches):
+                self.updates.append((len(Watched.actions), batches))
+                update(self.ac)
+                return dict(QVals=batches["rew"], LossQ=np.ones(len(batches["rew"])))
 
         def explore(act, noise):
             self.explored.append((act, noise))
             return act
 
         Watched.actions = []
-        with off_policy.training(arguments, num_q=1, stochastic=stochastic) as training:
+        with off_policy.training("test", arguments, num_q=1, stochastic=stochastic) as training:
             self.ac = training.ac
             self.spec = training.envs.action_spec
             noise = [training.envs.noise(epoch, self.steps) for epoch in range(self.args.epochs)]
             self.noise = np.concatenate(noise)  # [steps, n, act_dim]
             columns = dict(QVals=True, LossQ=False)
-            training.run(record, columns, noise=["extra"], explore=explore)
+            training.run(Record(), columns, noise=["extra"], explore=explore)
         header, *lines = (path / "progress.txt").read_text().splitlines()
         self.header = header.split("\t")
         self.rows = [dict(zip(self.header, x.split("\t"), strict=True)) for x in lines]

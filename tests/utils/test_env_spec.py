@@ -65,19 +65,40 @@ def test_a_window_of_the_training_is_not_opened_again(tmp_path):
 
 def test_module_prefix_is_imported(tmp_path, monkeypatch):
     """The id is registered by a module that nobody else would import."""
-    (tmp_path / "shop_of_envs.py").write_text(
+    modules, run = tmp_path / "modules", tmp_path / "run"
+    modules.mkdir()
+    run.mkdir()
+    (modules / "shop_of_envs.py").write_text(
         "import gymnasium as gym\n"
         "gym.register('Shop-v0', entry_point='spinup_tf2.envs.probe:ProbeReward')\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(modules)
 
     class EnvFn:
         env_name = "shop_of_envs:Shop-v0"
 
     env = gym.make(EnvFn.env_name)
     del gym.registry["Shop-v0"], sys.modules["shop_of_envs"]
-    assert rebuilt(tmp_path, env, EnvFn()).spec.id == "Shop-v0"
+    assert rebuilt(run, env, EnvFn()).spec.id == "Shop-v0"
     del gym.registry["Shop-v0"]
+
+
+@pytest.mark.parametrize("name", ["evil_of_run", "the_run.evil", "the_run.evil.deeper"])
+def test_modules_of_the_run_itself_are_not_imported(tmp_path, monkeypatch, name):
+    """Found because somebody works in the run's directory, or in the one that holds it."""
+    run = tmp_path / "the_run"
+    (run / "evil").mkdir(parents=True)
+    for path in ("evil_of_run.py", "__init__.py", "evil/__init__.py", "evil/deeper.py"):
+        (run / path).write_text("raise SystemExit('This was executed.')\n")
+    for path in (tmp_path, run):
+        monkeypatch.syspath_prepend(path)
+    path = describe(run, env_name=f"{name}:CartPole-v1")
+    with pytest.raises(UserError, match=r"module \w+ lies in the run's own directory"):
+        make_env(path)
+    (tmp_path / "elsewhere").mkdir()
+    path = path.rename(tmp_path / "elsewhere" / path.name)
+    with pytest.raises(UserError, match="This was executed"):  # had it been found
+        make_env(path)
 
 
 def test_wrappers_of_the_registered_function_are_not_applied_twice(tmp_path):

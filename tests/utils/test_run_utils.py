@@ -471,10 +471,29 @@ def test_a_grid_with_a_bad_last_variant_does_not_start(tmp_path):
     assert not os.listdir(tmp_path)
 
 
-@pytest.mark.parametrize("exp_name", ["", ".", "..", "a/b", 3, None])
+@pytest.mark.parametrize(
+    "exp_name",
+    [
+        *("", ".", "..", "a/b", "/a", "../a", "~", "~root", "-rf", "a\0b", "a\nb", "\x1b[2J"),
+        *("\udcff", "a" * 224, "ä" * 112, 3, None, b"a"),
+    ],
+)
 def test_an_experiment_needs_a_plain_name(exp_name, tmp_path):
     with pytest.raises(UserError, match="exp_name"):
         run_utils.check_exp_name(exp_name)
+    with pytest.raises(UserError, match="exp_name"):
+        setup_logger_kwargs(exp_name, 0, tmp_path)
+
+
+def test_a_name_that_fits_fits_with_date_and_seed(tmp_path):
+    name = "ä" * 111 + "!"
+    path = setup_logger_kwargs(name, 4294967295, tmp_path, datestamp=True)["output_dir"]
+    os.makedirs(path)
+
+
+def test_a_seed_is_no_path(tmp_path):
+    with pytest.raises(UserError, match=r"seed '/\.\./\.\./x'; it must be a plain name"):
+        setup_logger_kwargs("name", "/../../x", tmp_path)
 
 
 # ---------------------------------------------------------------- processes

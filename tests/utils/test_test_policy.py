@@ -219,10 +219,12 @@ def headless(monkeypatch):
 
 def test_arguments_reach_the_agent(run, stub, capsys):
     main([str(run), "-nr", "-n", "3", "-l", "5", "-i", "9", "-d", "--seed", "7"])
-    assert stub == [(str(run / "tf2_save9"), True, 7)]
+    assert stub == [(str(run / "tf2_save9"), True, 7, False, False)]
     printed = capsys.readouterr().out
     assert printed.count("EpLen 5\n") == 3
     assert "|           EpLen |               5 |" in printed
+    main([str(run), "-nr", "-n", "1", "-l", "5", "--allow_pickle"])
+    assert stub[1] == (str(run / "tf2_save10"), False, None, True, False)
 
 
 def test_nothing_is_written(run, stub, monkeypatch, tmp_path):
@@ -313,6 +315,28 @@ def test_sac_gets_what_its_evaluation_has_logged(tmp_path, capsys):
     assert len(returns) == 40
     noise = (row["StdTestEpRet"] ** 2 / 10 + np.var(returns) / 40) ** 0.5
     assert abs(np.mean(returns) - row["AverageTestEpRet"]) < 4 * noise
+
+
+@pytest.mark.parametrize(
+    ("env_id", "reason"),
+    [
+        ("Pendulum-v1", r"trained on observations in Box.*shape \(3,\) instead of \(4,\)"),
+        ("FrozenLake-v1", r"trained on observations in Box.*none of them"),
+        ("ProbeGoal-v0", r"trained on observations in Box.*none of them"),
+    ],
+)
+def test_the_agent_of_another_environment(trained, env_id, reason):
+    _, get_action = load_policy_and_env(trained[0])
+    with pytest.raises(UserError, match=reason):
+        run_policy(gym.make(env_id), get_action, 3, 1, render=False)
+
+
+@pytest.mark.parametrize("act", [10, np.float32(0.5), np.zeros(2), None])
+def test_actions_of_another_environment(act):
+    with pytest.raises(UserError, match=r"is none of the environment's, Discrete\(10\)"):
+        run_policy(Countdown(), lambda obs: act, num_episodes=1, render=False)
+    with pytest.raises(UserError, match=r"is none of the environment's, Box"):
+        run_policy(gym.make("Pendulum-v1"), lambda obs: act, num_episodes=1, render=False)
 
 
 def test_seeded_samples_are_the_same_every_time(trained, capsys):

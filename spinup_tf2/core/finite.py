@@ -1,0 +1,175 @@
+"""Numbers that are not finite: found in the epoch in which they appear, and named.
+
+Every function raises NonFiniteError on the rank that has the number, which ends the whole job; no
+communication is needed. What float32 cannot hold counts as infinite, because it is trained with.
+"""
+
+import socket
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.utils.mpi_tools import proc_id
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+_END = "Training has stopped; the saved policy and the checkpoints are of epochs before."
+_HINTS = {
+    "observation": "Repair the environment, or put a wrapper around it that keeps its "
+    "observations finite.",
+    "reward": "Repair the environment, or put a wrapper around it that keeps its rewards finite "
+    "(gymnasium.wrappers.TransformReward).",
+}
+
+_DIVERGED = (
+    "Look for rewards or observations that are huge, take smaller learning rates, or let "
+    "max_grad_norm (where there is one) shorten gradients."
+)
+
+
+class NonFiniteError(RuntimeError):
+    """A number that training depends on is infinite or not a number; the message says which."""
+
+
+def check_step(
+    envs: VectorEnv,
+    epoch: int,
+    step: int,
+    obs: np.ndarray,
+    rew: np.ndarray | None = None,
+    final_obs: Mapping[int, np.ndarray] | None = None,
+    acting: Iterable[keras.Variable] = (),
+) -> None:
+    """Check what one step of all environments has given, or a reset (without rew and final_obs).
+
+    epoch: its number, as it is logged. step: the number of the step in the epoch, for each
+        environment, from 1; after a reset, how many steps of the epoch there have been.
+    obs, rew, final_obs: `[n, ...]`, `[n]` and {environment: last observation}, as VectorEnv.step
+        returns them.
+    acting: as in `check_experience`.
+    """
+    if _all_finite(obs) and (rew is None or _all_finite(rew)) and not final_obs:
+        return
+    steps = 0 if rew is None else 1
+    check_experience(
+        envs,
+        epoch,
+        step - steps,
+        np.empty((steps, *obs.shape), np.uint8),  # what was there before has been checked before
+        np.zeros((0, len(obs))) if rew is None else rew[None],
+        [(0, column, last) for column, last in (final_obs or {}).items()],
+        obs,
+        acting,
+    )
+
+
+def check_experience(
+    envs: VectorEnv,
+    epoch: int,
+    first_step: int,
+    obs: np.ndarray,
+    rew: np.ndarray,
+    final_obs: Iterable[tuple[int, int, np.ndarray]],
+    last_obs: np.ndarray,
+    acting: Iterable[keras.Variable] = (),
+) -> None:
+    """Check what `T` steps of all environments have given, as TrajectoryBuffer holds it.
+
+    The error names the number that came first.
+
+    epoch: its number, as it is logged. first_step: how many steps of the epoch each environment
+        has taken before these.
+    obs: `[T, n, ...]`, what was seen before each step. rew: `[T, n]`, not scaled.
+    final_obs: (t, environment, last observation) where an episode ended in step t.
+    last_obs: `[n, ...]`, what is seen after the last step.
+    acting: the variables of the policy that acted. They are looked at only if something has been
+        found: an environment is not to blame for what follows from actions that are not finite.
+    """
+    found = []  # (steps before it, environment, what, component, value)
+    if not _all_finite(obs):
+        t, column, *component = place = _first(obs)
+        found.append((t, column, "observation", component, obs[place]))
+    if not _all_finite(rew):
+        t, column = place = _first(rew)
+        found.append((t + 1, column, "reward", (), rew[place]))
+    for t, column, last in final_obs:
+        if not _all_finite(last):
+            component = _first(last)
+            found.append((t + 1, column, "observation", component, last[component]))
+    if not _all_finite(last_obs):
+        column, *component = place = _first(last_obs)
+        found.append((len(rew), column, "observation", component, last_obs[place]))
+    if found:
+        check_variables(acting, epoch)
+        t, column, what, component, value = min(found, key=lambda each: each[:3])
+        part = f", component {', '.join(map(str, component))}," if component else ""
+        raise NonFiniteError(
+            f"The {what} of {envs.labels[column]}{part} is {_said(value)} after step "
+            f"{first_step + t} of epoch {epoch}. {_END} {_HINTS[what]}"
+        )
+
+
+def check_info(info: Mapping[str, Any], epoch: int) -> None:
+    """Check what an update has returned to be logged: scalars and arrays; None and "" are nothing.
+
+    epoch: its number, as it is logged.
+    Of arrays that follow the steps of an update, the error names the one that ended first, and a
+    loss rather than what it has been computed from.
+    """
+    found = []  # (share of the update that was well, whether it is no loss, name, value, number)
+    for name, value in info.items():
+        if value is None or isinstance(value, str):
+            continue
+        numbers = np.asarray(value, np.float64).ravel()
+        if not np.isfinite(numbers).all():
+            place, size = _first(numbers)[0], len(numbers)
+            number = f" (number {place + 1} of {size})" if size > 1 else ""
+            no_loss = not name.startswith("Loss")
+            found.append((place / size, no_loss, name, str(numbers[place]), number))
+    if found:
+        *_, name, value, number = min(found)
+        raise NonFiniteError(
+            f"{name}{number} is {value} in the update of epoch {epoch} ({_rank()}). "
+            f"{_END} {_DIVERGED}"
+        )
+
+
+def check_variables(variables: Iterable[keras.Variable], epoch: int) -> None:
+    """Check what updates have changed, such as the variables of networks and optimizers.
+
+    epoch: its number, as it is logged.
+    """
+    for variable in variables:
+        value = variable.numpy()
+        if not _all_finite(value):
+            bad = int((~_finite(value)).sum())
+            raise NonFiniteError(
+                f"{bad} of the {value.size} numbers in {variable.path} are not finite in epoch "
+                f"{epoch} ({_rank()}): a gradient was not, or a step was too long. "
+                f"{_END} {_DIVERGED}"
+            )
+
+
+def _finite(x):
+    # Both are false of nan.
+    return np.isfinite(x) if x.dtype == np.float32 else np.abs(x) <= _LARGEST
+
+
+def _all_finite(x):
+    return x.dtype.kind != "f" or bool(_finite(x).all())
+
+
+def _first(x):
+    """The index of the first element that is not finite."""
+    return tuple(np.argwhere(~_finite(x))[0].tolist())
+
+
+def _said(value):
+    return f"{value:g}, which float32 cannot hold," if np.isfinite(value) else str(value)
+
+
+def _rank():
+    return f"rank {proc_id()} on {socket.gethostname()}"

@@ -1,0 +1,144 @@
+"""Numbers that are not finite end a run in their epoch, and what was saved before stays."""
+
+from functools import cache, partial
+from pathlib import Path
+from tempfile import mkdtemp
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from spinup_tf2 import a2c, ppo, sac, td3, trpo
+from spinup_tf2.core.finite import NonFiniteError
+from spinup_tf2.core.vector_env import environment_seed
+from tests import off_policy_runs, runs
+
+ALGORITHMS = [ppo, a2c, trpo, sac, td3]
+FIRST_EPOCH = {algorithm: algorithm in (sac, td3) for algorithm in ALGORITHMS}  # what it is called
+
+# Environment 1 of two falls ill in its 50th step, the 10th of the third epoch.
+STEPS, ILL_AFTER = 20, 49
+
+
+class Ill(gym.Env):
+    """A walk at random. From a step on, `spoil(obs, rew)` changes what the second one gives."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+
+    def __init__(self, spoil=lambda obs, rew: (obs, rew)):
+        self.spoil = spoil
+        self.steps = 0
+        self.ill = False
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.ill = self.ill or seed == environment_seed(0, 1)
+        self.t = 0
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        self.steps += 1
+        obs = self.np_random.normal(size=3).astype(np.float32)
+        rew = float(obs[0] - np.square(action).sum())
+        if self.ill and self.steps > ILL_AFTER:
+            obs, rew = self.spoil(obs, rew)
+        return obs, rew, self.t == 7, False, {}
+
+
+def no_observation(obs, rew):
+    obs[2] = np.nan
+    return obs, rew
+
+
+def infinite_reward(obs, rew):
+    return obs, -np.inf
+
+
+def huge_reward(obs, rew):
+    """Finite, but sums and squares of it are not."""
+    return obs, 3e38
+
+
+def train(algorithm, path, env_fn=Ill, **kwargs):
+    small = dict(steps_per_epoch=2 * STEPS, num_envs=2, save_freq=1, epochs=5)
+    small["ac_kwargs"] = dict(hidden_sizes=(8,))
+    if algorithm is a2c:
+        small["n_steps"] = STEPS
+    module = runs
+    if algorithm in (sac, td3):
+        module = off_policy_runs
+        small |= dict(start_steps=20, update_after=20, max_ep_len=30)
+    return module.train(algorithm, path, env_fn, **{**small, **kwargs})
+
+
+def rows(path):
+    """The rows of progress.txt without the time that they have taken."""
+    header, *lines = (path / "progress.txt").read_text().splitlines()
+    assert header.endswith("\tTime")
+    return [line.rsplit("\t", 1)[0] for line in lines]
+
+
+def saved(path):
+    """What tf2_save holds, by name."""
+    reader = tf.train.load_checkpoint(str(path / "tf2_save" / "variables" / "variables"))
+    names = [name for name in reader.get_variable_to_dtype_map() if "GRAPH" not in name]
+    return {name: reader.get_tensor(name) for name in names}
+
+
+@cache
+def two_healthy_epochs(algorithm):
+    path = Path(mkdtemp(prefix="healthy"))
+    train(algorithm, path, epochs=2)
+    return rows(path), saved(path)
+
+
+def assert_as_after_two_epochs(algorithm, path):
+    expected_rows, expected = two_healthy_epochs(algorithm)
+    assert rows(path) == expected_rows
+    found = saved(path)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_an_observation_ends_the_run(algorithm, tmp_path):
+    with pytest.raises(NonFiniteError) as error:
+        train(algorithm, tmp_path, partial(Ill, no_observation))
+    message = str(error.value)
+    assert message.startswith("The observation of environment 1 (Ill, rank 0 on ")
+    epoch = 2 + FIRST_EPOCH[algorithm]
+    assert f", component 2, is nan after step 10 of epoch {epoch}. " in message
+    assert_as_after_two_epochs(algorithm, tmp_path)
+
+
+@pytest.mark.parametrize("algorithm", [a2c, td3])
+def test_a_reward_ends_the_run(algorithm, tmp_path):
+    with pytest.raises(NonFiniteError) as error:
+        train(algorithm, tmp_path, partial(Ill, infinite_reward))
+    message = str(error.value)
+    assert message.startswith("The reward of environment 1 (Ill, rank 0 on ")
+    assert f" is -inf after step 10 of epoch {2 + FIRST_EPOCH[algorithm]}. " in message
+    assert_as_after_two_epochs(algorithm, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_loss_ends_the_run(algorithm, tmp_path):
+    with pytest.raises(NonFiniteError) as error:
+        train(algorithm, tmp_path, partial(Ill, huge_reward))
+    message = str(error.value)
+    assert message.startswith("Loss")
+    assert f" in the update of epoch {2 + FIRST_EPOCH[algorithm]} (rank 0 on " in message
+    assert_as_after_two_epochs(algorithm, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_parameters_end_the_run(tmp_path):
+    """The only loss there has been is finite, and so is everything that was logged."""
+    with pytest.raises(NonFiniteError, match=r"numbers in \S+ are not finite in epoch 0 \(rank 0"):
+        train(a2c, tmp_path, lr=1e39)
+    assert not (tmp_path / "tf2_save").exists()

@@ -1,0 +1,451 @@
+"""Runs of people who mean ill, read with every command.
+
+Nothing of them is executed, nothing outside of the run's directory changes, and what cannot be
+used is refused in one line.
+"""
+
+import io
+import json
+import os
+import pickle
+import shutil
+import stat
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spinup_tf2.run import main
+from spinup_tf2.utils.logx import EpochLogger, atomic_save
+from tests.sensor import watch
+
+RUNS = Path(__file__).parents[2] / "data" / "ppo_cartpole"
+
+CODE = "__import__('os').mkdir({!r})"
+
+
+class Malicious:
+    """Unpickling it creates a directory."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def libraries(tmp_path_factory):
+    """What the libraries of plots do the first time, such as finding fonts."""
+    path = tmp_path_factory.mktemp("plots") / "curve.svg"
+    main(["plot", str(RUNS), "--savefig", str(path)])
+    main(["test_policy", str(RUNS / "ppo_cartpole_s0"), "--norender", "-n", "1", "-l", "1"])
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A directory with a run in it, and with files outside of it that are to stay as they are."""
+    shutil.copytree(RUNS / "ppo_cartpole_s0", tmp_path / "run")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "file").write_text("precious")
+    (tmp_path / "plots").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def tree(path):
+    """Everything below a directory: {relative path: contents, or where a link leads}."""
+    return {
+        str(each.relative_to(path)): os.readlink(each)
+        if each.is_symlink()
+        else each.read_bytes()
+        if each.is_file()
+        else stat.S_IFMT(each.lstat().st_mode)
+        for each in path.rglob("*")
+    }
+
+
+def plot(place):
+    return ["plot", str(place / "run"), "--savefig", str(place / "plots" / "curve.svg")]
+
+
+def watch_agent(place):
+    return ["test_policy", str(place / "run"), "--norender", "-n", "1", "-l", "5"]
+
+
+def run(command, place, capfd):
+    """Run a command; returns its exit status and what it has printed on stderr as an error."""
+    before = tree(place)
+    capfd.readouterr()
+    status = 0
+    with watch(place, writable=(place / "plots",)) as seen:
+        try:
+            main(command(place))
+        except SystemExit as stop:
+            status = stop.code
+    assert seen == []
+    err = capfd.readouterr().err
+    assert "Traceback" not in err
+    errors = [line for line in err.splitlines() if line.startswith("spinup_tf2: error: ")]
+    assert len(errors) == (status == 2)
+    (place / "plots" / "curve.svg").unlink(missing_ok=True)
+    assert tree(place) == before
+    return status, "".join(errors)
+
+
+def change(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_the_sensor_notices(place):
+    """Each of the things that are looked for below, done on purpose."""
+    (place / "run" / "evil.py").write_text("x = 1")
+    sys.path.insert(0, str(place / "run"))
+    try:
+        for action, event in [
+            (lambda: os.mkdir(place / "new"), "os.mkdir"),
+            (lambda: (place / "outside" / "file").write_text("changed"), "open"),
+            (lambda: os.rename(place / "new", place / "plots" / "new"), "os.rename"),
+            (lambda: os.system("true"), "os.system"),
+            (lambda: pickle.loads(pickle.dumps(Malicious(place / "made"))), "pickle.find_class"),
+            (lambda: __import__("evil"), "exec"),
+        ]:
+            with watch(place, writable=(place / "plots",)) as seen:
+                action()
+            assert event in [name for name, _ in seen]
+        with watch(place, writable=(place / "plots",)) as seen:
+            (place / "plots" / "file").write_text("allowed")
+            (place / "run" / "config.json").read_text()
+        assert seen == []
+    finally:
+        sys.path.remove(str(place / "run"))
+        del sys.modules["evil"]
+
+
+# ---------------------------------------------------------------- pickles
+
+
+@pytest.mark.parametrize("spec", ["as it was", "null", "missing"])
+def test_pickles(place, capfd, spec):
+    for name in ("vars.pkl", "vars0.pkl", "experiment.pkl", "tf2_save/vars.pkl"):
+        contents = pickle.dumps({"env": Malicious(place / "pwned")})
+        (place / "run" / name).write_bytes(contents)
+    path = place / "run" / "env_spec.json"
+    if spec == "null":
+        path.write_text(json.dumps({"spec": None, "reason": "because"}))
+    elif spec == "missing":
+        path.unlink()
+    assert run(plot, place, capfd) == (0, "")
+    status, error = run(watch_agent, place, capfd)
+    assert status == (0 if spec == "as it was" else 2)
+    assert ("--allow_pickle" in error) == (spec != "as it was")
+
+
+def test_arrays_of_objects(tmp_path):
+    from spinup_tf2.core.checkpoint import DamagedCheckpoint, read_npz
+
+    path = tmp_path / "rank0.npz"
+    np.savez(path, a=np.array([Malicious(tmp_path / "pwned")], object))
+    with watch(tmp_path) as seen, pytest.raises(DamagedCheckpoint, match="allow_pickle"):
+        read_npz(path)
+    assert seen == []
+    assert os.listdir(tmp_path) == ["rank0.npz"]
+
+
+def test_archives_with_paths(tmp_path):
+    """Their members are read into memory and never unpacked."""
+    from spinup_tf2.core.checkpoint import read_npz
+
+    (tmp_path / "run").mkdir()
+    path = tmp_path / "run" / "rank0.npz"
+    contents = io.BytesIO()
+    np.save(contents, np.arange(3))
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("../../up.npy", "/absolute.npy", "../up.npy"):
+            archive.writestr(name, contents.getvalue())
+    with watch(tmp_path) as seen:
+        arrays = read_npz(path)
+    assert seen == []
+    assert all((array == np.arange(3)).all() for array in arrays.values())
+    assert [each.name for each in tmp_path.rglob("*")] == ["run", "rank0.npz"]
+
+
+# ---------------------------------------------------------------- texts
+
+
+def test_a_configuration_with_code(place, capfd):
+    code = CODE.format(str(place / "pwned"))
+    change(place / "run" / "config.json", exp_name=code, **{code: code}, env_fn=code)
+    assert run(plot, place, capfd) == run(watch_agent, place, capfd) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        "[" * 100_000,
+        "{" * 100_000,
+        '{"a":' * 100_000,
+        "9" * 100_000,
+        "NaN",
+        '{"exp_name": NaN}',
+        '{"exp_name": {"a": [1, 2]}}',
+        '{"exp_name": "$\\\\frac{$"}',
+        '{"exp_name": "\\u001b[2J\\n\\u0000"}',
+        json.dumps({"exp_name": "x" * 10**6}),
+        "\ufeff{}",
+        "",
+    ],
+    ids=lambda text: text[:20],
+)
+@pytest.mark.parametrize("name", ["config.json", "env_spec.json", "tf2_save/model_info.json"])
+def test_texts_that_are_no_description(place, capfd, name, contents):
+    (place / "run" / name).write_text(contents, encoding="utf-8")
+    expected = 0 if name == "config.json" else 2
+    assert run(plot if name == "config.json" else watch_agent, place, capfd)[0] == expected
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        "Epoch\tAverageEpRet\tTotalEnvInteracts\n0\t{code}\t1\n1\t2\t{code}\n",
+        "{code}\tAverageEpRet\tTotalEnvInteracts\n0\t1\t1\n1\t2\t2\n",
+        "AverageEpRet\tTotalEnvInteracts\n" + "1e999\t9" + "9" * 1000 + "\n",
+        "AverageEpRet\tTotalEnvInteracts\tUnit\tCondition1\tPerformance\n1\t2\t3\t4\t5\n",
+    ],
+)
+def test_progress_with_code_and_strange_numbers(place, capfd, progress):
+    code = CODE.format(str(place / "pwned"))
+    (place / "run" / "progress.txt").write_text(progress.replace("{code}", code))
+    assert run(plot, place, capfd)[0] in (0, 2)
+
+
+# ---------------------------------------------------------------- descriptions
+
+
+def evil_module(place):
+    """A module that creates a directory, in the run, where Python would find it."""
+    code = f"import os; os.mkdir({str(place / 'pwned')!r})"
+    for path in ("evil.py", "pandas.py", "seaborn.py", "package/__init__.py", "package/evil.py"):
+        (place / "run" / path).parent.mkdir(exist_ok=True)
+        (place / "run" / path).write_text(code)
+
+
+@pytest.mark.parametrize(
+    "env_name",
+    [
+        *("os:system", "evil:CartPole-v1", "package.evil:X-v0", "run.evil:CartPole-v1"),
+        *("run.package:CartPole-v1", "../run/evil:X", ".evil:X", "a:b:c", ":", "", "os", 3, None),
+        *(["CartPole-v1"], {"id": "CartPole-v1"}, "\0", "CartPole-v1" * 1000, "ALE/../..-v5"),
+    ],
+    ids=lambda name: repr(name)[:20],
+)
+def test_environments_that_are_none(place, capfd, monkeypatch, env_name):
+    evil_module(place)
+    monkeypatch.chdir(place / "run")
+    monkeypatch.setattr(sys, "path", [str(place), str(place / "run"), *sys.path])
+    path = place / "run" / "env_spec.json"
+    spec = json.loads(path.read_text())["spec"]
+    change(path, spec=spec | {"env_name": env_name})
+    assert run(watch_agent, place, capfd)[0] == 2
+
+
+def test_libraries_that_lie_in_the_run(place, capfd, monkeypatch):
+    """They have the names of those that plot imports while it works."""
+    evil_module(place)
+    monkeypatch.chdir(place / "run")
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "seaborn"]:
+        monkeypatch.delitem(sys.modules, name)
+    assert run(plot, place, capfd) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        {"entry_point": "os:system", "kwargs": {"command": "true"}},
+        {"entry_point": "subprocess:Popen", "kwargs": {"args": "true", "shell": True}},
+        {"entry_point": "evil:Wrapper", "kwargs": {}},
+        {"entry_point": "gymnasium.wrappers:RecordVideo", "kwargs": {"video_folder": "outside"}},
+        {"entry_point": "gymnasium.wrappers.rendering:RecordVideo", "kwargs": {"video_folder": ""}},
+        {"entry_point": "gymnasium.wrappers.common:np.load", "kwargs": {}},
+        {"entry_point": "spinup_tf2.utils.unpickling:load_trusted", "kwargs": {"path": "vars.pkl"}},
+        {"entry_point": "spinup_tf2...os:system", "kwargs": {}},
+        {"entry_point": 3, "kwargs": 4},
+    ],
+    ids=lambda wrapper: str(wrapper["entry_point"]),
+)
+def test_wrappers_that_are_none(place, capfd, wrapper):
+    path = place / "run" / "env_spec.json"
+    spec = json.loads(path.read_text())["spec"]
+    change(path, spec=spec | {"wrappers": [wrapper]})
+    assert run(watch_agent, place, capfd)[0] == 2
+
+
+BOX = {"type": "Box", "shape": [4], "dtype": "float32", "low": "-1", "high": "1"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"observation_space": BOX | {"shape": [10**12]}},
+        {"observation_space": BOX | {"shape": [10**6, 10**6, 3], "dtype": "uint8"}},
+        {"observation_space": BOX | {"shape": [-4]}},
+        {"observation_space": BOX | {"shape": [True] * 10**5}},
+        {"observation_space": BOX | {"shape": 4}},
+        {"observation_space": BOX | {"dtype": "object"}},
+        {"observation_space": BOX | {"dtype": "O,O"}},
+        {"observation_space": BOX | {"dtype": ["float32"]}},
+        {"observation_space": BOX | {"low": "__import__('os').system('true')"}},
+        {"observation_space": BOX | {"low": float("nan"), "high": float("nan")}},
+        {"observation_space": BOX | {"type": "os:system"}},
+        {"observation_space": {"type": "Discrete", "n": 10**12, "start": 0}},
+        {"observation_space": {"type": "MultiBinary", "n": [10**6, 10**6]}},
+        {"observation_space": {"type": "Dict", "spaces": [["a", BOX | {"shape": [10**7]}]] * 100}},
+        {"action_space": {"type": "Discrete", "n": 10**12, "start": 0}},
+        {"action_space": {"type": "Discrete", "n": 2, "start": "0"}},
+        {"action_space": {"type": "Discrete", "n": -2, "start": 0}},
+        {"action_space": {"type": "MultiDiscrete", "nvec": [2] * 4000 + [10**6], "start": 0}},
+        {"action_space": {"type": "MultiDiscrete", "nvec": [], "start": []}},
+        {"action_space": {"type": "Dict", "spaces": []}},
+        {"action_space": None},
+        {"networks": {"actor_critic": "os:system"}},
+        {"networks": {"actor_critic": "Lambda", "arguments": {"function": "true"}}},
+        {"networks": 10**300},
+    ],
+    ids=lambda changes: json.dumps(changes)[:70],
+)
+def test_policies_that_are_none(place, capfd, changes):
+    change(place / "run" / "tf2_save" / "model_info.json", **changes)
+    status, error = run(watch_agent, place, capfd)
+    assert status == 2
+    assert len(error) < 2000
+
+
+def test_spaces_in_spaces_without_end(place, capfd):
+    """Less deep than a JSON text may be, and deeper than a space may be."""
+    depth = 200
+    path = place / "run" / "tf2_save" / "model_info.json"
+    change(path, observation_space="HERE")
+    start, end = '{"type": "Dict", "spaces": [["a", ', "]]}"
+    space = start * depth + json.dumps(BOX) + end * depth
+    path.write_text(path.read_text().replace('"HERE"', space))
+    assert run(watch_agent, place, capfd)[0] == 2
+
+
+def test_a_saved_model_of_somebody_else_is_not_executed(place, capfd):
+    """It would write a file, which TensorFlow does where Python does not notice."""
+    import tensorflow as tf
+
+    class Evil(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 4]), tf.TensorSpec([None, 2])])
+        def policy(self, x, noise):
+            tf.io.write_file(str(place / "pwned"), "pwned")
+            act = tf.zeros(tf.shape(x)[0], tf.int32)
+            return {"pi": act, "mu": act}
+
+    info = (place / "run" / "tf2_save" / "model_info.json").read_text()
+    shutil.rmtree(place / "run" / "tf2_save")
+    tf.saved_model.save(Evil(), str(place / "run" / "tf2_save"))
+    path = place / "run" / "tf2_save" / "model_info.json"
+    for networks in (json.loads(info)["networks"], None):
+        path.write_text(info)
+        change(path, networks=networks)
+        status, error = run(watch_agent, place, capfd)
+        assert status == 2
+        assert "--allow_pickle" in error
+    assert not (place / "pwned").exists()
+    main(["test_policy", str(place / "run"), "-nr", "-n", "1", "-l", "1", "--allow_pickle"])
+    assert (place / "pwned").exists()  # so it does what was feared
+
+
+# ---------------------------------------------------------------- links, pipes and paths
+
+
+@pytest.mark.parametrize("name", ["progress.txt", "config.json", "env_spec.json"])
+@pytest.mark.parametrize("kind", ["pipe", "endless", "loop", "directory"])
+def test_what_is_no_file(place, capfd, name, kind):
+    path = place / "run" / name
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if kind == "endless" else path)
+    command = watch_agent if name == "env_spec.json" else plot
+    assert run(command, place, capfd)[0] == (0 if name == "config.json" else 2)
+
+
+def test_weights_that_are_no_files(place, capfd):
+    folder = place / "run" / "tf2_save" / "variables"
+    for path in folder.iterdir():
+        path.unlink()
+        path.symlink_to("/dev/zero")
+    assert run(watch_agent, place, capfd)[0] == 2
+    shutil.rmtree(folder)
+    (folder / "variables").mkdir(parents=True)
+    (folder / "variables" / "checkpoint").write_text('model_checkpoint_path: "/etc/passwd"')
+    assert run(watch_agent, place, capfd)[0] == 2
+
+
+def save_everything(directory, **kwargs):
+    logger = EpochLogger(output_dir=directory, quiet=True, **kwargs)
+    logger.save_config({"a": 1})
+    logger.log_tabular("Epoch", 0)
+    logger.dump_tabular()
+    logger.save_state({"env": None})
+    with atomic_save(os.path.join(directory, "tf2_save")) as temporary:
+        os.mkdir(temporary)
+        Path(temporary, "file").write_text("new")
+
+
+FILES = ["progress.txt", "config.json", "vars.pkl"]
+
+
+@pytest.mark.parametrize("existing", [True, False], ids=["existing", "dangling"])
+def test_nothing_is_written_through_links(place, existing):
+    """A run that is replaced, in a directory whose files lead out of it."""
+    outside, run = place / "outside", place / "run"
+    shutil.rmtree(run)
+    run.mkdir()
+    names = [name + suffix for name in FILES for suffix in ("", ".tmp", ".old")]
+    for name in names:
+        (run / name).symlink_to(outside / ("file" if existing else "not_there"))
+    for name in ("tf2_save", "tf2_save.tmp", "tf2_save.old", "checkpoint"):
+        (run / name).symlink_to(outside if existing else place / "nowhere")
+    before = tree(outside)
+    with pytest.raises(ValueError, match="already holds a run"):
+        save_everything(run)
+    save_everything(run, overwrite=True)
+    assert tree(outside) == before
+    assert not any(path.is_symlink() for path in run.iterdir())
+    assert (run / "tf2_save" / "file").read_text() == "new"
+    assert sorted(os.listdir(place)) == ["outside", "plots", "run"]
+
+
+def test_a_new_run_in_a_directory_with_links(place):
+    """Of which none has the name of a file that would make it a run."""
+    outside, run = place / "outside", place / "new"
+    run.mkdir()
+    for name in ("config.json.tmp", "vars.pkl", "vars.pkl.tmp", "vars.pkl.old"):
+        (run / name).symlink_to(outside / "file")
+    for name in ("tf2_save", "tf2_save.tmp", "tf2_save.old"):
+        (run / name).symlink_to(outside)
+    before = tree(outside)
+    save_everything(run)
+    assert tree(outside) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside/x", "..", "/tmp/x", "a/../../outside", "~", "~/x", "-x", "x\ny", "x" * 300]
+)
+def test_names_that_lead_out_of_the_data_directory(place, capfd, name):
+    before = tree(place)
+    with watch(place, writable=(place / "data",)) as seen, pytest.raises(SystemExit) as stop:
+        main(["ppo", "--env", "CartPole-v1", "--data_dir", str(place / "data"), "--exp_name", name])
+    assert stop.value.code == 2
+    assert seen == []
+    assert tree(place) == before
+    assert "exp_name" in capfd.readouterr().err
