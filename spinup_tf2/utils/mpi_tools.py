@@ -276,7 +276,9 @@ def broadcast_object(obj: Any, root: int = 0) -> Any:
 def gather_objects(obj: Any) -> list[Any]:
     """The (small, picklable) objects of all processes, in their order, on every process."""
     world = comm()
-    return [obj] if world is None else world.allgather(obj)
+    objects = [obj] if world is None else world.allgather(obj)
+    beat()
+    return objects
 
 
 def on_root(function: Callable[[], Any]) -> Any:

@@ -69,6 +69,7 @@ def test_collectives_are_progress(monkeypatch):
         lambda: mpi_tools.mpi_sum(1.0),
         lambda: mpi_tools.broadcast(np.zeros(1)),
         lambda: mpi_tools.broadcast_object(1),
+        lambda: mpi_tools.gather_objects(1),
     ]
     for call in calls:
         monkeypatch.setattr(watchdog, "_alive", False)
