@@ -1,4 +1,6 @@
-"""The one exception for mistakes in what the user asked for."""
+"""The exceptions that mean something to a caller."""
+
+import signal
 
 
 class UserError(ValueError):
@@ -8,3 +10,19 @@ class UserError(ValueError):
     Raised before any work starts and before anything is written. The command line prints the
     message as one line and exits with status 2; in library calls it is an ordinary ValueError.
     """
+
+
+class Interrupted(KeyboardInterrupt):
+    """A training was asked to stop by the signal `signum`, has saved, and has stopped.
+
+    A KeyboardInterrupt, so that `except Exception` does not take it for a failure. Commands exit
+    with `status`, 128 + signum.
+    """
+
+    def __init__(self, signum: int):
+        super().__init__(f"stopped by {signal.Signals(signum).name}")
+        self.signum = int(signum)
+
+    @property
+    def status(self) -> int:
+        return 128 + self.signum

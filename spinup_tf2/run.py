@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -43,11 +43,11 @@ SUBSTITUTIONS = {
 }
 
 # Flags that say how to run the experiments, and take one value. They are not part of the grid.
-RUN_KEYS = ("num_cpu", "data_dir", "datestamp", "overwrite", "quiet")
+RUN_KEYS = ("num_cpu", "hosts", "launcher", "data_dir", "datestamp", "overwrite", "quiet")
 SWITCHES = ("datestamp", "overwrite", "quiet")
 
 # Flags whose values are taken as they stand: `--exp_name 1e3` is not the number 1000.
-TEXT_KEYS = ("exp_name", "env_name", "data_dir")
+TEXT_KEYS = ("exp_name", "env_name", "data_dir", "hosts", "launcher")
 
 # The networks that are taken where observations are images, instead of an algorithm's default.
 FOR_IMAGES = {"MLPActorCritic": "CNNActorCritic", "MLPQActorCritic": "CNNQActorCritic"}
@@ -61,7 +61,7 @@ PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
 # What `resume` may be given beside the directory: what does not make it another run.
 RESUME_KEYS = (
     *("epochs", "save_freq", "checkpoint_freq", "keep_checkpoints", "env_retries"),
-    *("stall_timeout", "vectorization", "num_cpu", "quiet"),
+    *("stall_timeout", "vectorization", "num_cpu", "hosts", "launcher", "quiet"),
 )
 
 RESUME_USAGE = """
@@ -106,6 +106,8 @@ These flags go with every algorithm:
 \t--exp_name  NAME      name of the experiment, and of its directory
 \t--data_dir  DIR       where all experiments are saved
 \t--num_cpu   N         MPI processes, or auto for all cores
+\t--hosts     A:2,B:2   machines, and how many processes each runs
+\t--launcher  CMD       what starts the processes instead of mpirun
 \t--datestamp           date and time in the names of directories
 \t--overwrite           replace a run that is in the directory already
 \t--resume              go on with the run that is in the directory, if there is one
@@ -133,6 +135,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         if launched_by_mpi():
             raise  # the experiment ran here, and failed to run a program
         sys.exit(error.returncode)  # the experiment's process has reported its own error
+    except Interrupted as interruption:
+        _leave(lambda: None, interruption.status)
     except KeyboardInterrupt:
         _leave(lambda: None, 130)
 
@@ -205,6 +209,7 @@ def _algorithm_help(algorithm):
 
 def _run_algorithm(algorithm, arguments):
     from spinup_tf2.utils import mpi_tools
+    from spinup_tf2.utils.run_utils import NamedAlgorithm
 
     mpi_tools.write_by_lines()
     if os.getcwd() not in sys.path:
@@ -215,8 +220,7 @@ def _run_algorithm(algorithm, arguments):
     # Every environment of a grid is combined with every argument of its networks.
     names = {name for variant in grid.variants() for name in variant.get("ac_kwargs") or {}}
     check_env = functools.partial(check_spaces, algorithm=algorithm, ac_kwargs=names)
-    thunk = functools.partial(run_function, algorithm)
-    grid.run(thunk, check_env=check_env, **run_options)
+    grid.run(NamedAlgorithm(algorithm), check_env=check_env, **run_options)
 
 
 def _resume(arguments):
@@ -225,15 +229,14 @@ def _resume(arguments):
         _print_once(RESUME_USAGE.format(flags="\n".join(f"\t--{key}" for key in RESUME_KEYS)))
         return
     from spinup_tf2.utils import mpi_tools
-    from spinup_tf2.utils.run_utils import resume_experiment
+    from spinup_tf2.utils.run_utils import NamedAlgorithm, resume_experiment
 
     mpi_tools.write_by_lines()
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     mpi_tools.comm()
     run_dir, algorithm, options, kwargs = parse_resume(arguments)
-    thunk = functools.partial(run_function, algorithm)
-    resume_experiment(run_dir, thunk, **options, **kwargs)
+    resume_experiment(run_dir, NamedAlgorithm(algorithm), **options, **kwargs)
 
 
 def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
@@ -284,9 +287,11 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
     environments, num_procs = run.get("num_envs"), run.get("num_procs")
     if not all(type(number) is int and number > 0 for number in (environments, num_procs)):
         raise UserError(f"the checkpoint in {run_dir} does not say how many processes it had.")
-    options = dict(exp_name=exp_name, quiet=given.pop("quiet", False))
-    asked = given.pop("num_cpu", None if launched_by_mpi() else num_procs)
-    num_cpu = options["num_cpu"] = _number_of_processes(asked)
+    options = {key: given.pop(key) for key in ("hosts", "launcher") if key in given}
+    known = launched_by_mpi() or "hosts" in options
+    asked = given.pop("num_cpu", None if known else num_procs)
+    num_cpu = _number_of_processes(asked, options.get("hosts"), options.get("launcher"))
+    options |= dict(exp_name=exp_name, quiet=given.pop("quiet", False), num_cpu=num_cpu)
     if num_cpu != num_procs:  # the environments are spread anew
         if environments % num_cpu:
             raise UserError(
@@ -297,15 +302,6 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
     arguments = signature.defaults | command | given
     check_arguments(arguments, num_cpu)
     return run_dir, algorithm, options, command | given
-
-
-def run_function(algorithm: str, **kwargs: Any) -> Any:
-    """Call an algorithm by its name; what the process of an experiment does."""
-    import spinup_tf2
-    from spinup_tf2.utils.tensorflow_import import import_tensorflow
-
-    import_tensorflow()
-    return getattr(spinup_tf2, algorithm)(**kwargs)
 
 
 def parse_experiments(
@@ -332,7 +328,9 @@ def parse_experiments(
     grid = ExperimentGrid(name=exp_name)
     for key, values in flags.items():
         grid.add(key, values, shorthand=shorthands.get(key))
-    num_procs = _number_of_processes(run_options.get("num_cpu"))
+    num_procs = _number_of_processes(
+        *(run_options.get(key) for key in ("num_cpu", "hosts", "launcher"))
+    )
     for variant in grid.variants():
         _check_dicts(algorithm, variant)
         check_arguments(signature.defaults | variant, num_procs)
@@ -528,13 +526,14 @@ def _only_value(key, values):
     return value
 
 
-def _number_of_processes(num_cpu):
-    """How many processes an experiment will have; `num_cpu` is None if it was not given."""
-    from spinup_tf2.utils.run_utils import resolve_num_cpu
+def _number_of_processes(num_cpu, hosts, launcher):
+    """How many processes an experiment will have; None stands for what was not given."""
+    from spinup_tf2.utils.run_utils import resolve_processes
 
-    number = resolve_num_cpu(1 if num_cpu is None else num_cpu)
+    number = resolve_processes(1 if num_cpu is None else num_cpu, hosts, launcher).number
     if num_cpu == 1 != number:  # which a program may leave at its default, but here was typed
-        raise UserError(f"--num_cpu is 1, but the MPI launcher started {number} processes.")
+        source = "hosts gives" if hosts else "the MPI launcher started"
+        raise UserError(f"--num_cpu is 1, but {source} {number} processes.")
     return number
 
 

@@ -18,7 +18,7 @@ from spinup_tf2.core.saved_policy import SavedPolicy
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.utils.logx import EpochLogger, Logger
 from spinup_tf2.utils.mpi_tf import sync_params
-from spinup_tf2.utils.mpi_tools import broadcast_object, num_procs, on_root, proc_id
+from spinup_tf2.utils.mpi_tools import broadcast_object, exit_together, num_procs, on_root, proc_id
 from spinup_tf2.utils.run_lock import run_lock
 from spinup_tf2.utils.threads import limit_tensorflow
 
@@ -73,7 +73,8 @@ def opened_run(
         counts = ", ".join(f"\t {name}: {size}" for name, size in sizes.items())
         logger.log(f"\nNumber of parameters: {counts}\n")
         logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space, extra))
-        yield Keeper(args, run, envs, ac.variables, logger, checkpoints, saved)
+        with exit_together():
+            yield Keeper(args, run, envs, ac.variables, logger, checkpoints, saved)
 
 
 def progress_bar(epochs: int, logger: Logger, done: int = 0) -> tqdm:

@@ -10,15 +10,14 @@ with Interruption() as interruption:
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import sys
 import threading
 import time
 from contextlib import suppress
 from typing import NoReturn
 
+from spinup_tf2.errors import Interrupted
 from spinup_tf2.utils import mpi_tools
 
 # Ctrl-C; the polite kill of schedulers, containers and shutdowns; the warning that schedulers send
@@ -27,18 +26,6 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 # One Ctrl-C reaches launcher, mpirun and ranks at once, and those that pass it on send it again.
 SAME_CTRL_C = 1.0  # seconds
-
-
-class Interrupted(KeyboardInterrupt):
-    """A training was asked to stop by the signal `signum`, and has stopped.
-
-    A KeyboardInterrupt, so that `except Exception` does not take it for a failure. Commands end
-    with status 128 + signum.
-    """
-
-    def __init__(self, signum: int):
-        super().__init__(f"stopped by {signal.Signals(signum).name}")
-        self.signum = int(signum)
 
 
 class Interruption:
@@ -106,13 +93,13 @@ class Interruption:
         self._agreed = int(mpi_tools.mpi_op(float(self.signum), "MAX"))
         return self._agreed != 0
 
-    def leave(self, text: str) -> NoReturn:
-        """Print `text`, which says how to go on, and raise Interrupted; after `agreed` was True."""
+    def leave(self, how_to_go_on: str) -> NoReturn:
+        """Say that the run stops, and `how_to_go_on`, and raise Interrupted. To be called on all
+        ranks, after `agreed` was True and all is saved.
+        """
         signum = self._agreed or self.signum
         if mpi_tools.proc_id() == 0:
-            name = signal.Signals(signum).name
-            print(f"\nStopped by {name}. {text}\n")
-            sys.stdout.flush()
+            print(f"\nStopped by {signal.Signals(signum).name}. {how_to_go_on}\n", flush=True)
         raise Interrupted(signum)
 
 
@@ -135,17 +122,3 @@ def interrupt_once() -> None:
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, handle)
-
-
-def leave_signals_to_parent() -> None:
-    """Let a process that steps environments outlive what stops the training, which needs it.
-
-    Terminals and launchers send their signals to whole groups of processes. Does nothing in a
-    process that multiprocessing has not started.
-    """
-    if multiprocessing.parent_process() is None:
-        return
-    for signum in SIGNALS:
-        signal.signal(signum, signal.SIG_IGN)
-    # terminate() must still end it, only later than the parent needs to save.
-    signal.signal(signal.SIGTERM, lambda *_: signal.alarm(30))

@@ -8,30 +8,28 @@ because starting MPI in a process that then forks environment workers crashes so
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup_tf2.errors import UserError
-from spinup_tf2.utils.threads import available_cores
+from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.utils.watchdog import beat
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
 INSTALL_HINT = 'install one with: pip install "spinup_tf2[mpi]"'
+
+PATIENCE = 1.0  # seconds to wait for ranks that fail together, or for the exit of one that does not
 
 # What launchers tell the processes they start: (size of the world, rank in it). The launcher of a
 # job comes before the scheduler that it may itself have been started by.
@@ -110,6 +108,7 @@ def _start_mpi():
             f"{library!r}; use the mpirun of that library"
         )
     _end_job_on_exception()
+    _raise_interrupted_on_sigusr1()
     write_by_lines()
     return MPI
 
@@ -129,9 +128,23 @@ def _end_job_on_exception():
             print(f"\nAn error {where()}:", file=sys.stderr)
             print_exception(kind, error, traceback)
 
+        if isinstance(error, Interrupted):
+            fail_together(lambda: None, error.status)
+            sys.exit(error.status)  # as Python does for a SystemExit out of this function
         fail_together(report, error)
 
     sys.excepthook = hook
+
+
+def _raise_interrupted_on_sigusr1():
+    """Let what `launch.run_to_end` sends in the place of Ctrl-C end also what is no training."""
+
+    def handle(signum, _):
+        raise Interrupted(signum)
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread and signal.getsignal(signal.SIGUSR1) in (signal.SIG_DFL, None):
+        signal.signal(signal.SIGUSR1, handle)
 
 
 def abort(status: int) -> None:
@@ -155,36 +168,52 @@ def fail_together(report: Callable[[], object], status: int | BaseException) -> 
     sys.stdout.flush()
     sys.stderr.flush()
     if alone:
-        from mpi4py.run import set_abort_status
+        _abort_at_exit(status)
 
-        set_abort_status(status)
+
+def _abort_at_exit(status):
+    from mpi4py.run import set_abort_status
+
+    set_abort_status(status)
+    # Threads and processes that an environment has left behind can keep this one from its exit.
+    number = status if isinstance(status, int) else 1
+    timer = threading.Timer(PATIENCE, abort, [number])
+    timer.daemon = True
+    timer.start()
 
 
 @contextmanager
 def exit_together() -> Iterator[None]:
-    """Let `sys.exit` with an error on one rank end all ranks, which would wait for it for ever."""
+    """Let `sys.exit` on one rank end all ranks, which would wait for it for ever.
+
+    Also `sys.exit(0)`, unless all ranks leave with it: the job ends with status 1.
+    """
     try:
         yield
     except SystemExit as left:
-        code = left.code  # a status or a message
-        if not code:
-            raise
-        status = code if isinstance(code, int) else 1
-        fail_together(lambda: status is code or print(code, file=sys.stderr), status)
+        code = left.code  # None, a status or a message
+        status = code if isinstance(code, int) else int(code is not None)
+        if status:
+            fail_together(lambda: status is code or print(code, file=sys.stderr), status)
+        elif not _all_ranks_meet():
+            message = f"\nAn error {where()}: it left with sys.exit(0), and the others did not."
+            print(message, file=sys.stderr, flush=True)
+            status = 1
+            _abort_at_exit(status)
         sys.exit(status)
 
 
-def _all_ranks_meet(patience=1.0):
-    """Whether every rank calls this function within `patience` seconds."""
+def _all_ranks_meet():
+    """Whether every rank calls this function within PATIENCE seconds."""
     if not launched_by_mpi():
         return True
     if "mpi4py.MPI" not in sys.modules:
         # Before MPI runs nobody can wait for the others. Leave last what rank 0 has to say:
         # Open MPI's launcher kills all ranks as soon as one has left.
-        time.sleep(0 if launched_rank() == 0 else patience)
+        time.sleep(0 if launched_rank() == 0 else PATIENCE)
         return True
     everybody = sys.modules["mpi4py.MPI"].COMM_WORLD.Ibarrier()
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + PATIENCE
     while not everybody.Test():
         if time.monotonic() > deadline:
             return False
@@ -247,7 +276,9 @@ def broadcast_object(obj: Any, root: int = 0) -> Any:
 def gather_objects(obj: Any) -> list[Any]:
     """The (small, picklable) objects of all processes, in their order, on every process."""
     world = comm()
-    return [obj] if world is None else world.allgather(obj)
+    objects = [obj] if world is None else world.allgather(obj)
+    beat()
+    return objects
 
 
 def on_root(function: Callable[[], Any]) -> Any:
@@ -316,66 +347,6 @@ def mpi_statistics_scalar(
 # ---------------------------------------------------------------- starting processes
 
 
-def find_mpirun() -> str:
-    """The mpirun of this Python environment, or else the one on PATH."""
-    beside_python = Path(sys.executable).parent
-    path = shutil.which("mpirun", path=beside_python) or shutil.which("mpirun")
-    if path is None:
-        raise UserError(f"several processes need MPI, and there is no mpirun; {INSTALL_HINT}")
-    return path
-
-
-def mpirun_environment(n: int) -> dict[str, str]:
-    """Environment in which mpirun starts `n` ranks also as root and on fewer cores than ranks.
-
-    What the user has set stays.
-    """
-    threads = str(max(1, available_cores() // n))
-    defaults = {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_btl": "^ofi",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # Open MPI 5
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",  # Open MPI 4
-        "OMPI_MCA_mpi_yield_when_idle": "1",
-        "OMP_NUM_THREADS": threads,
-        "OPENBLAS_NUM_THREADS": threads,
-        "MKL_NUM_THREADS": threads,
-    }
-    return defaults | os.environ
-
-
-def mpirun_command(n: int, arguments: Iterable[str], bind_to_core: bool = False) -> list[str]:
-    """The command that runs this Python interpreter with `arguments` on `n` ranks."""
-    binding = ["-bind-to", "core"] if bind_to_core else []
-    return [find_mpirun(), "-np", str(n), *binding, sys.executable, *arguments]
-
-
-def run_to_end(command: Sequence[str], **popen_kwargs: Any) -> int:
-    """Run a command and return its exit status as a shell gives it (128 + signal if killed).
-
-    Ctrl-C reaches the command by itself, so it is given the time to finish what it is writing; a
-    second Ctrl-C kills it. SIGTERM is passed on: an experiment does not outlive its launcher.
-    """
-    sys.stdout.flush()
-    child = subprocess.Popen(command, **popen_kwargs)
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if in_main_thread:
-        previous = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
-    try:
-        try:
-            status = child.wait()
-        except KeyboardInterrupt:
-            status = child.wait()
-            raise
-    finally:
-        if in_main_thread:
-            signal.signal(signal.SIGTERM, previous)
-        if child.poll() is None:
-            child.kill()
-    return status if status >= 0 else 128 - status
-
-
 def mpi_fork(n: int, bind_to_core: bool = False) -> None:
     """Run the current script again as `n` MPI processes, and leave with their exit status.
 
@@ -384,6 +355,12 @@ def mpi_fork(n: int, bind_to_core: bool = False) -> None:
     """
     if n <= 1 or launched_by_mpi():
         return
+    from spinup_tf2.utils import launch
+
     # orig_argv knows more than argv: `python -m package.module` stays what it was.
-    command = mpirun_command(n, sys.orig_argv[1:], bind_to_core)
-    sys.exit(run_to_end(command, env=mpirun_environment(n)))
+    command = launch.mpirun_command(n, sys.orig_argv[1:], bind_to_core=bind_to_core)
+    try:
+        status = launch.run_to_end(command, mpi=True, env=launch.mpirun_environment(n))
+    except Interrupted as interruption:
+        status = interruption.status
+    sys.exit(status)

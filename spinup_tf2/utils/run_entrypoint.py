@@ -4,49 +4,112 @@
 on every MPI rank. A UserError goes back the same way, so that the caller can raise it.
 """
 
+import ast
+import faulthandler
 import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-_SYS_PATH, _EXPERIMENT, _ERROR = "sys_path.json", "experiment.pkl", "error.json"
+_SYS_PATH, _ERROR = "sys_path.json", "error.json"
+_ALGORITHM, _FUNCTION = "algorithm.json", "function.pkl"
 
 
-def write_experiment(folder: str | os.PathLike, experiment: Callable[[], object]) -> None:
-    """Write the function `experiment` into `folder`, for `main` in another process."""
+def write_algorithm(folder: str | os.PathLike, algorithm: str, kwargs: Mapping[str, Any]) -> None:
+    """Write into `folder`, for `main` in another process, an algorithm's name and its arguments.
+
+    kwargs: of `run_utils.run_algorithm`; made of what Python literals can hold.
+    """
+    _write_json(folder, _SYS_PATH, sys.path)
+    _write_json(folder, _ALGORITHM, [algorithm, encode(dict(kwargs))])
+
+
+def write_function(folder: str | os.PathLike, function: Callable[[], object]) -> None:
+    """Write any function into `folder`, for `main` in another process."""
     import cloudpickle
 
     # The module of a user's own network may lie beside the script that was started.
-    Path(folder, _SYS_PATH).write_text(json.dumps(sys.path), encoding="utf-8")
-    Path(folder, _EXPERIMENT).write_bytes(cloudpickle.dumps(experiment))
+    _write_json(folder, _SYS_PATH, sys.path)
+    Path(folder, _FUNCTION).write_bytes(cloudpickle.dumps(function))
 
 
 def read_error(folder: str | os.PathLike) -> list[str] | None:
     """(message, traceback) of the UserError with which the experiment ended; None without one."""
-    path = Path(folder, _ERROR)
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return _read_json(folder, _ERROR) if Path(folder, _ERROR).exists() else None
+
+
+def _write_json(folder, name, value):
+    Path(folder, name).write_text(json.dumps(value), encoding="utf-8")
+
+
+def _read_json(folder, name):
+    return json.loads(Path(folder, name).read_text(encoding="utf-8"))
+
+
+def encode(value: Any) -> Any:
+    """A value as JSON can hold it, with the types that JSON does not know; `decode` undoes it.
+
+    Raises TypeError for what is more than data.
+    """
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if type(value) is dict:
+        return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
+    if type(value) in (list, tuple, set):
+        return {type(value).__name__: [encode(item) for item in value]}
+    if type(value) in (bytes, complex):
+        return {"literal": repr(value)}
+    if value is ...:
+        return {"literal": "..."}
+    raise TypeError(f"{value!r} is no plain value")
+
+
+def decode(encoded: Any) -> Any:
+    """The value that `encode` was given."""
+    if type(encoded) is not dict:
+        return encoded
+    [(kind, content)] = encoded.items()
+    if kind == "literal":
+        return ast.literal_eval(content)
+    if kind == "dict":
+        return {decode(key): decode(item) for key, item in content}
+    return {"list": list, "tuple": tuple, "set": set}[kind](map(decode, content))
+
+
+def _read_experiment(folder):
+    if Path(folder, _ALGORITHM).exists():
+        from spinup_tf2.utils.run_utils import run_algorithm
+
+        algorithm, kwargs = _read_json(folder, _ALGORITHM)
+        return lambda: run_algorithm(algorithm, **decode(kwargs))
+
+    from spinup_tf2.utils.unpickling import load_private
+
+    return load_private(Path(folder, _FUNCTION))  # which the parent process has just written
 
 
 def main(folder: str | os.PathLike) -> None:
     """Run the experiment that lies in `folder`."""
-    sys.path[:] = json.loads(Path(folder, _SYS_PATH).read_text(encoding="utf-8"))
+    sys.path[:] = _read_json(folder, _SYS_PATH)
 
-    from spinup_tf2.errors import UserError
+    from spinup_tf2.errors import Interrupted, UserError
     from spinup_tf2.utils import mpi_tools
-    from spinup_tf2.utils.unpickling import load_private
+    from spinup_tf2.utils.interruption import interrupt_once
 
+    if sys.stderr is not None:
+        faulthandler.enable()  # says where, if a library crashes
+    interrupt_once()
     mpi_tools.write_by_lines()
 
     def write_error():
-        details = json.dumps([str(error), traceback.format_exc()])
-        Path(folder, _ERROR).write_text(details, encoding="utf-8")
+        _write_json(folder, _ERROR, [str(error), traceback.format_exc()])
 
     try:
         mpi_tools.comm()  # first of all: without MPI nobody could wait for a rank that has failed
-        # Written by this user's own process a moment ago.
-        experiment = load_private(Path(folder, _EXPERIMENT))
+        experiment = _read_experiment(folder)
         with mpi_tools.exit_together():
             experiment()
     except UserError as caught:
@@ -54,8 +117,9 @@ def main(folder: str | os.PathLike) -> None:
         mpi_tools.fail_together(write_error, 2)
         sys.exit(2)
     except KeyboardInterrupt as interrupt:
-        mpi_tools.fail_together(lambda: None, interrupt)
-        sys.exit(130)
+        status = interrupt.status if isinstance(interrupt, Interrupted) else 130
+        mpi_tools.fail_together(lambda: None, status)
+        sys.exit(status)
 
 
 if __name__ == "__main__":

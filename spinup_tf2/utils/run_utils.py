@@ -26,7 +26,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -37,8 +37,9 @@ from typing import TYPE_CHECKING, Any
 from tqdm import trange
 
 from spinup_tf2 import user_config
-from spinup_tf2.errors import UserError
-from spinup_tf2.utils import mpi_tools, run_entrypoint
+from spinup_tf2.errors import Interrupted, UserError
+from spinup_tf2.utils import launch, mpi_tools, run_entrypoint
+from spinup_tf2.utils.interruption import SIGNALS
 from spinup_tf2.utils.logx import EXISTING_RUN, colored, holds_run
 from spinup_tf2.utils.serialization_utils import convert_json
 from spinup_tf2.utils.threads import available_cores
@@ -168,6 +169,8 @@ def call_experiment(
     *,
     overwrite: bool = False,
     quiet: bool = False,
+    hosts: str | None = None,
+    launcher: str | None = None,
     **kwargs: Any,
 ) -> None:
     """Run `thunk(seed=seed, logger_kwargs=..., **kwargs)` in a process of its own.
@@ -185,13 +188,16 @@ def call_experiment(
         datestamp: Whether to put date and time into the directory's name.
         overwrite: Whether a run that the directory holds already may be replaced.
         quiet: Print nothing but errors.
+        hosts: The machines that run the processes, such as `node1:2,node2:2`. `data_dir` must be
+            the same directory on all of them.
+        launcher: What starts the processes instead of mpirun, such as `srun --mpi=pmi2`.
         **kwargs: Arguments for `thunk`.
     """
-    num_cpu = resolve_num_cpu(num_cpu)
+    processes = resolve_processes(num_cpu, hosts, launcher)
     options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, quiet=quiet)
     experiment = _prepare_experiment(exp_name, thunk, seed, **options, **kwargs)
     _check_launch([experiment])
-    _run_experiment(experiment, num_cpu, quiet)
+    _run_experiment(experiment, processes, quiet)
 
 
 @dataclass(frozen=True)
@@ -211,10 +217,45 @@ class _Experiment:
 
     def call(self):
         """Run it, here."""
-        kwargs = self.kwargs | {"logger_kwargs": self.logger_kwargs}
-        if "env_name" in kwargs:
-            kwargs["env_fn"] = EnvFn(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
-        self.thunk(**kwargs)
+        _call(self.thunk, **self._all_kwargs())
+
+    def write(self, folder):
+        """Write it into `folder`, for another process to run it."""
+        if isinstance(self.thunk, NamedAlgorithm):
+            run_entrypoint.write_algorithm(folder, self.thunk.name, self._all_kwargs())
+        else:
+            run_entrypoint.write_function(folder, self.call)
+
+    def _all_kwargs(self):
+        return self.kwargs | {"logger_kwargs": self.logger_kwargs}
+
+
+@dataclass(frozen=True)
+class NamedAlgorithm:
+    """An algorithm by its name, to be called with keyword arguments that are plain data.
+
+    So its process gets no code from the one that starts it, only a name and values.
+    """
+
+    name: str
+
+    def __call__(self, **kwargs: Any) -> Any:
+        import spinup_tf2
+        from spinup_tf2.utils.tensorflow_import import import_tensorflow
+
+        import_tensorflow()
+        return getattr(spinup_tf2, self.name)(**kwargs)
+
+
+def run_algorithm(name: str, **kwargs: Any) -> Any:
+    """Call an algorithm by its name, with `env_name` (and `env_kwargs`) among the arguments."""
+    return _call(NamedAlgorithm(name), **kwargs)
+
+
+def _call(thunk, **kwargs):
+    if "env_name" in kwargs:
+        kwargs["env_fn"] = EnvFn(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
+    return thunk(**kwargs)
 
 
 def _prepare_experiment(
@@ -243,6 +284,8 @@ def resume_experiment(
     exp_name: str | None,
     num_cpu: int = 1,
     quiet: bool = False,
+    hosts: str | None = None,
+    launcher: str | None = None,
     **kwargs: Any,
 ) -> None:
     """Go on with the run in `run_dir`, in a process of its own.
@@ -251,17 +294,17 @@ def resume_experiment(
         run_dir: Directory of the run.
         thunk: The algorithm.
         exp_name: Name of the experiment to which the run belongs.
-        num_cpu, quiet: as for `call_experiment`.
+        num_cpu, quiet, hosts, launcher: as for `call_experiment`.
         **kwargs: Arguments for `thunk`, those with which the run began.
     """
     logger_kwargs = dict(output_dir=os.fspath(run_dir), exp_name=exp_name, quiet=quiet)
     name = exp_name or os.path.basename(os.path.abspath(run_dir))
     experiment = _Experiment(name, thunk, kwargs | {"resume": True}, logger_kwargs)
     _check_launch([experiment])
-    _run_experiment(experiment, num_cpu, quiet)
+    _run_experiment(experiment, resolve_processes(num_cpu, hosts, launcher), quiet)
 
 
-def _run_experiment(experiment, num_cpu, quiet):
+def _run_experiment(experiment, processes, quiet):
     """Run an experiment that has been checked, and print what it is and what can follow it."""
     say = _silent if quiet or mpi_tools.launched_rank() != 0 else print
     kwargs = convert_json(experiment.kwargs)
@@ -276,7 +319,7 @@ def _run_experiment(experiment, num_cpu, quiet):
         with mpi_tools.exit_together():
             experiment.call()
     else:
-        _run_in_fresh_process(experiment.call, num_cpu)
+        _run_in_fresh_process(experiment, processes)
 
     if "output_dir" not in experiment.logger_kwargs:
         return  # the logger has chosen a directory, and said which
@@ -288,6 +331,59 @@ def _run_experiment(experiment, num_cpu, quiet):
 
 def _silent(*_):
     """`print` where nothing is to be printed."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """How many processes an experiment has, and where: see `launch.mpirun_command`."""
+
+    number: int
+    hosts: dict[str, int] | None = None
+    launcher: str | None = None
+
+    @property
+    def are_here(self) -> bool:
+        """Whether all of them are sure to be on this machine."""
+        return not (self.hosts or self.launcher)
+
+    def run(self, arguments: list[str]) -> int:
+        """Run Python with `arguments` in each of them, and return the exit status."""
+        if self.number == 1 and self.are_here:
+            return launch.run_to_end([sys.executable, *arguments])
+        command = launch.mpirun_command(
+            self.number, arguments, hosts=self.hosts, launcher=self.launcher
+        )
+        return launch.run_to_end(
+            command,
+            mpi=True,
+            env=launch.mpirun_environment(max((self.hosts or {"": self.number}).values())),
+            stdin=subprocess.DEVNULL,  # mpirun reads it, and so would stop in the background
+        )
+
+
+def resolve_processes(
+    num_cpu: int | str = 1, hosts: str | None = None, launcher: str | None = None
+) -> Processes:
+    """What the three arguments stand for; what cannot be had is refused."""
+    if (hosts or launcher) and mpi_tools.launched_by_mpi():
+        raise UserError(
+            "hosts and launcher say how to start processes, but an MPI launcher has started them "
+            "already; leave both out."
+        )
+    if launcher is not None:
+        launch.parse_launcher(launcher)
+    number = resolve_num_cpu(num_cpu)
+    if hosts is None:
+        if launcher is not None and number == 1:
+            raise UserError("launcher is given, but for one process; give num_cpu as well.")
+        return Processes(number, None, launcher)
+    given = None if num_cpu in (1, "auto") else number
+    each = launch.parse_hosts(hosts, given)
+    number = sum(each.values())
+    if given not in (None, number):
+        raise UserError(f"num_cpu is {given}, but hosts gives {number} processes; leave it out.")
+    launch.check_takes_hosts(launcher)
+    return Processes(number, each, launcher)
 
 
 def resolve_num_cpu(num_cpu: int | str) -> int:
@@ -436,30 +532,38 @@ class _ExperimentTraceback(Exception):
         return f"\n{self.args[0]}"
 
 
-def _run_in_fresh_process(experiment, num_cpu):
-    """Run `experiment()` in a new Python process, or in `num_cpu` of them under mpirun.
+def _run_in_fresh_process(experiment, processes):
+    """Run an experiment in a new Python process, or in several under mpirun.
 
     It is handed over in a file in a private directory: arguments are limited to 128 KiB each, and
     everybody can read them.
     """
-    with tempfile.TemporaryDirectory(prefix="spinup_tf2_") as folder:
-        run_entrypoint.write_experiment(folder, experiment)
+    with _private_folder(experiment, processes) as folder:
+        experiment.write(folder)
         arguments = [run_entrypoint.__file__, folder]
-        if num_cpu > 1:
-            status = mpi_tools.run_to_end(
-                mpi_tools.mpirun_command(num_cpu, arguments),
-                env=mpi_tools.mpirun_environment(num_cpu),
-                stdin=subprocess.DEVNULL,  # mpirun reads it, and so would stop in the background
-            )
-        else:
-            status = mpi_tools.run_to_end([sys.executable, *arguments])
+        status = processes.run(arguments)
         error = run_entrypoint.read_error(folder)
     if error:
         message, trace = error
         raise UserError(message) from _ExperimentTraceback(trace)
+    if status - 128 in SIGNALS:  # sent to the processes themselves
+        raise Interrupted(status - 128)
     if status != 0:
         print("\n" * 3 + _LINE + _FAILURE + _LINE + "\n" * 3, flush=True)
         raise subprocess.CalledProcessError(status, arguments)
+
+
+@contextmanager
+def _private_folder(experiment, processes):
+    """A directory that only this user may enter, and that all machines see."""
+    shared = None
+    if not processes.are_here:
+        output_dir = experiment.logger_kwargs.get("output_dir")
+        shared = Path(output_dir).parent if output_dir else Path(user_config.DEFAULT_DATA_DIR)
+        shared = shared.absolute()
+        shared.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=shared) as folder:
+        yield folder
 
 
 # ---------------------------------------------------------------- grids
@@ -589,17 +693,20 @@ class ExperimentGrid:
         *,
         overwrite: bool = False,
         quiet: bool = False,
+        hosts: str | None = None,
+        launcher: str | None = None,
         check_env: Callable[[gym.Env], object] | None = None,
     ) -> None:
         """Run every variant as `call_experiment` does, one after the other.
 
         Args:
             thunk: A function; or the name of a parameter whose values are functions.
-            num_cpu, data_dir, datestamp, overwrite, quiet: as for `call_experiment`.
+            num_cpu, data_dir, datestamp, overwrite, quiet, hosts, launcher: as for
+                `call_experiment`.
             check_env: A function that raises UserError if `thunk` cannot use an environment. It is
                 called with each one before the first experiment starts.
         """
-        num_cpu = resolve_num_cpu(num_cpu)
+        processes = resolve_processes(num_cpu, hosts, launcher)
         options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, quiet=quiet)
         experiments = []
         for variant in self.variants():
@@ -611,7 +718,7 @@ class ExperimentGrid:
         if not quiet and mpi_tools.proc_id() == 0:
             self._announce({experiment.exp_name for experiment in experiments})
         for experiment in experiments:
-            _run_experiment(experiment, num_cpu, quiet)
+            _run_experiment(experiment, processes, quiet)
 
     def _announce(self, names):
         self.print()

@@ -15,10 +15,10 @@ def experiments(monkeypatch, tmp_path):
     """The experiments that a command line would run: (exp_name, directory, arguments) of each."""
     recorded = []
 
-    def record(experiment, num_cpu, quiet):
+    def record(experiment, processes, quiet):
         logger_kwargs = dict(experiment.logger_kwargs)
         exp_name, where = logger_kwargs.pop("exp_name"), logger_kwargs.pop("output_dir")
-        arguments = experiment.kwargs | logger_kwargs | {"num_cpu": num_cpu}
+        arguments = experiment.kwargs | logger_kwargs | {"num_cpu": processes.number}
         recorded.append((exp_name, os.path.relpath(where, tmp_path), arguments))
 
     monkeypatch.chdir(tmp_path)

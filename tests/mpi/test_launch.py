@@ -7,11 +7,11 @@ import time
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils import mpi_tools
+from spinup_tf2.utils import launch
 from tests.progress import rows_without_time
 
 try:
-    MPIRUN = mpi_tools.find_mpirun()
+    MPIRUN = launch.find_mpirun()
 except UserError:
     MPIRUN = None
 
@@ -30,7 +30,7 @@ def execute(command, **options):
 
 def mpirun(n, *arguments, **options):
     command = [MPIRUN, "-np", str(n), sys.executable, *map(str, arguments)]
-    return execute(command, env=mpi_tools.mpirun_environment(n), **options)
+    return execute(command, env=launch.mpirun_environment(n), **options)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_an_exception_on_all_ranks_is_reported_once(script):
 def test_processes_that_do_not_find_each_other_are_refused(script):
     # As when mpirun is of another MPI than mpi4py: each process would run the whole job.
     path = script("print(mpi_tools.num_procs())")
-    environment = mpi_tools.mpirun_environment(2) | {"PMI_SIZE": "2", "PMI_RANK": "0"}
+    environment = launch.mpirun_environment(2) | {"PMI_SIZE": "2", "PMI_RANK": "0"}
     done, _ = execute([sys.executable, str(path)], env=environment)
     assert done.returncode != 0
     assert "the launcher started 2 processes, but each of them is alone" in done.stderr
@@ -127,6 +127,7 @@ def test_terminating_the_launcher_ends_the_job(script, tmp_path):
 @pytest.mark.parametrize(
     ("leave", "status", "message"),
     [
+        ("sys.exit(0)", 1, "on rank 1 of 2, host "),
         ("sys.exit(3)", 3, ""),
         ("sys.exit('lost')", 1, "lost\n"),
         ("subprocess.run('exit 4', shell=True, check=True)", 1, "CalledProcessError: "),
@@ -139,27 +140,31 @@ def test_an_experiment_that_leaves_on_one_rank_ends_the_job(
     path = script(
         "import subprocess\n"
         "from spinup_tf2 import run\n"
-        "def experiment(*_, **__):\n"
+        "from spinup_tf2.utils.run_utils import call_experiment\n"
+        "def experiment(**_):\n"
         "    if mpi_tools.proc_id() == 1:\n"
         f"        {leave}\n"
         "    mpi_tools.mpi_sum(1)\n"  # where the other rank would wait for ever
-        "run.run_function = experiment\n"
-        "run.main('ppo --env CartPole-v1 --data_dir data --quiet'.split() + sys.argv[1:])"
+        "options = dict(num_cpu=int(sys.argv[1]), data_dir='data', quiet=True)\n"
+        "run._run_command = lambda _: call_experiment('name', experiment, **options)\n"
+        "run.main([])"
     )
     if inside:
-        done, seconds = mpirun(2, path, cwd=tmp_path)
+        done, seconds = mpirun(2, path, "1", cwd=tmp_path)
     else:
-        done, seconds = execute([sys.executable, path, "--cpu", "2"], cwd=tmp_path)
+        done, seconds = execute([sys.executable, path, "2"], cwd=tmp_path)
     assert done.returncode == status
     assert seconds < 5
     assert done.stderr.count(message) == 1 or not message
 
 
-def test_an_experiment_that_leaves_on_all_ranks_says_so_once(script):
-    path = script("with mpi_tools.exit_together():\n    mpi_tools.comm()\n    sys.exit('lost')")
+@pytest.mark.parametrize(("code", "status", "message"), [("'lost'", 1, "lost\n"), ("0", 0, "")])
+def test_an_experiment_that_leaves_on_all_ranks_says_so_once(script, code, status, message):
+    path = script(f"with mpi_tools.exit_together():\n    mpi_tools.comm()\n    sys.exit({code})")
     done, _ = mpirun(3, path)
-    assert done.returncode == 1
-    assert done.stderr.count("lost\n") == 1
+    assert done.returncode == status
+    assert message in done.stderr
+    assert done.stderr.count("lost") == len(message) // 5
 
 
 # ---------------------------------------------------------------- the command line under mpirun

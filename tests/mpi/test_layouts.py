@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from spinup_tf2.utils.mpi_tools import find_mpirun, mpirun_environment
+from spinup_tf2.utils.launch import find_mpirun, mpirun_environment
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 

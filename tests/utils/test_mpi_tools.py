@@ -1,14 +1,10 @@
-import os
-import shutil
-import signal
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils import mpi_tools
+from spinup_tf2.utils import launch, mpi_tools
 from tests.fake_mpi import run_ranks
 
 LAUNCHER_VARIABLES = [name for pair in mpi_tools._LAUNCHERS for name in pair]
@@ -165,39 +161,8 @@ def test_a_launched_process_without_an_mpi_library_is_told_what_to_install(monke
         mpi_tools.comm()
 
 
-def test_mpirun_of_this_python_comes_first(monkeypatch, tmp_path):
-    def executable(folder):
-        folder.mkdir()
-        path = folder / "mpirun"
-        path.write_text("#!/bin/sh\n")
-        path.chmod(0o755)
-        return str(path)
-
-    beside, on_path = executable(tmp_path / "venv"), executable(tmp_path / "bin")
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert mpi_tools.find_mpirun() == beside
-    shutil.rmtree(tmp_path / "venv")
-    assert mpi_tools.find_mpirun() == on_path
-    shutil.rmtree(tmp_path / "bin")
-    with pytest.raises(UserError, match=r'pip install "spinup_tf2\[mpi\]"'):
-        mpi_tools.find_mpirun()
-
-
-def test_mpirun_environment(monkeypatch):
-    monkeypatch.setattr(mpi_tools, "available_cores", lambda: 8)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setenv("OMPI_MCA_btl", "tcp,self")
-    environment = mpi_tools.mpirun_environment(3)
-    assert environment["OMP_NUM_THREADS"] == "2"
-    assert environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
-    assert environment["OMPI_MCA_btl"] == "tcp,self"  # what the user has set stays
-    assert mpi_tools.mpirun_environment(100)["OMP_NUM_THREADS"] == "1"
-    assert environment["HOME"] == os.environ["HOME"]
-
-
 def test_mpi_fork_returns_where_there_is_nothing_to_start(monkeypatch):
-    monkeypatch.setattr(mpi_tools, "run_to_end", lambda *_, **__: pytest.fail("started"))
+    monkeypatch.setattr(launch, "run_to_end", lambda *_, **__: pytest.fail("started"))
     mpi_tools.mpi_fork(1)
     set_environment(monkeypatch, PMI_SIZE="2", PMI_RANK="0")
     mpi_tools.mpi_fork(2)
@@ -205,49 +170,17 @@ def test_mpi_fork_returns_where_there_is_nothing_to_start(monkeypatch):
 
 def test_mpi_fork_runs_the_script_again_and_leaves_with_its_status(monkeypatch):
     commands = []
-    monkeypatch.setattr(mpi_tools, "find_mpirun", lambda: "mpirun")
-    monkeypatch.setattr(mpi_tools, "run_to_end", lambda command, env: commands.append(command) or 7)
+    monkeypatch.setattr(launch, "find_mpirun", lambda: "mpirun")
+
+    def run_to_end(command, mpi, env):
+        assert mpi
+        commands.append(command)
+        return 7
+
+    monkeypatch.setattr(launch, "run_to_end", run_to_end)
     monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "package.module", "--flag"])
     with pytest.raises(SystemExit) as left:
         mpi_tools.mpi_fork(2, bind_to_core=True)
     assert left.value.code == 7
-    mpirun = ["mpirun", "-np", "2", "-bind-to", "core"]
+    mpirun = ["mpirun", "-n", "2", "-bind-to", "core"]
     assert commands == [[*mpirun, sys.executable, "-m", "package.module", "--flag"]]
-
-
-def test_run_to_end_gives_the_status_of_a_shell():
-    assert mpi_tools.run_to_end([sys.executable, "-c", "raise SystemExit(3)"]) == 3
-    killed = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    assert mpi_tools.run_to_end([sys.executable, "-c", killed]) == 128 + 9
-
-
-def test_ctrl_c_leaves_the_command_the_time_to_finish(tmp_path):
-    finished = tmp_path / "finished"
-    command = (
-        "import time\n"
-        "try:\n"
-        "    print('ready', flush=True)\n"
-        "    time.sleep(30)\n"
-        "except KeyboardInterrupt:\n"
-        "    time.sleep(0.5)\n"
-        f"    open({str(finished)!r}, 'w').close()\n"
-    )
-    program = (
-        "import sys\n"
-        "from spinup_tf2.utils.mpi_tools import run_to_end\n"
-        f"run_to_end([sys.executable, '-c', {command!r}])"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # A shell lets its background jobs, such as these tests may be, ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    assert process.stdout.readline() == "ready\n"
-    os.killpg(process.pid, signal.SIGINT)  # what a terminal does
-    _, errors = process.communicate(timeout=20)
-    assert finished.exists()
-    assert "KeyboardInterrupt" in errors

@@ -331,7 +331,7 @@ def test_the_directory_that_was_checked_is_used(monkeypatch, tmp_path):
     monkeypatch.setattr(
         run_utils,
         "_run_in_fresh_process",
-        lambda call, _: used.append(call.__self__.logger_kwargs["output_dir"]),
+        lambda experiment, _: used.append(experiment.logger_kwargs["output_dir"]),
     )
     grid = ExperimentGrid("g")
     grid.add("seed", [0, 1])

@@ -8,12 +8,12 @@ import psutil
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils import mpi_tools, watchdog
+from spinup_tf2.utils import launch, mpi_tools, watchdog
 from spinup_tf2.utils.watchdog import Watchdog, beat
 from tests.fake_mpi import run_ranks
 
 try:
-    MPIRUN = mpi_tools.find_mpirun()
+    MPIRUN = launch.find_mpirun()
 except UserError:
     MPIRUN = None
 
@@ -69,6 +69,7 @@ def test_collectives_are_progress(monkeypatch):
         lambda: mpi_tools.mpi_sum(1.0),
         lambda: mpi_tools.broadcast(np.zeros(1)),
         lambda: mpi_tools.broadcast_object(1),
+        lambda: mpi_tools.gather_objects(1),
     ]
     for call in calls:
         monkeypatch.setattr(watchdog, "_alive", False)
@@ -105,7 +106,7 @@ def run_script(deed):
     begin = time.monotonic()
     process = subprocess.Popen(
         command,
-        env=mpi_tools.mpirun_environment(2),
+        env=launch.mpirun_environment(2),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

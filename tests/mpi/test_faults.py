@@ -1,0 +1,108 @@
+"""One rank dies: the others, which would wait for it for ever, end within seconds."""
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.mpi.launchers import mpi, processes_with, wait_for  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.mpi
+
+SECONDS = 5  # in which the job must have ended, counted from the death
+
+# Without TensorFlow: a loop of collectives, in which rank 1 dies.
+LOOP = """
+import ctypes, os, signal, sys, time
+from spinup_tf2.utils import mpi_tools
+def lost():
+    raise RuntimeError("lost")
+deaths = dict(
+    raises=lost,
+    exits_0=lambda: sys.exit(0),
+    exits_3=lambda: sys.exit(3),
+    killed=lambda: os.kill(os.getpid(), signal.SIGKILL),
+    crashes=lambda: ctypes.string_at(0),
+)
+with mpi_tools.exit_together():
+    for i in range(1_000_000):
+        mpi_tools.mpi_sum(i)
+        if i == 200 and mpi_tools.proc_id() == 1:
+            open("death", "w").write(repr(time.time()))
+            deaths[sys.argv[1]]()
+"""
+
+# A training, in which rank 1 dies where it says.
+TRAINING = """
+import sys, time
+import gymnasium as gym
+import spinup_tf2
+from spinup_tf2.utils import logx, mpi_tools
+place, calls = sys.argv[1], 0
+def dies(function, after):
+    def wrapper(*args, **kwargs):
+        global calls
+        calls += 1
+        if mpi_tools.proc_id() == 1 and calls > after:
+            open("death", "w").write(repr(time.time()))
+            raise RuntimeError("lost")
+        return function(*args, **kwargs)
+    return wrapper
+def make():
+    env = gym.make("CartPole-v1")
+    if place == "in_step":
+        env.step = dies(env.step, 150)
+    return env
+if place == "in_logger":
+    logx.EpochLogger.log_tabular = dies(logx.EpochLogger.log_tabular, 20)
+if place == "in_save":
+    logx.EpochLogger.save_state = dies(logx.EpochLogger.save_state, 1)
+spinup_tf2.ppo(
+    make, steps_per_epoch=200, epochs=1000, train_pi_iters=2, train_v_iters=2, save_freq=2,
+    ac_kwargs=dict(hidden_sizes=(8,)), logger_kwargs=dict(output_dir="run", quiet=True),
+)
+"""
+
+
+def die(mpi, program, how, tmp_path, n):  # noqa: F811
+    """Run a program in which rank 1 dies; returns the exit status and what is on stderr."""
+    path = Path(tmp_path, "script.py")
+    path.write_text(program)
+    process = mpi.start(n, path, how, cwd=tmp_path)
+    try:
+        _, errors = process.communicate(timeout=120)
+        seconds = time.time() - float(Path(tmp_path, "death").read_text())
+    finally:
+        process.kill()
+    print(f"{how}: status {process.returncode}, {seconds:.1f} s after the death")
+    assert seconds < SECONDS
+    wait_for(lambda: not processes_with(path), 5)
+    return process.returncode, errors
+
+
+def assert_one_report(errors, n):
+    assert errors.count("RuntimeError: lost\n") == 1
+    assert errors.count(f"An error on rank 1 of {n}, host {socket.gethostname()}:\n") == 1
+
+
+@pytest.mark.parametrize("how", ["raises", "exits_0", "exits_3", "killed", "crashes"])
+def test_a_rank_dies(mpi, how, tmp_path):  # noqa: F811
+    status, errors = die(mpi, LOOP, how, tmp_path, 3)
+    assert status != 0
+    assert errors.count("Traceback (most recent call last)") == (how == "raises")
+    if how == "raises":
+        assert_one_report(errors, 3)
+    if how == "exits_0":
+        assert errors.count("on rank 1 of 3, host ") == 1
+        assert "left with sys.exit(0), and the others did not" in errors
+    if how == "exits_3":
+        assert status == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["in_step", "in_logger", "in_save"])
+def test_a_rank_dies_while_training(mpi, place, tmp_path):  # noqa: F811
+    status, errors = die(mpi, TRAINING, place, tmp_path, 2)
+    assert status != 0
+    assert_one_report(errors, 2)
