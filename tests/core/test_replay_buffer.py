@@ -340,24 +340,20 @@ def test_a_resumed_buffer_is_the_same_buffer(seed):
     rows = [10] * num_envs
     buffer, reference, diary = make(size, rows), ListBuffer(size, num_envs), Diary()
     other = None  # what has been resumed and goes on beside the one that never stopped
-    stored = 0
-    for obs, act, rew, terminated, next_obs, final_obs in stream(100, num_envs, seed=seed):
-        if stored and rng.random() < 0.1:  # all environments begin new episodes here
+    for k, step in enumerate(stream(100, num_envs, seed=seed)):
+        obs, *rest = step
+        if k > 0 and rng.random() < 0.1:  # all environments begin new episodes here
             buffer.restart()
             if other is not None:
                 other.restart()
             obs = obs + np.float32(1000)
             if rng.random() < 0.3:
                 buffer.restart()  # once more makes no difference
-        else:
-            obs = previous if stored else obs
-        step = (obs, act, rew, terminated, next_obs, final_obs)
-        previous = next_obs
+        step = (obs, *rest)
         for each in (buffer, other):
             if each is not None:
                 each.store(*step)
         reference.store(*step)
-        stored += 1
         if rng.random() < 0.1:
             states, files = diary.save(buffer)
             assert sum(end - first for first, end, _ in files) >= len(buffer)
