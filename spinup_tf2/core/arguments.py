@@ -168,6 +168,11 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
         _check_minibatches(arguments["minibatch_size"], arguments["steps_per_epoch"], environments)
     if "batch_size" in arguments:
         _check_batch_size(arguments["batch_size"], arguments["num_envs"], num_procs)
+    if arguments.get("deterministic_resume") and arguments["checkpoint_freq"] == 0:
+        raise UserError(
+            "deterministic_resume is True, but checkpoint_freq is 0, so that nothing is saved; "
+            "leave one of them out."
+        )
     if "coeff" in arguments:
         _check_mixture(arguments["lam1"], arguments["lam2"], arguments["coeff"])
 

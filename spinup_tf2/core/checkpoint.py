@@ -98,6 +98,7 @@ class Checkpoints:
         arrays: Arrays,
         steps: Arrays | None = None,
         replay_range: tuple[int, int, int] | None = None,
+        first: Callable[[], None] = lambda: None,
     ) -> None:
         """Write a checkpoint. Collective.
 
@@ -105,6 +106,7 @@ class Checkpoints:
         arrays: what this rank goes on from. steps: what is new in its replay buffer, of which
         replay_range is (number of the first step, of the last and one more, of the first that is
         still in the buffer).
+        first: called before anything is written; what it raises counts as a failure to write.
         Raises OSError on all ranks if it cannot be written on one; what was there before stays.
         """
         serial = on_root(lambda: max([0, *self._serials()]) + 1)
@@ -112,6 +114,7 @@ class Checkpoints:
         temporary = final.with_name(final.name + ".tmp")
 
         def prepare():
+            _remove(temporary)  # of a crash
             temporary.mkdir(parents=True)
             (self.root / _REPLAY).mkdir(exist_ok=True)
 
@@ -123,6 +126,7 @@ class Checkpoints:
             return files
 
         try:
+            self._on_all(first)
             self._on_root(prepare)
             written = self._on_all(write_own)
             replay = []
@@ -302,8 +306,9 @@ class Checkpoints:
             if digest != _digest_of(content):
                 raise DamagedCheckpoint(f"{_MANIFEST} is not what was written")
             if content["format"] != FORMAT:
-                raise DamagedCheckpoint(
-                    f"it is of format {content['format']}, and this version reads {FORMAT}"
+                raise UserError(
+                    f"{path.parent} is of format {content['format']}, and this version of "
+                    f"spinup_tf2 reads {FORMAT}; resume it with the version that wrote it."
                 )
             _check_content(content)
         except (*_READ_ERRORS, RecursionError) as error:

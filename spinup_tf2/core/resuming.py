@@ -219,14 +219,21 @@ class Keeper:
         )
         replay_range = self.replay.new_range() if self.replay is not None else None
         try:
-            self.logger.sync()
             self.checkpoints.save(
-                self.run, counters, self.variables, self.best_weights, arrays, steps, replay_range
+                self.run,
+                counters,
+                self.variables,
+                self.best_weights,
+                arrays,
+                steps,
+                replay_range,
+                first=self.logger.sync,
             )
         except OSError as error:
             self.logger.warn_once(
                 f"the checkpoint cannot be written ({error}). The one before stays, the training "
-                "goes on, and it is tried again after each epoch."
+                "goes on, and it is tried again after each epoch.",
+                about="checkpoint",
             )
             self.last_save = -np.inf
             return False

@@ -14,7 +14,6 @@ prints and writes.
 
 from __future__ import annotations
 
-import errno
 import itertools
 import json
 import os
@@ -226,16 +225,18 @@ class Logger:
             text = "".join("\t".join(map(str, each)) + "\n" for each in [*rows, row.values()])
             self._unwritten += text.encode()
             with self._disk_may_be_full():
-                while self._unwritten:
-                    self._unwritten = self._unwritten[self.output_file.write(self._unwritten) :]
+                self._write_rows()
         self.log_current_row.clear()
         self.first_row = False
+
+    def _write_rows(self):
+        while self._unwritten:
+            self._unwritten = self._unwritten[self.output_file.write(self._unwritten) :]
 
     def sync(self) -> None:
         """Make sure that all rows are on the disk (rank 0); raises OSError if they cannot be."""
         if self._is_root:
-            if self._unwritten:
-                raise OSError(errno.ENOSPC, "there was no room for the rows of progress.txt")
+            self._write_rows()
             os.fsync(self.output_file.fileno())
 
     def save_config(self, config: dict[str, Any]) -> None:
@@ -314,11 +315,15 @@ class Logger:
             return True
         return False
 
-    def warn_once(self, text: str) -> None:
-        """Print a warning in red (rank 0), the first time that it is given."""
-        if self._is_root and text not in self._warned:
+    def warn_once(self, text: str, about: str | None = None) -> None:
+        """Print a warning in red (rank 0), the first time that there is one about this.
+
+        about: what it is about; None: itself.
+        """
+        about = text if about is None else about
+        if self._is_root and about not in self._warned:
             say(colored(f"Warning: {text}", "red", bold=True))
-        self._warned.add(text)
+        self._warned.add(about)
 
     @contextmanager
     def _disk_may_be_full(self, *kinds):
@@ -332,7 +337,8 @@ class Logger:
             reason = getattr(error, "strerror", None) or getattr(error, "message", str(error))
             self.warn_once(
                 f"cannot write to {self.output_dir} ({reason}). The training goes on, and it is "
-                "tried again after each epoch."
+                "tried again after each epoch.",
+                about="output_dir",
             )
 
 

@@ -296,3 +296,109 @@ def test_rows_of_a_minibatch_are_even_and_the_same_in_every_layout(num_envs):
                 ]
                 assert [row for share in shares for row in share] == rows
                 assert {sum(share) for share in shares} == {batch_size // ranks}
+
+
+# --------------------------------------------------------------------------- saved and resumed
+
+
+class Diary:
+    """The obvious version of what is saved: the files of a run, each with all that it holds."""
+
+    def __init__(self):
+        self.files = []
+
+    def save(self, buffer):
+        """As a checkpoint does; the files that it needs."""
+        first, end, oldest = buffer.new_range()
+        steps = [
+            {name: x.copy() for name, x in buffer.new_steps(column).items()}
+            for column in range(len(buffer.rngs))
+        ]
+        self.files.append((first, end, steps))
+        self.files = [file for file in self.files if file[1] > oldest]
+        buffer.saved = buffer.steps
+        states = [buffer.env_state(column) for column in range(len(buffer.rngs))]
+        return states, list(self.files)
+
+
+def resumed(states, files, size, rows):
+    """Another buffer, with what was saved."""
+    buffer = make(size, rows)
+    for column, state in enumerate(states):
+        buffer.set_env_state(column, state)
+    for first, _, steps in files:
+        for column, arrays in enumerate(steps):
+            buffer.put_steps(column, first, arrays)
+    return buffer
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_resumed_buffer_is_the_same_buffer(seed):
+    """Saves, new episodes and resumptions come at random; every sample is a step of the list."""
+    rng = np.random.default_rng(seed)
+    size, num_envs = int(rng.integers(1, 30)), int(rng.integers(1, 4))
+    rows = [10] * num_envs
+    buffer, reference, diary = make(size, rows), ListBuffer(size, num_envs), Diary()
+    other = None  # what has been resumed and goes on beside the one that never stopped
+    for k, step in enumerate(stream(100, num_envs, seed=seed)):
+        obs, *rest = step
+        if k > 0 and rng.random() < 0.1:  # all environments begin new episodes here
+            buffer.restart()
+            if other is not None:
+                other.restart()
+            obs = obs + np.float32(1000)
+            if rng.random() < 0.3:
+                buffer.restart()  # once more makes no difference
+        step = (obs, *rest)
+        for each in (buffer, other):
+            if each is not None:
+                each.store(*step)
+        reference.store(*step)
+        if rng.random() < 0.1:
+            states, files = diary.save(buffer)
+            assert sum(end - first for first, end, _ in files) >= len(buffer)
+            other = resumed(states, files, size, rows)
+        if other is not None and rng.random() < 0.3:
+            assert_rows_are_steps(buffer.sample(2, {"noise": (2,)}), reference, rows)
+            states, files = diary.save(buffer)
+            other = resumed(states, files, size, rows)
+            expected, found = buffer.sample(2, {"noise": (2,)}), other.sample(2, {"noise": (2,)})
+            for name, x in expected.items():
+                np.testing.assert_array_equal(found[name], x, err_msg=name)
+            assert_rows_are_steps(found, reference, rows)
+
+
+def test_steps_are_saved_once_and_those_that_are_forgotten_never():
+    buffer, ranges = make(10, [1]), []
+    for k, step in enumerate(stream(37, 1), start=1):
+        buffer.store(*step)
+        if k in (4, 8, 9, 30, 37):
+            ranges.append(buffer.new_range())
+            assert len(buffer.new_steps(0)["act"]) == ranges[-1][1] - ranges[-1][0]
+            buffer.saved = buffer.steps
+    assert ranges == [(0, 4, 0), (4, 8, 0), (8, 9, 0), (20, 30, 20), (30, 37, 27)]
+    assert buffer.new_range() == (37, 37, 27)
+    assert len(buffer.new_steps(0)["act"]) == 0
+
+
+def test_the_step_before_new_episodes_is_saved_again():
+    """It was saved as one that goes on, and ends now in what it led to."""
+    buffer = make(10, [1, 1])
+    steps = list(stream(6, 2, end_probability=0))
+    for step in steps:
+        buffer.store(*step)
+    buffer.saved = 6
+    buffer.restart()
+    assert buffer.new_range() == (5, 6, 0)
+    for column in range(2):
+        saved = buffer.new_steps(column)
+        assert saved["ended"].tolist() == [True]
+        assert saved["terminated"].tolist() == [False]
+        np.testing.assert_array_equal(saved["final_obs"], [steps[-1][4][column]])
+
+
+def test_new_episodes_before_the_first_step():
+    buffer = make(10, [1])
+    buffer.restart()
+    assert buffer.new_range() == (0, 0, 0)
+    assert not buffer.final_obs
