@@ -131,7 +131,6 @@ def test_examples_run(tmp_path):
         f"saved_model.py {run}/tf2_save",
         "resume.py 1",
         "resume.py 2",
-        "best_weights.py data/resume/resume_s0",
         "experiment.py",
         "grid.py",
         "curves.py",
