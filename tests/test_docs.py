@@ -129,6 +129,8 @@ def test_examples_run(tmp_path):
         f"evaluate.py {run}",
         f"act.py {run}/tf2_save",
         f"saved_model.py {run}/tf2_save",
+        "resume.py 1",
+        "resume.py 2",
         "experiment.py",
         "grid.py",
         "curves.py",
