@@ -23,6 +23,7 @@ import os
 import re
 import shutil
 import stat
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ import numpy as np
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import colored, say
 from spinup_tf2.utils.mpi_tools import gather_objects, on_root, proc_id
+from spinup_tf2.utils.reading import read_json
 
 if TYPE_CHECKING:
     import keras
@@ -301,7 +303,7 @@ class Checkpoints:
         path = self.root / f"{serial:06d}" / _MANIFEST
         try:
             _check_regular(path)
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = read_json(path)
             digest = content.pop("sha256")
             if digest != _digest_of(content):
                 raise DamagedCheckpoint(f"{_MANIFEST} is not what was written")
@@ -319,6 +321,12 @@ class Checkpoints:
 
     def _serials(self):
         """The numbers of all checkpoints that have been written, the oldest first."""
+        for folder in (self.root, self.root / _REPLAY):
+            if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+                raise UserError(
+                    f"{folder} is a link, or no directory; checkpoints lie in the run's own "
+                    "directory. Remove it, or choose another exp_name, seed or data_dir."
+                )
         try:
             names = os.listdir(self.root)
         except FileNotFoundError:
@@ -369,6 +377,8 @@ def read_npz(
     """The arrays of a file; raises DamagedCheckpoint if it cannot be read. No code in it is run."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
+            if any(each.compress_type != zipfile.ZIP_STORED for each in arrays.zip.infolist()):
+                raise ValueError("it is compressed, and may be of any size")
             return {name: arrays[name] for name in arrays.files if wanted(name)}
     except Exception as error:  # what a garbled zip file may raise has no end
         raise DamagedCheckpoint(
