@@ -238,7 +238,7 @@ def test_names_lead_nowhere_else(three, name):
     manifest = three / "checkpoint/000003/manifest.json"
     files = json.loads(manifest.read_text())["files"]
     rewrite(manifest, files=files | {name: files["rank0.npz"]})
-    with pytest.raises(DamagedCheckpoint, match="names files that belong to no checkpoint"):
+    with pytest.raises(DamagedCheckpoint, match="not of the form in which manifests are written"):
         Checkpoints(three).check(3)
 
 

@@ -23,7 +23,7 @@ from tests.runs import make
 
 pytestmark = pytest.mark.slow
 
-A2C = dict(steps_per_epoch=80, n_steps=20, ac_kwargs=dict(hidden_sizes=(8,)), seed=5)
+A2C = dict(num_envs=1, steps_per_epoch=80, n_steps=20, ac_kwargs=dict(hidden_sizes=(8,)), seed=5)
 
 
 @pytest.fixture(autouse=True)
