@@ -25,6 +25,7 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -217,14 +218,14 @@ class Checkpoints:
         for serial in serials[-self.keep :]:
             try:
                 needed.update(each["file"] for each in self._content(serial)["replay"])
-            except DamagedCheckpoint:
+            except (DamagedCheckpoint, UserError):
                 continue
         for folder in (self.root, self.root / _REPLAY):
             for path in folder.glob("*.tmp") if folder.is_dir() else ():
                 _remove(path)
         for path in (self.root / _REPLAY).glob("*.npz"):
             if path.name not in needed:
-                path.unlink(missing_ok=True)
+                _remove(path)
 
     # ------------------------------------------------------------------------------- reading
 
@@ -307,16 +308,18 @@ class Checkpoints:
             digest = content.pop("sha256")
             if digest != _digest_of(content):
                 raise DamagedCheckpoint(f"{_MANIFEST} is not what was written")
-            if content["format"] != FORMAT:
-                raise UserError(
-                    f"{path.parent} is of format {content['format']}, and this version of "
-                    f"spinup_tf2 reads {FORMAT}; resume it with the version that wrote it."
-                )
-            _check_content(content)
+            written_in = content["format"]
+            if written_in == FORMAT:
+                _check_content(content)
         except (*_READ_ERRORS, RecursionError) as error:
             raise DamagedCheckpoint(
                 f"{_MANIFEST} cannot be read ({type(error).__name__}: {error})"
             ) from error
+        if written_in != FORMAT:  # no damage, and not to be removed
+            raise UserError(
+                f"{path.parent} is of format {written_in}, and this version of spinup_tf2 reads "
+                f"{FORMAT}; resume it with the version that wrote it."
+            )
         return content
 
     def _serials(self):
@@ -471,7 +474,9 @@ def _check_file(path, expected):
 
 
 def _remove(path):
+    """Remove a file or a directory, if that can be done."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink()
