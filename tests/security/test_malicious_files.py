@@ -379,15 +379,16 @@ def test_what_is_no_file(place, capfd, name, kind):
     assert run(command, place, capfd)[0] == (0 if name == "config.json" else 2)
 
 
-def test_weights_that_are_no_files(place, capfd):
-    folder = place / "run" / "tf2_save" / "variables"
-    for path in folder.iterdir():
-        path.unlink()
+@pytest.mark.parametrize("kind", ["pipe", "endless", "directory"])
+def test_weights_that_are_no_file(place, capfd, kind):
+    path = place / "run" / "tf2_save" / "weights.npz"
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    else:
         path.symlink_to("/dev/zero")
-    assert run(watch_agent, place, capfd)[0] == 2
-    shutil.rmtree(folder)
-    (folder / "variables").mkdir(parents=True)
-    (folder / "variables" / "checkpoint").write_text('model_checkpoint_path: "/etc/passwd"')
     assert run(watch_agent, place, capfd)[0] == 2
 
 
