@@ -1,11 +1,13 @@
 """Signals that ask a training to stop: it finishes its step, saves, and leaves.
 
-with Interruption() as interruption:
-    while training:
-        step()                                  # ends early where `interruption.requested`
-        if interruption.agreed():               # on all ranks, or on none
-            save()
-            interruption.leave("Resume it with: python -m spinup_tf2.run resume DIRECTORY")
+The loops of the algorithms are made like this::
+
+    with Interruption() as interruption:
+        while training:
+            step()                                  # ends early where `interruption.requested`
+            if interruption.agreed():               # on all ranks, or on none
+                save()
+                interruption.leave("Resume it with: python -m spinup_tf2.run resume DIRECTORY")
 """
 
 from __future__ import annotations

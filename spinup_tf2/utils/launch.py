@@ -47,7 +47,7 @@ def mpirun_environment(n: int) -> dict[str, str]:
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_btl": "^ofi",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # Open MPI 5
+        "PRTE_MCA_rmaps_default_mapping_policy": "slot:oversubscribe",  # Open MPI 5
         "OMPI_MCA_rmaps_base_oversubscribe": "1",  # Open MPI 4
         "OMPI_MCA_mpi_yield_when_idle": "1",
         "OMP_NUM_THREADS": threads,

@@ -1,8 +1,10 @@
 """Ends an MPI job that no longer gets anywhere; launchers wait for ever for a host that is lost.
 
-with Watchdog(600, "go on with: python -m spinup_tf2.run resume DIRECTORY"):
-    while training:
-        beat()
+The loops of the algorithms are made like this::
+
+    with Watchdog(600, "go on with: python -m spinup_tf2.run resume DIRECTORY"):
+        while training:
+            beat()
 """
 
 from __future__ import annotations
