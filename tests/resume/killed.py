@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from spinup_tf2.utils.mpi_tools import find_mpirun, launched_by_mpi, mpirun_environment
+from spinup_tf2.utils.launch import find_mpirun, mpirun_environment
+from spinup_tf2.utils.mpi_tools import launched_by_mpi
 from tests.progress import rows_without_time
 
 ON_POLICY = dict(steps_per_epoch=160, train_v_iters=3, max_ep_len=50)
