@@ -249,6 +249,8 @@ class Checkpoints:
                 for damaged in self._serials():
                     if damaged > serial:
                         _remove(self.root / f"{damaged:06d}")
+                        for path in (self.root / _REPLAY).glob(f"{damaged:06d}-rank*"):
+                            _remove(path)
                 return saved
             if problems:
                 raise UserError(

@@ -13,8 +13,7 @@ import spinup_tf2
 from spinup_tf2 import user_config
 from spinup_tf2.core.off_policy import FIRST_TEST_ENV
 from spinup_tf2.core.vector_env import VectorEnv
-from spinup_tf2.errors import UserError
-from spinup_tf2.utils.interruption import Interrupted
+from spinup_tf2.errors import Interrupted, UserError
 from tests import images  # noqa: F401  (registers Lamp-v0)
 from tests.progress import rows_without_time
 from tests.resume.killed import OFF_POLICY, ON_POLICY, assert_same, left_by
