@@ -353,7 +353,7 @@ def test_debug_shows_where_an_error_comes_from(capsys, monkeypatch):
 def test_usage(arguments, capsys):
     run.main(arguments)
     out = capsys.readouterr().out
-    commands = [*run.ALGORITHMS, "plot", "test_policy"]
+    commands = [*run.ALGORITHMS, "resume", "plot", "test_policy"]
     assert "ppo" in commands
     assert "\n\n\t" + "\n\t".join(commands) + "\n\n" in out
     assert "\t--hid       for       --ac_kwargs:hidden_sizes\n" in out
