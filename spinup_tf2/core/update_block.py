@@ -1,4 +1,4 @@
-"""How the off-policy algorithms take many small gradient steps in one compiled call."""
+"""How the off-policy algorithms take many small gradient steps in few compiled calls."""
 
 from collections.abc import Callable, Iterable, Sequence
 from math import lcm
@@ -120,15 +120,11 @@ class UpdateBlock:
     jit_compile: whether to compile with XLA, which takes seconds longer and makes updates of small
         networks about a third faster.
 
-    In one process all updates are one compiled call. With several MPI ranks, the same steps are
-    taken one by one.
-
-    in_order: set it to True to have each update over before the next one begins. In a compiled loop
-        an update may rarely see a temperature or a target that is one update older, as the threads
-        of TensorFlow have it, and the same run then ends in other last digits.
+    In one process XLA makes one compiled call of all updates. Without XLA, each update is a call of
+    its own: in a loop that TensorFlow compiles, a thread sometimes (once in thousands of updates)
+    reads a variable before the update before has written it, so that equal runs give different
+    digits. With several MPI ranks, the steps of an update are taken one by one.
     """
-
-    in_order = False
 
     def __init__(self, steps: Sequence[Minimize | PolyakAverage], jit_compile: bool = False):
         self.steps = list(steps)
@@ -137,8 +133,11 @@ class UpdateBlock:
         jit_compile = jit_compile and self.period <= 5
         for step in self.steps:
             step.compile(jit_compile)
-        self._compiled = tf.function(self._block, jit_compile=jit_compile)
-        self._compiled_updates = tf.function(self._updates, jit_compile=jit_compile)
+        if jit_compile:
+            self._run = tf.function(self._block, jit_compile=True)
+        else:
+            self._compiled_updates = tf.function(self._updates)
+            self._run = self._one_by_one
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -151,9 +150,7 @@ class UpdateBlock:
         Returns what the losses logged, `[updates, ...]`; of steps that are not taken in every
         update, correspondingly less. With several ranks, it is that of this rank's samples.
         """
-        run = self._in_order if self.in_order else self._compiled
-        if num_procs() > 1:
-            run = self._over_ranks
+        run = self._run if num_procs() == 1 else self._over_ranks
         return {key: np.asarray(x) for key, x in run(batches).items()}
 
     def _block(self, batches):
@@ -176,7 +173,7 @@ class UpdateBlock:
             infos.append(self._updates({key: x[-rest:] for key, x in batches.items()}))
         return {key: tf.concat([info[key] for info in infos], 0) for key in infos[0]}
 
-    def _in_order(self, batches):
+    def _one_by_one(self, batches):
         """A compiled call for each period."""
         updates = len(next(iter(batches.values())))
         infos = [
