@@ -11,6 +11,7 @@ import pytest
 
 import spinup_tf2
 from spinup_tf2 import user_config
+from spinup_tf2.core import on_policy
 from spinup_tf2.core.off_policy import FIRST_TEST_ENV
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.errors import Interrupted, UserError
@@ -226,16 +227,19 @@ def test_what_is_not_there_begins(tmp_path):
 
 def test_the_best_weights_are_those_of_the_best_epoch(tmp_path, monkeypatch):
     """The score of an epoch belongs to the policy that acted in it, before its update."""
-    acted = []
-    from spinup_tf2.core import on_policy
+    made, acted = [], []
+    make_actor_critic, collect = on_policy.make_actor_critic, on_policy.collect
 
-    collect = on_policy.collect
+    def remember_networks(*args):
+        made.append(make_actor_critic(*args))
+        return made[-1]
 
-    def remember(envs, act, *args):
-        acted.append([each.numpy() for each in act.pi.variables])
-        return collect(envs, act, *args)
+    def remember_weights(*args):
+        acted.append([each.numpy() for each in made[-1].variables])
+        return collect(*args)
 
-    monkeypatch.setattr(on_policy, "collect", remember)
+    monkeypatch.setattr(on_policy, "make_actor_critic", remember_networks)
+    monkeypatch.setattr(on_policy, "collect", remember_weights)
     kwargs = dict(PPO, pi_lr=0.1)  # so that it gets better and worse
     with stopped(monkeypatch, 5 * 160 + 1):
         train("ppo", tmp_path, "CartPole-v1", **kwargs, epochs=8)
@@ -247,6 +251,7 @@ def test_the_best_weights_are_those_of_the_best_epoch(tmp_path, monkeypatch):
     best = int(np.argmax(scores))
     state = left_by(tmp_path)
     assert state["counters"]["best"] == dict(score=scores[best], epoch=best)
+    assert 0 < best < 7  # neither the first nor the last
     for i, weight in enumerate(acted[best]):
         assert state[f"best.npz: {i}"][2] == weight.tobytes()
 
@@ -274,15 +279,11 @@ def contents(folder: Path):
     return {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
 
 
-class Fewer(gym.ObservationWrapper):
-    """CartPole that does not show its last number."""
-
-    def __init__(self, env):
-        super().__init__(env)
-        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
-
-    def observation(self, obs):
-        return obs[:3]
+def narrower():
+    """CartPole whose observations have other bounds, although it is made the same way."""
+    env = gym.make("CartPole-v1")
+    env.observation_space = gym.spaces.Box(-100, 100, (4,), np.float32)
+    return env
 
 
 def test_another_run_is_refused_and_the_directory_stays_as_it_was(tmp_path, monkeypatch):
@@ -302,8 +303,8 @@ def test_another_run_is_refused_and_the_directory_stays_as_it_was(tmp_path, monk
 
     refused("algorithm was 'a2c' and is now 'vpg'", "vpg")
     refused("environment was .*CartPole-v1.* and is now .*CartPole-v0", env_fn=make("CartPole-v0"))
-    refused("observation space was", env_fn=lambda: Fewer(gym.make("CartPole-v1")))
-    refused("action space was", env_fn=lambda: gym.make("MountainCarContinuous-v0"))
+    refused("environment was .* and is now .*MountainCar", env_fn=make("MountainCar-v0"))
+    refused("observation space was .* and is now .*100", env_fn=narrower)
     refused("networks .* was .*8.* and is now .*16", ac_kwargs=dict(hidden_sizes=(16,)))
     refused("networks .* was", ac_kwargs=dict(hidden_sizes=(8, 8)))
     refused("ac_kwargs was", ac_kwargs=dict(hidden_sizes=(8,), activation="relu"))
