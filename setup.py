@@ -22,6 +22,7 @@ EXTRAS = {
 EXTRAS["dev"] = [
     "pytest>=7",
     "pytest-xdist>=3",  # two processes run the tests
+    "hypothesis>=6.100",  # makes the inputs of the fuzz tests
     "ruff>=0.6",
     "build",
     *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["video"] + EXTRAS["docs"]),

@@ -229,12 +229,15 @@ def _resume(arguments):
         _print_once(RESUME_USAGE.format(flags="\n".join(f"\t--{key}" for key in RESUME_KEYS)))
         return
     from spinup_tf2.utils import mpi_tools
+    from spinup_tf2.utils.reading import forget_current_directory
     from spinup_tf2.utils.run_utils import NamedAlgorithm, resume_experiment
 
     mpi_tools.write_by_lines()
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     mpi_tools.comm()
+    if arguments:
+        forget_current_directory(arguments[0])
     run_dir, algorithm, options, kwargs = parse_resume(arguments)
     resume_experiment(run_dir, NamedAlgorithm(algorithm), **options, **kwargs)
 
@@ -279,10 +282,14 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
             f"networks that only this knows; call {algorithm}(..., resume=True) there."
         )
     signature = _signature(algorithm)
-    _check_names(algorithm, command, signature)
+    known = {*signature.defaults, "env_name", "env_kwargs"} - {*PYTHON_ONLY}
+    if not command.keys() <= known:
+        unknown = ", ".join(sorted(command.keys() - known))
+        raise UserError(f"the checkpoint in {run_dir} has arguments that are none: {unknown}.")
     _check_dicts(algorithm, command)
     if exp_name is not None:
         check_exp_name(exp_name)
+    _refuse_module_of_run(command, run_dir)
 
     environments, num_procs = run.get("num_envs"), run.get("num_procs")
     if not all(type(number) is int and number > 0 for number in (environments, num_procs)):
@@ -302,6 +309,19 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
     arguments = signature.defaults | command | given
     check_arguments(arguments, num_cpu)
     return run_dir, algorithm, options, command | given
+
+
+def _refuse_module_of_run(command, run_dir):
+    """The environment's name is what the file says, and its module would be imported."""
+    from spinup_tf2.utils.env_spec import refuse_module_of_run
+
+    env_name = command.get("env_name")
+    if not isinstance(env_name, str):
+        raise UserError(f"the checkpoint in {run_dir} does not say which environment it had.")
+    try:
+        refuse_module_of_run(env_name, run_dir)
+    except (ImportError, ValueError) as error:
+        raise UserError(f"the environment {env_name!r} cannot be made: {error}") from error
 
 
 def parse_experiments(

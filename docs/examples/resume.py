@@ -5,7 +5,7 @@ import sys
 import gymnasium as gym
 
 from spinup_tf2 import ppo
-from spinup_tf2.utils.interruption import Interrupted
+from spinup_tf2.errors import Interrupted
 
 
 def make_env():
@@ -21,4 +21,4 @@ if __name__ == "__main__":
             logger_kwargs=dict(output_dir="data/resume/resume_s0", exp_name="resume"),
         )
     except Interrupted as stop:
-        sys.exit(128 + stop.signum)
+        sys.exit(stop.status)

@@ -23,7 +23,9 @@ import os
 import re
 import shutil
 import stat
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +35,7 @@ import numpy as np
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import colored, say
 from spinup_tf2.utils.mpi_tools import gather_objects, on_root, proc_id
+from spinup_tf2.utils.reading import read_json
 
 if TYPE_CHECKING:
     import keras
@@ -215,14 +218,14 @@ class Checkpoints:
         for serial in serials[-self.keep :]:
             try:
                 needed.update(each["file"] for each in self._content(serial)["replay"])
-            except DamagedCheckpoint:
+            except (DamagedCheckpoint, UserError):
                 continue
         for folder in (self.root, self.root / _REPLAY):
             for path in folder.glob("*.tmp") if folder.is_dir() else ():
                 _remove(path)
         for path in (self.root / _REPLAY).glob("*.npz"):
             if path.name not in needed:
-                path.unlink(missing_ok=True)
+                _remove(path)
 
     # ------------------------------------------------------------------------------- reading
 
@@ -246,6 +249,8 @@ class Checkpoints:
                 for damaged in self._serials():
                     if damaged > serial:
                         _remove(self.root / f"{damaged:06d}")
+                        for path in (self.root / _REPLAY).glob(f"{damaged:06d}-rank*"):
+                            _remove(path)
                 return saved
             if problems:
                 raise UserError(
@@ -301,24 +306,32 @@ class Checkpoints:
         path = self.root / f"{serial:06d}" / _MANIFEST
         try:
             _check_regular(path)
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = read_json(path)
             digest = content.pop("sha256")
             if digest != _digest_of(content):
                 raise DamagedCheckpoint(f"{_MANIFEST} is not what was written")
-            if content["format"] != FORMAT:
-                raise UserError(
-                    f"{path.parent} is of format {content['format']}, and this version of "
-                    f"spinup_tf2 reads {FORMAT}; resume it with the version that wrote it."
-                )
-            _check_content(content)
+            written_in = content["format"]
+            if written_in == FORMAT:
+                _check_content(content)
         except (*_READ_ERRORS, RecursionError) as error:
             raise DamagedCheckpoint(
                 f"{_MANIFEST} cannot be read ({type(error).__name__}: {error})"
             ) from error
+        if written_in != FORMAT:  # no damage, and not to be removed
+            raise UserError(
+                f"{path.parent} is of format {written_in}, and this version of spinup_tf2 reads "
+                f"{FORMAT}; resume it with the version that wrote it."
+            )
         return content
 
     def _serials(self):
         """The numbers of all checkpoints that have been written, the oldest first."""
+        for folder in (self.root, self.root / _REPLAY):
+            if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+                raise UserError(
+                    f"{folder} is a link, or no directory; checkpoints lie in the run's own "
+                    "directory. Remove it, or choose another exp_name, seed or data_dir."
+                )
         try:
             names = os.listdir(self.root)
         except FileNotFoundError:
@@ -369,6 +382,8 @@ def read_npz(
     """The arrays of a file; raises DamagedCheckpoint if it cannot be read. No code in it is run."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
+            if any(each.compress_type != zipfile.ZIP_STORED for each in arrays.zip.infolist()):
+                raise ValueError("it is compressed, and may be of any size")
             return {name: arrays[name] for name in arrays.files if wanted(name)}
     except Exception as error:  # what a garbled zip file may raise has no end
         raise DamagedCheckpoint(
@@ -461,7 +476,9 @@ def _check_file(path, expected):
 
 
 def _remove(path):
+    """Remove a file or a directory, if that can be done."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink()

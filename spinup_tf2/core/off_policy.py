@@ -146,6 +146,7 @@ class Training:
         look_every = max(1, args.update_every // num_envs)  # for a request to stop
         rew, ends = np.zeros((steps, envs.num_envs)), np.zeros((steps, envs.num_envs), bool)
         variables = [*ac.variables, *self.target.variables, *update.variables]
+        update.in_order = args.deterministic_resume
         parts = dict(episodes=episodes, replay=buffer)
 
         def count_episodes(end):

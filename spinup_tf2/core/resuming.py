@@ -158,6 +158,7 @@ class Keeper:
         text = self._how_to_go_on()
         if self.args.checkpoint_freq and not self._save(position):
             text = f"What came after the last checkpoint is lost. {text}"
+        self.logger.save_state({"env": self.envs.prototype}, None)  # to look at what there is
         self.interruption.leave(text)
 
     def note_acting_policy(self) -> None:

@@ -1,8 +1,9 @@
 """The policy of a run on disk: written as a SavedModel, read back without any of its code.
 
-A SavedModel is a program. To load one is to trust whoever made it, so that what is read of it are
-the numbers of its variables. The networks that they belong to are built again as model_info.json
-says, whose entry `networks` is null for networks that are not this package's:
+A SavedModel is a program. To load one is to trust whoever made it, and TensorFlow's own files of
+variables want to be trusted too: a garbled one may end the process. So the same numbers lie beside
+it in weights.npz. The networks that they belong to are built again as model_info.json says, whose
+entry `networks` is null for networks that are not this package's:
 
     {"networks": {"actor_critic": "MLPActorCritic", "normalize_obs": false, "extra": 0,
                   "arguments": {"hidden_sizes": [64, 64], "activation": "tanh"}}}
@@ -11,7 +12,7 @@ says, whose entry `networks` is null for networks that are not this package's:
 import math
 import os
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from gymnasium import spaces
 
 from spinup_tf2.core.acting import Actor
 from spinup_tf2.core.arguments import check_network_arguments
-from spinup_tf2.core.checkpoint import Checkpoints
+from spinup_tf2.core.checkpoint import Checkpoints, DamagedCheckpoint, read_npz
 from spinup_tf2.core.networks import activation_name, cnn_shapes, mlp_shapes
 from spinup_tf2.core.normalization import NormalizedActorCritic
 from spinup_tf2.core.policies import ActorCritic, CNNActorCritic, MLPActorCritic
@@ -41,6 +42,8 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.utils.reading import read_json
 from spinup_tf2.utils.serialization_utils import convert_json
 from spinup_tf2.utils.unpickling import load_saved_model
+
+WEIGHTS = "weights.npz"
 
 _OWN = {
     each.__name__: each
@@ -116,6 +119,10 @@ class SavedPolicy(tf.Module):
             info |= {"q_inputs": [each.name for each in inputs], "q_outputs": ac.q_names}
         # Set as it is: tf.Module would wrap the dict, and Python 3.13 writes no such thing as JSON.
         object.__setattr__(self, "info", info)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What the variables hold now, by their number: for weights.npz."""
+        return {str(i): variable.numpy() for i, variable in enumerate(self.parameters)}
 
 
 def _describe(ac, extra):
@@ -227,7 +234,7 @@ def _act_from_weights(save_dir, info, observation_space, action_space, best):
             f"version), so that they cannot be built again from their weights. {_OPT_IN}"
         )
     try:
-        weights = _BestWeights(save_dir) if best else _Weights(save_dir)
+        weights = _best_weights(save_dir) if best else _read_weights(save_dir)
         if best and isinstance(networks, dict):
             networks = networks | {"extra": 0}
         ac = build_again(networks, observation_space, action_space, weights)
@@ -240,70 +247,23 @@ def _act_from_weights(save_dir, info, observation_space, action_space, best):
     return lambda x, noise: actor(x, noise)[0], ac.action_spec
 
 
-# What reading a damaged file of variables may raise.
-_UNREADABLE = (tf.errors.OpError, OSError, RuntimeError, ValueError, TypeError, LookupError)
+def _read_weights(save_dir):
+    """The arrays of weights.npz, in the order of the variables."""
+    path = Path(save_dir, WEIGHTS)
+    if not path.is_file():
+        raise UserError(f"There is no complete saved policy in {save_dir} (no {WEIGHTS}).")
+    try:
+        arrays = read_npz(path)
+        return [arrays[str(i)] for i in range(len(arrays))]
+    except (DamagedCheckpoint, KeyError) as error:
+        raise UserError(f"{WEIGHTS} is damaged ({_one_line(error)}).") from error
 
 
-class _Weights:
-    """The variables of a SavedModel, as numbers: `shapes`, and `read(i)`."""
-
-    def __init__(self, save_dir):
-        prefix = Path(save_dir, "variables", "variables")
-        files = [Path(f"{prefix}.index"), *prefix.parent.glob("variables.data-*")]
-        if len(files) < 2 or not all(file.is_file() for file in files):
-            raise UserError(f"There is no complete saved policy in {save_dir} (no weights).")
-        try:
-            self._reader = tf.train.load_checkpoint(os.fspath(prefix))
-            shapes, dtypes = self._maps()
-        except _UNREADABLE as error:
-            raise UserError(f"{prefix}.index is damaged ({_one_line(error)}).") from error
-        count = len(shapes)
-        self.shapes = [shapes.get(self._name(i)) for i in range(count)]
-        if None in self.shapes:
-            raise UserError(f"The variables in {prefix}.index have unexpected names.")
-        self.dtypes = [dtypes[self._name(i)] for i in range(count)]
-        size = sum(map(_bytes, self.shapes, self.dtypes))
-        if size > sum(file.stat().st_size for file in files[1:]):
-            raise UserError(f"The variables in {prefix}.index are larger than the files of them.")
-
-    def _maps(self):
-        """{name: shape} and {name: dtype} of the variables."""
-        shapes = self._reader.get_variable_to_shape_map()
-        dtypes = self._reader.get_variable_to_dtype_map()
-        own = [name for name in shapes if name.startswith("parameters/")]
-        return {name: tuple(shapes[name]) for name in own}, {name: dtypes[name] for name in own}
-
-    @staticmethod
-    def _name(i):
-        return f"parameters/{i}/.ATTRIBUTES/VARIABLE_VALUE"
-
-    def read(self, i):
-        try:
-            value = self._reader.get_tensor(self._name(i))
-        except _UNREADABLE as error:
-            raise UserError(f"Its weights are damaged ({_one_line(error)}).") from error
-        if not np.isfinite(value).all():
-            raise UserError("There is NaN or infinity in its weights.")
-        return value
-
-
-class _BestWeights:
-    """The weights that have done best in a run, as `_Weights`."""
-
-    def __init__(self, save_dir):
-        self._arrays, best = Checkpoints(Path(save_dir).parent).best()
-        self.shapes = [each.shape for each in self._arrays]
-        self.dtypes = [each.dtype for each in self._arrays]
-        print(f"The best policy so far: epoch {best['epoch']}, mean return {best['score']}.")
-
-    def read(self, i):
-        if self.dtypes[i].kind != "f" or not np.isfinite(self._arrays[i]).all():
-            raise UserError("There is something else than finite numbers in its weights.")
-        return self._arrays[i]
-
-
-def _bytes(shape, dtype):
-    return math.prod(shape) * max(dtype.size, 1)
+def _best_weights(save_dir):
+    """The weights that have done best in a run."""
+    arrays, best = Checkpoints(Path(save_dir).parent).best()
+    print(f"The best policy so far: epoch {best['epoch']}, mean return {best['score']}.")
+    return arrays
 
 
 def _one_line(error):
@@ -314,12 +274,13 @@ def build_again(
     networks: Mapping[str, Any],
     observation_space: spaces.Space,
     action_space: spaces.Space,
-    weights: _Weights | _BestWeights,
+    weights: Sequence[np.ndarray],
 ) -> ActorCritic | QActorCritic:
     """The actor-critic that an entry `networks` of model_info.json describes, with its weights.
 
-    Nothing is built that would be larger than what lies in the file. Raises UserError if anything
-    is not as `SavedPolicy` writes it.
+    weights: of all its variables, in their order, and then of those that it does not use.
+    Nothing is built that would be larger than these. Raises UserError if anything is not as
+    `SavedPolicy` writes it.
     """
     make, arguments, normalize_obs, extra = _check_entry(networks)
     seen = network_observation_space(observation_space)
@@ -328,17 +289,19 @@ def build_again(
     expected = _shapes(make, arguments, seen, action_space)
     if normalize_obs:
         expected += [seen.shape, seen.shape, ()]
-    count = len(expected)
-    if len(weights.shapes) != count + extra or sorted(weights.shapes[:count]) != sorted(expected):
+    shapes = sorted(weight.shape for weight in weights[: len(expected)])
+    if len(weights) != len(expected) + extra or shapes != sorted(expected):
         raise UserError("Its weights are not those of the networks in model_info.json.")
 
     ac = make(seen, action_space, **arguments)
     if normalize_obs:
         ac = NormalizedActorCritic(ac, seen, action_space)
-    for i, variable in enumerate(ac.variables):
-        if (tuple(variable.shape), variable.dtype) != (weights.shapes[i], weights.dtypes[i].name):
-            raise UserError("Its weights are in another order than those of the networks.")
-        variable.assign(weights.read(i))
+    for variable, weight in zip(ac.variables, weights, strict=False):
+        if (tuple(variable.shape), variable.dtype) != (weight.shape, weight.dtype.name):
+            raise UserError("Its weights are of another order or type than those of the networks.")
+        if not np.isfinite(weight).all():
+            raise UserError("There is NaN or infinity in its weights.")
+        variable.assign(weight)
     return ac
 
 

@@ -122,7 +122,13 @@ class UpdateBlock:
 
     In one process all updates are one compiled call. With several MPI ranks, the same steps are
     taken one by one.
+
+    in_order: set it to True to have each update over before the next one begins. In a compiled loop
+        an update may rarely see a temperature or a target that is one update older, as the threads
+        of TensorFlow have it, and the same run then ends in other last digits.
     """
+
+    in_order = False
 
     def __init__(self, steps: Sequence[Minimize | PolyakAverage], jit_compile: bool = False):
         self.steps = list(steps)
@@ -132,6 +138,7 @@ class UpdateBlock:
         for step in self.steps:
             step.compile(jit_compile)
         self._compiled = tf.function(self._block, jit_compile=jit_compile)
+        self._compiled_updates = tf.function(self._updates, jit_compile=jit_compile)
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -144,7 +151,9 @@ class UpdateBlock:
         Returns what the losses logged, `[updates, ...]`; of steps that are not taken in every
         update, correspondingly less. With several ranks, it is that of this rank's samples.
         """
-        run = self._compiled if num_procs() == 1 else self._over_ranks
+        run = self._in_order if self.in_order else self._compiled
+        if num_procs() > 1:
+            run = self._over_ranks
         return {key: np.asarray(x) for key, x in run(batches).items()}
 
     def _block(self, batches):
@@ -166,6 +175,17 @@ class UpdateBlock:
         if rest:
             infos.append(self._updates({key: x[-rest:] for key, x in batches.items()}))
         return {key: tf.concat([info[key] for info in infos], 0) for key in infos[0]}
+
+    def _in_order(self, batches):
+        """A compiled call for each period."""
+        updates = len(next(iter(batches.values())))
+        infos = [
+            self._compiled_updates(
+                {key: tf.constant(x[start : start + self.period]) for key, x in batches.items()}
+            )
+            for start in range(0, updates, self.period)
+        ]
+        return {key: np.concatenate([info[key] for info in infos]) for key in infos[0]}
 
     def _over_ranks(self, batches):
         batches = {key: tf.constant(x) for key, x in batches.items()}

@@ -18,6 +18,7 @@ out.
 
 import importlib
 import json
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 
+from spinup_tf2.core.spaces import LARGEST_SPACE
 from spinup_tf2.envs.atari import is_atari
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.reading import lies_in, read_json
@@ -73,7 +75,7 @@ def make_env(path: str | os.PathLike, render_mode: str | None = None) -> gym.Env
         contents = read_json(path)
         if contents["spec"] is None:
             raise UserError(contents["reason"])
-        _check_module(contents["spec"]["env_name"], Path(path).parent)
+        refuse_module_of_run(contents["spec"]["env_name"], Path(path).parent)
         return _build(contents["spec"], render_mode)
     # The file may hold anything, and environments and modules raise what they like.
     except (Exception, SystemExit) as error:
@@ -112,8 +114,11 @@ def _plain(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _check_module(env_name, run_dir):
-    """Refuse a module of the run directory: gymnasium imports what stands before the colon."""
+def refuse_module_of_run(env_name: str, run_dir: str | os.PathLike) -> None:
+    """Raise UserError if the module of an environment `module:EnvId` lies in a run's directory.
+
+    It would be imported, and such a directory may come from anybody.
+    """
     module, colon, _ = env_name.partition(":")
     parts = module.split(".") if colon else []
     for name in (".".join(parts[: i + 1]) for i in range(len(parts))):
@@ -141,8 +146,21 @@ def _build(spec, render_mode):
     for description in spec["wrappers"][already_there:]:
         wrapper = _load_wrapper(description["entry_point"])
         if not getattr(wrapper, "training_only", False):
+            _check_size(env, description["kwargs"])
             env = wrapper(env, **description["kwargs"])
     return env
+
+
+def _check_size(env, kwargs):
+    """Refuse a wrapper that would keep more numbers than any observation has."""
+    frames = max(kwargs.get(name, 1) for name in ("stack_size", "delay"))
+    if frames > 1:
+        frames *= gym.spaces.flatdim(env.observation_space)
+    shape = kwargs.get("shape", [])
+    picture = math.prod(shape if isinstance(shape, list) else [shape])
+    pictures = kwargs.get("size", 1) ** 2 * kwargs.get("stack", 1)
+    if max(frames, picture, pictures) > LARGEST_SPACE:
+        raise UserError(f"a wrapper with {kwargs} would keep more than {LARGEST_SPACE} numbers")
 
 
 def _load_wrapper(entry_point):

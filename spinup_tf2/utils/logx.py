@@ -269,7 +269,9 @@ class Logger:
 
         Args:
             model: A `tf.Module` whose tf.functions are the ones to be called after loading, with
-                an attribute `info`: a dict that goes into model_info.json.
+                an attribute `info`: a dict that goes into model_info.json; and, where the variables
+                are to be read without the SavedModel, a method `arrays()`, which returns
+                those of weights.npz by name.
         """
         self._model = model
 
@@ -312,6 +314,8 @@ class Logger:
                 tf.saved_model.save(self._model, temporary)
                 info = json.dumps(self._model.info, indent=4, sort_keys=True)
                 Path(temporary, "model_info.json").write_text(info, encoding="utf-8")
+                if hasattr(self._model, "arrays"):
+                    np.savez(Path(temporary, "weights.npz"), **self._model.arrays())
             return True
         return False
 

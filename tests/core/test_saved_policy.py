@@ -27,6 +27,7 @@ def save(path, observation_space, action_space, stochastic, num_q):
     saved = SavedPolicy(ac, observation_space, action_space)
     tf.saved_model.save(saved, path)
     (path / "model_info.json").write_text(json.dumps(saved.info))
+    np.savez(path / "weights.npz", **saved.arrays())
     return ac
 
 

@@ -103,15 +103,18 @@ class Learner:
 
 @pytest.mark.parametrize(("pi_every", "updates"), [(1, 50), (2, 11)])
 def test_a_block_equals_updates_one_by_one(pi_every, updates):
-    """In TensorFlow's own compilation; in XLA's too, once, because that takes seconds."""
+    """In TensorFlow's own compilation, also in order; in XLA's once, because that takes seconds."""
     batches = minibatches(updates)
     reference = Learner()
     start = reference.numbers()
     expected = reference.update_eagerly(batches, pi_every)
     assert np.abs(reference.numbers() - start).max() > LR * updates / 5  # they do learn
-    for jit_compile in (False, True) if pi_every == 1 else (False,):
+    kinds = [(False, False), (False, True), *([(True, False)] if pi_every == 1 else [])]
+    for jit_compile, in_order in kinds:
         learner = Learner()
-        info = learner.update_block(pi_every, jit_compile)(batches)
+        update = learner.update_block(pi_every, jit_compile)
+        update.in_order = in_order
+        info = update(batches)
         np.testing.assert_allclose(learner.numbers(), reference.numbers(), atol=1e-5)
         assert info.keys() == expected.keys()
         for key, x in expected.items():
@@ -130,11 +133,13 @@ def test_blocks_follow_each_other():
     np.testing.assert_allclose(halves.numbers(), whole.numbers(), atol=1e-6)
 
 
+@pytest.mark.parametrize("in_order", [False, True])
 @pytest.mark.parametrize("pi_every", [1, 2])
-def test_compiles_once(pi_every):
+def test_compiles_once(pi_every, in_order):
     """However often it is called, Python runs a loss only while the first call is compiled."""
     learner = Learner()
     update = learner.update_block(pi_every)
+    update.in_order = in_order
     update(minibatches(6))
     traced = learner.calls.copy()
     assert max(traced.values()) <= 2 * pi_every  # and not once for each of the updates

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from spinup_tf2.utils.mpi_tools import find_mpirun, launched_by_mpi, mpirun_environment
+from spinup_tf2.utils.launch import find_mpirun, mpirun_environment
+from spinup_tf2.utils.mpi_tools import launched_by_mpi
 from tests.progress import rows_without_time
 
 ON_POLICY = dict(steps_per_epoch=160, train_v_iters=3, max_ep_len=50)
@@ -28,7 +29,7 @@ RUNS = {
     "vpg": ("CartPole-v1", ON_POLICY),
     "trpo": ("CartPole-v1", ON_POLICY),
     "ppo": ("CartPole-v1", ON_POLICY | dict(train_pi_iters=3)),
-    "a2c": ("CartPole-v1", dict(steps_per_epoch=160, n_steps=20, max_ep_len=50)),
+    "a2c": ("CartPole-v1", dict(num_envs=1, steps_per_epoch=160, n_steps=20, max_ep_len=50)),
     "ddpg": ("Pendulum-v1", OFF_POLICY | dict(replay_size=300)),
     "td3": ("Pendulum-v1", OFF_POLICY),
     "sac": ("Pendulum-v1", OFF_POLICY | dict(alpha="auto", replay_size=300)),

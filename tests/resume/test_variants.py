@@ -13,8 +13,7 @@ import spinup_tf2
 from spinup_tf2 import user_config
 from spinup_tf2.core.off_policy import FIRST_TEST_ENV
 from spinup_tf2.core.vector_env import VectorEnv
-from spinup_tf2.errors import UserError
-from spinup_tf2.utils.interruption import Interrupted
+from spinup_tf2.errors import Interrupted, UserError
 from tests import images  # noqa: F401  (registers Lamp-v0)
 from tests.progress import rows_without_time
 from tests.resume.killed import OFF_POLICY, ON_POLICY, assert_same, left_by
@@ -61,7 +60,7 @@ def stopped(monkeypatch, steps, testing=False):
 
 
 PPO = ON_POLICY | dict(train_pi_iters=3)
-A2C = dict(steps_per_epoch=160, n_steps=20, max_ep_len=50)
+A2C = dict(num_envs=1, steps_per_epoch=160, n_steps=20, max_ep_len=50)
 
 
 def imitate(t, obs):
@@ -183,7 +182,7 @@ def test_episodes_that_are_cut_are_not_counted(
     """
     kwargs = dict(ac_kwargs=dict(hidden_sizes=(4,)), seed=0, epochs=3, steps_per_epoch=45)
     if algorithm == "a2c":
-        kwargs |= dict(n_steps=9)
+        kwargs |= dict(num_envs=1, n_steps=9)
     else:
         kwargs |= dict(start_steps=10, update_after=20, update_every=1, batch_size=4)
         kwargs |= dict(num_test_episodes=0)

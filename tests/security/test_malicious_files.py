@@ -4,6 +4,7 @@ Nothing of them is executed, nothing outside of the run's directory changes, and
 used is refused in one line.
 """
 
+import contextlib
 import io
 import json
 import os
@@ -17,8 +18,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spinup_tf2.core.checkpoint import Checkpoints, DamagedCheckpoint, read_npz
+from spinup_tf2.errors import UserError
 from spinup_tf2.run import main
+from spinup_tf2.utils import run_utils
 from spinup_tf2.utils.logx import EpochLogger, atomic_save
+from tests.checkpoints import signed, write_checkpoint
 from tests.sensor import watch
 
 RUNS = Path(__file__).parents[2] / "data" / "ppo_cartpole"
@@ -80,7 +85,7 @@ def run(command, place, capfd):
     before = tree(place)
     capfd.readouterr()
     status = 0
-    with watch(place, writable=(place / "plots",)) as seen:
+    with watch(place, writable=(place / "plots", place / "run")) as seen:
         try:
             main(command(place))
         except SystemExit as stop:
@@ -144,8 +149,6 @@ def test_pickles(place, capfd, spec):
 
 
 def test_arrays_of_objects(tmp_path):
-    from spinup_tf2.core.checkpoint import DamagedCheckpoint, read_npz
-
     path = tmp_path / "rank0.npz"
     np.savez(path, a=np.array([Malicious(tmp_path / "pwned")], object))
     with watch(tmp_path) as seen, pytest.raises(DamagedCheckpoint, match="allow_pickle"):
@@ -156,8 +159,6 @@ def test_arrays_of_objects(tmp_path):
 
 def test_archives_with_paths(tmp_path):
     """Their members are read into memory and never unpacked."""
-    from spinup_tf2.core.checkpoint import read_npz
-
     (tmp_path / "run").mkdir()
     path = tmp_path / "run" / "rank0.npz"
     contents = io.BytesIO()
@@ -378,15 +379,16 @@ def test_what_is_no_file(place, capfd, name, kind):
     assert run(command, place, capfd)[0] == (0 if name == "config.json" else 2)
 
 
-def test_weights_that_are_no_files(place, capfd):
-    folder = place / "run" / "tf2_save" / "variables"
-    for path in folder.iterdir():
-        path.unlink()
+@pytest.mark.parametrize("kind", ["pipe", "endless", "directory"])
+def test_weights_that_are_no_file(place, capfd, kind):
+    path = place / "run" / "tf2_save" / "weights.npz"
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    else:
         path.symlink_to("/dev/zero")
-    assert run(watch_agent, place, capfd)[0] == 2
-    shutil.rmtree(folder)
-    (folder / "variables").mkdir(parents=True)
-    (folder / "variables" / "checkpoint").write_text('model_checkpoint_path: "/etc/passwd"')
     assert run(watch_agent, place, capfd)[0] == 2
 
 
@@ -436,6 +438,106 @@ def test_a_new_run_in_a_directory_with_links(place):
     before = tree(outside)
     save_everything(run)
     assert tree(outside) == before
+
+
+# ---------------------------------------------------------------- resuming
+
+
+def resume(place):
+    return ["resume", str(place / "run")]
+
+
+@pytest.fixture
+def checkpoint(place):
+    """The run's checkpoint, with which it could be resumed."""
+    return write_checkpoint(place / "run")
+
+
+def resign(checkpoint, **changes):
+    """Change what the manifest says of the run, as whoever can compute a digest."""
+    path = checkpoint / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps(signed(manifest | {"run": manifest["run"] | changes})))
+
+
+def test_the_checkpoint_below_could_be_resumed(place, checkpoint, capfd, monkeypatch):
+    started = []
+    monkeypatch.setattr(run_utils, "_run_experiment", lambda *args: started.append(args))
+    assert run(resume, place, capfd) == (0, "")
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *({"env_name": name} for name in ("os:system", "evil:CartPole-v1", "run.package:X-v0")),
+        {"env_name": "CartPole-v1", "actor_critic": "os:system"},
+        {"env_name": "CartPole-v1", "env_fn": "evil"},
+        {"env_name": "CartPole-v1", "logger_kwargs": {"output_dir": "outside"}},
+        {"env_name": "CartPole-v1", "data_dir": "outside"},
+        {"env_name": "CartPole-v1", "ac_kwargs": {"activation": "__import__('os').system"}},
+        {"env_name": "CartPole-v1", "seed": "__import__('os').getpid()"},
+        {"env_name": ["CartPole-v1"]},
+        {},
+        "evil",
+    ],
+    ids=str,
+)
+def test_what_a_checkpoint_may_not_start(place, checkpoint, capfd, monkeypatch, command):
+    evil_module(place)
+    monkeypatch.chdir(place / "run")
+    monkeypatch.setattr(sys, "path", [str(place), str(place / "run"), *sys.path])
+    resign(checkpoint, command=command)
+    assert run(resume, place, capfd)[0] == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"algorithm": "os.system"},
+        {"algorithm": ["ppo"]},
+        {"exp_name": "../../outside"},
+        {"num_procs": 10**9},
+        {"num_procs": True},
+        {"num_envs": "2"},
+    ],
+    ids=str,
+)
+def test_what_a_checkpoint_may_not_be(place, checkpoint, capfd, changes):
+    resign(checkpoint, **changes)
+    assert run(resume, place, capfd)[0] == 2
+
+
+@pytest.mark.parametrize("which", ["checkpoint", "replay", "000001", "manifest.json"])
+def test_checkpoints_that_lead_elsewhere(place, checkpoint, capfd, which):
+    """Where a file called .tmp would be a leftover, and others not needed."""
+    root = place / "run" / "checkpoint"
+    link = {"checkpoint": root, "000001": checkpoint}.get(which, checkpoint / which)
+    link = root / "replay" if which == "replay" else link
+    target = place / "outside" / "moved"
+    link.rename(target)
+    link.symlink_to(target)
+    if target.is_dir():
+        (target / "precious.tmp").write_text("precious")
+        (target / "precious.npz").write_text("precious")
+        (target / "000009").mkdir()
+    before = tree(place / "outside")
+    assert run(resume, place, capfd)[0] == 2
+    with contextlib.suppress(UserError):
+        Checkpoints(place / "run").newest()
+    if which in ("checkpoint", "replay"):
+        with pytest.raises(UserError, match="is a link, or no directory"):
+            write_checkpoint(place / "run")
+    else:
+        write_checkpoint(place / "run")
+        write_checkpoint(place / "run")
+    assert tree(place / "outside") == before
+
+
+def test_archives_that_are_small_until_they_are_read(tmp_path):
+    np.savez_compressed(tmp_path / "rank0.npz", np.zeros(10**6))
+    with pytest.raises(DamagedCheckpoint, match="compressed"):
+        read_npz(tmp_path / "rank0.npz")
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,22 @@ def test_strange_files_are_refused(tmp_path, changes, reason):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("entry_point", "kwargs"),
+    [
+        ("gymnasium.wrappers:FrameStackObservation", {"stack_size": 10**9}),
+        ("gymnasium.wrappers:DelayObservation", {"delay": 10**400}),
+        ("gymnasium.wrappers:ReshapeObservation", {"shape": [10**6, 10**6]}),
+        ("gymnasium.wrappers:ResizeObservation", {"shape": 10**12}),
+        ("spinup_tf2.envs.atari:StackFrames", {"size": 84, "stack": 10**9}),
+    ],
+)
+def test_wrappers_of_any_size_are_refused(tmp_path, entry_point, kwargs):
+    path = describe(tmp_path, wrappers=[{"entry_point": entry_point, "kwargs": kwargs}])
+    with pytest.raises(UserError, match=r"would keep more than \d+ numbers"):
+        make_env(path)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"spec": {}}', '{"spec": null}'])
 def test_damaged_files_are_refused(tmp_path, text):
     path = tmp_path / "env_spec.json"

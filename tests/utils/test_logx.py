@@ -1,5 +1,6 @@
 """The logger: Spinning Up's table and files byte for byte, statistics, and saves that survive."""
 
+import errno
 import io
 import json
 import os
@@ -421,3 +422,123 @@ def test_leftovers_of_a_killed_process_are_cleaned(tmp_path):
 def test_the_logger_does_not_load_tensorflow():
     code = "import sys, spinup_tf2.utils.logx; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# ---------------------------------------------------------------- runs that go on
+
+
+def log_rows(logger, first, end):
+    for epoch in range(first, end):
+        logger.log_tabular("Epoch", epoch)
+        logger.log_tabular("Value", epoch / 3)
+        logger.dump_tabular()
+
+
+def test_a_resumed_logger_writes_what_one_that_never_stopped_writes(tmp_path):
+    """Rows that came after the checkpoint, and half a row, are dropped."""
+    log_rows(EpochLogger(output_dir=tmp_path / "whole", quiet=True), 0, 6)
+    expected = (tmp_path / "whole" / "progress.txt").read_bytes()
+    for kept in range(5):
+        path = tmp_path / str(kept)
+        log_rows(EpochLogger(output_dir=path, quiet=True), 0, 5)
+        with open(path / "progress.txt", "ab") as file:
+            file.write(b"5\t1.66")
+        logger = EpochLogger(output_dir=path, quiet=True, keep_rows=kept)
+        assert logger.first_row == (kept == 0)
+        log_rows(logger, kept, 6)
+        assert (path / "progress.txt").read_bytes() == expected
+
+
+def test_a_resumed_logger_keeps_the_columns(tmp_path):
+    log_rows(EpochLogger(output_dir=tmp_path, quiet=True), 0, 2)
+    logger = EpochLogger(output_dir=tmp_path, quiet=True, keep_rows=2)
+    with pytest.raises(AssertionError, match="introduce a new key New"):
+        logger.log_tabular("New", 1)
+
+
+def test_missing_rows_are_said(tmp_path, capsys):
+    log_rows(EpochLogger(output_dir=tmp_path, quiet=True), 0, 2)
+    EpochLogger(output_dir=tmp_path, quiet=True, keep_rows=3)
+    assert "has 2 complete rows, and the checkpoint was made after 3" in capsys.readouterr().out
+    assert len(rows(tmp_path)) == 3
+    (tmp_path / "progress.txt").unlink()
+    logger = EpochLogger(output_dir=tmp_path, quiet=True, keep_rows=3)
+    assert "has 0 complete rows, and the checkpoint was made after 3" in capsys.readouterr().out
+    log_rows(logger, 3, 4)
+    assert rows(tmp_path) == [["Epoch", "Value"], ["3", "1.0"]]
+
+
+def test_every_rank_knows_the_columns_of_rows_that_are_kept(tmp_path):
+    log_rows(EpochLogger(output_dir=tmp_path, quiet=True), 0, 2)
+
+    def go_on():
+        logger = EpochLogger(output_dir=tmp_path, quiet=True, keep_rows=2)
+        log_rows(logger, 2, 4)
+        return logger.first_row, logger.log_headers
+
+    assert run_ranks(2, go_on) == [(False, ["Epoch", "Value"])] * 2
+    assert [row[0] for row in rows(tmp_path)] == ["Epoch", "0", "1", "2", "3"]
+
+
+class SmallDisk:
+    """A file on a disk with room for so many bytes."""
+
+    def __init__(self, file, room):
+        self.file, self.room = file, room
+
+    def write(self, data):
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken = self.file.write(data[: self.room])
+        self.room -= taken
+        return taken
+
+    def fileno(self):
+        return self.file.fileno()
+
+
+@pytest.mark.parametrize("room", range(0, 40, 3))
+def test_rows_wait_until_there_is_room(tmp_path, capsys, room):
+    """The disk takes `room` bytes, which may end in the middle of a row, and then no more."""
+    log_rows(EpochLogger(output_dir=tmp_path / "whole", quiet=True), 0, 6)
+    logger = EpochLogger(output_dir=tmp_path / "run", quiet=True)
+    logger.output_file = disk = SmallDisk(logger.output_file, room)
+    log_rows(logger, 0, 5)
+    with pytest.raises(OSError, match="No space left on device"):
+        logger.sync()
+    disk.room = 10_000
+    log_rows(logger, 5, 6)
+    logger.sync()
+    warnings = capsys.readouterr().out
+    assert warnings.count("Warning") == 1
+    assert f"cannot write to {tmp_path}/run (No space left on device)" in warnings
+    files = [tmp_path / name / "progress.txt" for name in ("whole", "run")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_sync_writes_what_has_waited(tmp_path):
+    logger = EpochLogger(output_dir=tmp_path, quiet=True)
+    logger.output_file = disk = SmallDisk(logger.output_file, 5)
+    log_rows(logger, 0, 2)
+    disk.room = 10_000
+    logger.sync()
+    assert rows(tmp_path) == [["Epoch", "Value"], ["0", "0.0"], ["1", str(1 / 3)]]
+
+
+def test_one_warning_about_one_thing(tmp_path, capsys):
+    logger = EpochLogger(output_dir=tmp_path, quiet=True)
+    for text, about in (("a", "x"), ("b", "x"), ("c", None), ("c", None), ("d", None)):
+        logger.warn_once(text, about)
+    assert capsys.readouterr().out.splitlines() == ["Warning: a", "Warning: c", "Warning: d"]
+
+
+def test_what_is_stored_can_be_stored_again(tmp_path):
+    logger, other = (EpochLogger(output_dir=tmp_path / name, quiet=True) for name in "ab")
+    for x in (1, [2.5, 3], [], np.float32(0.1)):
+        logger.store(X=x, Empty=[])
+    other.store(**logger.stored())
+    for each in (logger, other):
+        each.log_tabular("X", with_min_and_max=True)
+        each.log_tabular("Empty")
+        each.dump_tabular()
+    assert rows(tmp_path / "a") == rows(tmp_path / "b")

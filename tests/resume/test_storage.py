@@ -1,0 +1,235 @@
+"""A disk that is full, read-only or damaged does not end a run, or says clearly why."""
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import spinup_tf2
+from spinup_tf2 import user_config
+from spinup_tf2.core import checkpoint
+from spinup_tf2.core.checkpoint import Checkpoints
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils.logx import EpochLogger
+from spinup_tf2.utils.run_lock import run_lock
+from tests.progress import rows_without_time
+from tests.resume.killed import assert_same, left_by
+from tests.runs import make
+
+pytestmark = pytest.mark.slow
+
+A2C = dict(num_envs=1, steps_per_epoch=80, n_steps=20, ac_kwargs=dict(hidden_sizes=(8,)), seed=5)
+
+
+@pytest.fixture(autouse=True)
+def checkpoint_after_every_epoch(monkeypatch):
+    monkeypatch.setattr(user_config, "CHECKPOINT_INTERVAL", 0.0)
+
+
+def train(path, epochs=4, **kwargs):
+    spinup_tf2.a2c(
+        make(),
+        **dict(A2C, epochs=epochs, deterministic_resume=True) | kwargs,
+        logger_kwargs=dict(output_dir=str(path), quiet=True),
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Directories of a whole run of four epochs, and of one that ended after three of them."""
+    interval, user_config.CHECKPOINT_INTERVAL = user_config.CHECKPOINT_INTERVAL, 0.0
+    path = tmp_path_factory.mktemp("runs")
+    train(path / "whole")
+    train(path / "short", epochs=3)
+    user_config.CHECKPOINT_INTERVAL = interval
+    return path
+
+
+def newest(run_dir):
+    return max(run_dir.glob("checkpoint/0*[0-9]"))
+
+
+# -------------------------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("file", ["rank0.npz", "manifest.json", "variables.index"])
+def test_a_run_goes_on_from_the_checkpoint_before(runs, tmp_path, capsys, file):
+    run_dir = tmp_path / "run"
+    shutil.copytree(runs / "short", run_dir)
+    damaged = newest(run_dir)
+    (damaged / file).write_bytes(b"garbled")
+    train(run_dir, resume=True)
+    assert f"Warning: {damaged} is damaged: {file}" in capsys.readouterr().out
+    assert_same(left_by(run_dir), left_by(runs / "whole"))
+
+
+def test_without_any_complete_checkpoint_it_does_not(runs, tmp_path):
+    run_dir = tmp_path / "run"
+    shutil.copytree(runs / "short", run_dir)
+    for path in run_dir.glob("checkpoint/0*/best.npz"):
+        path.unlink()
+    before = {path: path.is_file() and path.read_bytes() for path in run_dir.rglob("*")}
+    with pytest.raises(UserError, match="There is no complete checkpoint to resume from"):
+        train(run_dir, resume=True)
+    assert {path: path.is_file() and path.read_bytes() for path in run_dir.rglob("*")} == before
+
+
+# ----------------------------------------------------------------------------------- full disks
+
+
+def test_a_full_disk_does_not_end_a_training(runs, tmp_path, monkeypatch, capsys):
+    """Nothing can be written while the second and third epoch end."""
+    write_npz, dump = checkpoint._write_npz, EpochLogger.dump_tabular
+    full, seen = [False], []
+
+    class Disk:
+        def __init__(self, file):
+            self.file = file
+
+        def write(self, data):
+            if full[0]:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return self.file.write(data)
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+    def write(*args):
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_npz(*args)
+
+    def dump_tabular(self):
+        if not isinstance(self.output_file, Disk):
+            self.output_file = Disk(self.output_file)
+        epoch = self.log_current_row["Epoch"]
+        full[0] = epoch in (1, 2)
+        dump(self)
+        seen.append(newest(tmp_path).name)
+
+    monkeypatch.setattr(checkpoint, "_write_npz", write)
+    monkeypatch.setattr(EpochLogger, "dump_tabular", dump_tabular)
+    train(tmp_path)
+    # When an epoch is logged there is the checkpoint of the one before, if there was room.
+    assert seen == ["000001", "000002", "000002", "000002"]
+    assert newest(tmp_path).name == "000003"
+    warnings = [line for line in capsys.readouterr().out.splitlines() if "Warning" in line]
+    assert len(warnings) == 2
+    assert f"cannot write to {tmp_path} (No space left on device)" in warnings[0]
+    assert "the checkpoint cannot be written" in warnings[1]
+    assert_same(left_by(tmp_path), left_by(runs / "whole"))
+
+
+# Trains in argv[1]; a file fills the disk while the epochs 2 to 4 are collected, of 8.
+FULL = """
+import os
+import sys
+from pathlib import Path
+from spinup_tf2.core import on_policy
+from tests.resume import test_storage
+
+disk = Path(sys.argv[1])
+filler, calls, collect = disk / "filler", 0, on_policy.collect
+
+def fill():
+    with open(filler, "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(1000))
+        except OSError:
+            pass
+
+def collect_on_a_full_disk(*args):
+    global calls
+    epoch, calls = calls // 4, calls + 1
+    if 2 <= epoch <= 4:
+        fill()
+    elif filler.exists():
+        print("checkpoint while the disk was full:", test_storage.newest(disk / "run").name)
+        print("complete:", test_storage.Checkpoints(disk / "run").newest().path.name)
+        os.remove(filler)
+    return collect(*args)
+
+on_policy.collect = collect_on_a_full_disk
+test_storage.train(disk / "run", epochs=8, save_freq=1)
+test_storage.shutil.copytree(disk / "run", sys.argv[2])
+"""
+
+
+def in_own_mounts(mount, program, *args):
+    """Run a Python program where `mount`, a shell command, has been done for it alone."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("only root can mount a file system")
+    command = ["unshare", "--mount", "sh", "-c", f'{mount} || exit 77; exec "$@"', "sh"]
+    done = subprocess.run(
+        [*command, sys.executable, "-c", program, *map(str, args)],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | dict(SPINUP_TF2_CHECKPOINT_INTERVAL="0"),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    if done.returncode == 77 or "unshare: " in done.stderr:
+        pytest.skip(f"nothing can be mounted here: {done.stderr[-200:]}")
+    return done
+
+
+def test_a_disk_that_is_really_full(tmp_path):
+    (tmp_path / "disk").mkdir()
+    mount = f"mount -t tmpfs -o size=3m none {tmp_path}/disk"
+    done = in_own_mounts(mount, FULL, tmp_path / "disk", tmp_path / "copy")
+    assert done.returncode == 0, done.stderr[-3000:]
+    # The checkpoint of the untrained networks is the first, the one after two epochs the third.
+    assert "checkpoint while the disk was full: 000003\ncomplete: 000003\n" in done.stdout
+    warnings = [line for line in done.stdout.splitlines() if "Warning" in line]
+    assert len([line for line in warnings if "the checkpoint cannot be written" in line]) == 1
+    assert len(warnings) == len({*warnings}) <= 4, warnings
+    train(tmp_path / "whole", epochs=8, save_freq=1)
+    assert_same(left_by(tmp_path / "copy"), left_by(tmp_path / "whole"))
+    assert not [*(tmp_path / "copy").rglob("*.tmp*")]
+
+
+READ_ONLY = """
+import sys
+from spinup_tf2.errors import UserError
+from tests.resume import test_storage
+
+for kwargs in (dict(), dict(resume=True)):
+    try:
+        test_storage.train(sys.argv[1], **kwargs)
+    except UserError as error:
+        print(error)
+"""
+
+
+def test_a_read_only_directory_is_refused(runs, tmp_path):
+    shutil.copytree(runs / "short", tmp_path / "run")
+    mount = f"mount --bind {tmp_path}/run {tmp_path}/run && mount -o remount,ro,bind {tmp_path}/run"
+    done = in_own_mounts(mount, READ_ONLY, tmp_path / "run")
+    assert done.returncode == 0, done.stderr[-3000:]
+    refusal = f"Cannot write to the output directory {tmp_path}/run (Read-only file system); choose"
+    assert done.stdout.count(refusal) == 2
+
+
+# ---------------------------------------------------------------------------------- two runs
+
+
+def test_two_runs_in_one_directory_are_refused(runs, tmp_path):
+    shutil.copytree(runs / "short", tmp_path / "run")
+    with run_lock(tmp_path / "run"):
+        for resume in (False, True):
+            with pytest.raises(UserError, match="is being written to by another run"):
+                train(tmp_path / "run", resume=resume)
+    train(tmp_path / "run", resume=True)
+    assert len(rows_without_time(tmp_path / "run/progress.txt")) == 5
+
+
+def test_the_manifest_says_where_the_run_was(runs):
+    manifest = json.loads((newest(runs / "short") / "manifest.json").read_text())
+    assert (manifest["counters"]["epoch"], manifest["counters"]["step"]) == (3, 0)
+    assert Checkpoints(runs / "short").newest().counters == manifest["counters"]
