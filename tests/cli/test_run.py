@@ -287,6 +287,12 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --cpu 1 2": "only provide one value for num_cpu",
     "ppo --env CartPole-v1 --cpu 0": "num_cpu is 0",
     "ppo --env CartPole-v1 --cpu two": "num_cpu is 'two'",
+    "ppo --env CartPole-v1 --hosts node1:0": "hosts is 'node1:0'; it must be names of different",
+    "ppo --env CartPole-v1 --hosts node1 node2": "only provide one value for hosts",
+    "ppo --env CartPole-v1 --hosts": "--hosts was given without a value",
+    "ppo --env CartPole-v1 --launcher no-such-program --cpu 2": "there is no such program",
+    "ppo --env CartPole-v1 --launcher env": "launcher is given, but for one process",
+    "ppo --env CartPole-v1 --launcher env --hosts a:2": "hosts cannot be given to env,",
     "ppo --env CartPole-v1 --quiet maybe": "--quiet is a switch",
     "ppo --env CartPole-v1 --steps_per_epoch 2 --num_envs 2 --cpu 2": "steps_per_epoch is 2",
     "ppo --env CartPole-v1 --steps_per_epoch 4000 --num_envs 3": "steps_per_epoch is 4000",
@@ -353,7 +359,7 @@ def test_debug_shows_where_an_error_comes_from(capsys, monkeypatch):
 def test_usage(arguments, capsys):
     run.main(arguments)
     out = capsys.readouterr().out
-    commands = [*run.ALGORITHMS, "plot", "test_policy"]
+    commands = [*run.ALGORITHMS, "resume", "plot", "test_policy"]
     assert "ppo" in commands
     assert "\n\n\t" + "\n\t".join(commands) + "\n\n" in out
     assert "\t--hid       for       --ac_kwargs:hidden_sizes\n" in out
