@@ -213,7 +213,7 @@ class Training:
                 row = logger.log_current_row
                 score = row["AverageTestEpRet" if args.num_test_episodes else "AverageEpRet"]
                 logger.dump_tabular()
-                keeper.epoch_over(epoch, score)
+                keeper.epoch_over(epoch, epoch + 1, score)
                 at.step = 0
                 bar.update()
 

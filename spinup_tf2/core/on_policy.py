@@ -201,7 +201,7 @@ class Training:
                 logger.log_tabular("Time", keeper.seconds())
                 score = logger.log_current_row["AverageEpRet"]
                 logger.dump_tabular()
-                keeper.epoch_over(epoch, score)
+                keeper.epoch_over(epoch, epoch, score)
                 at.step, at.infos = 0, []
                 bar.update()
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, NoReturn, Protocol
 
 import gymnasium as gym
@@ -165,14 +166,15 @@ class Keeper:
         """The present weights are those that the next score belongs to."""
         self.acting = [each.numpy() for each in self.networks]
 
-    def epoch_over(self, epoch: int, score: float | str) -> None:
+    def epoch_over(self, epoch: int, logged_epoch: int, score: float | str) -> None:
         """Save if it is time to. Collective.
 
+        logged_epoch: how the log numbers the epoch.
         score: the mean return of the weights of `note_acting_policy`; "" if there is none.
         """
         best = self.best["score"]
         if score != "" and np.isfinite(score) and (best is None or score > best):
-            self.best = dict(score=float(score), epoch=epoch)
+            self.best = dict(score=float(score), epoch=logged_epoch)
             self.best_weights = self.acting
         args = self.args
         if not args.checkpoint_freq:
@@ -271,13 +273,16 @@ class Keeper:
                 "the one before, or start the run anew with --overwrite (overwrite=True)."
             ) from error
         self.last_save = time.monotonic()
-        where = f"epoch {position.epoch}" + (f", step {position.step}" if position.step else "")
-        self.logger.log(f"Resuming from {saved.path}: {where}.")
+        where = f"{position.epoch} epochs"
+        if position.step:
+            where += f" and {position.step} steps of each environment"
+        self.logger.log(f"Resuming from {saved.path}: {where} are over.")
         if position.epoch >= self.args.epochs:
             self.logger.log(
                 f"There is nothing left to do: {position.epoch} epochs are over, and epochs is "
                 f"{self.args.epochs}."
             )
+            self.logger.save_state({"env": self.envs.prototype}, None)  # a crash may have left none
         return position
 
     def _restore_steps(self):
@@ -404,6 +409,10 @@ def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: st
 
 
 def _another_run(run_dir, what, before, now):
+    if isinstance(before, list) and isinstance(now, list):  # say where they differ first
+        pairs = enumerate(zip_longest(before, now))
+        number, (before, now) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
+        what = f"{what}, number {number + 1},"
     return UserError(
         f"the run in {run_dir} cannot go on: its {what} was {_short(before)} and is now "
         f"{_short(now)}. Resume it as it was, or choose another exp_name, seed or data_dir."

@@ -299,7 +299,7 @@ class Logger:
         import joblib
 
         try:
-            with atomic_save(path) as temporary:
+            with self._disk_may_be_full(), atomic_save(path) as temporary:
                 joblib.dump(state_dict, temporary)
         except Exception as error:  # whatever an object may raise when it is pickled
             # It will not be any different in the next epochs.
@@ -339,6 +339,7 @@ class Logger:
             yield
         except (OSError, *kinds) as error:
             reason = getattr(error, "strerror", None) or getattr(error, "message", str(error))
+            reason = reason.splitlines()[0][:200]  # TensorFlow's is long
             self.warn_once(
                 f"cannot write to {self.output_dir} ({reason}). The training goes on, and it is "
                 "tried again after each epoch.",

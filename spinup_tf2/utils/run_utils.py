@@ -265,7 +265,7 @@ def _prepare_experiment(
     check_exp_name(exp_name)
     if kwargs.get("resume") and overwrite:
         raise UserError("resume goes on with a run, and overwrite removes it; give one of them.")
-    if kwargs.get("resume") and datestamp:
+    if kwargs.get("resume") and (datestamp or user_config.FORCE_DATESTAMP):
         raise UserError(
             "resume finds a run by the name of its directory, which datestamp makes a new one; use "
             "python -m spinup_tf2.run resume RUN_DIR."
