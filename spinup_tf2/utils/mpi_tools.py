@@ -7,6 +7,7 @@ because starting MPI in a process that then forks environment workers crashes so
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import socket
@@ -172,12 +173,19 @@ def fail_together(report: Callable[[], object], status: int | BaseException) -> 
 
 
 def _abort_at_exit(status):
-    from mpi4py.run import set_abort_status
+    """Let this process, as soon as it exits, end the whole job with `status`."""
+    if not isinstance(status, int):
+        status = 130 if isinstance(status, KeyboardInterrupt) else 1
 
-    set_abort_status(status)
-    # Threads and processes that an environment has left behind can keep this one from its exit.
-    number = status if isinstance(status, int) else 1
-    timer = threading.Timer(PATIENCE, abort, [number])
+    def end():
+        sys.stdout.flush()
+        time.sleep(0.2)  # what was printed is on its way through the launcher, which ends now
+        abort(status)
+
+    # Before all else that is done at exit: to take TensorFlow down takes seconds.
+    atexit.register(end)
+    # A thread that an environment has left behind can keep a process from its exit.
+    timer = threading.Timer(PATIENCE, end)
     timer.daemon = True
     timer.start()
 

@@ -104,6 +104,28 @@ def test_one_rank_is_signalled(mpi, tmp_path):  # noqa: F811
     assert process.returncode == 128 + signal.SIGTERM
 
 
+def test_a_second_ctrl_c_kills_ranks_that_do_not_listen(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import signal, time\n"
+        "from spinup_tf2.utils import mpi_tools\n"
+        "mpi_tools.mpi_fork(2)\n"
+        "mpi_tools.comm()\n"
+        "signal.signal(signal.SIGUSR1, signal.SIG_IGN)\n"
+        "open(f'running{mpi_tools.proc_id()}', 'w').close()\n"
+        "time.sleep(1000)\n"
+    )
+    process = start([sys.executable, script], None, cwd=tmp_path, preexec_fn=with_ctrl_c)
+    wait_for(lambda: len([*tmp_path.glob("running?")]) == 2)
+    process.send_signal(signal.SIGINT)
+    time.sleep(1.2)
+    assert len(processes_with(script)) >= 3
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) == 130
+    wait_for(lambda: not processes_with(script), 10)
+    process.communicate()
+
+
 def is_rank(process, rank):
     variables = process.environ()
     return str(rank) in (variables.get("PMI_RANK"), variables.get("OMPI_COMM_WORLD_RANK"))

@@ -5,17 +5,21 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
+from tempfile import gettempdir
 
 import cloudpickle
 import gymnasium as gym
 import pytest
 
 from spinup_tf2 import user_config
-from spinup_tf2.errors import UserError
-from spinup_tf2.utils import mpi_tools, run_utils
+from spinup_tf2.errors import Interrupted, UserError
+from spinup_tf2.utils import launch, mpi_tools, run_utils
+from spinup_tf2.utils.interruption import SIGNALS
 from spinup_tf2.utils.run_utils import (
     EnvFn,
     ExperimentGrid,
+    Processes,
     call_experiment,
     setup_logger_kwargs,
     valid_str,
@@ -514,6 +518,59 @@ def test_num_cpu_in_a_launched_world(monkeypatch):
     assert [run_utils.resolve_num_cpu(n) for n in (1, 4, "auto")] == [4, 4, 4]
     with pytest.raises(UserError, match="num_cpu is 3, but the MPI launcher started 4 processes"):
         run_utils.resolve_num_cpu(3)
+
+
+def test_hosts_and_launcher(monkeypatch):
+    monkeypatch.setattr(launch, "check_takes_hosts", lambda launcher: None)
+    resolve = run_utils.resolve_processes
+    assert resolve(3) == Processes(3)
+    assert resolve(3).are_here
+    for num_cpu in (1, 4, "auto"):  # 1 is what a program gets that does not say
+        expected = Processes(4, {"node1": 1, "node2": 3})
+        assert resolve(num_cpu, "node1,node2:3") == expected
+        assert not expected.are_here
+    assert resolve(4, "node1,node2").hosts == {"node1": 2, "node2": 2}
+    with pytest.raises(UserError, match="num_cpu is 3, but hosts gives 4 processes; leave it out"):
+        resolve(3, "node1:2,node2:2")
+    assert resolve(2, None, "env -i") == Processes(2, None, "env -i")
+    with pytest.raises(UserError, match="launcher is given, but for one process"):
+        resolve(1, None, "env -i")
+
+    monkeypatch.setattr(mpi_tools, "launched_by_mpi", lambda: True)
+    with pytest.raises(UserError, match="an MPI launcher has started them already"):
+        resolve(1, "node1:2")
+
+
+def test_other_machines_find_the_experiment_beside_the_run(monkeypatch, tmp_path):
+    """Whatever starts the processes gets a path that all machines see, and only this user."""
+    started = []
+
+    def run(processes, arguments):
+        folder = Path(arguments[1])
+        started.append((folder.parent, oct(folder.stat().st_mode & 0o777)))
+        return 0
+
+    monkeypatch.setattr(Processes, "run", run)
+    kwargs = dict(num_cpu=2, data_dir=str(tmp_path / "data"), quiet=True)
+    call_experiment("name", tell, launcher="env", **kwargs)
+    call_experiment("name", tell, **kwargs)
+    assert started == [(tmp_path / "data" / "name", "0o700"), (Path(gettempdir()), "0o700")]
+    assert not os.listdir(tmp_path / "data" / "name")
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_an_interrupted_experiment_ends_the_grid(signum, monkeypatch, tmp_path, capsys):
+    started = []
+    monkeypatch.setattr(
+        Processes, "run", lambda self, arguments: started.append(1) or 128 + int(signum)
+    )
+    grid = ExperimentGrid("grid")
+    grid.add("x", [1, 2])
+    with pytest.raises(Interrupted) as left:
+        grid.run(tell, data_dir=str(tmp_path), quiet=True)
+    assert left.value.status == 128 + signum
+    assert len(started) == 1
+    assert "error in your experiment" not in capsys.readouterr().out
 
 
 def test_in_a_launched_world_the_ranks_are_the_experiment(monkeypatch, tmp_path):
