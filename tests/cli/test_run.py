@@ -2,11 +2,14 @@
 
 import os
 import re
+import signal
+import subprocess
 import sys
 
 import pytest
 
 from spinup_tf2 import run, user_config
+from spinup_tf2.errors import Interrupted
 from spinup_tf2.utils import run_utils
 
 
@@ -402,3 +405,23 @@ def test_help_of_an_off_policy_algorithm_lists_its_flags(algorithm, words, capsy
     assert all(word in out for word in words)
     assert "num_q" not in out
     assert "stochastic" not in out
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Interrupted(signal.SIGTERM), 143),
+        (Interrupted(signal.SIGUSR1), 138),
+        (KeyboardInterrupt(), 130),
+        (subprocess.CalledProcessError(3, []), 3),
+    ],
+)
+def test_exit_statuses(error, status, monkeypatch, capfd):
+    def run_command(_):
+        raise error
+
+    monkeypatch.setattr(run, "_run_command", run_command)
+    with pytest.raises(SystemExit) as left:
+        run.main([])
+    assert left.value.code == status
+    assert capfd.readouterr() == ("", "")
