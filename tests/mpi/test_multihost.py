@@ -113,7 +113,8 @@ class Host:
         return sorted(map(int, ranks))
 
     def remove(self):
-        sh(f"ip netns pids {self.namespace} | xargs -r kill -9; ip netns del {self.namespace}")
+        ns = self.namespace
+        sh(f"ip link del {self.link}; ip netns pids {ns} | xargs -r kill -9; ip netns del {ns}")
         if self.sshd is not None:
             self.sshd.wait()
 
