@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from spinup_tf2.core.arguments import MAY_CHANGE
 from spinup_tf2.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
@@ -59,10 +60,7 @@ BOUNDED_ACTIONS = {"ddpg": False, "td3": False, "sac": True}
 PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
 
 # What `resume` may be given beside the directory: what does not make it another run.
-RESUME_KEYS = (
-    *("epochs", "save_freq", "checkpoint_freq", "keep_checkpoints", "env_retries"),
-    *("stall_timeout", "vectorization", "num_cpu", "hosts", "launcher", "quiet"),
-)
+RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "hosts", "launcher", "quiet")
 
 RESUME_USAGE = """
 Go on with a run that was interrupted, killed or finished:

@@ -119,6 +119,17 @@ _RULES = {
     "ac_kwargs": (lambda v: v is None or isinstance(v, dict), "a dict of arguments, or None"),
 }
 
+# What may be different when a run goes on. All else would make it another run.
+MAY_CHANGE = (
+    "epochs",
+    "save_freq",
+    "checkpoint_freq",
+    "keep_checkpoints",
+    "env_retries",
+    "stall_timeout",
+    "vectorization",
+)
+
 CONVOLUTIONS = ("nature", "small")
 
 

@@ -101,7 +101,7 @@ class Checkpoints:
         arrays: Arrays,
         steps: Arrays | None = None,
         replay_range: tuple[int, int, int] | None = None,
-        first: Callable[[], None] = lambda: None,
+        before: Callable[[], None] = lambda: None,
     ) -> None:
         """Write a checkpoint. Collective.
 
@@ -109,10 +109,10 @@ class Checkpoints:
         arrays: what this rank goes on from. steps: what is new in its replay buffer, of which
         replay_range is (number of the first step, of the last and one more, of the first that is
         still in the buffer).
-        first: called before anything is written; what it raises counts as a failure to write.
+        before: called before anything is written; what it raises counts as a failure to write.
         Raises OSError on all ranks if it cannot be written on one; what was there before stays.
         """
-        serial = on_root(lambda: max([0, *self._serials()]) + 1)
+        serial = self._on_all(lambda: max([0, *self._serials()]) + 1)[0]
         final = self.root / f"{serial:06d}"
         temporary = final.with_name(final.name + ".tmp")
 
@@ -129,7 +129,7 @@ class Checkpoints:
             return files
 
         try:
-            self._on_all(first)
+            self._on_all(before)
             self._on_root(prepare)
             written = self._on_all(write_own)
             replay = []
@@ -179,7 +179,8 @@ class Checkpoints:
             raise
         self.replay = replay
         if proc_id() == 0:
-            self.clean()
+            with suppress(OSError):  # there is a checkpoint more, whatever stays beside it
+                self.clean()
 
     def _write_variables(self, prefix, variables):
         import tensorflow as tf
@@ -313,6 +314,10 @@ class Checkpoints:
             written_in = content["format"]
             if written_in == FORMAT:
                 _check_content(content)
+        except FileNotFoundError as error:
+            raise DamagedCheckpoint(f"{_MANIFEST} is missing") from error
+        except OSError as error:  # it may be sound, and readable again in a moment
+            raise UserError(f"{path} cannot be read ({error.strerror}).") from error
         except (*_READ_ERRORS, RecursionError) as error:
             raise DamagedCheckpoint(
                 f"{_MANIFEST} cannot be read ({type(error).__name__}: {error})"
@@ -465,8 +470,10 @@ def _check_file(path, expected):
     try:
         _check_regular(path)
         found = _measure(path)
-    except OSError as error:
-        raise DamagedCheckpoint(f"{path.name} cannot be read ({error.strerror})") from error
+    except FileNotFoundError as error:
+        raise DamagedCheckpoint(f"{path.name} is missing") from error
+    except OSError as error:  # it may be sound, and readable again in a moment
+        raise UserError(f"{path} cannot be read ({error.strerror}).") from error
     if found["size"] != expected["size"]:
         raise DamagedCheckpoint(
             f"{path.name} has {found['size']} bytes instead of {expected['size']}"

@@ -18,19 +18,12 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.utils.interruption import SIGNALS
 
 FAULTS = (Exception, SystemExit)  # what counts as a failure; KeyboardInterrupt passes through
 
 CLOSING_PATIENCE = 30.0  # seconds that environments in processes of their own have to close
 PATIENCE_AFTER_FAULT = 2.0  # the same, after one of them has failed
-
-# What reaches every process of a terminal or a batch job when a run is to stop. The run itself
-# decides what follows; until it closes them, its environments go on.
-_STOP_SIGNALS = {
-    getattr(signal, name)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
-    if hasattr(signal, name)
-}
 
 
 class EnvironmentFailure(RuntimeError):
@@ -171,10 +164,12 @@ class SupervisedEnv(gym.Wrapper):
 
 
 def _outlive_stop_signals():
+    # They reach every process of a terminal or a batch job when a run is to stop. The run decides
+    # what follows; until it closes them, its environments go on.
     # Programs that an environment starts would inherit SIG_IGN and blocked signals, not handlers.
-    for each in _STOP_SIGNALS:
+    for each in SIGNALS:
         signal.signal(each, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
 def _start_helpers():
@@ -183,10 +178,10 @@ def _start_helpers():
     The fork server imports what environments need, once for all of them.
     """
     forkserver.set_forkserver_preload(["gymnasium.vector", "spinup_tf2.core.vector_env"])
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)  # which they inherit
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # which they inherit
     try:
         resource_tracker.ensure_running()  # unblocks some of them
-        signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

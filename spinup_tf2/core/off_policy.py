@@ -27,7 +27,7 @@ from spinup_tf2.core.vector_env import FIRST_TEST_ENV, EpisodeStatistics, Vector
 from spinup_tf2.utils.interruption import Interruption
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
-from spinup_tf2.utils.mpi_tools import broadcast_object, num_procs, proc_id
+from spinup_tf2.utils.mpi_tools import num_procs, proc_id
 from spinup_tf2.utils.watchdog import beat
 
 XLA_PAYS_AFTER = 5000  # updates; below, it saves less time than it takes to compile
@@ -154,7 +154,7 @@ class Training:
             logger.store(EpRet=ep_ret, EpLen=ep_len)
 
         with (
-            keeper.attached(variables, parts, buffer) as at,
+            keeper.attached(variables, parts, buffer, first_epoch=1) as at,
             progress_bar(args.epochs, logger, at.epoch) as bar,
         ):
             act.refresh()  # the weights may be those of a checkpoint
@@ -197,7 +197,7 @@ class Training:
                 logger.store(**{key: [] for key in columns})  # before the first update: blank
                 if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1 or not saved:
                     check_params(ac.trainable_variables)
-                    saved = broadcast_object(logger.save_state({"env": envs.prototype}, None))
+                    saved = keeper.save_policy()
 
                 logger.log_tabular("Epoch", epoch + 1)
                 logger.log_tabular("EpRet", with_min_and_max=True)
@@ -212,7 +212,7 @@ class Training:
                 row = logger.log_current_row
                 score = row["AverageTestEpRet" if args.num_test_episodes else "AverageEpRet"]
                 logger.dump_tabular()
-                keeper.epoch_over(epoch, epoch + 1, score)
+                keeper.epoch_over(epoch, score)
                 at.step = 0
                 bar.update()
 

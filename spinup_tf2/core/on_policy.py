@@ -30,7 +30,7 @@ from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
 from spinup_tf2.utils.interruption import Interruption
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
-from spinup_tf2.utils.mpi_tools import broadcast_object, num_procs
+from spinup_tf2.utils.mpi_tools import num_procs
 from spinup_tf2.utils.watchdog import beat
 
 
@@ -187,7 +187,7 @@ class Training:
                 check_variables(variables, epoch)
                 if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1 or not saved:
                     check_params(ac.trainable_variables)
-                    saved = broadcast_object(logger.save_state({"env": self.env}, None))
+                    saved = keeper.save_policy()
 
                 logger.log_tabular("Epoch", epoch)
                 logger.log_tabular("EpRet", with_min_and_max=True)
@@ -201,7 +201,7 @@ class Training:
                 logger.log_tabular("Time", keeper.seconds())
                 score = logger.log_current_row["AverageEpRet"]
                 logger.dump_tabular()
-                keeper.epoch_over(epoch, epoch, score)
+                keeper.epoch_over(epoch, score)
                 at.step, at.infos = 0, []
                 bar.update()
 

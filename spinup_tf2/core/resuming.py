@@ -18,6 +18,7 @@ import keras
 import numpy as np
 
 from spinup_tf2 import user_config
+from spinup_tf2.core.arguments import MAY_CHANGE
 from spinup_tf2.core.checkpoint import (
     Checkpoints,
     DamagedCheckpoint,
@@ -28,32 +29,28 @@ from spinup_tf2.core.checkpoint import (
     restore_variables,
 )
 from spinup_tf2.core.finite import check_step, check_variables
+from spinup_tf2.core.policies import CNNActorCritic, MLPActorCritic
+from spinup_tf2.core.q_actor_critic import CNNQActorCritic, MLPQActorCritic
 from spinup_tf2.core.replay_buffer import ReplayBuffer
 from spinup_tf2.core.spaces import space_to_json
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.env_spec import describe_env
 from spinup_tf2.utils.interruption import Interruption
-from spinup_tf2.utils.logx import EpochLogger, holds_run
+from spinup_tf2.utils.logx import EpochLogger, holds_rows, holds_run
 from spinup_tf2.utils.mpi_tools import broadcast_object, num_procs, on_root, proc_id
 from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializable
 from spinup_tf2.utils.watchdog import Watchdog
 
-# What may change when a run goes on. All else makes it another run.
-_MAY_CHANGE = (
-    "epochs",
-    "save_freq",
-    "vectorization",
+_NOT_COMPARED = (
+    "env_fn",
+    "logger_kwargs",
+    "num_envs",
     "resume",
-    "checkpoint_freq",
-    "keep_checkpoints",
-    "env_retries",
-    "stall_timeout",
-)
-_NOT_COMPARED = ("env_fn", "logger_kwargs", "num_envs")  # there are other entries for these
-_DEFAULT_NETWORKS = (
-    "MLPActorCritic", "CNNActorCritic", "MLPQActorCritic", "CNNQActorCritic",
-)  # fmt: skip
+)  # there are other entries for these
+
+
+_DEFAULT_NETWORKS = (MLPActorCritic, CNNActorCritic, MLPQActorCritic, CNNQActorCritic)
 
 
 class Part(Protocol):
@@ -101,7 +98,7 @@ class Keeper:
         self.networks = networks
         self.best = dict(score=None, epoch=None)
         self.best_weights = self.acting = [each.numpy() for each in networks]
-        self.last_save = -np.inf
+        self.last_save, self.save_failed = -np.inf, False
         envs.remember = args.deterministic_resume
 
     @contextmanager
@@ -110,12 +107,15 @@ class Keeper:
         variables: Iterable[keras.Variable],
         parts: Mapping[str, Part | None],
         replay: ReplayBuffer | None = None,
+        first_epoch: int = 0,
     ) -> Iterator[Position]:
         """While the loop runs. Gives the position at which it begins.
 
         variables: all from which the training goes on, equal on all ranks.
         parts: what remembers something of environments, by name. replay: one of them.
+        first_epoch: how the log numbers the first epoch.
         """
+        self.first_epoch = first_epoch
         self.variables = [*{id(each): each for each in variables}.values()]
         self.parts = {name: part for name, part in parts.items() if part is not None}
         self.replay = replay
@@ -147,7 +147,7 @@ class Keeper:
         for part in self.parts.values():
             part.restart()
         obs = self.envs.reset(epoch, step)
-        check_step(self.envs, epoch, step, obs)
+        check_step(self.envs, self.first_epoch + epoch, step, obs)
         return obs
 
     def asked_to_stop(self) -> bool:
@@ -159,29 +159,33 @@ class Keeper:
         text = self._how_to_go_on()
         if self.args.checkpoint_freq and not self._save(position):
             text = f"What came after the last checkpoint is lost. {text}"
-        self.logger.save_state({"env": self.envs.prototype}, None)  # to look at what there is
+        self.save_policy()  # to look at what there is
         self.interruption.leave(text)
+
+    def save_policy(self) -> bool:
+        """Save what `test_policy` shows; returns whether there was room. Collective."""
+        # The other ranks wait, since one that leaves takes rank 0 with it.
+        return broadcast_object(self.logger.save_state({"env": self.envs.prototype}, None))
 
     def note_acting_policy(self) -> None:
         """The present weights are those that the next score belongs to."""
         self.acting = [each.numpy() for each in self.networks]
 
-    def epoch_over(self, epoch: int, logged_epoch: int, score: float | str) -> None:
+    def epoch_over(self, epoch: int, score: float | str) -> None:
         """Save if it is time to. Collective.
 
-        logged_epoch: how the log numbers the epoch.
         score: the mean return of the weights of `note_acting_policy`; "" if there is none.
         """
         best = self.best["score"]
         if score != "" and np.isfinite(score) and (best is None or score > best):
-            self.best = dict(score=float(score), epoch=logged_epoch)
+            self.best = dict(score=float(score), epoch=self.first_epoch + epoch)
             self.best_weights = self.acting
         args = self.args
         if not args.checkpoint_freq:
             return
-        last = epoch == args.epochs - 1
+        at_once = epoch == args.epochs - 1 or self.save_failed
         waited = time.monotonic() - self.last_save >= user_config.CHECKPOINT_INTERVAL
-        if broadcast_object(last or ((epoch + 1) % args.checkpoint_freq == 0 and waited)):
+        if broadcast_object(at_once or ((epoch + 1) % args.checkpoint_freq == 0 and waited)):
             self._save(Position(epoch + 1))
 
     def seconds(self) -> float:
@@ -200,7 +204,7 @@ class Keeper:
 
     def _save(self, position):
         """Write a checkpoint; returns whether there was room for it."""
-        check_variables(self.variables, position.epoch)
+        check_variables(self.variables, self.first_epoch + position.epoch)
         arrays = {f"log/{key}": values for key, values in self.logger.stored().items()}
         steps = None
         for column, i in enumerate(self.envs.indices):
@@ -230,7 +234,7 @@ class Keeper:
                 arrays,
                 steps,
                 replay_range,
-                first=self.logger.sync,
+                before=self.logger.sync,
             )
         except OSError as error:
             self.logger.warn_once(
@@ -238,11 +242,11 @@ class Keeper:
                 "goes on, and it is tried again after each epoch.",
                 about="checkpoint",
             )
-            self.last_save = -np.inf
+            self.save_failed = True
             return False
         if self.replay is not None:
             self.replay.saved = self.replay.steps
-        self.last_save = time.monotonic()
+        self.last_save, self.save_failed = time.monotonic(), False
         return True
 
     def _with_state(self):
@@ -273,16 +277,13 @@ class Keeper:
                 "the one before, or start the run anew with --overwrite (overwrite=True)."
             ) from error
         self.last_save = time.monotonic()
-        where = f"{position.epoch} epochs"
+        where = f"{position.epoch} of {self.args.epochs} epochs"
         if position.step:
-            where += f" and {position.step} steps of each environment"
-        self.logger.log(f"Resuming from {saved.path}: {where} are over.")
+            where += f", and {position.step} steps of each environment"
+        self.logger.log(f"Resuming from {saved.path}, after {where}.")
         if position.epoch >= self.args.epochs:
-            self.logger.log(
-                f"There is nothing left to do: {position.epoch} epochs are over, and epochs is "
-                f"{self.args.epochs}."
-            )
-            self.logger.save_state({"env": self.envs.prototype}, None)  # a crash may have left none
+            self.logger.log("There is nothing left to do; more epochs would go on with it.")
+            self.save_policy()  # a crash may have left none
         return position
 
     def _restore_steps(self):
@@ -302,7 +303,7 @@ def _below(arrays, prefix):
 
 
 def checkpoint_to_resume(run_dir: str | None, run: Mapping[str, Any]) -> Saved | None:
-    """The newest checkpoint in a run's directory; None if there is no run yet. Collective.
+    """The newest checkpoint in a run's directory; None if nothing is over yet. Collective.
 
     Raises UserError if there is none of this run.
     """
@@ -312,7 +313,7 @@ def checkpoint_to_resume(run_dir: str | None, run: Mapping[str, Any]) -> Saved |
     if saved is not None:
         check_same_run(saved.run, run, run_dir)
         position_of(saved)
-    elif on_root(lambda: holds_run(run_dir)):
+    elif on_root(lambda: holds_run(run_dir) and holds_rows(run_dir)):
         raise UserError(
             f"{run_dir} holds a run without checkpoints, which cannot be resumed; start it anew "
             "with --overwrite (overwrite=True), or choose another exp_name, seed or data_dir."
@@ -355,7 +356,7 @@ def describe_run(
     command = None
     if (
         hasattr(env_fn, "env_name")
-        and arguments["actor_critic"].__name__ in _DEFAULT_NETWORKS
+        and arguments["actor_critic"] in _DEFAULT_NETWORKS
         and arguments.get("behavior_policy") is None
         and is_json_serializable([plain, env_fn.env_kwargs])
     ):
@@ -400,7 +401,7 @@ def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: st
             "are as many environments as before."
         )
     before, now = dict(saved.get("arguments") or {}), run["arguments"]
-    free = list(_MAY_CHANGE)
+    free = list(MAY_CHANGE)
     if now.get("deterministic_resume"):
         free.remove("checkpoint_freq")  # it says when environments begin new episodes
     for name in [*before, *now]:

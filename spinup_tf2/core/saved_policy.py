@@ -262,7 +262,7 @@ def _read_weights(save_dir):
 def _best_weights(save_dir):
     """The weights that have done best in a run."""
     arrays, best = Checkpoints(Path(save_dir).parent).best()
-    print(f"The best policy so far: epoch {best['epoch']}, mean return {best['score']}.")
+    print(f"The best policy so far: epoch {best['epoch']}, mean return {best['score']:.4g}.")
     return arrays
 
 

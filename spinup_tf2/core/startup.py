@@ -64,6 +64,8 @@ def opened_run(
             saved = checkpoint_to_resume(run_dir, run)
         if saved is not None:
             logger_kwargs |= dict(keep_rows=saved.counters["epoch"], overwrite=False)
+        elif args.resume:
+            logger_kwargs |= dict(keep_rows=0)  # of a run that was killed before its first one
         logger = EpochLogger(**logger_kwargs)
         run_dir = broadcast_object(logger.output_dir)
         checkpoints = Checkpoints(run_dir, args.keep_checkpoints, saved)

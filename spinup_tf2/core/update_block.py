@@ -1,4 +1,4 @@
-"""How the off-policy algorithms take many small gradient steps in few compiled calls."""
+"""How the off-policy algorithms take many small gradient steps in one compiled call."""
 
 from collections.abc import Callable, Iterable, Sequence
 from math import lcm
@@ -120,24 +120,23 @@ class UpdateBlock:
     jit_compile: whether to compile with XLA, which takes seconds longer and makes updates of small
         networks about a third faster.
 
-    In one process XLA makes one compiled call of all updates. Without XLA, each update is a call of
-    its own: in a loop that TensorFlow compiles, a thread sometimes (once in thousands of updates)
-    reads a variable before the update before has written it, so that equal runs give different
-    digits. With several MPI ranks, the steps of an update are taken one by one.
+    In one process all updates are one compiled call. With several MPI ranks, the same steps are
+    taken one by one.
     """
 
     def __init__(self, steps: Sequence[Minimize | PolyakAverage], jit_compile: bool = False):
+        # TensorFlow's optimizer of dependencies forgets that a variable is read before it is
+        # written, where no number connects the two (SAC's temperature): one update in thousands
+        # then reads the new value, and equal runs end in different digits. What is compiled from
+        # here on keeps the order; it is no slower.
+        tf.config.optimizer.set_experimental_options({"dependency_optimization": False})
         self.steps = list(steps)
         self.period = lcm(*(step.every for step in self.steps))
         # A whole period is one piece of code, which XLA would take minutes for if it were long.
         jit_compile = jit_compile and self.period <= 5
         for step in self.steps:
             step.compile(jit_compile)
-        if jit_compile:
-            self._run = tf.function(self._block, jit_compile=True)
-        else:
-            self._compiled_updates = tf.function(self._updates)
-            self._run = self._one_by_one
+        self._compiled = tf.function(self._block, jit_compile=jit_compile)
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -150,7 +149,7 @@ class UpdateBlock:
         Returns what the losses logged, `[updates, ...]`; of steps that are not taken in every
         update, correspondingly less. With several ranks, it is that of this rank's samples.
         """
-        run = self._run if num_procs() == 1 else self._over_ranks
+        run = self._compiled if num_procs() == 1 else self._over_ranks
         return {key: np.asarray(x) for key, x in run(batches).items()}
 
     def _block(self, batches):
@@ -172,17 +171,6 @@ class UpdateBlock:
         if rest:
             infos.append(self._updates({key: x[-rest:] for key, x in batches.items()}))
         return {key: tf.concat([info[key] for info in infos], 0) for key in infos[0]}
-
-    def _one_by_one(self, batches):
-        """A compiled call for each period."""
-        updates = len(next(iter(batches.values())))
-        infos = [
-            self._compiled_updates(
-                {key: tf.constant(x[start : start + self.period]) for key, x in batches.items()}
-            )
-            for start in range(0, updates, self.period)
-        ]
-        return {key: np.concatenate([info[key] for info in infos]) for key in infos[0]}
 
     def _over_ranks(self, batches):
         batches = {key: tf.constant(x) for key, x in batches.items()}

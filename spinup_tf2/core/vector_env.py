@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
 import gymnasium as gym
@@ -196,7 +197,8 @@ class VectorEnv:
 
     def close(self) -> None:
         self.envs.close()
-        self.prototype.close()
+        with suppress(Exception):  # it has taken no part in the training, which is over
+            self.prototype.close()
 
 
 def environment_seed(

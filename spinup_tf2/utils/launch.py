@@ -217,7 +217,8 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
         status = _wait_for(child)
     finally:
         for signum, handler in previous.items():
-            signal.signal(signum, handler)
+            # None: a handler that Python did not install, and cannot put back.
+            signal.signal(signum, signal.SIG_DFL if handler is None else handler)
         if child is not None and child.poll() is None:
             child.kill()
     if first is not None:

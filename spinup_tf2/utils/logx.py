@@ -443,14 +443,25 @@ def _fresh_directory():
 
 def holds_run(output_dir: str | os.PathLike, output_fname: str = "progress.txt") -> bool:
     """Whether a run has been written to this directory."""
-    names = (output_fname, "progress.txt", "config.json")
+    names = (output_fname, "progress.txt", "config.json", "checkpoint")
     # A link that leads nowhere counts as well: to write through it would be to write elsewhere.
     return any(os.path.lexists(os.path.join(output_dir, name)) for name in names)
 
 
+def holds_rows(output_dir: str | os.PathLike) -> bool:
+    """Whether an epoch of the run in this directory is over; True if that cannot be known."""
+    try:
+        return len(Path(output_dir, "progress.txt").read_bytes().splitlines()) > 1
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
 def _remove_run(output_dir, output_fname):
     """Remove the files of a run, and nothing else that may be in its directory."""
-    for name in os.listdir(output_dir):
+    # Checkpoints first: without them, nobody goes on with what a crash may leave.
+    for name in sorted(os.listdir(output_dir), key=lambda name: name != "checkpoint"):
         if name == output_fname or _RUN_FILES.fullmatch(name):
             _remove(os.path.join(output_dir, name))
 

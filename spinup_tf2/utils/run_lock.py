@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from spinup_tf2.errors import UserError
@@ -35,7 +35,8 @@ def run_lock(run_dir: str | os.PathLike) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)  # while it is still ours
+        with suppress(OSError):
+            path.unlink()  # while it is still ours
         os.close(descriptor)
 
 
@@ -58,7 +59,7 @@ def _locked(path):
                 "or choose another exp_name, seed or data_dir."
             ) from None
         except OSError as error:
-            if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP):
+            if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
                 return descriptor  # this file system knows no locks
             os.close(descriptor)
             raise
