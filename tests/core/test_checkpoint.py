@@ -323,7 +323,7 @@ def test_what_comes_first_counts_as_a_failure_to_write(three):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="No space left on device"):
-        save(Checkpoints(three), 4, first=first)
+        save(Checkpoints(three), 4, before=first)
     assert names(three / "checkpoint") == ["000002", "000003", "replay"]
 
 
@@ -376,7 +376,7 @@ def test_only_rank_0_fails_before_anything_is_written(tmp_path):
 
     def run():
         with pytest.raises(OSError, match=r"No space left on device \(rank 0\)"):
-            save(Checkpoints(tmp_path), 1, first=first)
+            save(Checkpoints(tmp_path), 1, before=first)
 
     run_ranks(2, run)
 
