@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils.logx import colored, say
+from spinup_tf2.utils.logx import warn
 from spinup_tf2.utils.mpi_tools import gather_objects, on_root, proc_id
 from spinup_tf2.utils.reading import read_json
 
@@ -246,7 +246,7 @@ class Checkpoints:
                     problems.append(f"{self.root / f'{serial:06d}'} is damaged: {error}")
                     continue
                 for problem in problems:
-                    say(colored(f"Warning: {problem}. It is removed.", "red", bold=True))
+                    warn(f"{problem}. It is removed.")
                 for damaged in self._serials():
                     if damaged > serial:
                         _remove(self.root / f"{damaged:06d}")

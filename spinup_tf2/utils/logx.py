@@ -82,6 +82,11 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def warn(text: str) -> None:
+    """Print a warning, in red."""
+    say(colored(f"Warning: {text}", "red", bold=True))
+
+
 def format_table(row: Mapping[str, Any]) -> str:
     """The table of a dict of names and values: numbers with three digits, anything else as is."""
     width = max(15, *map(len, row))
@@ -130,21 +135,18 @@ class Logger:
         self._is_root = mpi_tools.proc_id() == 0
 
         # Only the first rank looks at the disk, but every rank must learn what it found there.
-        found = (None, [])
-        if self._is_root:
-            found = self._open(output_dir, output_fname, overwrite, keep_rows)
-        problem, headers = mpi_tools.broadcast_object(found)
-        if problem:
-            raise UserError(problem)
+        headers = mpi_tools.on_root(
+            lambda: self._open(output_dir, output_fname, overwrite, keep_rows)
+        )
         if headers:
             self.first_row, self.log_headers = False, headers
         if self._is_root:
             self.log(f"Logging data to {self.output_file.name}")
 
     def _open(self, output_dir, output_fname, overwrite, keep_rows):
-        """Prepare the directory and open the file of rows.
+        """Prepare the directory and open the file of rows; returns the columns of kept rows.
 
-        Returns what is wrong, or None, and the columns of rows that are kept.
+        Raises UserError if something is wrong.
         """
         headers = []
         try:
@@ -157,7 +159,7 @@ class Logger:
             elif overwrite:
                 _remove_run(output_dir, output_fname)
             elif holds_run(output_dir, output_fname):
-                return EXISTING_RUN.format(output_dir), []
+                raise UserError(EXISTING_RUN.format(output_dir))
             elif not self.quiet and {*os.listdir(output_dir)} - {LOCK}:
                 say(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
             self.output_dir = os.fspath(output_dir)
@@ -166,13 +168,12 @@ class Logger:
             rows = os.path.join(output_dir, output_fname)
             self.output_file = open(rows, mode, buffering=0)  # noqa: SIM115
         except OSError as error:
-            problem = (
+            raise UserError(
                 f"Cannot write to the output directory {output_dir or tempfile.gettempdir()} "
                 f"({error.strerror}); choose another data_dir (output_dir)."
-            )
-            return problem, []
+            ) from error
         weakref.finalize(self, self.output_file.close)
-        return None, headers
+        return headers
 
     def _keep_rows(self, path, count):
         """Leave the first `count` rows in a file of rows; returns its columns."""
@@ -182,13 +183,9 @@ class Logger:
             lines = []
         lines = [line for line in lines if line.endswith("\n")][: count + 1 if count else 0]
         if len(lines) < count + 1 and count:
-            say(
-                colored(
-                    f"Warning: {path} has {max(0, len(lines) - 1)} complete rows, and the "
-                    f"checkpoint was made after {count}.",
-                    "red",
-                    bold=True,
-                )
+            warn(
+                f"{path} has {max(0, len(lines) - 1)} complete rows, and the checkpoint was made "
+                f"after {count}."
             )
         with atomic_save(path) as temporary:
             Path(temporary).write_text("".join(lines), encoding="utf-8")
@@ -326,7 +323,7 @@ class Logger:
         """
         about = text if about is None else about
         if self._is_root and about not in self._warned:
-            say(colored(f"Warning: {text}", "red", bold=True))
+            warn(text)
         self._warned.add(about)
 
     @contextmanager

@@ -409,18 +409,12 @@ def _check_launch(experiments, check_env=None):
 
     Rank 0 looks, and all ranks raise what it has found.
     """
-    problem = None
-    if mpi_tools.proc_id() == 0:
-        try:
-            _check_environments(experiments, check_env)
-            _check_directories(experiments)
-        except UserError as error:
-            if mpi_tools.num_procs() == 1:
-                raise
-            problem = str(error)
-    problem = mpi_tools.broadcast_object(problem)
-    if problem:
-        raise UserError(problem)
+
+    def look():
+        _check_environments(experiments, check_env)
+        _check_directories(experiments)
+
+    mpi_tools.on_root(look)
 
 
 def _check_directories(experiments):
