@@ -360,11 +360,7 @@ def read_best(path: Path) -> list[np.ndarray]:
 
     In the order of the actor-critic's variables. Raises DamagedCheckpoint if they cannot be read.
     """
-    arrays = read_npz(path / _BEST)
-    try:
-        return [arrays[str(i)] for i in range(len(arrays))]
-    except KeyError as error:
-        raise DamagedCheckpoint(f"{_BEST} has no array {error}") from error
+    return read_numbered(path / _BEST)
 
 
 def read_ranks(saved: Saved) -> list[dict[str, np.ndarray]]:
@@ -379,6 +375,15 @@ def read_steps(saved: Saved, wanted: Callable[[str], bool]) -> list[tuple[dict, 
     """
     folder = saved.path.parent / _REPLAY
     return [(each, read_npz(folder / each["file"], wanted)) for each in saved.replay]
+
+
+def read_numbered(path: Path) -> list[np.ndarray]:
+    """The arrays of a file in which they are called 0, 1, ...; raises as `read_npz` does."""
+    arrays = read_npz(path)
+    try:
+        return [arrays[str(i)] for i in range(len(arrays))]
+    except KeyError as error:
+        raise DamagedCheckpoint(f"{path.name} has no array {error}") from error
 
 
 def read_npz(

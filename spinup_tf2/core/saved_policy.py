@@ -23,7 +23,7 @@ from gymnasium import spaces
 
 from spinup_tf2.core.acting import Actor
 from spinup_tf2.core.arguments import check_network_arguments
-from spinup_tf2.core.checkpoint import Checkpoints, DamagedCheckpoint, read_npz
+from spinup_tf2.core.checkpoint import Checkpoints, DamagedCheckpoint, read_numbered
 from spinup_tf2.core.networks import activation_name, cnn_shapes, mlp_shapes
 from spinup_tf2.core.normalization import NormalizedActorCritic
 from spinup_tf2.core.policies import ActorCritic, CNNActorCritic, MLPActorCritic
@@ -253,9 +253,8 @@ def _read_weights(save_dir):
     if not path.is_file():
         raise UserError(f"There is no complete saved policy in {save_dir} (no {WEIGHTS}).")
     try:
-        arrays = read_npz(path)
-        return [arrays[str(i)] for i in range(len(arrays))]
-    except (DamagedCheckpoint, KeyError) as error:
+        return read_numbered(path)
+    except DamagedCheckpoint as error:
         raise UserError(f"{WEIGHTS} is damaged ({_one_line(error)}).") from error
 
 
