@@ -12,20 +12,30 @@ EXTRAS = {
     "mpi": ["mpich"],
     "mujoco": ["gymnasium[mujoco]"],
     "atari": ["ale-py>=0.10"],
-    "mario": ["gym-super-mario-bros", "nes-py", "opencv-python"],
+    # The game comes with 7, later releases have other rewards and not all levels; nes-py is built
+    # while it is installed, by a C++ compiler. gymnasium brings pygame, for the window.
+    "mario": [
+        "gym-super-mario-bros>=7.4,<8",
+        "nes-py>=8.2.1,<9",
+        "opencv-python>=4.8",
+        "gymnasium[classic-control]",
+    ],
     "quadruped": ["pybullet"],
-    "video": ["moviepy>=1.0", "gymnasium[classic-control]"],
+    "video": ["imageio-ffmpeg", "gymnasium[classic-control]"],
     "tracking": ["tensorboard"],
     "docs": ["sphinx>=7", "furo"],
 }
 # Everything that the tests use.
 EXTRAS["dev"] = [
+    'pybullet; python_version < "3.12" and platform_machine == "x86_64"',  # others compile it
     "pytest>=7",
     "pytest-xdist>=3",  # two processes run the tests
     "hypothesis>=6.100",  # makes the inputs of the fuzz tests
     "ruff>=0.6",
     "build",
-    *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["video"] + EXTRAS["docs"]),
+    "moviepy>=1.0",  # of gymnasium's own recorder, which other programs use
+    *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["mario"]),
+    *(EXTRAS["video"] + EXTRAS["docs"]),
 ]
 EXTRAS["all"] = sorted({package for packages in EXTRAS.values() for package in packages})
 

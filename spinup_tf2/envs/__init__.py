@@ -1,5 +1,7 @@
 """Environments of this package, registered with gymnasium by `import spinup_tf2`."""
 
+import warnings
+
 import gymnasium as gym
 
 _ENVIRONMENTS = {
@@ -7,9 +9,34 @@ _ENVIRONMENTS = {
     "ProbeGoal-v0": dict(entry_point="spinup_tf2.envs.probe:ProbeGoal", max_episode_steps=20),
 }
 
+_QUADRUPED = "spinup_tf2.envs.quadruped.env:QuadrupedEnv"
+_ENVIRONMENTS |= {
+    "QuadrupedWalk-v0": dict(
+        entry_point=_QUADRUPED, kwargs=dict(task="walk"), max_episode_steps=400
+    ),
+    "QuadrupedRecover-v0": dict(
+        entry_point=_QUADRUPED, kwargs=dict(task="recover"), max_episode_steps=100
+    ),
+}
+
+_MARIO = "spinup_tf2.envs.mario.env:MarioEnv"
+_MARIO_ROMS = ("vanilla", "downsample", "pixel", "rectangle")  # v0 to v3
+_MARIO_STAGES = [f"{world}-{stage}" for world in range(1, 9) for stage in range(1, 5)]
+for _version, _rom in enumerate(_MARIO_ROMS):
+    for _name, _stages in {
+        "SuperMarioBros": None,
+        "SuperMarioBrosRandomStages": _MARIO_STAGES,
+        **{f"SuperMarioBros-{stage}": [stage] for stage in _MARIO_STAGES},
+    }.items():
+        _ENVIRONMENTS[f"{_name}-v{_version}"] = dict(
+            entry_point=_MARIO, kwargs=dict(stages=_stages, rom=_rom)
+        )
+
 
 def register_envs() -> None:
     """Register every environment of the package; calling it again does nothing."""
+    # The versions of Super Mario Bros are those of the game; gymnasium takes v3 for the newest.
+    warnings.filterwarnings("ignore", r".*The environment SuperMarioBros.* is out of date")
     for env_id, spec in _ENVIRONMENTS.items():
         if env_id not in gym.registry:
             gym.register(id=env_id, **spec)

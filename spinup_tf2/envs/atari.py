@@ -7,9 +7,7 @@ can be imported without ale-py, which comes with the `atari` extra.
 """
 
 import inspect
-import math
 import re
-from collections import deque
 from typing import Any
 
 import gymnasium as gym
@@ -17,12 +15,10 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers import RecordEpisodeStatistics
 
+from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames, check_at_least, check_switches
 from spinup_tf2.errors import UserError
 
 INSTALL = 'pip install "spinup_tf2[atari]"'
-
-_FRAMES_PER_SECOND = 60  # of the console
-
 
 # ---------------------------------------------------------------- making
 
@@ -66,7 +62,7 @@ def make_atari(env_id: str, *, raw: bool = False, **kwargs) -> gym.Env:
     env_id = env_id.removeprefix("ale_py:")
     if not is_atari(env_id):
         raise UserError(f"{env_id} is not a game of ale-py; {INSTALL} brings its games along.")
-    _check_switches(raw=raw)
+    check_switches(raw=raw)
     if raw:
         return gym.make(env_id, **kwargs)
     registered = gym.spec(env_id).kwargs["frameskip"]
@@ -112,7 +108,7 @@ def preprocess(
             f"{env.spec.id} was made with frameskip={skips}, so frames would be skipped twice; "
             "make it with frameskip=1, or with make_atari."
         )
-    _check_switches(episodic_life=episodic_life, fire_reset=fire_reset, clip_reward=clip_reward)
+    check_switches(episodic_life=episodic_life, fire_reset=fire_reset, clip_reward=clip_reward)
     if noop_max:
         env = NoopReset(env, noop_max)
     env = MaxAndSkip(env, frameskip)
@@ -149,7 +145,7 @@ class NoopReset(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, noop_max: int = 30):
         RecordConstructorArgs.__init__(self, noop_max=noop_max)
         gym.Wrapper.__init__(self, env)
-        _check_at_least(1, noop_max=noop_max)
+        check_at_least(1, noop_max=noop_max)
         self._noop_max = noop_max
         self._noop = _button(env, "NOOP")
 
@@ -162,45 +158,6 @@ class NoopReset(gym.Wrapper, RecordConstructorArgs):
             if terminated or truncated:
                 obs, info = self.env.reset(options=options)
         return obs, info
-
-
-class MaxAndSkip(gym.Wrapper, RecordConstructorArgs):
-    """Repeats an action for `frameskip` frames and adds up their rewards.
-
-    The observation is the maximum, pixel by pixel, of the last two frames, because games draw some
-    things only in every other one. A pair `(low, high)` stands for a random number of frames from
-    `low` to `high - 1`.
-    """
-
-    def __init__(self, env: gym.Env, frameskip: int | tuple[int, int] = 4):
-        RecordConstructorArgs.__init__(self, frameskip=frameskip)
-        gym.Wrapper.__init__(self, env)
-        if isinstance(frameskip, tuple | list) and len(frameskip) == 2:
-            low, high = frameskip
-            _check_at_least(1, frameskip=low)
-            _check_at_least(low + 1, frameskip=high)
-        else:
-            _check_at_least(1, frameskip=frameskip)
-            low, high = frameskip, frameskip + 1
-        self._low, self._high = low, high
-        # Videos have one picture for each step of the agent, and shall play at the game's speed.
-        fps = round(2 * _FRAMES_PER_SECOND / (low + high - 1))
-        self.metadata = self.metadata | {"render_fps": fps}
-
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        skip = self._low
-        if self._high > self._low + 1:
-            skip = self.np_random.integers(self._low, self._high)
-        obs, total = None, 0.0
-        for _ in range(skip):
-            previous = obs
-            obs, rew, terminated, truncated, info = self.env.step(action)
-            total += float(rew)
-            if terminated or truncated:
-                break
-        if previous is not None:
-            obs = np.maximum(previous, obs)
-        return obs, total, terminated, truncated, info
 
 
 class EpisodicLife(gym.Wrapper, RecordConstructorArgs):
@@ -268,70 +225,6 @@ class FireReset(gym.Wrapper, RecordConstructorArgs):
         return obs, info
 
 
-class StackFrames(gym.ObservationWrapper, RecordConstructorArgs):
-    """Gray frames of `size` x `size` pixels, the last `stack` of them, the newest last.
-
-    A pixel becomes the average over the area that it covers. An episode begins with its first frame
-    `stack` times. The environment's own frames are `[height, width]`.
-    """
-
-    def __init__(self, env: gym.Env, size: int = 84, stack: int = 4):
-        RecordConstructorArgs.__init__(self, size=size, stack=stack)
-        gym.ObservationWrapper.__init__(self, env)
-        _check_at_least(1, size=size, stack=stack)
-        space = env.observation_space
-        if space.dtype != np.uint8 or len(space.shape) != 2:
-            raise UserError(
-                f"Observations are {space}, and the preprocessing needs gray pictures: make the "
-                "game with obs_type='grayscale' (as make_atari does by itself), or leave out the "
-                "preprocessing (raw=True)."
-            )
-        self._scale = AreaScaling(space.shape, size)
-        self._frames = deque(maxlen=stack)
-        self.observation_space = gym.spaces.Box(0, 255, (size, size, stack), np.uint8)
-
-    def reset(
-        self, *, seed: int | None = None, options: dict | None = None
-    ) -> tuple[np.ndarray, dict]:
-        self._frames.clear()
-        return super().reset(seed=seed, options=options)
-
-    def observation(self, observation: np.ndarray) -> np.ndarray:
-        frame = self._scale(observation)
-        self._frames.extend([frame] * (1 if self._frames else self._frames.maxlen))
-        return np.stack(self._frames, axis=-1)
-
-
-class AreaScaling:
-    """Scales pictures `[height, width]` to `[size, size]`: averages over areas, rounded.
-
-    Scaling a line is a product with a sparse matrix. 210 pixels become 84 as 42 times 5 become 2,
-    with the same small matrix each time; and 160 become 84 as 4 times 40 become 21.
-    """
-
-    def __init__(self, shape: tuple[int, int], size: int):
-        height, width = shape
-        self._size = size
-        self._pieces = math.gcd(height, size)
-        self._rows = _area_weights(height // self._pieces, size // self._pieces)
-        pieces = math.gcd(width, size)
-        self._columns = _area_weights(width // pieces, size // pieces).T.copy()
-
-    def __call__(self, picture: np.ndarray) -> np.ndarray:
-        _, width = picture.shape
-        low = self._rows @ picture.astype(np.float32).reshape(self._pieces, -1, width)
-        small = low.reshape(-1, len(self._columns)) @ self._columns
-        return np.rint(small).astype(np.uint8).reshape(self._size, self._size)
-
-
-def _area_weights(old, new):
-    """Matrix `[new, old]`: what part of a new pixel's length each of the old ones makes up."""
-    left = np.arange(new)[:, None] * old / new
-    start = np.arange(old)
-    covered = np.minimum(left + old / new, start + 1) - np.maximum(left, start)
-    return (np.maximum(covered, 0) * new / old).astype(np.float32)
-
-
 class ClipReward(gym.RewardWrapper, RecordConstructorArgs):
     """Rewards become -1, 0 or 1, so that one learning rate does for all games."""
 
@@ -343,15 +236,3 @@ class ClipReward(gym.RewardWrapper, RecordConstructorArgs):
 
     def reward(self, reward: float) -> float:
         return float(np.sign(reward))
-
-
-def _check_at_least(least, **values):
-    for name, value in values.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise UserError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
-
-
-def _check_switches(**values):
-    for name, value in values.items():
-        if not isinstance(value, bool):
-            raise UserError(f"{name} is {value!r}; it must be True or False.")

@@ -11,17 +11,15 @@ from gymnasium.wrappers import RecordEpisodeStatistics, RecordVideo
 
 from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
 from spinup_tf2.envs.atari import (
-    AreaScaling,
     ClipReward,
     EpisodicLife,
     FireReset,
-    MaxAndSkip,
     NoopReset,
-    StackFrames,
     is_atari,
     make_atari,
     preprocess,
 )
+from spinup_tf2.envs.wrappers import AreaScaling, MaxAndSkip, StackFrames
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.env_spec import make_env, write_env_spec
 from spinup_tf2.utils.run_utils import EnvFn

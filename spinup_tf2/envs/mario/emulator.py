@@ -1,0 +1,165 @@
+"""The NES: what the game asks of an emulator, and the compiled one of nes-py behind it.
+
+nes-py and gym-super-mario-bros are located on disk and never imported: their Python classes belong
+to gym, the predecessor of gymnasium, and fail with NumPy 2. The emulator itself is a shared library
+of a dozen functions. While it works it does not hold Python's lock, so that emulators in several
+threads run at the same time.
+"""
+
+import ctypes
+import functools
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from spinup_tf2.errors import UserError
+
+INSTALL = 'pip install "spinup_tf2[mario]"'
+
+FRAMES_PER_SECOND = 60
+
+HEIGHT, WIDTH = 240, 256
+
+# The game as it was, with coarse pictures, with one color for each kind of thing, with rectangles.
+ROMS = ("vanilla", "downsample", "pixel", "rectangle")
+
+_RAM_SIZE = 0x800
+
+
+class Core(Protocol):
+    """An emulator with the game in it."""
+
+    ram: memoryview  # the 2,048 bytes of the console, as they are now; they can be written, too
+    screen: np.ndarray  # uint8 [HEIGHT, WIDTH, 4]: blue, green, red, nothing, as they are now
+
+    def reset(self) -> None:
+        """Press the reset button of the console."""
+
+    def frame(self, buttons: int) -> None:
+        """Run one sixtieth of a second with these buttons held, a bit for each."""
+
+    def backup(self) -> None:
+        """Remember the state of the console, in the place of the one before."""
+
+    def restore(self) -> None:
+        """Return to the state that is remembered."""
+
+    def close(self) -> None:
+        """Free the emulator, after which nothing of it may be used."""
+
+
+class NesPy:
+    """The emulator of nes-py 8: a Core.
+
+    rom: one of ROMS. Raises UserError if one of the two packages is missing.
+    """
+
+    def __init__(self, rom: str = "vanilla"):
+        path = rom_path(rom)
+        self._library = _library()
+        self._console = self._library.Initialize(os.fspath(path))
+        self.ram = self._bytes(self._library.Memory(self._console), _RAM_SIZE)
+        # A pad is three bytes: whether it takes buttons in, those that are held (which Controller
+        # points to), and those that the game has yet to read, one after the other.
+        self._pads = self._bytes(self._library.Controller(self._console, 0) - 1, 2 * 3)
+        self._pads_of_backup = bytes(self._pads)
+        picture = self._bytes(self._library.Screen(self._console), HEIGHT * WIDTH * 4)
+        self.screen = np.frombuffer(picture, np.uint8).reshape(HEIGHT, WIDTH, 4)
+        self._step = functools.partial(self._library.Step, self._console)
+
+    @staticmethod
+    def _bytes(address, size):
+        return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
+
+    def reset(self) -> None:
+        self._library.Reset(self._console)
+
+    def frame(self, buttons: int) -> None:
+        self._pads[1] = buttons
+        self._step()
+
+    def backup(self) -> None:
+        # The library leaves out the pads, which a frame that ends amidst their reading depends on.
+        self._library.Backup(self._console)
+        self._pads_of_backup = bytes(self._pads)
+
+    def restore(self) -> None:
+        self._library.Restore(self._console)
+        self._pads[:] = self._pads_of_backup
+
+    def close(self) -> None:
+        if self._console is not None:
+            # These would point to memory that is no longer there.
+            self.ram = self._pads = self.screen = self._step = None
+            self._library.Close(self._console)
+            self._console = None
+
+
+def rom_path(rom: str) -> Path:
+    """Where gym-super-mario-bros has put the game `rom`, one of ROMS."""
+    if rom not in ROMS:
+        raise UserError(f"rom is {rom!r}; it must be one of {', '.join(ROMS)}.")
+    ending = "" if rom == "vanilla" else f"-{rom}"
+    path = _package("gym_super_mario_bros") / "_roms" / f"super-mario-bros{ending}.nes"
+    if not path.is_file():
+        raise UserError(
+            f"gym-super-mario-bros has no game {path.name} (releases from 9 on bring only "
+            f"the first of {', '.join(ROMS)}, elsewhere); install the right one with: {INSTALL}"
+        )
+    return path
+
+
+def check_packages(rom: str) -> None:
+    """Raise UserError if something of what NesPy needs is not installed."""
+    _library()
+    rom_path(rom)
+
+
+def is_missing(distribution: str) -> UserError:
+    """The error that says what to install."""
+    return UserError(
+        f"Super Mario Bros needs {distribution}, which is not installed; install it with: {INSTALL}"
+    )
+
+
+def _package(name: str) -> Path:
+    """The directory of a package, which is not imported."""
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise is_missing(name.replace("_", "-"))
+    return Path(spec.origin).parent
+
+
+# Result and arguments of the library's functions. The first of the arguments is the console.
+_FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
+    "Initialize": (ctypes.c_void_p, [ctypes.c_wchar_p]),
+    "Memory": (ctypes.c_void_p, [ctypes.c_void_p]),
+    "Screen": (ctypes.c_void_p, [ctypes.c_void_p]),
+    "Controller": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_uint]),
+    **{name: (None, [ctypes.c_void_p]) for name in ("Reset", "Step", "Backup", "Restore", "Close")},
+}
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    [*paths] = _package("nes_py").glob("lib_nes_env*")
+    if len(paths) != 1:
+        raise UserError(
+            "Super Mario Bros needs the compiled emulator of nes-py 8, which the nes-py that is "
+            f"installed does not have; install the right one with: {INSTALL}"
+        )
+    try:
+        library = ctypes.CDLL(os.fspath(paths[0]))
+    except OSError as error:
+        raise UserError(
+            f"The compiled emulator of nes-py cannot be loaded ({error}); build it anew with: "
+            "pip install --force-reinstall --no-cache-dir --no-deps 'nes-py<9'"
+        ) from error
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function: Callable = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library

@@ -1,0 +1,276 @@
+"""Super Mario Bros as a gymnasium environment."""
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import EzPickle
+
+from spinup_tf2.envs.mario.emulator import (
+    FRAMES_PER_SECOND,
+    HEIGHT,
+    ROMS,
+    WIDTH,
+    Core,
+    NesPy,
+    check_packages,
+    is_missing,
+)
+from spinup_tf2.envs.mario.game import BUTTONS, STAGES, WORLDS, Game
+from spinup_tf2.errors import UserError
+
+try:
+    import cv2
+except ModuleNotFoundError as error:
+    raise is_missing("opencv-python") from error
+
+# What an agent may press. The first three are those of gym-super-mario-bros.
+_RIGHT = ((), ("right",), ("right", "A"), ("right", "B"), ("right", "A", "B"))
+_SIMPLE = (*_RIGHT, ("A",), ("left",))
+_COMPLEX = (*_SIMPLE, ("left", "A"), ("left", "B"), ("left", "A", "B"), ("down",), ("up",))
+ACTIONS = {
+    "right": _RIGHT,
+    "simple": _SIMPLE,
+    "complex": _COMPLEX,
+    "run": (("right", "B"), ("right", "A", "B")),
+}
+
+ALL_STAGES = tuple(f"{w}-{s}" for w in range(1, WORLDS + 1) for s in range(1, STAGES + 1))
+
+_KEYS = {"right": "d", "left": "a", "down": "s", "up": "w", "A": "o", "B": "p"}
+
+_OBS = {
+    "rgb": ((HEIGHT, WIDTH, 3), cv2.COLOR_BGRA2RGB),
+    "grayscale": ((HEIGHT, WIDTH), cv2.COLOR_BGRA2GRAY),
+}
+
+
+class MarioEnv(gym.Env, EzPickle):
+    """Super Mario Bros, one frame of the console (1/60 s) in each step.
+
+    Args:
+        stages: What is played. Of several, such as `["1-1", "1-2"]`, each episode has one at
+            random. None: all levels one after the other, with three lives.
+        rom: Which version of the game, one of ROMS.
+        actions: What the agent may press: a name in ACTIONS, or a sequence of combinations such as
+            `[["right"], ["right", "A"]]`, the empty one for none.
+        obs_type: "rgb", uint8 `[240, 256, 3]`, or "grayscale", uint8 `[240, 256]`.
+        render_mode: None, "rgb_array", or "human" for a window.
+        make_core: Makes the emulator, with `rom`.
+
+    **Reward**: way to the right in pixels, plus the change of the clock (-1 for each tick), -25 for
+    a death; at least -15 and at most 15.
+
+    **End**: a death or the flag; in the game with three lives, the last death. Where the clock runs
+    out, Mario dies. There is no time limit beside it.
+
+    **Info**: `coins flag_get life score stage status time world x_pos y_pos` as in
+    gym-super-mario-bros, and `is_success`, which is `flag_get`.
+
+    **Options** of `reset`: `stages`, for this and all following episodes; `noops`, a number of
+    frames that pass before the episode begins, or `(low, high)` for one from `low` to `high` at
+    random; `from_backup=True` begins where `backup` was called.
+    """
+
+    metadata: ClassVar = {"render_modes": ["human", "rgb_array"], "render_fps": FRAMES_PER_SECOND}
+    reset_options = ("stages", "noops", "from_backup")
+
+    def __init__(
+        self,
+        stages: Sequence[str] | None = ("1-1",),
+        rom: str = "vanilla",
+        actions: str | Sequence[Sequence[str]] = "simple",
+        obs_type: str = "rgb",
+        render_mode: str | None = None,
+        make_core: Callable[[str], Core] = NesPy,
+    ):
+        EzPickle.__init__(self, stages, rom, actions, obs_type, render_mode, make_core)
+        if rom not in ROMS:
+            raise UserError(f"rom is {rom!r}; it must be one of {', '.join(ROMS)}.")
+        if obs_type not in _OBS:
+            raise UserError(f"obs_type is {obs_type!r}; it must be one of {', '.join(_OBS)}.")
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise UserError(f"render_mode is {render_mode!r}; it must be human, rgb_array or None.")
+        if make_core is NesPy:
+            check_packages(rom)  # now, not when the first episode begins
+        self._levels = _levels(stages)
+        self._combinations = _combinations(actions)
+        self._buttons = [sum(BUTTONS[name] for name in pressed) for pressed in self._combinations]
+        self.render_mode = render_mode
+        shape, self._conversion = _OBS[obs_type]
+        self.observation_space = gym.spaces.Box(0, 255, shape, np.uint8)
+        self.action_space = gym.spaces.Discrete(len(self._buttons))
+        self._make_core = lambda: make_core(rom)
+        self._games = {}  # for each level that has been played
+        self._game = None
+        self._backup = None  # the game in which `backup` has been called, then none of _games
+        self._window = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        options = options or {}
+        unknown = [name for name in options if name not in self.reset_options]
+        if unknown:
+            known = ", ".join(self.reset_options)
+            raise UserError(f"reset has the options {known}, not {unknown}.")
+        least, most = _frames(options.get("noops", 0))
+        if "stages" in options:
+            self._levels = _levels(options["stages"])
+        if options.get("from_backup", False):
+            self.restore()
+        else:
+            several = len(self._levels) > 1
+            level = self._levels[self.np_random.integers(len(self._levels)) if several else 0]
+            if level not in self._games:
+                self._games[level] = Game(self._make_core(), level)
+            self._game = self._games[level]
+            self._game.reset()
+        noops = self.np_random.integers(least, most + 1) if most > least else least
+        for frame in range(noops):
+            if self._game.step(0)[1]:
+                raise UserError(
+                    f"noops is {noops}, and Mario did not survive frame {frame + 1} of doing "
+                    "nothing; give fewer."
+                )
+        if self.render_mode == "human":
+            self.render()
+        return self._obs(), self._info(self._game.info())
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
+        if self._game is None:
+            raise UserError("step was called before reset, or after close.")
+        reward, terminated, info = self._game.step(self._buttons[action])
+        if self.render_mode == "human":
+            self.render()
+        return self._obs(), reward, terminated, False, self._info(info)
+
+    def backup(self) -> None:
+        """Remember this moment, in the place of the one before, for `restore`.
+
+        The emulator stays with it: the next `reset` to the start of the level makes another one,
+        which takes a third of a second and a megabyte.
+        """
+        if self._game is None:
+            raise UserError("backup was called before reset, or after close.")
+        self._game.backup()
+        if self._game is not self._backup:
+            if self._backup is not None:
+                self._backup.close()
+            self._backup = self._games.pop(self._game.level)
+
+    def restore(self) -> None:
+        """Go back to the moment of `backup`; what follows is the same again.
+
+        To begin an episode there, call `reset(options={"from_backup": True})`: then wrappers know.
+        """
+        if self._backup is None:
+            raise UserError("There is no moment to go back to; call backup at that moment.")
+        self._backup.restore()
+        self._game = self._backup
+
+    @property
+    def begins_alike(self) -> bool:
+        """Whether all episodes begin in the same way, but for the options of `reset`."""
+        return len(self._levels) == 1
+
+    @property
+    def ram(self) -> np.ndarray:
+        """The memory of the console, a copy: uint8 `[2048]`."""
+        if self._game is None:
+            raise UserError("ram was read before reset, or after close.")
+        return np.array(self._game.ram)
+
+    def get_action_meanings(self) -> list[str]:
+        """What is pressed: "NOOP", "right", "right A", ... for each action."""
+        return [" ".join(pressed) or "NOOP" for pressed in self._combinations]
+
+    def get_keys_to_action(self) -> dict[str, int]:
+        """Keys for gymnasium's `play`: w a s d are the pad, o is A (jump), p is B (run).
+
+        Any of these keys may be held at once. The action is the one of the most buttons, of those
+        of which all buttons are held; if there are several, the first.
+        """
+        # Sorted so that the first one that is held is the right one.
+        largest_first = sorted(enumerate(self._combinations), key=lambda each: -len(each[1]))
+        actions = {}
+        for n in range(1, len(_KEYS) + 1):
+            for held in combinations(_KEYS, n):
+                possible = [action for action, pressed in largest_first if {*pressed} <= {*held}]
+                if possible:
+                    actions["".join(_KEYS[name] for name in held)] = possible[0]
+        return actions
+
+    def render(self) -> np.ndarray | None:
+        """The picture, uint8 `[240, 256, 3]`; in mode "human" it is shown instead."""
+        if self.render_mode is None or self._game is None:
+            return None
+        picture = cv2.cvtColor(self._game.core.screen, cv2.COLOR_BGRA2RGB)
+        if self.render_mode == "rgb_array":
+            return picture
+        if self._window is None:
+            from spinup_tf2.envs.mario.window import Window
+
+            self._window = Window(HEIGHT, WIDTH, FRAMES_PER_SECOND)
+        self._window.show(picture)
+        return None
+
+    def close(self) -> None:
+        for game in [*self._games.values(), *filter(None, [self._backup])]:
+            game.close()
+        self._games, self._game, self._backup = {}, None, None
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+    def _obs(self):
+        return cv2.cvtColor(self._game.core.screen, self._conversion)  # a copy
+
+    @staticmethod
+    def _info(info):
+        return info | {"is_success": info["flag_get"]}
+
+
+def _levels(stages):
+    """(world, stage) of each of them; None stands for the whole game."""
+    if stages is None:
+        return [None]
+    stages = [stages] if isinstance(stages, str) else stages
+    if not isinstance(stages, Sequence) or not stages or any(s not in ALL_STAGES for s in stages):
+        raise UserError(
+            f"stages is {stages!r}; it must be a list of names from '1-1' to '{WORLDS}-{STAGES}', "
+            "or None for the whole game."
+        )
+    return [tuple(int(number) for number in re.findall(r"\d", stage)) for stage in stages]
+
+
+def _combinations(actions):
+    """The buttons of each action, as a tuple of tuples."""
+    if isinstance(actions, str) and actions in ACTIONS:
+        return ACTIONS[actions]
+    if isinstance(actions, str) or not isinstance(actions, Sequence) or not actions:
+        raise UserError(
+            f"actions is {actions!r}; it must be one of {', '.join(ACTIONS)}, or a list of "
+            "combinations of buttons, such as [['right'], ['right', 'A']]."
+        )
+    for pressed in actions:
+        if isinstance(pressed, str) or not isinstance(pressed, Sequence):
+            raise UserError(f"actions holds {pressed!r}; each is a list of buttons, or empty.")
+        for name in pressed:
+            if name not in BUTTONS:
+                raise UserError(f"{name!r} is not a button; the buttons are {', '.join(BUTTONS)}.")
+        if len({*pressed}) < len(pressed):  # added up they would be another button
+            raise UserError(f"actions holds {[*pressed]}, with a button twice.")
+    return tuple(tuple(pressed) for pressed in actions)
+
+
+def _frames(noops):
+    """The fewest and the most frames that `noops` stands for."""
+    low, high = noops if isinstance(noops, tuple | list) and len(noops) == 2 else (noops, noops)
+    if not all(isinstance(n, int | np.integer) and n >= 0 for n in (low, high)) or low > high:
+        raise UserError(f"noops is {noops!r}; it must be a number of frames, 0 or more, or two.")
+    return int(low), int(high)

@@ -1,0 +1,107 @@
+"""Making Super Mario Bros, bare or as agents see it."""
+
+import inspect
+import os
+from typing import Any
+
+import gymnasium as gym
+
+from spinup_tf2.envs.mario.wrappers import NoopStarts, ScoreReward, StopWithoutProgress
+from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames, check_switches
+from spinup_tf2.errors import UserError
+
+ENTRY_POINT = "spinup_tf2.envs.mario.env:MarioEnv"
+
+
+def is_mario(env_id: str) -> bool:
+    """Whether an id, with or without `spinup_tf2:` before it, is one of Super Mario Bros."""
+    env_id = env_id.removeprefix("spinup_tf2:")
+    return env_id in gym.registry and gym.registry[env_id].entry_point == ENTRY_POINT
+
+
+def make_mario(env_id: str, *, raw: bool = False, **kwargs: Any) -> gym.Env:
+    """Make Super Mario Bros and preprocess it.
+
+    Args:
+        env_id: Such as `SuperMarioBros-1-1-v0`.
+        raw: Leave out the preprocessing: what gymnasium.make makes.
+        **kwargs: The arguments of `preprocess`; all others are for `gymnasium.make`, among them
+            those of `MarioEnv`, such as `actions`.
+    """
+    if not is_mario(env_id):
+        raise UserError(f"{env_id} is not Super Mario Bros.")
+    check_switches(raw=raw)
+    kwargs = {"disable_env_checker": True} | kwargs
+    if raw:
+        return gym.make(env_id, **kwargs)
+    options = {name: kwargs.pop(name) for name in _OPTIONS if name in kwargs}
+    return preprocess(gym.make(env_id, **({"obs_type": "grayscale"} | kwargs)), **options)
+
+
+def preprocess(
+    env: gym.Env,
+    *,
+    frameskip: int = 4,
+    size: int = 84,
+    stack: int = 4,
+    score_scale: float = 1 / 40,
+    flag_bonus: float = 50.0,
+    death_penalty: float = 50.0,
+    reward_scale: float = 1 / 10,
+    noop_max: int = 0,
+    no_progress: int | None = None,
+) -> gym.Env:
+    """Put what agents learn with around Super Mario Bros, made with `obs_type="grayscale"`.
+
+    Observations become uint8 `[size, size, stack]`: gray, the newest frame last.
+
+    Args:
+        frameskip: An action is held for that many frames of the console.
+        size: Height and width of the pictures.
+        stack: Number of pictures in an observation, one from each of the last steps.
+        score_scale, flag_bonus, death_penalty, reward_scale: of `ScoreReward`.
+        noop_max: An episode begins with 0 to that many frames without a button pressed.
+        no_progress: An episode is cut off after that many steps without a way to the right; None:
+            never.
+    """
+    if noop_max:
+        env = NoopStarts(env, noop_max)
+    env = MaxAndSkip(env, frameskip)
+    env = ScoreReward(env, score_scale, flag_bonus, death_penalty, reward_scale)
+    if no_progress is not None:
+        env = StopWithoutProgress(env, no_progress)
+    return StackFrames(env, size, stack)
+
+
+_OPTIONS = tuple(inspect.signature(preprocess).parameters)[1:]
+
+
+def create_train_env(
+    world: int, stage: int, action_type: str, output_path: str | os.PathLike | None = None
+) -> gym.Env:
+    """One level of Super Mario Bros, as agents see it.
+
+    Args:
+        world: 1 to 8.
+        stage: 1 to 4.
+        action_type: What the agent may press: "right", "simple", "complex" or "run".
+        output_path: A directory, into which a video of every episode is written, with all frames of
+            the console: `1-1-episode-0.mp4`, and so on. None for no videos.
+    """
+    env_id = f"SuperMarioBros-{world}-{stage}-v0"
+    if not is_mario(env_id):
+        raise UserError(f"There is no level {world}-{stage}; worlds are 1 to 8, stages 1 to 4.")
+    render_mode = None if output_path is None else "rgb_array"
+    env = gym.make(
+        env_id,
+        actions=action_type,
+        obs_type="grayscale",
+        render_mode=render_mode,
+        disable_env_checker=True,
+    )
+    env = preprocess(env)
+    if output_path is None:
+        return env
+    from spinup_tf2.utils.rendering import record
+
+    return record(env, output_path, f"{world}-{stage}")

@@ -1,0 +1,43 @@
+"""A window that shows the game at its speed."""
+
+import numpy as np
+
+from spinup_tf2.errors import UserError
+
+ZOOM = 3
+
+
+class Window:
+    """A window for pictures of `height` x `width` pixels, `fps` of them in a second.
+
+    pygame draws it; its sound is not touched. Closing the window is for the program what Ctrl-C is.
+    """
+
+    def __init__(self, height: int, width: int, fps: int):
+        try:
+            import pygame
+        except ImportError as error:
+            raise UserError(
+                'A window needs pygame; install it with: pip install "spinup_tf2[video]".'
+            ) from error
+        self._pygame, self._fps = pygame, fps
+        pygame.display.init()  # and not pygame.init, which takes hold of the sound, too
+        pygame.display.set_caption("Super Mario Bros")
+        self._screen = pygame.display.set_mode((ZOOM * width, ZOOM * height))
+        self._clock = pygame.time.Clock()
+
+    def show(self, picture: np.ndarray) -> None:
+        """Show a picture, uint8 `[height, width, 3]`, when it is time for it.
+
+        Raises KeyboardInterrupt if the window has been closed meanwhile.
+        """
+        # All events are taken: those that nobody takes fill the queue, and then none is heard.
+        if any(event.type == self._pygame.QUIT for event in self._pygame.event.get()):
+            raise KeyboardInterrupt("the window was closed")
+        surface = self._pygame.surfarray.make_surface(picture.swapaxes(0, 1))  # x comes first there
+        self._pygame.transform.scale(surface, self._screen.get_size(), self._screen)
+        self._pygame.display.flip()
+        self._clock.tick(self._fps)
+
+    def close(self) -> None:
+        self._pygame.display.quit()

@@ -1,0 +1,117 @@
+"""What surrounds Super Mario Bros for training, beside the wrappers that all games share."""
+
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
+
+from spinup_tf2.envs.wrappers import check_at_least, check_not_negative
+
+
+class NoopStarts(gym.Wrapper, RecordConstructorArgs):
+    """Episodes begin with 0 to `noop_max` frames without a button pressed.
+
+    How many is drawn from the environment's own random numbers, unless the option `noops` of
+    `reset` says it, or the episode begins from a backup. Enemies are elsewhere then, so that no
+    sequence of actions fits every episode.
+    """
+
+    training_only = True
+
+    def __init__(self, env: gym.Env, noop_max: int = 30):
+        RecordConstructorArgs.__init__(self, noop_max=noop_max)
+        gym.Wrapper.__init__(self, env)
+        check_at_least(1, noop_max=noop_max)
+        self._noop_max = noop_max
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict]:
+        options = options or {}
+        if not options.get("from_backup"):
+            options = {"noops": (0, self._noop_max)} | options
+        return self.env.reset(seed=seed, options=options)
+
+
+class ScoreReward(gym.Wrapper, RecordConstructorArgs):
+    """Adds what the score has grown by, and what the end is worth; scales the sum.
+
+    reward = scale * (reward + score_scale * growth of the score + flag_bonus or - death_penalty)
+
+    The bonus is for an end with the flag, the penalty for any other end that is no time limit.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env,
+        score_scale: float = 1 / 40,
+        flag_bonus: float = 50.0,
+        death_penalty: float = 50.0,
+        scale: float = 1 / 10,
+    ):
+        terms = dict(
+            score_scale=score_scale,
+            flag_bonus=flag_bonus,
+            death_penalty=death_penalty,
+            scale=scale,
+        )
+        RecordConstructorArgs.__init__(self, **terms)
+        gym.Wrapper.__init__(self, env)
+        check_not_negative(**terms)
+        self._score_scale, self._scale = score_scale, scale
+        self._flag_bonus, self._death_penalty = flag_bonus, death_penalty
+        self._score = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict]:
+        obs, info = self.env.reset(seed=seed, options=options)
+        self._score = info["score"]
+        return obs, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        obs, rew, terminated, truncated, info = self.env.step(action)
+        rew += self._score_scale * (info["score"] - self._score)
+        self._score = info["score"]
+        if terminated:
+            rew += self._flag_bonus if info["flag_get"] else -self._death_penalty
+        return obs, rew * self._scale, terminated, truncated, info
+
+
+class StopWithoutProgress(gym.Wrapper, RecordConstructorArgs):
+    """Cuts an episode off (truncated) when Mario has not come further to the right for `steps`.
+
+    Otherwise one that is stuck before a pipe would stay there until the clock runs out.
+    """
+
+    training_only = True
+
+    def __init__(self, env: gym.Env, steps: int = 75):
+        RecordConstructorArgs.__init__(self, steps=steps)
+        gym.Wrapper.__init__(self, env)
+        check_at_least(1, steps=steps)
+        self._steps = steps
+        self._place = None  # the level, the life in it, and how far it has come
+        self._without_progress = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict]:
+        obs, info = self.env.reset(seed=seed, options=options)
+        self._place, self._without_progress = _place(info), 0
+        return obs, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        obs, rew, terminated, truncated, info = self.env.step(action)
+        place = _place(info)
+        same_life = place[:-1] == self._place[:-1]
+        if same_life and place <= self._place:
+            self._without_progress += 1
+        else:
+            self._place, self._without_progress = place, 0
+        stuck = self._without_progress >= self._steps
+        return obs, rew, terminated, truncated or (stuck and not terminated), info
+
+
+def _place(info):
+    return info["world"], info["stage"], info["life"], info["x_pos"]

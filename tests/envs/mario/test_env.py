@@ -1,0 +1,313 @@
+"""MarioEnv on a console without an emulator."""
+
+import pickle
+from itertools import pairwise
+
+import cloudpickle
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from spinup_tf2.envs.mario.emulator import ROMS
+from spinup_tf2.envs.mario.game import BUTTONS
+from spinup_tf2.errors import UserError
+from tests.envs.mario.consoles import (
+    AT_THE_FLAG,
+    DIES,
+    LIVES,
+    RIGHT,
+    STATE,
+    B,
+    FakeConsole,
+    fake_mario,
+    needs_cv2,
+    score,
+)
+
+pytestmark = needs_cv2
+
+
+def make_core(rom):
+    return FakeConsole()
+
+
+# ---------------------------------------------------------------- observations, render, info
+
+
+@pytest.mark.parametrize(("obs_type", "shape"), [("rgb", (240, 256, 3)), ("grayscale", (240, 256))])
+def test_observations_are_pictures_and_copies(obs_type, shape):
+    env = fake_mario(obs_type=obs_type)
+    assert env.observation_space == gym.spaces.Box(0, 255, shape, np.uint8)
+    kept = [env.reset()[0], *(env.step(0)[0] for _ in range(3))]
+    for t, obs in enumerate(kept):  # picture t is uniformly t, as it was when it was new
+        assert obs in env.observation_space
+        assert obs.flags.c_contiguous
+        assert (obs == t).all()
+    assert not any(np.shares_memory(a, b) for a, b in pairwise(kept))
+
+
+def test_colors():
+    env = fake_mario(render_mode="rgb_array")
+    env.reset()
+    env.consoles[0].screen[:] = [30, 20, 10, 0]  # blue, green, red, nothing
+    assert env.render()[100, 100].tolist() == [10, 20, 30]
+    kept = env.render()
+    env.consoles[0].screen[:] = 0
+    assert kept[0, 0].tolist() == [10, 20, 30]
+
+
+def test_the_memory_is_a_copy():
+    env = fake_mario()
+    env.reset()
+    ram = env.ram
+    assert ram.shape == (2048,)
+    assert ram.dtype == np.uint8
+    assert ram[LIVES] == 2
+    ram[LIVES] = 9
+    assert env.ram[LIVES] == 2
+
+
+@pytest.mark.parametrize(("end", "success"), [(AT_THE_FLAG, True), (DIES, False)])
+def test_success_is_the_flag(end, success):
+    env = fake_mario({2: end})
+    assert env.reset()[1]["is_success"] is False
+    assert env.step(0)[4]["is_success"] is False
+    _, _, terminated, truncated, info = env.step(0)
+    assert (terminated, truncated, info["is_success"]) == (True, False, success)
+
+
+# ---------------------------------------------------------------- actions
+
+
+def test_action_sets_press_what_they_say():
+    sets = {"right": 5, "simple": 7, "complex": 12, "run": 2}
+    for name, number in sets.items():
+        env = fake_mario(actions=name)
+        assert env.action_space == gym.spaces.Discrete(number)
+        env.reset()
+        for action, meaning in enumerate(env.get_action_meanings()):
+            env.step(np.int64(action))
+            buttons = sum(BUTTONS[each] for each in meaning.split() if meaning != "NOOP")
+            assert env.consoles[0].pressed[-1] == buttons
+    assert fake_mario(actions="run").get_action_meanings() == ["right B", "right A B"]
+    assert fake_mario(actions="right").get_action_meanings()[:2] == ["NOOP", "right"]
+    assert fake_mario(actions="complex").get_action_meanings()[-3:] == ["left A B", "down", "up"]
+
+
+def test_actions_of_ones_own():
+    env = fake_mario(actions=[[], ["start"], ["right", "B"]])
+    env.reset()
+    for action in range(3):
+        env.step(action)
+    assert env.consoles[0].pressed == [0, 8, RIGHT | B]
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        (dict(stages=["1-1", "1-5"]), r"stages is \['1-1', '1-5'\]; it must be a list of names"),
+        (dict(stages=[]), r"stages is \[\]; it must be"),
+        (dict(stages=[None]), r"stages is \[None\]"),
+        (dict(stages=11), "stages is 11"),
+        (dict(rom="v0"), "rom is 'v0'; it must be one of vanilla, downsample"),
+        (dict(actions="complx"), "actions is 'complx'; it must be one of right, simple, complex"),
+        (dict(actions=[["right", "X"]]), "'X' is not a button; the buttons are A, B, select"),
+        (dict(actions=["right", "A"]), "actions holds 'right'; each is a list of buttons"),
+        (dict(actions=[["A", "A"]]), r"actions holds \['A', 'A'\], with a button twice"),
+        (dict(actions=[]), r"actions is \[\]; it must be one of"),
+        (dict(actions=7), "actions is 7; it must be one of"),
+        (dict(obs_type="gray"), "obs_type is 'gray'; it must be one of rgb, grayscale"),
+        (dict(render_mode="ansi"), "render_mode is 'ansi'; it must be human, rgb_array or None"),
+    ],
+)
+def test_bad_arguments(kwargs, message):
+    with pytest.raises(UserError, match=message):
+        fake_mario(**kwargs)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(noop=3), r"options stages, noops, from_backup, not \['noop'\]"),
+        (dict(noops=-1), "noops is -1; it must be a number of frames"),
+        (dict(noops=2.5), r"noops is 2\.5"),
+        (dict(noops=(3, 2)), r"noops is \(3, 2\)"),
+        (dict(noops=[1, 2, 3]), r"noops is \[1, 2, 3\]"),
+        (dict(stages=["9-1"]), r"stages is \['9-1'\]"),
+        (dict(from_backup=True), "There is no moment to go back to; call backup"),
+    ],
+)
+def test_bad_options(options, message):
+    env = fake_mario()
+    env.reset()
+    with pytest.raises(UserError, match=message):
+        env.reset(options=options)
+
+
+# ---------------------------------------------------------------- reset
+
+
+def test_noops_pass_before_the_episode():
+    env = fake_mario({3: score(200)})
+    obs, info = env.reset(options={"noops": 5})
+    assert env.consoles[0].pressed == [0] * 5
+    assert (obs == 5).all()
+    assert info["score"] == 200
+    env.reset()
+    assert env.consoles[0].pressed == []
+    with pytest.raises(UserError, match="noops is 9, and Mario did not survive frame 4"):
+        fake_mario({4: DIES}).reset(options={"noops": 9})
+
+
+def test_a_range_of_noops_is_drawn_from_the_seed():
+    env = fake_mario()
+
+    def noops(seed, pair=(2, 6)):
+        env.reset(seed=seed, options={"noops": pair})
+        return len(env.consoles[0].pressed)
+
+    numbers = [noops(seed) for seed in range(60)]
+    assert set(numbers) == {2, 3, 4, 5, 6}
+    assert numbers == [noops(seed) for seed in range(60)]
+    assert noops(0, [4, 4]) == 4
+
+
+def levels(env, episodes, **first):
+    """The level of each episode."""
+    infos = [env.reset(**first)[1], *(env.reset()[1] for _ in range(episodes - 1))]
+    return [f"{info['world']}-{info['stage']}" for info in infos]
+
+
+def test_random_stages():
+    stages = ["1-1", "4-2", "8-3"]
+    env = fake_mario(stages=stages)
+    first = levels(env, 40, seed=7)
+    assert set(first) == set(stages)
+    assert levels(env, 40, seed=7) == first != levels(env, 40, seed=8)
+    assert levels(fake_mario(stages=stages), 40, seed=7) == first
+    assert len(env.consoles) == 3  # one for each level, and each has seen its start screen once
+    assert [console.resets for console in env.consoles] == [1] * 3
+
+
+def test_stages_can_be_changed_for_all_following_episodes():
+    env = fake_mario()
+    assert levels(env, 2) == ["1-1"] * 2
+    assert levels(env, 3, options={"stages": ["2-3"]}) == ["2-3"] * 3
+    assert levels(env, 2, options={"stages": "8-4"}) == ["8-4"] * 2
+    _, info = env.reset(options={"stages": None})  # the whole game, from its beginning
+    assert (info["world"], info["stage"]) == (1, 1)
+
+
+def test_the_whole_game_goes_on_after_a_death():
+    env = fake_mario({2: DIES, 3: {LIVES: 1, STATE: 8}, 6: DIES, 7: {LIVES: 255}}, stages=None)
+    assert env.reset()[1]["life"] == 2
+    steps = [env.step(0) for _ in range(6)]
+    assert [terminated for _, _, terminated, _, _ in steps] == [False] * 5 + [True]
+    assert [info["life"] for *_, info in steps] == [2, 2, 1, 1, 1, 255]
+
+
+# ---------------------------------------------------------------- save states
+
+
+def play(env, actions):
+    return [(obs.tolist(), *rest) for obs, *rest in map(env.step, actions)]
+
+
+def test_backup_and_restore():
+    env = fake_mario({6: score(100), 9: DIES}, actions="right", obs_type="grayscale")
+    env.reset(seed=0)
+    play(env, [1, 1, 1])
+    env.backup()
+    seen = play(env, [1, 0, 3, 1, 1, 1])
+    env.restore()
+    assert play(env, [1, 0, 3, 1, 1, 1]) == seen
+    assert seen[-1][2]  # terminated
+
+
+def test_backups_outlive_resets():
+    env = fake_mario(actions="right", obs_type="grayscale")
+    env.reset(seed=0)
+    play(env, [1, 1, 1])
+    env.backup()
+    seen = play(env, [1, 0, 1])
+    for _ in range(3):
+        obs, info = env.reset()
+        assert (info["x_pos"], obs[0, 0]) == (40, 0)  # the start of the level is where it was
+        play(env, [1, 1])
+    for _ in range(2):
+        obs, info = env.reset(options={"from_backup": True})
+        assert (info["x_pos"], obs[0, 0]) == (46, 3)
+        assert play(env, [1, 0, 1]) == seen
+    _, info = env.reset(options={"from_backup": True, "noops": 2})
+    assert env.consoles[0].pressed == [0, 0]
+    env.reset()
+    env.step(1)
+    env.backup()  # in the place of the other one, the emulator of which is given back
+    assert [console.closed for console in env.consoles] == [1, 0]
+    env.reset()
+    env.restore()
+    assert env.step(0)[4]["x_pos"] == 42
+    env.backup()
+    env.close()
+    assert [console.closed for console in env.consoles] == [1] * 3
+
+
+def test_a_backup_of_one_level_while_another_is_played():
+    env = fake_mario(stages=["4-2"])
+    env.reset()
+    env.backup()
+    env.reset(options={"stages": ["1-1"]})
+    assert env.reset(options={"from_backup": True})[1]["world"] == 4
+    assert env.reset()[1]["world"] == 1
+
+
+# ---------------------------------------------------------------- before, after, elsewhere
+
+
+def test_before_reset_and_after_close():
+    env = fake_mario(render_mode="rgb_array")
+
+    def nothing_works():
+        for use in (lambda: env.step(0), env.backup, lambda: env.ram):
+            with pytest.raises(UserError, match="before reset, or after close"):
+                use()
+        with pytest.raises(UserError, match="no moment to go back to"):
+            env.restore()
+        assert env.render() is None
+
+    nothing_works()
+    env.reset()
+    env.backup()
+    env.close()
+    nothing_works()
+    env.close()
+    assert [console.closed for console in env.consoles] == [1]
+    env.reset()  # begins anew
+    assert len(env.consoles) == 2
+
+
+@pytest.mark.parametrize("pickler", [pickle, cloudpickle])
+def test_pickled(pickler):
+    from spinup_tf2.envs.mario.env import MarioEnv
+
+    env = MarioEnv(["1-2"], "pixel", "run", "grayscale", "rgb_array", make_core)
+    env.reset()
+    copy = pickler.loads(pickler.dumps(env))
+    assert copy.action_space == gym.spaces.Discrete(2)
+    assert copy.render_mode == "rgb_array"
+    obs, info = copy.reset()
+    assert obs.shape == (240, 256)
+    assert info["stage"] == 2
+
+
+def test_ids():
+    names = ["SuperMarioBros", "SuperMarioBrosRandomStages"]
+    names += [f"SuperMarioBros-{world}-{stage}" for world in range(1, 9) for stage in range(1, 5)]
+    for name in names:
+        for version, rom in enumerate(ROMS):
+            assert gym.spec(f"{name}-v{version}").kwargs["rom"] == rom
+    made = gym.make("SuperMarioBros-4-2-v3", make_core=make_core, actions="run")
+    assert made.reset(seed=0)[1]["world"] == 4
+    assert made.unwrapped.get_action_meanings()[0] == "right B"
+    made = gym.make("SuperMarioBrosRandomStages-v0", make_core=make_core)
+    assert len(set(levels(made, 60, seed=0))) > 20

@@ -1,0 +1,105 @@
+"""Without the extra, or with other releases of its packages, one line says what to install."""
+
+import subprocess
+import sys
+
+import gymnasium as gym
+import pytest
+
+import spinup_tf2  # noqa: F401  (registers its environments)
+from spinup_tf2.envs.mario import emulator, is_mario
+from spinup_tf2.errors import UserError
+from spinup_tf2.run import main
+from spinup_tf2.utils.run_utils import EnvFn
+from tests.envs.mario.consoles import emulator_marks
+
+pytestmark = emulator_marks  # only with the others can each one be missed
+
+ENV = "SuperMarioBros-1-1-v0"
+INSTALL = r'pip install "spinup_tf2\[mario\]"'
+PACKAGES = {
+    "gym_super_mario_bros": "gym-super-mario-bros",
+    "nes_py": "nes-py",
+    "cv2": "opencv-python",
+}
+
+
+@pytest.fixture
+def nothing_loaded(monkeypatch):
+    monkeypatch.delitem(sys.modules, "spinup_tf2.envs.mario.env", raising=False)
+    emulator._library.cache_clear()
+    yield
+    emulator._library.cache_clear()
+
+
+@pytest.fixture(params=PACKAGES)
+def missing(request, monkeypatch, nothing_loaded):
+    """As if a package were not installed: the name of its distribution."""
+    monkeypatch.setitem(sys.modules, request.param, None)
+    return PACKAGES[request.param]
+
+
+def test_a_package_is_missing(missing, capsys, tmp_path):
+    message = f"^Super Mario Bros needs {missing}, which is not installed; .*: {INSTALL}$"
+    for make in (gym.make, lambda env_id: EnvFn(env_id)()):
+        with pytest.raises(UserError, match=message):
+            make(ENV)
+    with pytest.raises(SystemExit) as ended:
+        main(["ppo", "--env", ENV, "--data_dir", str(tmp_path / "data")])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith(
+        f"spinup_tf2: error: Super Mario Bros needs {missing}"
+    )
+    assert not [*tmp_path.iterdir()]
+    assert is_mario(ENV)
+    assert EnvFn("CartPole-v1")().spec.id == "CartPole-v1"
+
+
+@pytest.mark.usefixtures("nothing_loaded")
+@pytest.mark.parametrize(
+    ("package", "message"),
+    [
+        ("nes_py", "needs the compiled emulator of nes-py 8, which the nes-py that is installed"),
+        ("gym_super_mario_bros", r"has no game super-mario-bros\.nes \(releases from 9 on"),
+    ],
+)
+def test_another_release_is_installed(package, message, monkeypatch, tmp_path):
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match=f"{message}.*: {INSTALL}$"):
+        gym.make(ENV)
+
+
+@pytest.mark.usefixtures("nothing_loaded")
+def test_an_emulator_that_cannot_be_loaded(monkeypatch, tmp_path):
+    (tmp_path / "nes_py").mkdir()
+    (tmp_path / "nes_py" / "__init__.py").touch()
+    (tmp_path / "nes_py" / "lib_nes_env.so").write_text("of another machine")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match=r"cannot be loaded \(.*build it anew with: pip install"):
+        gym.make(ENV)
+
+
+def test_the_command_line_says_it_in_one_line(tmp_path):
+    program = (
+        "import runpy, sys\n"
+        "sys.modules |= dict.fromkeys(['nes_py', 'gym_super_mario_bros', 'cv2'])\n"
+        "runpy.run_module('spinup_tf2.run', run_name='__main__', alter_sys=True)\n"
+    )
+    line = [
+        sys.executable,
+        "-c",
+        program,
+        "ppo",
+        "--env",
+        ENV,
+        "--data_dir",
+        str(tmp_path / "data"),
+    ]
+    done = subprocess.run(line, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("spinup_tf2: error: Super Mario Bros needs ")
+    assert done.stderr.endswith('pip install "spinup_tf2[mario]"\n')
+    assert done.stderr.count("\n") == 1
+    assert not [*tmp_path.iterdir()]

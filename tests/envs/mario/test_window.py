@@ -1,0 +1,100 @@
+"""The window in which Super Mario Bros is shown, without a screen: SDL's dummy driver."""
+
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from spinup_tf2.envs.mario import window
+from spinup_tf2.errors import UserError
+
+pygame = pytest.importorskip("pygame")
+
+
+@pytest.fixture(autouse=True)
+def no_screen(monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    yield
+    pygame.quit()
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """The pictures that a window has been given."""
+    pictures = []
+    show = window.Window.show
+    monkeypatch.setattr(
+        window.Window, "show", lambda self, picture: pictures.append(picture) or show(self, picture)
+    )
+    return pictures
+
+
+def test_pictures_are_shown_enlarged():
+    picture = np.zeros((2, 4, 3), np.uint8)
+    picture[0, 3] = [10, 20, 30]  # the right upper corner
+    one = window.Window(height=2, width=4, fps=60)
+    one.show(picture)
+    screen = pygame.surfarray.array3d(pygame.display.get_surface()).swapaxes(0, 1)
+    np.testing.assert_array_equal(screen, picture.repeat(3, axis=0).repeat(3, axis=1))
+    one.close()
+    assert not pygame.display.get_init()
+
+
+def test_it_keeps_the_speed_of_the_game():
+    one = window.Window(2, 4, fps=100)
+    one.show(np.zeros((2, 4, 3), np.uint8))
+    begin = time.monotonic()
+    for _ in range(20):
+        one.show(np.zeros((2, 4, 3), np.uint8))
+    assert time.monotonic() - begin > 0.15
+
+
+def test_sound_is_left_alone():
+    window.Window(2, 4, 60)
+    assert not pygame.mixer.get_init()
+
+
+def test_closing_the_window_is_an_interrupt():
+    one = window.Window(2, 4, 60)
+    one.show(np.zeros((2, 4, 3), np.uint8))
+    pygame.event.post(pygame.event.Event(pygame.QUIT))
+    with pytest.raises(KeyboardInterrupt, match="the window was closed"):
+        one.show(np.zeros((2, 4, 3), np.uint8))
+
+
+def test_events_that_mean_nothing_do_not_pile_up():
+    one = window.Window(2, 4, 60)
+    pygame.event.post(pygame.event.Event(pygame.MOUSEMOTION))
+    one.show(np.zeros((2, 4, 3), np.uint8))
+    assert not pygame.event.peek(pygame.MOUSEMOTION)
+
+
+def test_without_pygame_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    with pytest.raises(UserError, match=r'pip install "spinup_tf2\[video\]"'):
+        window.Window(2, 4, 60)
+
+
+def test_every_frame_is_shown(shown):
+    """Also those that the agent skips; the pictures are those of the mode rgb_array."""
+    pytest.importorskip("cv2")
+    from spinup_tf2.envs.mario.env import MarioEnv
+    from spinup_tf2.envs.wrappers import MaxAndSkip
+    from tests.tiny_nes import TinyNes
+
+    def play(render_mode):
+        env = MaxAndSkip(MarioEnv(render_mode=render_mode, make_core=TinyNes), 4)
+        env.reset(seed=0)
+        yield env.render()
+        for _ in range(3):
+            env.step(1)
+            yield env.render()
+        env.close()
+
+    [*_] = play("human")
+    assert len(shown) == (1 + 3 * 4) + 4  # and those of our own calls of `render`
+    seen_by_agent = [0, 5, 10, 15]  # after 4 frames each, and another time by `render`
+    for i, picture in zip(seen_by_agent, play("rgb_array"), strict=True):
+        np.testing.assert_array_equal(shown[i], picture)
+    assert len({picture.tobytes() for picture in shown}) == 1 + 3 * 4
