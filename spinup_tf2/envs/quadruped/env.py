@@ -1,0 +1,429 @@
+"""The quadruped as a gymnasium environment."""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import EzPickle
+
+from spinup_tf2.envs.quadruped.gait import LEGS, STANCE
+from spinup_tf2.envs.quadruped.robot import Base, Robot
+from spinup_tf2.envs.quadruped.tasks import TASKS, Motion
+from spinup_tf2.envs.wrappers import check_at_least, check_not_negative, check_switches
+from spinup_tf2.errors import UserError
+
+CONNECTIONS = {"GUI": "human", "DIRECT": None}  # what PyBullet calls the render modes
+
+ANGULAR_SCALE, SPEED_SCALE = 0.25, 0.05  # of angular velocities and joint speeds in observations
+TAPS = (0.01, 0.02)  # s; how long ago the joints' history in an observation is
+KEPT = 0.03  # s; the length of `history_buffer`
+
+PUSH_EVERY, PUSH_SPEED = 5.0, 0.5  # s, m/s
+
+
+class QuadrupedEnv(gym.Env, EzPickle):
+    """A Unitree A1, four legs with three joints each, in PyBullet.
+
+    Args:
+        task: "walk" forward, or "recover": get up after a fall.
+        render_mode: None, "rgb_array", or "human" for PyBullet's window; "DIRECT" and "GUI" are
+            other names for None and "human".
+        sim_hz: Substeps of the simulation per second, in each of which the joints are controlled.
+        action_repeat: Substeps in a step; 25 of 500 make 20 steps per second.
+        kp: Of the PD control, in Nm/rad.
+        kd: The same, in Nms/rad. From 3.3 on the control of a joint is unstable with 500 substeps.
+        torque_limit: Of each joint, in Nm.
+        action_scale: How far an action of 1 moves hip, upper and lower joints, in rad; None: the
+            task's (0.2, 0.4, 0.4) or (0.8, 2.0, 1.0).
+        absolute_actions: Actions are joint angles in rad.
+        residual_gait: Actions are added to the demonstration's.
+        action_filter: Cut-off frequency, in Hz, of a low-pass filter that the joints' targets go
+            through; None for no filter.
+        target_speed: From which speed on walking faster does not pay, in m/s.
+        reward: "linear" or "walk_in_the_park" to walk, "bounded" to recover; None: the first.
+        reward_weights: Weights of terms of the reward that are to be other than usual, by name.
+        phase_hz: Frequency of the clock in the observation; 0 for no clock; None: the task's, 2.5
+            to walk (that of the trot) or 0.2 (an episode is one round).
+        history: Whether observations hold joint errors and speeds of 10 and 20 ms ago.
+        reset_noise: Whether episodes begin differently.
+        domain_randomization: Whether friction, mass and gains are drawn anew for each episode, and
+            the robot is pushed every five seconds.
+        terminate_on_success: Whether getting up ends an episode; for "recover" only.
+        prev_epochs: Epochs that have been before, of which the curriculum depends.
+
+    An **action** moves the joints' targets away from those of a standing robot, in the order of
+    `gait.JOINTS`: Box(-1, 1, (12,)).
+
+    **Info**: `x_position` (m), `x_velocity` (m/s; forward, mean over the step), `energy` (W),
+    `is_success` and, after a step, the weighted terms of the reward as `reward_forward` and so on.
+
+    **Options** of `reset`: `from_backup=True` begins where `backup` was called.
+    """
+
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 20}  # noqa: RUF012
+
+    def __init__(
+        self,
+        task: str = "walk",
+        render_mode: str | None = None,
+        *,
+        sim_hz: int = 500,
+        action_repeat: int = 25,
+        kp: float = 60.0,
+        kd: float = 2.0,
+        torque_limit: float = 33.5,
+        action_scale: Sequence[float] | None = None,
+        absolute_actions: bool = False,
+        residual_gait: bool = False,
+        action_filter: float | None = None,
+        target_speed: float = 0.5,
+        reward: str | None = None,
+        reward_weights: Mapping[str, float] | None = None,
+        phase_hz: float | None = None,
+        history: bool = True,
+        reset_noise: bool = True,
+        domain_randomization: bool = False,
+        terminate_on_success: bool = False,
+        prev_epochs: int = 0,
+    ):
+        arguments = {name: x for name, x in locals().items() if name not in ("self", "__class__")}
+        EzPickle.__init__(self, **arguments)
+        self.robot = None  # until everything has been checked
+        _check(**arguments)
+        self.render_mode = CONNECTIONS.get(render_mode, render_mode)
+        self.sim_hz, self.action_repeat = sim_hz, action_repeat
+        self.dt = action_repeat / sim_hz
+        self.metadata = self.metadata | {"render_fps": round(1 / self.dt)}
+
+        self.task = TASKS[task]
+        self.phase_hz = self.task.phase_hz if phase_hz is None else phase_hz
+        self.target_speed, self.history = target_speed, history
+        self.absolute_actions, self.residual_gait = absolute_actions, residual_gait
+        self.reset_noise, self.domain_randomization = reset_noise, domain_randomization
+        self.terminate_on_success = terminate_on_success
+        rewards = self.task.rewards
+        self._reward = rewards[reward or next(iter(rewards))].with_weights(reward_weights or {})
+        self._scale = np.tile(action_scale or self.task.action_scale, len(LEGS))
+        self._filter_share = 1.0  # how much of the distance to its goal a target goes in a step
+        if action_filter is not None:
+            self._filter_share -= math.exp(-2 * math.pi * action_filter * self.dt)
+        self._taps = [round(ago * sim_hz) for ago in TAPS]
+        self._push_steps = round(PUSH_EVERY / self.dt)
+        self.set_epoch(prev_epochs)
+
+        self._robot_kwargs = dict(
+            gui=self.render_mode == "human",
+            visible=self.render_mode == "rgb_array",
+            sim_hz=sim_hz,
+            kp=kp,
+            kd=kd,
+            torque_limit=torque_limit,
+            self_collision=self.task.self_collision,
+            window=1 + max(round(KEPT * sim_hz), *self._taps),
+        )
+        self.robot = Robot(**self._robot_kwargs)
+        self._episode = self._backup = None
+        self._shown = 0.0  # when the window has been shown last
+        limits = (self.robot.lower, self.robot.upper) if absolute_actions else (-1.0, 1.0)
+        low, high = (np.full(12, limit, np.float32) for limit in limits)
+        self.action_space = gym.spaces.Box(low, high)
+        before, after = [1] * 3 + [10] * 30, [10] * 48 * history + [1] * 2 * bool(self.phase_hz)
+        self.observation_space = gym.spaces.Box(
+            np.array([*np.negative(before), *low, *np.negative(after)], np.float32),
+            np.array([*before, *high, *after], np.float32),
+        )
+
+    # ------------------------------------------------------------------------------- gymnasium
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict]:
+        self._check_open()
+        options = {**(options or {})}
+        from_backup = options.pop("from_backup", False)
+        if options:
+            raise UserError(f"reset has the option from_backup, not {[*options]}.")
+        if from_backup:
+            self.restore()
+        super().reset(seed=seed)
+        if not from_backup:
+            self._begin()
+        if self.render_mode == "human":
+            self.render()
+        base = self._episode.base
+        return self._obs(), self._info(self._motion(base, self._episode.act, 0.0))
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        now = self._started()
+        act = self._checked(action)
+        now.target = self._target(act)
+        if self.domain_randomization and now.steps and now.steps % self._push_steps == 0:
+            angle = self.np_random.uniform(-math.pi, math.pi)
+            self.robot.push((PUSH_SPEED * math.cos(angle), PUSH_SPEED * math.sin(angle), 0.0))
+        power = self.robot.hold(now.target.tolist(), self.action_repeat)
+        now.steps += 1
+        before, now.base = now.base, self.robot.base()
+        last_act, now.act = now.act, act
+        if self.render_mode == "human":
+            self.render()
+        obs, motion = self._obs(), self._motion(before, last_act, power)
+        info = self._info(motion)
+        if not np.isfinite(obs).all():  # nothing that the simulation says is of use any more
+            now.broken = True
+            return np.zeros_like(obs), 0.0, True, False, info | {"is_success": False}
+        terms = self._reward(motion)
+        info |= {f"reward_{name}": x for name, x in terms.items()}
+        over = self.task.terminated(motion) or (self.terminate_on_success and info["is_success"])
+        return obs, float(sum(terms.values())), over, False, info
+
+    def render(self) -> np.ndarray | None:
+        """The picture, uint8 `[360, 480, 3]`; in mode "human" the window follows the robot."""
+        self._check_open()
+        if self.render_mode == "rgb_array":
+            return self.robot.picture()
+        if self.render_mode == "human":
+            self.robot.look()
+            time.sleep(max(0.0, self._shown + self.dt - time.monotonic()))
+            self._shown = time.monotonic()
+        return None
+
+    def close(self) -> None:
+        if self.robot is not None:
+            self.robot.close()
+        self._episode = self._backup = None
+
+    # -------------------------------------------------------------- what the original one offers
+
+    @property
+    def t(self) -> float:
+        """Seconds since the episode began."""
+        return 0.0 if self._episode is None else self._episode.steps * self.dt
+
+    @property
+    def history_buffer(self) -> dict[str, Any]:
+        """The last action, and what the joints have done in the last 30 ms.
+
+        `last_action` `[12]`; `joint_state` holds `time` `[n]` in s, the newest last, and `[n, 12]`
+        each, `position`, `velocity` and `position_error` in rad and rad/s.
+        """
+        act, samples = self._started().act, self.robot.samples
+        position, velocity, target, _ = (np.array(each) for each in zip(*samples, strict=True))
+        ago = np.arange(len(samples))[::-1] / self.sim_hz
+        joint_state = dict(
+            time=self.t - ago,
+            position=position,
+            velocity=velocity,
+            position_error=position - target,
+        )
+        return dict(last_action=act.copy(), joint_state=joint_state)
+
+    @property
+    def curriculum_factor(self) -> float:
+        """Factor of the penalties in "recover": 0.3 at first, 0.48 after 100 epochs, 1 at last."""
+        return 0.3 ** (0.995**self.epoch)
+
+    def add_epoch(self) -> None:
+        """An epoch of training is over."""
+        self.set_epoch(self.epoch + 1)
+
+    addEpoch = add_epoch  # the original's name
+
+    def set_epoch(self, epoch: int) -> None:
+        """That many epochs are over, `prev_epochs` included."""
+        self.epoch = epoch
+
+    def target_policy(self, t: float) -> np.ndarray:
+        """The action of a demonstration at time `t` of the episode: a trot, or how to get up."""
+        return self.action_of(self.task.show(t, self._started().began))
+
+    def action_of(self, angles: np.ndarray) -> np.ndarray:
+        """The action that is closest to joint angles `[12]` in rad, for this moment."""
+        action = angles if self.absolute_actions else (angles - self._middle()) / self._scale
+        return np.clip(action, self.action_space.low, self.action_space.high).astype(np.float32)
+
+    # -------------------------------------------------------------------------- save and restore
+
+    def backup(self) -> None:
+        """Remember this moment, in the place of the one before, for `restore`."""
+        now = self._started()
+        if self._backup is not None:
+            self.robot.forget_saved(self._backup.robot)
+        self._backup = SimpleNamespace(
+            robot=self.robot.save(),
+            episode=replace(now),
+            random=self.np_random.bit_generator.state,
+        )
+
+    def restore(self) -> None:
+        """Go back to the moment of `backup`; what follows is the same again.
+
+        To begin an episode there, call `reset(options={"from_backup": True})`: then wrappers know.
+        """
+        self._check_open()
+        if self._backup is None:
+            raise UserError("There is no backup.")
+        self.robot.restore(self._backup.robot)
+        self._episode = replace(self._backup.episode)
+        self.np_random.bit_generator.state = self._backup.random
+
+    # -------------------------------------------------------------------------------- the inside
+
+    def _begin(self):
+        """Bring the robot to where an episode begins."""
+        rng = self.np_random
+        if self._episode is not None and self._episode.broken:
+            self.robot.close()
+            self.robot, self._backup = Robot(**self._robot_kwargs), None
+        if self.domain_randomization:
+            friction, mass = rng.uniform(0.5, 1.25), rng.uniform(0.8, 1.2)
+            self.robot.set_dynamics(friction, mass, tuple(rng.uniform(0.9, 1.1, 2)))
+        self.task.begin(self.robot, rng, self.reset_noise, self.sim_hz)
+        self._episode = Episode(
+            began=self.robot.base(),
+            base=self.robot.base(),
+            act=STANCE if self.absolute_actions else np.zeros(12),
+            target=np.array(self.robot.samples[-1].target),
+        )
+
+    def _check_open(self):
+        if self.robot is None or self.robot.client is None:
+            raise UserError("The environment is closed.")
+
+    def _started(self):
+        """The present episode."""
+        self._check_open()
+        if self._episode is None:
+            raise UserError("The environment must be reset first.")
+        return self._episode
+
+    def _checked(self, action):
+        """An action as floats `[12]` within the bounds."""
+        act = np.asarray(action, float)
+        if act.shape != (12,) or not np.isfinite(act).all():
+            raise UserError(
+                f"The action is {act.tolist()}; it must be 12 finite numbers, one for each joint."
+            )
+        return np.clip(act, self.action_space.low, self.action_space.high)
+
+    def _middle(self):
+        """The joint angles that an action of 0 stands for at present."""
+        return self.task.show(self.t, self._episode.began) if self.residual_gait else STANCE
+
+    def _target(self, act):
+        goal = act if self.absolute_actions else self._middle() + self._scale * act
+        goal = np.clip(goal, self.robot.lower, self.robot.upper)
+        return goal + (1 - self._filter_share) * (self._episode.target - goal)
+
+    def _obs(self):
+        """The observation, float32 `[n]`; see the table in the docs."""
+        now, robot = self._episode, self.robot
+        to_body = now.base.rotation.T
+        parts = [
+            -to_body[:, 2],  # where down is
+            to_body @ now.base.velocity,
+            ANGULAR_SCALE * (to_body @ now.base.angular_velocity),
+            robot.position - STANCE,
+            np.multiply(SPEED_SCALE, robot.velocity),
+            now.act,
+        ]
+        if self.history:
+            past = [robot.samples[-1 - tap] for tap in self._taps]
+            parts += [np.subtract(sample.position, sample.target) for sample in past]
+            parts += [np.multiply(SPEED_SCALE, sample.velocity) for sample in past]
+        if self.phase_hz:
+            phase = 2 * math.pi * self.phase_hz * self.t
+            parts.append((math.sin(phase), math.cos(phase)))
+        space = self.observation_space
+        return np.concatenate(parts).astype(np.float32).clip(space.low, space.high)
+
+    def _motion(self, before, last_act, power):
+        """What has happened since the trunk was at `before`."""
+        now = self._episode
+        base, began = now.base, now.began
+        forward, sideways = (before.heading() @ (base.position - before.position))[:2] / self.dt
+        mean_forward = (began.heading() @ (base.position - began.position))[0] / (self.t or 1.0)
+        return Motion(
+            position=base.position,
+            up=base.rotation[2, 2],
+            forward=forward,
+            sideways=sideways,
+            mean_forward=mean_forward,
+            rates=base.rotation.T @ base.angular_velocity,
+            joints=np.array(self.robot.position),
+            power=power,
+            act=now.act,
+            last_act=last_act,
+            target_speed=self.target_speed,
+            curriculum=self.curriculum_factor,
+        )
+
+    def _info(self, motion):
+        return dict(
+            x_position=float(motion.position[0]),
+            x_velocity=float(motion.forward),
+            energy=motion.power,
+            is_success=bool(self.task.success(motion)),
+        )
+
+
+@dataclass
+class Episode:
+    """Where an episode is.
+
+    began, base: the trunk at its beginning and now. act, target: [12], the last action, and the
+    joint angles in rad that it stood for. steps: how many there have been. broken: whether the
+    simulation has failed.
+    """
+
+    began: Base
+    base: Base
+    act: np.ndarray
+    target: np.ndarray
+    steps: int = 0
+    broken: bool = False
+
+
+def _check(task, render_mode, action_scale, action_filter, reward, phase_hz, **others):
+    """Raise UserError for arguments of QuadrupedEnv that cannot be used."""
+    _check_choice("task", task, TASKS)
+    modes = [None, *QuadrupedEnv.metadata["render_modes"], *CONNECTIONS]
+    _check_choice("render_mode", render_mode, modes)
+    _check_choice("reward", reward, [None, *TASKS[task].rewards])
+    counts, positive = ("sim_hz", "action_repeat"), ("kp", "kd", "torque_limit", "target_speed")
+    check_at_least(1, **{name: others[name] for name in counts})
+    check_at_least(0, prev_epochs=others["prev_epochs"])
+    check_switches(**{name: x for name, x in others.items() if name in _SWITCHES})
+    check_not_negative(phase_hz=phase_hz or 0)
+    numbers = {name: others[name] for name in positive}
+    if action_filter is not None:
+        numbers["action_filter"] = action_filter
+    if action_scale is not None:
+        if np.shape(action_scale) != (3,):
+            raise UserError(
+                f"action_scale is {action_scale!r}; it must be three numbers in rad, for hip, "
+                "upper and lower joints."
+            )
+        numbers |= {f"action_scale[{i}]": x for i, x in enumerate(action_scale)}
+    for name, number in numbers.items():
+        if not (isinstance(number, int | float) and 0 < number < math.inf):
+            raise UserError(f"{name} is {number!r}; it must be a number greater than 0.")
+    if others["absolute_actions"] and others["residual_gait"]:
+        raise UserError("absolute_actions and residual_gait exclude each other.")
+    if others["terminate_on_success"] and task != "recover":
+        raise UserError("terminate_on_success is for the task 'recover' only.")
+
+
+_SWITCHES = (
+    *("absolute_actions", "residual_gait", "history", "reset_noise"),
+    *("domain_randomization", "terminate_on_success"),
+)
+
+
+def _check_choice(name, value, choices):
+    if value not in choices:
+        raise UserError(f"{name} is {value!r}; it must be one of {', '.join(map(str, choices))}.")

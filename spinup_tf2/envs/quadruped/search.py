@@ -1,0 +1,129 @@
+"""Finds the keyframes of getting up, by trial and error, and writes them:
+
+    python -m spinup_tf2.envs.quadruped.search spinup_tf2/envs/quadruped/keyframes.py
+
+An evolution strategy: variations of the best plan so far are tried on several falls, and the one
+that gets up from most of them is the next plan; variations become smaller. Front and hind legs do
+the same, as the robot rolls over along its length. Other falls tell how good the result is.
+"""
+
+import argparse
+import itertools
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from spinup_tf2.envs.quadruped.env import QuadrupedEnv
+from spinup_tf2.envs.quadruped.gait import KEYFRAME_SECONDS, STANCE
+from spinup_tf2.envs.quadruped.tasks import RECOVER, lies_on, recovery
+
+KEYFRAMES = 4
+CANDIDATES = 24  # of an iteration
+FALLS, TEST_FALLS = 5, 20
+UPRIGHT = 0.95  # the cosine of 18 degrees
+
+_MODULE = '''\
+"""How to get up from a side and from the back, found by:
+
+    python -m {command}
+
+{comment}
+"""
+
+import numpy as np
+
+# Hip, upper and lower joint of the right and of the left legs, in rad.
+_LEGS = {{
+{tables}
+}}
+KEYFRAMES = {{name: np.tile(legs, 2) for name, legs in _LEGS.items()}}
+'''
+
+
+def keyframes_of(plan: np.ndarray, env: QuadrupedEnv) -> np.ndarray:
+    """Joint angles `[k, 12]` of a plan `[k, 6]`, in the units of actions for both sides."""
+    actions = np.tile(np.clip(plan, -1, 1), 2)
+    angles = STANCE + actions * np.tile(RECOVER.action_scale, 4)
+    return np.clip(angles, env.robot.lower, env.robot.upper)
+
+
+def attempt(
+    env: QuadrupedEnv, keyframes: Mapping[str, np.ndarray], fall: int, seconds: float
+) -> tuple[float, bool]:
+    """Try to get up from the fall with this seed.
+
+    Returns how upright the trunk is in the last half second, up to 1, and whether the robot stands.
+    """
+    env.reset(seed=fall)
+    base = env.robot.base()
+    up = []
+    while env.t < seconds:
+        *_, info = env.step(env.action_of(recovery(env.t, base, keyframes)))
+        up.append(env.robot.base().rotation[2, 2])
+    return np.mean(up[-10:]), info["is_success"]
+
+
+def falls_on(env: QuadrupedEnv, place: str) -> Iterator[int]:
+    """Seeds of falls that end there."""
+    for seed in itertools.count():
+        env.reset(seed=seed)
+        if lies_on(env.robot.base()) == place:
+            yield seed
+
+
+def search(env: QuadrupedEnv, place: str, iterations: int, rng: np.random.Generator):
+    """Keyframes `[k, 12]` for falls that end there, and the share of other falls they do for."""
+    seeds = falls_on(env, place)
+    falls, tests = ([*itertools.islice(seeds, number)] for number in (FALLS, TEST_FALLS))
+    rolled_over = KEYFRAME_SECONDS * (KEYFRAMES + 1)  # and in a crouch
+    best, best_score, std = np.zeros((KEYFRAMES, 6)), -np.inf, 0.7
+    for iteration in range(iterations):
+        for plan in np.clip(best + std * rng.normal(size=(CANDIDATES, *best.shape)), -1, 1):
+            score, keyframes = 0.0, {place: keyframes_of(plan, env)}
+            for fall in falls:  # until the first from which it does not get up
+                up, _ = attempt(env, keyframes, fall, rolled_over)
+                score += up
+                if up < UPRIGHT:
+                    break
+            if score > best_score:
+                best, best_score = plan, score
+        print(f"{place} {iteration}: {best_score:.2f} of {FALLS}", flush=True)
+        if best_score > UPRIGHT * FALLS:
+            break
+        std = max(0.85 * std, 0.15)
+    keyframes = keyframes_of(best, env)
+    standing = [attempt(env, {place: keyframes}, each, rolled_over + 1.5)[1] for each in tests]
+    print(f"gets up from {np.mean(standing):.0%} of {TEST_FALLS} other falls", flush=True)
+    return keyframes, np.mean(standing)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("path", help="the file to write")
+    parser.add_argument("--iterations", type=int, default=15, help="at most, for each of the two")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    env = QuadrupedEnv("recover")
+    rng = np.random.default_rng(args.seed)
+    tables, shares = [], []
+    for place in ("side", "back"):
+        keyframes, share = search(env, place, args.iterations, rng)
+        rows = [f"        ({', '.join(f'{x:.2f}' for x in row[:6])})," for row in keyframes]
+        tables += [f'    "{place}": (', *rows, "    ),"]
+        shares.append(f"{share:.0%} of those on {'a side' if place == 'side' else 'the back'}")
+    env.close()
+    command = "spinup_tf2.envs.quadruped.search spinup_tf2/envs/quadruped/keyframes.py"
+    if args.seed:
+        command += f" --seed {args.seed}"
+    comment = (
+        f"It took {time.process_time():.0f} s of one core. Of {TEST_FALLS} falls of each kind that "
+        f"the search had not\nseen, the robot got up from {' and '.join(shares)}."
+    )
+    text = _MODULE.format(command=command, comment=comment, tables="\n".join(tables))
+    Path(args.path).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

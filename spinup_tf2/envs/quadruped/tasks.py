@@ -1,0 +1,204 @@
+"""What the quadruped is to do: how episodes begin and end, what is rewarded, what shows the way."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from spinup_tf2.envs.quadruped.gait import STANCE, get_up, trot
+from spinup_tf2.envs.quadruped.keyframes import KEYFRAMES
+from spinup_tf2.envs.quadruped.robot import Base, Robot
+from spinup_tf2.errors import UserError
+
+
+@dataclass(frozen=True)
+class Motion:
+    """What a control step has led to, which rewards and ends of episodes are made of.
+
+    position: [3], of the trunk, in m. up: how upright it is, 1 if level and -1 if upside down.
+    forward, sideways: mean speed over the step in m/s, in the direction that the robot looked in at
+        its beginning, and to the left of that. mean_forward: since the episode's beginning, along
+        the direction looked in there.
+    rates: [3], angular velocity at the end of the step in rad/s, in the trunk's frame.
+    joints: [12], angles at the end of the step in rad.
+    power: the joints' mean power over the step, in W.
+    act, last_act: [12], actions of this step and of the one before.
+    target_speed: m/s. curriculum: factor of penalties.
+    """
+
+    position: np.ndarray
+    up: float
+    forward: float
+    sideways: float
+    mean_forward: float
+    rates: np.ndarray
+    joints: np.ndarray
+    power: float
+    act: np.ndarray
+    last_act: np.ndarray
+    target_speed: float
+    curriculum: float
+
+
+@dataclass(frozen=True)
+class Reward:
+    """A sum of terms: `terms(motion)` by name, times `weights` by name."""
+
+    terms: Callable[[Motion], dict[str, float]]
+    weights: Mapping[str, float]
+
+    def with_weights(self, weights: Mapping[str, float]) -> "Reward":
+        """The same reward, with other weights for some of its terms."""
+        unknown = [name for name in weights if name not in self.weights]
+        if unknown:
+            raise UserError(
+                f"reward_weights has {', '.join(map(repr, unknown))}; the terms of this reward are "
+                f"{', '.join(self.weights)}."
+            )
+        return Reward(self.terms, {**self.weights, **weights})
+
+    def __call__(self, motion: Motion) -> dict[str, float]:
+        """The weighted terms."""
+        return {name: self.weights[name] * x for name, x in self.terms(motion).items()}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task.
+
+    rewards: by name, the first of which is the default.
+    begin: `begin(robot, rng, noise, sim_hz)` brings the robot to where an episode begins; without
+        `noise` it is always the same.
+    terminated, success: of the motion in the last step.
+    show: `show(t, base)`, joint angles `[12]` at time t of a demonstration, for a robot that has
+        begun with its trunk at `base`.
+    action_scale: rad for an action of 1, of hip, upper and lower joints.
+    phase_hz: of the clock in the observation.
+    self_collision: whether legs and trunk collide with each other.
+    """
+
+    rewards: Mapping[str, Reward]
+    begin: Callable[..., None]
+    terminated: Callable[[Motion], bool]
+    success: Callable[[Motion], bool]
+    show: Callable[..., np.ndarray]
+    action_scale: tuple[float, float, float]
+    phase_hz: float
+    self_collision: bool
+
+
+# ------------------------------------------------------------------------------------------ walk
+
+SLOWEST_WALK = 0.3  # m/s, of a success
+STEEPEST = math.cos(math.radians(35))
+LOWEST = 0.15  # m
+
+
+def _walk(motion):
+    return {
+        "forward": min(max(motion.forward / motion.target_speed, -1.0), 1.0),
+        "alive": 1.0,
+        "lateral": -abs(motion.sideways),
+        "yaw": -abs(motion.rates[2]),
+        "tilt_rate": -(motion.rates[0] ** 2 + motion.rates[1] ** 2),
+        "energy": -motion.power,
+        "action_rate": -np.sum(np.square(motion.act - motion.last_act)),
+    }
+
+
+_WALK_WEIGHTS = {
+    "forward": 1.0,
+    "alive": 0.2,
+    "lateral": 0.2,
+    "yaw": 0.1,
+    "tilt_rate": 0.02,
+    "energy": 3e-4,
+    "action_rate": 0.0,
+}
+
+
+def _walk_in_the_park(motion):
+    """Of Smith, Kostrikov and Levine (2022): full for one to two times the target speed."""
+    goal = motion.target_speed
+    below, above = goal - motion.forward, motion.forward - 2 * goal
+    missed = max(below, above, 0.0) / (2 * goal)
+    return {"forward": max(1.0 - missed, 0.0), "yaw": -abs(motion.rates[2])}
+
+
+def _stand(robot: Robot, rng: np.random.Generator, noise: bool, sim_hz: int) -> None:
+    joints = STANCE + (rng.uniform(-0.1, 0.1, 12) if noise else 0.0)
+    robot.place((0, 0, 0.30), (0, 0, 0), joints.tolist())
+    robot.hold(joints.tolist(), round(0.05 * sim_hz))
+
+
+def _fallen(motion):
+    return motion.up < STEEPEST or motion.position[2] < LOWEST
+
+
+WALK = Task(
+    rewards={
+        "linear": Reward(_walk, _WALK_WEIGHTS),
+        "walk_in_the_park": Reward(_walk_in_the_park, {"forward": 10.0, "yaw": 1.0}),
+    },
+    begin=_stand,
+    terminated=_fallen,
+    success=lambda motion: motion.mean_forward >= SLOWEST_WALK and not _fallen(motion),
+    show=lambda t, base: trot(t),
+    action_scale=(0.2, 0.4, 0.4),
+    phase_hz=2.5,  # that of the trot
+    self_collision=False,
+)
+
+# --------------------------------------------------------------------------------------- recover
+
+
+def _recover(motion):
+    posture = math.exp(-2 * np.mean(np.square(motion.joints - STANCE)))
+    upright, high = max(motion.up, 0.0), min(max(motion.position[2] / 0.27, 0.0), 1.0)
+    return {
+        "upright": 1.0 + motion.up,
+        "stance": posture * upright * high,
+        "rates": -motion.curriculum * np.sum(np.square(motion.rates)),
+        "energy": -motion.curriculum * motion.power,
+    }
+
+
+_RECOVER_WEIGHTS = {"upright": 0.25, "stance": 0.5, "rates": 2e-3, "energy": 1e-4}
+
+
+def _fall(robot: Robot, rng: np.random.Generator, noise: bool, sim_hz: int) -> None:
+    if noise:
+        roll, yaw = rng.uniform(-math.pi, math.pi, 2)
+        attitude = (roll, rng.uniform(-0.3, 0.3), yaw)
+        joints = np.clip(STANCE + rng.uniform(-0.4, 0.4, 12), robot.lower, robot.upper)
+    else:
+        attitude, joints = (math.pi, 0.0, 0.0), STANCE
+    robot.place((0, 0, 0.45), attitude, joints.tolist())
+    robot.fall(round(0.6 * sim_hz))
+
+
+def lies_on(base: Base) -> str:
+    """What the robot lies on after a fall: its "belly", a "side" or its "back"."""
+    up = base.rotation[2, 2]
+    return "belly" if up > 0.85 else "side" if up > 0.0 else "back"
+
+
+def recovery(t: float, base: Base, keyframes: Mapping[str, np.ndarray] = KEYFRAMES) -> np.ndarray:
+    """Joint angles `[12]` at time `t` after a fall that has ended with the trunk at `base`."""
+    leans_left = base.rotation[2, 1] < 0
+    return get_up(t, keyframes.get(lies_on(base), ()), mirrored=leans_left)
+
+
+RECOVER = Task(
+    rewards={"bounded": Reward(_recover, _RECOVER_WEIGHTS)},
+    begin=_fall,
+    terminated=lambda motion: False,
+    success=lambda motion: motion.up > 0.9 and motion.position[2] > 0.22,
+    show=recovery,
+    action_scale=(0.8, 2.0, 1.0),
+    phase_hz=0.2,  # an episode is one round, so that a demonstration depends on what is observed
+    self_collision=True,
+)
+
+TASKS = {"walk": WALK, "recover": RECOVER}

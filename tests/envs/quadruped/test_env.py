@@ -1,0 +1,744 @@
+"""The quadruped in PyBullet: what it does, what it pays, and that it does the same every time."""
+
+import copy
+import gc
+import math
+import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from types import SimpleNamespace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+pybullet = pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
+
+from spinup_tf2.core.threads_vector_env import ThreadsVectorEnv  # noqa: E402
+from spinup_tf2.envs import register_envs  # noqa: E402
+from spinup_tf2.envs.quadruped import robot as robot_module  # noqa: E402
+from spinup_tf2.envs.quadruped.env import QuadrupedEnv  # noqa: E402
+from spinup_tf2.envs.quadruped.gait import JOINTS, STANCE, trot  # noqa: E402
+from spinup_tf2.errors import UserError  # noqa: E402
+
+register_envs()
+
+STAND = np.zeros(12, np.float32)
+
+
+@pytest.fixture
+def make():
+    """QuadrupedEnv, closed after the test."""
+    made = []
+
+    def make_env(*args, **kwargs):
+        made.append(QuadrupedEnv(*args, **kwargs))
+        return made[-1]
+
+    yield make_env
+    for env in made:
+        env.close()
+
+
+def play(env, steps, seed, std=0.3):
+    """All that is seen and paid in so many steps with random actions, as bytes."""
+    rng = np.random.default_rng(seed)
+    obs, _ = env.reset(seed=seed)
+    seen = [obs.tobytes()]
+    for _ in range(steps):
+        obs, rew, terminated, _, info = env.step(std * rng.normal(size=12))
+        base = env.unwrapped.robot.base()
+        seen += [obs.tobytes(), rew, terminated, info, base.position.tobytes()]
+    return seen
+
+
+# ------------------------------------------------------------------------------- gymnasium
+
+
+@pytest.mark.parametrize(
+    ("env_id", "steps"), [("QuadrupedWalk-v0", 400), ("QuadrupedRecover-v0", 100)]
+)
+def test_registered_and_conforming(env_id, steps):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with closing(gym.make(env_id)) as env:
+            assert env.spec.max_episode_steps == steps
+            check_env(env.unwrapped, skip_render_check=True)
+            play(env, 3, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "size"),
+    [
+        ({}, 95),
+        (dict(history=False), 47),
+        (dict(phase_hz=0), 93),
+        (dict(task="recover", history=False, phase_hz=0), 45),
+    ],
+)
+def test_size_of_observations(make, kwargs, size):
+    env = make(**kwargs)
+    obs, _ = env.reset(seed=0)
+    space = env.observation_space
+    assert obs.shape == space.shape == (size,)
+    assert obs.dtype == space.dtype == np.float32
+    assert np.isfinite([space.low, space.high]).all()
+
+
+def test_the_time_limit_is_not_the_environments_own(make):
+    env = make(reset_noise=False)
+    env.reset(seed=0)
+    results = [env.step(STAND) for _ in range(5)]
+    assert not any(result[2] or result[3] for result in results)
+    assert type(results[0][1]) is float
+
+
+def test_closed(make):
+    env = make()
+    env.close()  # before the first reset
+    env.close()
+    for call in (env.reset, lambda: env.step(STAND), env.render, env.backup, env.restore):
+        with pytest.raises(UserError, match="closed"):
+            call()
+    env = make()
+    with pytest.raises(UserError, match="reset first"):
+        env.step(STAND)
+    with pytest.raises(UserError, match="reset first"):
+        env.target_policy(0)
+    with pytest.raises(UserError, match="no backup"):
+        env.reset(options={"from_backup": True})
+    with pytest.raises(UserError, match="from_backup, not"):
+        env.reset(options={"noops": 3})
+
+
+@pytest.mark.parametrize("action", [np.full(12, np.nan), np.full(12, np.inf), np.zeros(11), 0.0])
+def test_actions_that_cannot_be_done(make, action):
+    env = make(reset_noise=False)
+    env.reset(seed=0)
+    before = play(env, 2, seed=1)
+    with pytest.raises(UserError, match="12 finite numbers"):
+        env.step(action)
+    assert play(env, 2, seed=1) == before
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        (dict(task="fly"), "task is 'fly'; it must be one of walk, recover"),
+        (dict(render_mode="ansi"), "render_mode is 'ansi'"),
+        (dict(reward="bounded"), "reward is 'bounded'; it must be one of None, linear, walk_in"),
+        (dict(reward_weights={"speed": 1}), "'speed'; the terms of this reward are forward, alive"),
+        (dict(action_repeat=0), "action_repeat is 0"),
+        (dict(kp=-1.0), "kp is -1.0"),
+        (dict(kd=math.nan), "kd is nan"),
+        (dict(phase_hz=-1), "phase_hz is -1"),
+        (dict(action_scale=(0.1, 0.2)), "three numbers"),
+        (dict(action_scale=(0.1, 0.2, 0.0)), r"action_scale\[2\] is 0.0"),
+        (dict(history="no"), "history is 'no'"),
+        (dict(action_filter=0), "action_filter is 0"),
+        (dict(prev_epochs=-1), "prev_epochs is -1"),
+        (dict(absolute_actions=True, residual_gait=True), "exclude each other"),
+        (dict(terminate_on_success=True), "for the task 'recover' only"),
+    ],
+)
+def test_bad_arguments(kwargs, message):
+    with pytest.raises(UserError, match=message):
+        QuadrupedEnv(**kwargs)
+
+
+# ------------------------------------------------------------------------------- movements
+
+
+def test_standing(make):
+    env = make()
+    env.reset(seed=0)
+    for _ in range(40):
+        *_, info = env.step(STAND)
+    base = env.robot.base()
+    assert 0.27 < base.position[2] < 0.30
+    assert base.rotation[2, 2] > 0.999
+    assert info["energy"] < 5
+    assert not info["is_success"]  # that is no walk
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_trot_walks(make, seed):
+    env = make()
+    env.reset(seed=seed)
+    for _ in range(80):
+        _, _, terminated, _, info = env.step(env.target_policy(env.t))
+        assert not terminated
+    assert env.t == pytest.approx(4)
+    assert info["x_position"] / env.t > 0.3
+    assert info["is_success"]
+    assert abs(env.robot.base().position[1]) < 0.5 * info["x_position"]
+
+
+def test_joints_do_not_chatter(make):
+    """With merged links and no inertia from the file it would be more than a kilowatt."""
+    env = make()
+    rng = np.random.default_rng(0)
+    env.reset(seed=0)
+    energies = []
+    for _ in range(200):
+        _, _, terminated, _, info = env.step(0.3 * rng.normal(size=12))
+        energies.append(info["energy"])
+        if terminated:
+            env.reset()
+    assert 10 < np.mean(energies) < 150
+
+
+@pytest.mark.slow
+def test_the_demonstration_gets_up(make):
+    env = make("recover")
+    standing = []
+    for seed in range(30):
+        env.reset(seed=seed)
+        for _ in range(100):
+            *_, info = env.step(env.target_policy(env.t))
+        standing.append(info["is_success"])
+    assert np.mean(standing) >= 0.8
+
+
+def test_falls_are_all_sorts(make):
+    env = make("recover")
+    up = []
+    for seed in range(20):
+        _, info = env.reset(seed=seed)
+        assert not info["is_success"]
+        up.append(env.robot.base().rotation[2, 2])
+    assert min(up) < -0.9
+    assert max(up) > 0.5
+    env = make("recover", reset_noise=False)
+    env.reset()
+    assert env.robot.base().rotation[2, 2] < -0.9
+
+
+def test_success_may_end_a_recovery(make):
+    for ends in (False, True):
+        env = make("recover", terminate_on_success=ends)
+        env.reset(seed=0)
+        env.robot.place((0, 0, 0.3), (0, 0, 0), STANCE.tolist())
+        _, _, terminated, _, info = env.step(STAND)
+        assert info["is_success"]
+        assert terminated == ends
+
+
+# ------------------------------------------------------------------- the same every time
+
+
+@pytest.mark.parametrize("task", ["walk", "recover"])
+def test_trajectories_depend_on_the_seed_alone(make, task):
+    fresh = play(make(task), 12, seed=5)
+    assert len({item for item in fresh if isinstance(item, bytes)}) > 20
+    env = make(task)
+    assert play(env, 12, seed=5) == fresh
+    play(env, 7, seed=1, std=1.0)
+    assert play(env, 12, seed=5) == fresh
+    env.reset(seed=2)
+    assert play(env, 12, seed=5) == fresh
+    env.robot.place((0, 0, 0.1), (2.0, 0, 0), STANCE.tolist())
+    env.step(STAND)
+    assert play(env, 12, seed=5) == fresh
+    assert play(env, 12, seed=6) != fresh
+
+
+def test_two_at_once_do_not_disturb_each_other(make):
+    alone = [play(make(), 8, seed) for seed in (0, 1)]
+    envs = [make(), make()]
+    rngs = [np.random.default_rng(seed) for seed in (0, 1)]
+    seen = [[env.reset(seed=seed)[0].tobytes()] for seed, env in enumerate(envs)]
+    for _ in range(8):
+        for env, rng, own in zip(envs, rngs, seen, strict=True):
+            obs, rew, terminated, _, info = env.step(0.3 * rng.normal(size=12))
+            own += [obs.tobytes(), rew, terminated, info, env.robot.base().position.tobytes()]
+    assert seen == alone
+
+
+def test_threads_give_the_same_numbers():
+    makers = [QuadrupedEnv] * 3
+    seen = []
+    for envs in (
+        SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP),
+        ThreadsVectorEnv(makers, ThreadPoolExecutor(2)),
+    ):
+        with closing(envs):
+            rng = np.random.default_rng(0)
+            results = [envs.reset(seed=[0, 1, 2])[0]]
+            for _ in range(8):
+                results += envs.step(rng.uniform(-1, 1, (3, 12)))[:4]
+            seen.append([each.tobytes() for each in results])
+    assert seen[0] == seen[1]
+
+
+def rest_of(env, steps, seed=9):
+    rng = np.random.default_rng(seed)
+    return [
+        (obs.tobytes(), rew, env.t)
+        for obs, rew, *_ in (env.step(0.3 * rng.normal(size=12)) for _ in range(steps))
+    ]
+
+
+@pytest.mark.parametrize("randomized", [False, True])
+def test_backup_and_restore(make, randomized):
+    env = make(domain_randomization=randomized, action_filter=3.0)
+    play(env, 6, seed=3)
+    env.backup()
+    expected = rest_of(env, 5)
+    env.restore()
+    assert rest_of(env, 5) == expected
+    play(env, 4, seed=8)  # has another friction and another mass, if they are drawn
+    obs, info = env.reset(options={"from_backup": True})
+    assert env.t == pytest.approx(6 * 0.05)
+    assert rest_of(env, 5) == expected
+    env.backup()  # in the place of the first
+    later = rest_of(env, 3)
+    env.restore()
+    assert rest_of(env, 3) == later != expected[:3]
+
+
+def test_a_restored_environment_draws_the_same_numbers_again(make):
+    env = make(domain_randomization=True)
+    env.reset(seed=0)
+    env.backup()
+    following = []
+    for _ in range(2):
+        env.restore()
+        env.step(STAND)
+        following.append(env.reset()[0].tobytes())
+    assert following[0] == following[1]
+    env.reset(seed=4, options={"from_backup": True})
+    assert env.reset()[0].tobytes() != following[0]
+
+
+@pytest.mark.parametrize("how", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_copies_are_environments_of_their_own(make, how):
+    env = make(target_speed=0.7, prev_epochs=3)
+    expected = play(env, 3, seed=0)
+    twin = how(env)
+    assert twin.robot.client != env.robot.client
+    assert (twin.target_speed, twin.epoch) == (0.7, 3)
+    assert play(twin, 3, seed=0) == expected
+    twin.close()
+    del twin
+    gc.collect()
+    assert play(env, 3, seed=0) == expected
+
+
+def test_a_simulation_that_fails_ends_the_episode_and_is_replaced(make, monkeypatch):
+    env = make()
+    expected = play(env, 3, seed=0)
+    env.robot._measure = lambda: setattr(env.robot, "velocity", [math.nan] * 12)
+    obs, rew, terminated, _, info = env.step(STAND)
+    assert (rew, terminated, info["is_success"]) == (0.0, True, False)
+    assert env.observation_space.contains(obs)
+    assert play(env, 3, seed=0) == expected
+
+
+# ------------------------------------------------------------- what is simulated and observed
+
+
+def test_joints_are_those_of_their_names(make):
+    robot = make().robot
+    infos = [
+        pybullet.getJointInfo(robot.body, joint, physicsClientId=robot.client)
+        for joint in robot.joints
+    ]
+    assert [info[1].decode() for info in infos] == [
+        f"{leg}_{part}_joint"
+        for leg in ("FR", "FL", "RR", "RL")
+        for part in ("hip", "upper", "lower")
+    ]
+    assert robot.joints != sorted(robot.joints)  # the file has another order
+    assert robot.lower[:3] == pytest.approx([-0.803, -1.047, -2.697], abs=1e-3)
+    assert robot.upper[:3] == pytest.approx([0.803, 4.189, -0.916], abs=1e-3)
+
+
+def test_a_robot_with_other_joints_is_refused(monkeypatch):
+    monkeypatch.setattr(robot_module, "JOINTS", (*JOINTS[:11], "tail_joint"))
+    with pytest.raises(UserError, match="has no joints tail_joint; it has"):
+        QuadrupedEnv()
+
+
+@pytest.mark.parametrize("joint", range(12))
+def test_each_action_moves_its_joint(make, joint):
+    env = make(reset_noise=False)
+    env.reset()
+    env.robot.place((0, 0, 2), (0, 0, 0), STANCE.tolist())  # in the air, where nothing resists
+    before = np.array(env.robot.position)
+    env.step(0.8 * np.eye(12)[joint])
+    moved = np.array(env.robot.position) - before
+    assert np.argmax(np.abs(moved)) == joint
+    assert moved[joint] > 0.05
+
+
+def watched(env, monkeypatch):
+    """A log of what is asked of PyBullet, with the joints' state after each substep."""
+    log = SimpleNamespace(torque=[], position=[], velocity=[])
+    robot = env.robot
+    step, apply = robot._stepSimulation, robot._setJointMotorControlArray
+
+    def logged_step():
+        step()
+        states = pybullet.getJointStates(robot.body, robot.joints, physicsClientId=robot.client)
+        log.position.append([state[0] for state in states])
+        log.velocity.append([state[1] for state in states])
+
+    def logged_apply(body, joints, mode, forces):
+        assert (body, joints, mode) == (robot.body, robot.joints, pybullet.TORQUE_CONTROL)
+        log.torque.append(forces)
+        apply(body, joints, mode, forces=forces)
+
+    monkeypatch.setattr(robot, "_stepSimulation", logged_step)
+    monkeypatch.setattr(robot, "_setJointMotorControlArray", logged_apply)
+    return log
+
+
+def test_a_step_is_25_substeps_of_pd_control(make, monkeypatch):
+    env = make()
+    env.reset(seed=0)
+    assert pybullet.getPhysicsEngineParameters(env.robot.client)["fixedTimeStep"] == 1 / 500
+    for action in (STAND, np.linspace(-1, 1, 12), np.linspace(1, -1, 12)):
+        position, velocity = map(np.array, (env.robot.position, env.robot.velocity))
+        log = watched(env, monkeypatch)
+        env.step(action)
+        assert len(log.torque) == len(log.position) == 25
+        target = STANCE + np.tile((0.2, 0.4, 0.4), 4) * action
+        positions = [position, *log.position[:-1]]
+        velocities = [velocity, *log.velocity[:-1]]
+        torque = 60 * (target - positions) - 2 * np.array(velocities)
+        np.testing.assert_allclose(log.torque, np.clip(torque, -33.5, 33.5))
+    assert np.abs(log.torque).max() == 33.5  # the limit has mattered
+    assert env.t == pytest.approx(0.15)
+
+
+def test_targets_stay_within_the_joints_limits(make):
+    env = make(action_scale=(9, 9, 9))
+    env.reset(seed=0)
+    env.step(np.full(12, 5.0))  # beyond the action space, too
+    assert env.robot.samples[-1].target == pytest.approx(env.robot.upper)
+
+
+def state_of(env):
+    """Position, rotation matrix, velocity and angular velocity of the trunk, by PyBullet."""
+    body, client = env.robot.body, env.robot.client
+    position, quaternion = pybullet.getBasePositionAndOrientation(body, physicsClientId=client)
+    rotation = np.reshape(pybullet.getMatrixFromQuaternion(quaternion), (3, 3))
+    return np.array(position), rotation, *map(np.array, pybullet.getBaseVelocity(body, client))
+
+
+def test_observations_entry_by_entry(make, monkeypatch):
+    env = make()
+    rng = np.random.default_rng(1)
+    env.reset(seed=1)
+    for _ in range(3):
+        log = watched(env, monkeypatch)
+        action = 0.5 * rng.normal(size=12)
+        obs, *_ = env.step(action)
+        action = action.clip(-1, 1)
+        _, rotation, velocity, angular = state_of(env)
+        target = STANCE + np.tile((0.2, 0.4, 0.4), 4) * action
+        expected = [
+            rotation.T @ [0, 0, -1],
+            rotation.T @ velocity,
+            0.25 * rotation.T @ angular,
+            log.position[-1] - STANCE,
+            0.05 * np.array(log.velocity[-1]),
+            action,
+            log.position[-6] - target,  # 10 ms, 5 substeps ago
+            log.position[-11] - target,
+            0.05 * np.array(log.velocity[-6]),
+            0.05 * np.array(log.velocity[-11]),
+            [np.sin(2 * np.pi * 2.5 * env.t), np.cos(2 * np.pi * 2.5 * env.t)],
+        ]
+        np.testing.assert_allclose(obs, np.concatenate(expected), atol=1e-6)
+
+
+# --------------------------------------------------------------------------------- rewards
+
+
+def mean_power(log):
+    pairs = [*zip(np.ravel(log.torque), np.ravel(log.velocity), strict=True)]
+    return sum(abs(torque * velocity) for torque, velocity in pairs) / len(log.torque)
+
+
+def walk_terms(env, before, after, log, action, last_action):
+    """By the definitions, from logged states."""
+    yaw = math.atan2(before[1][1, 0], before[1][0, 0])
+    dx, dy = (after[0] - before[0])[:2] / 0.05
+    w_x, w_y, w_z = after[1].T @ after[3]
+    power = mean_power(log)
+    forward = math.cos(yaw) * dx + math.sin(yaw) * dy
+    return {
+        "forward": np.clip(forward / 0.5, -1, 1),
+        "alive": 0.2,
+        "lateral": -0.2 * abs(-math.sin(yaw) * dx + math.cos(yaw) * dy),
+        "yaw": -0.1 * abs(w_z),
+        "tilt_rate": -0.02 * (w_x**2 + w_y**2),
+        "energy": -3e-4 * power,
+        "action_rate": -0.01 * np.sum((action - last_action) ** 2),
+    }
+
+
+def park_terms(env, before, after, log, action, last_action):
+    yaw = math.atan2(before[1][1, 0], before[1][0, 0])
+    dx, dy = (after[0] - before[0])[:2] / 0.05
+    forward = math.cos(yaw) * dx + math.sin(yaw) * dy
+    return {
+        "forward": 10 * np.interp(forward, [-0.5, 0.5, 1.0, 2.0], [0, 1, 1, 0]),
+        "yaw": -abs((after[1].T @ after[3])[2]),
+    }
+
+
+def recover_terms(env, before, after, log, action, last_action):
+    up, height = after[1][2, 2], after[0][2]
+    error = np.mean((np.array(log.position[-1]) - STANCE) ** 2)
+    power = mean_power(log)
+    factor = 0.3 ** (0.995**200)
+    return {
+        "upright": 0.25 * (1 + up),
+        "stance": 0.5 * math.exp(-2 * error) * max(up, 0) * np.clip(height / 0.27, 0, 1),
+        "rates": -factor * 2e-3 * np.sum(after[3] ** 2),
+        "energy": -factor * 1e-4 * power,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "terms_of"),
+    [
+        (dict(reward_weights={"action_rate": 0.01}), walk_terms),
+        (dict(reward="walk_in_the_park"), park_terms),
+        (dict(task="recover", prev_epochs=200), recover_terms),
+    ],
+    ids=["linear", "walk_in_the_park", "bounded"],
+)
+def test_rewards_term_by_term(make, monkeypatch, kwargs, terms_of):
+    env = make(**kwargs)
+    rng = np.random.default_rng(2)
+    env.reset(seed=3)
+    if env.task.self_collision:  # upright, so that every term is there
+        env.robot.place((0, 0, 0.3), (0.2, 0, 1.0), STANCE.tolist())
+    last_action = np.zeros(12)
+    env.step(last_action)
+    for _ in range(6):
+        before, log = state_of(env), watched(env, monkeypatch)
+        action = rng.uniform(-0.7, 0.7, 12)
+        _, rew, _, _, info = env.step(action)
+        terms = terms_of(env, before, state_of(env), log, action, last_action)
+        last_action = action
+        seen = {name: info[f"reward_{name}"] for name in terms}
+        assert seen == pytest.approx(terms, rel=1e-6, abs=1e-9)
+        assert len([name for name in info if name.startswith("reward_")]) == len(terms)
+        assert rew == pytest.approx(sum(terms.values()))
+
+
+@pytest.mark.parametrize(
+    ("attitude", "height", "fallen"),
+    [(0.0, 0.3, False), (33.0, 0.35, False), (39.0, 0.35, True), (0.0, 0.12, True)],
+)
+def test_falling_ends_a_walk(make, attitude, height, fallen):
+    """Limits are 35 degrees and 15 cm; on soft legs a robot sinks about a centimetre in a step."""
+    env = make(kp=1.0)
+    env.reset(seed=0)
+    crouch = np.array((0, 1.5, -2.69) * 4) if height < 0.2 else STANCE
+    env.robot.place((0, 0, height), (math.radians(attitude), 0, 0), crouch.tolist())
+    _, _, terminated, _, info = env.step(STAND)
+    assert terminated == fallen
+    assert not info["is_success"]
+
+
+def test_speed_is_that_of_the_direction_in_which_it_looks(make):
+    """A robot that looks to the left and trots goes along y."""
+    env = make()
+    env.reset(seed=0)
+    env.robot.place((0, 0, 0.28), (0, 0, math.pi / 2), STANCE.tolist())
+    env._episode.base = env.robot.base()
+    speeds = []
+    for _ in range(40):
+        *_, info = env.step(env.target_policy(env.t))
+        speeds.append(info["x_velocity"])
+    x, y, _ = env.robot.base().position
+    assert y > 0.5
+    assert np.sum(speeds) * 0.05 == pytest.approx(y, rel=0.2)
+    assert info["x_position"] == x
+
+
+# --------------------------------------------------------------- what the original offers
+
+
+def test_time_and_history(make):
+    env = make()
+    assert env.t == 0
+    env.reset(seed=0)
+    assert env.t == 0
+    assert (env.history_buffer["last_action"] == 0).all()
+    action = np.linspace(-0.5, 0.5, 12)
+    obs, *_ = env.step(action)
+    buffer = env.history_buffer
+    np.testing.assert_array_equal(buffer["last_action"], action)
+    joint_state = buffer["joint_state"]
+    np.testing.assert_allclose(joint_state["time"], np.linspace(0.02, 0.05, 16))
+    for name in ("position", "velocity", "position_error"):
+        assert joint_state[name].shape == (16, 12)
+    at = [10, 5]  # 10 and 20 ms ago
+    np.testing.assert_allclose(joint_state["position_error"][at].ravel(), obs[45:69], atol=1e-6)
+    np.testing.assert_allclose(0.05 * joint_state["velocity"][at].ravel(), obs[69:93], atol=1e-6)
+
+
+def test_curriculum(make):
+    env = make("recover", prev_epochs=98)
+    env.add_epoch()
+    env.addEpoch()
+    assert env.curriculum_factor == pytest.approx(0.48, abs=0.005)
+    factors = []
+    for epoch in (0, 300, 500, 1000):
+        env.set_epoch(epoch)
+        factors.append(env.curriculum_factor)
+    assert factors == pytest.approx([0.30, 0.77, 0.91, 0.99], abs=0.006)
+
+
+@pytest.mark.parametrize("name", ["DIRECT", None])
+def test_names_of_render_modes(make, name):
+    assert make(render_mode=name).render_mode is None
+
+
+def test_absolute_actions(make):
+    env, other = make(absolute_actions=True), make()
+    np.testing.assert_allclose(env.action_space.low, env.robot.lower, rtol=1e-6)
+    np.testing.assert_allclose(env.action_space.high, env.robot.upper, rtol=1e-6)
+    for each in (env, other):
+        each.reset(seed=0)
+    for _ in range(10):
+        env.step(trot(env.t))
+        other.step(other.action_of(trot(other.t)))
+        np.testing.assert_allclose(env.robot.position, other.robot.position, atol=1e-5)
+    np.testing.assert_allclose(env.target_policy(0.3), trot(0.3), rtol=1e-6)
+    np.testing.assert_allclose(env.step(trot(0.3))[0][33:45], trot(0.3), rtol=1e-6)
+
+
+def test_residual_gait(make):
+    """An action of 0 trots, and the demonstration has nothing to add."""
+    env, other = make(residual_gait=True), make()
+    env.reset(seed=0)
+    other.reset(seed=0)
+    for _ in range(10):
+        np.testing.assert_allclose(env.target_policy(env.t), STAND, atol=1e-6)
+        env.step(STAND)
+        other.step(other.target_policy(other.t))
+        np.testing.assert_allclose(env.robot.position, other.robot.position, atol=1e-5)
+
+
+def test_action_filter(make):
+    """A low-pass filter of the first order: 1 - exp(-2 pi f dt) of the way in each step."""
+    env = make(action_filter=2.0, reset_noise=False)
+    env.reset()
+    share = 1 - math.exp(-2 * math.pi * 2.0 * 0.05)
+    action = np.full(12, 0.5)
+    for steps in (1, 2, 3):
+        env.step(action)
+        left = np.array(env.robot.samples[-1].target) - STANCE - np.tile((0.1, 0.2, 0.2), 4)
+        assert left == pytest.approx(-((1 - share) ** steps) * np.tile((0.1, 0.2, 0.2), 4))
+
+
+def test_domain_randomization(make):
+    env = make(domain_randomization=True)
+    drawn = []
+    for seed in (0, 1, 0):
+        env.reset(seed=seed)
+        drawn.append(env.robot.dynamics)
+        robot = env.robot
+        mass, friction, inertia = pybullet.getDynamicsInfo(robot.body, -1, robot.client)[:3]
+        assert mass == pytest.approx(drawn[-1]["mass"] * 4.714, rel=1e-3)
+        assert inertia[0] == pytest.approx(drawn[-1]["mass"] * 0.01693, rel=1e-3)
+        foot = pybullet.getDynamicsInfo(robot.body, robot.joints[2], robot.client)
+        assert foot[1] == pytest.approx(drawn[-1]["friction"])
+        assert 0.5 <= foot[1] <= 1.25
+        assert all(0.9 <= factor <= 1.1 for factor in drawn[-1]["gains"])
+    assert drawn[0] == drawn[2] != drawn[1]
+    assert drawn[0]["gains"][0] != drawn[0]["gains"][1]
+    env = make()
+    env.reset(seed=0)
+    assert env.robot.dynamics == dict(friction=1.0, mass=1.0, gains=(1.0, 1.0))
+
+
+def test_pushes(make, monkeypatch):
+    env = make(domain_randomization=True, action_repeat=250)  # half a second in a step
+    env.reset(seed=0)
+    pushes = []
+    monkeypatch.setattr(env.robot, "push", lambda velocity: pushes.append((env.t, velocity)))
+    for _ in range(25):
+        env.step(STAND)
+    assert [t for t, _ in pushes] == [5, 10]
+    assert [math.hypot(*velocity) for _, velocity in pushes] == pytest.approx([0.5, 0.5])
+    monkeypatch.undo()
+    before = state_of(env)[2]
+    env.robot.push((0.3, -0.4, 0.0))
+    np.testing.assert_allclose(state_of(env)[2] - before, (0.3, -0.4, 0), atol=1e-9)
+
+
+# -------------------------------------------------------------------------------- pictures
+
+
+def test_pictures_follow_the_robot(make):
+    env = make(render_mode="rgb_array", reset_noise=False)
+    env.reset()
+    assert env.metadata["render_fps"] == 20
+
+    def brown(picture):
+        """Where the robot is: rows and columns; the floor is blue and white."""
+        red, _, blue = np.moveaxis(picture.astype(int), -1, 0)
+        return np.nonzero(red > blue + 20)
+
+    for place in ((0, 0, 0.28), (30.0, 7.0, 0.28)):
+        env.robot.place(place, (0, 0, 0), STANCE.tolist())
+        picture = env.render()
+        assert picture.shape == (360, 480, 3)
+        assert picture.dtype == np.uint8
+        rows, columns = brown(picture)
+        assert len(rows) > 5000
+        assert abs(rows.mean() - 180) < 40
+        assert abs(columns.mean() - 240) < 40
+    env.robot.place((0, 0, 9.0), (0, 0, 0), STANCE.tolist())
+    assert len(brown(env.render())[0]) == 0
+
+
+def test_a_window_needs_a_display(monkeypatch):
+    for display in (None, ":87"):
+        monkeypatch.delenv("DISPLAY", raising=False)
+        if display:
+            monkeypatch.setenv("DISPLAY", display)
+        for name in ("human", "GUI"):
+            with pytest.raises(UserError, match="There is no display to show the quadruped on"):
+                QuadrupedEnv(render_mode=name)
+
+
+def test_the_window_follows_the_robot_at_its_own_speed(make, monkeypatch):
+    """Without a window: everything but the drawing."""
+    monkeypatch.setattr(robot_module, "has_display", lambda: True)
+    monkeypatch.setattr(pybullet, "GUI", pybullet.DIRECT)
+    looks, sleeps = [], []
+    env = make(render_mode="GUI")
+    assert env.render_mode == "human"
+    monkeypatch.setattr(env.robot, "_resetDebugVisualizerCamera", lambda *a: looks.append(a[-1]))
+    monkeypatch.setattr("time.sleep", sleeps.append)
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+    env.reset(seed=0)
+    env.step(STAND)
+    assert len(looks) == 2
+    np.testing.assert_array_equal(looks[-1], env.robot.base().position)
+    assert sleeps == pytest.approx([0.0, 0.05])
+
+
+def test_a_second_window_is_refused(monkeypatch):
+    monkeypatch.setattr(robot_module, "has_display", lambda: True)
+    monkeypatch.setattr(pybullet, "connect", lambda mode: -1)
+    with pytest.raises(UserError, match="one at a time"):
+        QuadrupedEnv(render_mode="human")
+
+
+def test_nothing_is_printed(capfd):
+    QuadrupedEnv().close()
+    assert capfd.readouterr() == ("", "")
