@@ -79,7 +79,7 @@ def ppo(
     train_v_iters: int = 80,
     lam: float = 0.97,
     max_ep_len: int = 1000,
-    target_kl: float = 0.01,
+    target_kl: float | None = 0.01,
     logger_kwargs: dict | None = None,
     save_freq: int = 10,
     *,
@@ -99,6 +99,9 @@ def ppo(
     normalize_obs: bool = False,
     normalize_reward: bool = False,
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None,
+    num_test_episodes: int = 0,
+    test_freq: int = 1,
+    init_from: str | None = None,
     resume: bool = False,
     checkpoint_freq: int = 1,
     keep_checkpoints: int = 2,
@@ -124,7 +127,8 @@ def ppo(
 
         target_kl (float): Roughly what KL divergence between old and new policy is right for an
             update. With objective 'clip', beyond 1.5 times this the policy steps of the epoch end;
-            with 'penalty', beta is adapted to it. (Usually small, 0.01 or 0.05.)
+            with 'penalty', beta is adapted to it. (Usually small, 0.01 or 0.05.) None: with 'clip',
+            no early stopping, and no time spent to look at the KL divergence on the way.
 
         objective (str): What keeps the new policy near the old one: 'clip' takes away the reason
             to go far, 'penalty' subtracts beta times the KL divergence. With 'penalty' there is no
@@ -181,7 +185,9 @@ def ppo(
             return loss_pi + vf_coef * loss_v, pi_info | v_info
 
         def steps_on(loss, variables):
-            stop = (lambda info: info["KL"] > 1.5 * target_kl) if objective == "clip" else None
+            stop = None
+            if objective == "clip" and target_kl is not None:
+                stop = lambda info: info["KL"] > 1.5 * target_kl  # noqa: E731
             return GradientSteps(loss, variables, adam(pi_lr, max_grad_norm), train_pi_iters, stop)
 
         if ac.shared:

@@ -88,6 +88,7 @@ def sac(
     target_entropy: float | None = None,
     num_envs: int = 1,
     vectorization: str = "sync",
+    init_from: str | None = None,
     resume: bool = False,
     checkpoint_freq: int = 1,
     keep_checkpoints: int = 2,

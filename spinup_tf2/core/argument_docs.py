@@ -74,11 +74,24 @@ num_envs (int): Environments in each process. Together they take steps_per_epoch
 
 vectorization (str): 'sync' steps the environments of a process in turn, 'async' gives each
     of them a process of its own, which pays when a step takes longer than about 0.1 ms.
+    'threads' steps several at a time in threads of the process, which pays for environments that
+    do not hold Python's lock, such as the emulator of Super Mario Bros.
 
 behavior_policy: A function `behavior_policy(t, obs)` that is asked for a demonstration before
     each step: t counts the steps of the episode from 0, obs is the observation as a flat vector
     or an image, not normalised. It returns the action that is taken instead of the policy's, in
     the form that the environment's `step` takes, or None to let the policy act.
+
+num_test_episodes (int): Episodes in which the policy is evaluated, without noise, at the end of
+    every epoch, or of some of them (test_freq). Each takes place in an environment of its own,
+    which starts from the same seed every time. With noise a policy may seem to do what it cannot,
+    and the other way round. 0: there is no evaluation.
+
+test_freq (int): How often (in epochs) the policy is evaluated; after the last epoch in any case.
+
+init_from (str): Directory of an earlier run, with whose trained networks (those of its last save)
+    this one begins. They must have the same layers. Nothing else is taken over: no optimizer's
+    state, no experience, no settings. None: networks begin with random weights.
 
 resume (bool): Whether to go on from the newest checkpoint in the run's directory. If the directory
     holds no run yet, the training starts from its beginning.

@@ -5,6 +5,7 @@ name means the same thing in every algorithm, so that the rules are kept by name
 """
 
 import math
+import os
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
@@ -40,6 +41,7 @@ _INTEGER = (lambda v: _is_integer(v) and v >= 0, "a whole number of at least 0")
 _POSITIVE = (lambda v: _is_number(v) and v > 0, "a number above 0")
 _NON_NEGATIVE = (lambda v: _is_number(v) and v >= 0, "a number of at least 0")
 _FRACTION = (lambda v: _is_number(v) and 0 <= v <= 1, "a number between 0 and 1")
+_NUMBER = (_is_number, "a number")
 _SWITCH = (lambda v: isinstance(v, bool), "True or False")
 _DEFAULT_LAM2 = 0.93  # as in the signature of ppo
 
@@ -61,7 +63,7 @@ _RULES = {
     "gamma": _FRACTION,
     "lam": _FRACTION,
     "clip_ratio": _POSITIVE,
-    "target_kl": _POSITIVE,
+    "target_kl": _optional(_POSITIVE),
     "pi_lr": _NON_NEGATIVE,
     "vf_lr": _NON_NEGATIVE,
     "delta": _POSITIVE,
@@ -94,6 +96,7 @@ _RULES = {
     "noise_clip": _NON_NEGATIVE,
     "policy_delay": _POSITIVE_INTEGER,
     "num_test_episodes": _INTEGER,
+    "test_freq": _POSITIVE_INTEGER,
     "alpha": (
         lambda v: v == "auto" or (_is_number(v) and v >= 0),
         "a number of at least 0, or 'auto'",
@@ -109,13 +112,17 @@ _RULES = {
         lambda v: v is None or callable(v),
         "a function (t, obs) -> action, or None",
     ),
+    "init_from": (
+        lambda v: v is None or isinstance(v, str | os.PathLike),
+        "the directory of a run, or None",
+    ),
     "resume": _SWITCH,
     "checkpoint_freq": _INTEGER,
     "keep_checkpoints": _POSITIVE_INTEGER,
     "deterministic_resume": _SWITCH,
     "env_retries": _INTEGER,
     "stall_timeout": _optional(_POSITIVE),
-    "vectorization": (lambda v: v in ("sync", "async"), "'sync' or 'async'"),
+    "vectorization": (lambda v: v in ("sync", "async", "threads"), "'sync', 'async' or 'threads'"),
     "ac_kwargs": (lambda v: v is None or isinstance(v, dict), "a dict of arguments, or None"),
 }
 
@@ -159,6 +166,7 @@ _NETWORK_RULES = {
         "[[32,8,4],[64,4,2]]",
     ),
     "shared": _SWITCH,
+    "log_std_init": _NUMBER,
 }
 
 
@@ -183,6 +191,11 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
         raise UserError(
             "deterministic_resume is True, but checkpoint_freq is 0, so that nothing is saved; "
             "leave one of them out."
+        )
+    if arguments.get("objective") == "penalty" and arguments["target_kl"] is None:
+        raise UserError(
+            "target_kl is None, but objective 'penalty' adapts its coefficient to it; give a "
+            "positive number such as 0.01, or use objective 'clip'."
         )
     if "coeff" in arguments:
         _check_mixture(arguments["lam1"], arguments["lam2"], arguments["coeff"])

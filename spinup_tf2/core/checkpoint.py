@@ -283,7 +283,7 @@ class Checkpoints:
                 _check_file(path / _BEST, content["files"][_BEST])
                 best = content["counters"]["best"]
                 if best["score"] is not None:
-                    return read_best(path), dict(epoch=best["epoch"], score=best["score"])
+                    return read_best(path), best
             except (DamagedCheckpoint, KeyError, TypeError):
                 continue
         raise UserError(

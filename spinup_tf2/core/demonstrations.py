@@ -22,28 +22,29 @@ class Demonstrations:
     ):
         self.behavior_policy = behavior_policy
         self.spec = spec
-        self.t = [0] * num_envs
+        self.t = np.zeros(num_envs, int)
 
-    def replace(self, obs: np.ndarray, act: np.ndarray) -> np.ndarray:
+    def replace(self, obs: np.ndarray, act: np.ndarray, columns: slice = slice(None)) -> np.ndarray:
         """The actions to take for `obs` `[n, ...]`, where the policy has chosen `act`.
 
+        columns: which environments these are.
         Raises UserError for an action of another shape than the action space's, for a choice that
         it does not have, and for numbers that are not finite.
         """
         act = act.copy()
-        for i, (t, obs_i) in enumerate(zip(self.t, obs, strict=True)):
-            shown = self.behavior_policy(t, obs_i)
+        for i, (t, obs_i) in enumerate(zip(self.t[columns], obs, strict=True)):
+            shown = self.behavior_policy(int(t), obs_i)
             if shown is not None:
                 act[i] = self._to_policy(shown)
         return act
 
     def restart(self) -> None:
         """All environments begin new episodes."""
-        self.t = [0] * len(self.t)
+        self.t[:] = 0
 
-    def step(self, ends: np.ndarray) -> None:
+    def step(self, ends: np.ndarray, columns: slice = slice(None)) -> None:
         """Count a step; ends: bool `[n]`, whether it was the last of an episode."""
-        self.t = [0 if end else t + 1 for t, end in zip(self.t, ends, strict=True)]
+        self.t[columns] = np.where(ends, 0, self.t[columns] + 1)
 
     def _to_policy(self, act):
         space, act = self.spec.space, np.asarray(act)

@@ -58,6 +58,9 @@ class SupervisedEnv(gym.Wrapper):
     that has failed returns the last observation there was, reward 0 and truncated, and the next
     episode is the new environment's first. A UserError stays what it is.
 
+    An environment with a method `add_epoch` has it called by `add_epoch`; one that is made anew, as
+    often as the one before.
+
     make: makes the environment.
     label: what messages call it.
     seed_of: `seed_of(retry=k)` is the seed for the first reset of the k-th new environment.
@@ -84,6 +87,7 @@ class SupervisedEnv(gym.Wrapper):
         self._seed = None  # of the last reset that had one
         self._first_seed = None  # for the reset of an environment that has been made anew
         self._obs = None  # what was seen last; kept only for the case that it is needed
+        self._epochs = 0
         super().__init__(self._new_env())
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
@@ -113,6 +117,18 @@ class SupervisedEnv(gym.Wrapper):
             self._obs = np.array(result[0])  # a copy: what raises may have begun to change it
         return result
 
+    def add_epoch(self) -> None:
+        """Tell the environment that an epoch is over."""
+        self._epochs += 1
+        try:
+            self.env.get_wrapper_attr("add_epoch")()
+        except UserError:
+            raise
+        except FAULTS as error:  # between two steps there is no episode to cut off
+            self._failed = True
+            text = f"{self._label} raised {_what(error)}, in add_epoch."
+            raise EnvironmentFailure(text) from error
+
     def close(self) -> None:
         """Close it. What it raises becomes a line on standard error: nothing is lost any more."""
         try:
@@ -137,7 +153,10 @@ class SupervisedEnv(gym.Wrapper):
             if error is not None:
                 self._count(error, when)
             try:
-                return self._make()
+                env = self._make()
+                for _ in range(self._epochs):
+                    env.get_wrapper_attr("add_epoch")()
+                return env
             except FAULTS as fault:
                 error, when = fault, "while it was made"
 
@@ -221,6 +240,9 @@ class ProcessVectorEnv(AsyncVectorEnv):
         result = self._ask(super().step, actions)
         self._steps += 1
         return result
+
+    def call(self, name: str, *args, **kwargs) -> tuple:
+        return self._ask(super().call, name, *args, **kwargs)
 
     def _ask(self, function, *args, **kwargs):
         """Call a function that sends something to all processes and waits for their answers."""

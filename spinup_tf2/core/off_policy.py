@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from spinup_tf2.core.acting import Actor
+from spinup_tf2.core.evaluation import evaluate, make_test_envs, score_of
 from spinup_tf2.core.finite import check_info, check_step, check_variables
 from spinup_tf2.core.networks import count_variables
 from spinup_tf2.core.q_actor_critic import (
@@ -23,15 +24,13 @@ from spinup_tf2.core.resuming import Keeper, Position
 from spinup_tf2.core.spaces import ActionSpec, bounded_action_spec
 from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar
 from spinup_tf2.core.update_block import UpdateBlock
-from spinup_tf2.core.vector_env import FIRST_TEST_ENV, EpisodeStatistics, VectorEnv
-from spinup_tf2.utils.interruption import Interruption
+from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
-from spinup_tf2.utils.mpi_tools import num_procs, proc_id
+from spinup_tf2.utils.mpi_tools import num_procs
 from spinup_tf2.utils.watchdog import beat
 
 XLA_PAYS_AFTER = 5000  # updates; below, it saves less time than it takes to compile
-GIVE_UP_AFTER = 100  # ends of an episode, of which none has been recorded as the end of a game
 
 
 @contextmanager
@@ -51,12 +50,10 @@ def training(
     def make_action_spec(space):
         return bounded_action_spec(space, discrete=stochastic)
 
-    def make_envs(num_envs, first_env):
-        settings = (args.seed, args.max_ep_len, args.vectorization, first_env, make_action_spec)
-        return VectorEnv(args.env_fn, num_envs, *settings, args.env_retries)
-
+    settings = (args.num_envs, args.seed, args.max_ep_len, args.vectorization)
+    kwargs = dict(make_action_spec=make_action_spec, env_retries=args.env_retries)
     with ExitStack() as stack:
-        envs = stack.enter_context(make_envs(args.num_envs, None))
+        envs = stack.enter_context(VectorEnv(args.env_fn, *settings, **kwargs))
         env = envs.prototype
 
         def make_networks():
@@ -70,12 +67,7 @@ def training(
             ac.variables, target.variables, "the networks and the target networks"
         )
 
-        # The test episodes, one in an environment, are shared by all ranks.
-        first = proc_id() * args.num_test_episodes // num_procs()
-        end = (proc_id() + 1) * args.num_test_episodes // num_procs()
-        test_envs = None
-        if end > first:
-            test_envs = stack.enter_context(make_envs(end - first, FIRST_TEST_ENV + first))
+        test_envs = stack.enter_context(make_test_envs(args, make_action_spec=make_action_spec))
 
         models = zip(["pi", *ac.q_names], [ac.pi, *ac.qs], strict=True)
         sizes = {name: count_variables(model) for name, model in models}
@@ -152,6 +144,8 @@ class Training:
             """Count those of this epoch's steps that have not been counted, before step `end`."""
             ep_ret, ep_len = episodes.update(rew[at.step : end], ends[at.step : end])
             logger.store(EpRet=ep_ret, EpLen=ep_len)
+            if envs.tells_success:
+                logger.store(SuccessRate=[success for success, _ in envs.take_successes()])
 
         with (
             keeper.attached(variables, parts, buffer, first_epoch=1) as at,
@@ -190,10 +184,11 @@ class Training:
                 count_episodes(steps)
                 check_variables(variables, epoch + 1)  # before anybody acts with them
                 keeper.note_acting_policy()
-                test_ret, test_len = evaluate(self.test_envs, act, keeper.interruption)
+                tests = evaluate(self.test_envs, act, keeper.interruption)
                 if keeper.asked_to_stop():
                     keeper.stop(Position(epoch, steps))
-                logger.store(TestEpRet=test_ret, TestEpLen=test_len)
+                envs.add_epoch()
+                logger.store(**tests)
                 logger.store(**{key: [] for key in columns})  # before the first update: blank
                 if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1 or not saved:
                     check_params(ac.trainable_variables)
@@ -204,13 +199,15 @@ class Training:
                 logger.log_tabular("TestEpRet", with_min_and_max=True)
                 logger.log_tabular("EpLen", average_only=True)
                 logger.log_tabular("TestEpLen", average_only=True)
+                if envs.tells_success:
+                    logger.log_tabular("SuccessRate", average_only=True)
+                    logger.log_tabular("TestSuccessRate", average_only=True)
                 logger.log_tabular("TotalEnvInteracts", (epoch + 1) * args.steps_per_epoch)
                 for key, all_four in columns.items():
                     kwargs = {"with_min_and_max" if all_four else "average_only": True}
                     logger.log_tabular(key, **kwargs)
                 logger.log_tabular("Time", keeper.seconds())
-                row = logger.log_current_row
-                score = row["AverageTestEpRet" if args.num_test_episodes else "AverageEpRet"]
+                score = score_of(logger.log_current_row, tested=args.num_test_episodes > 0)
                 logger.dump_tabular()
                 keeper.epoch_over(epoch, score)
                 at.step = 0
@@ -234,39 +231,3 @@ def uniform(spec: ActionSpec, noise: np.ndarray) -> np.ndarray:
     if spec.num_choices is not None:
         return noise.argmax(-1)
     return (2 * ndtr(noise) - 1).astype(spec.dtype)  # the normal distribution function
-
-
-def evaluate(
-    envs: VectorEnv | None, act: Actor, interruption: Interruption | None = None
-) -> tuple[list[float], list[int]]:
-    """Returns and lengths of one episode in each environment, without noise.
-
-    Environments start from their own seeds every time, so that evaluations differ by the policy.
-    interruption: when it is requested, the episodes are left as they are.
-    """
-    if envs is None:
-        return [], []
-    obs = envs.reset()
-    if envs.recorded is not None:
-        envs.recorded.clear()
-    noise = np.zeros((envs.num_envs, *envs.action_spec.noise_shape), np.float32)
-    ret, length = np.zeros(envs.num_envs), np.zeros(envs.num_envs, int)
-    first, unrecorded = {}, {i: [] for i in range(envs.num_envs)}
-    while len(first) < envs.num_envs:
-        beat()
-        if interruption is not None and interruption.requested:
-            break
-        a, _ = act(obs, noise)
-        obs, rew, terminated, truncated, _ = envs.step(a)
-        ret += rew
-        length += 1
-        ended = [(ret[i], length[i], i) for i in np.flatnonzero(terminated | truncated)]
-        if envs.recorded is not None:
-            for episode in ended:
-                unrecorded[episode[-1]].append(episode)
-            # Where a wrapper resets the environment before it is over, nothing is ever recorded.
-            hopeless = [ends[0] for ends in unrecorded.values() if len(ends) >= GIVE_UP_AFTER]
-            ended, envs.recorded[:] = [*envs.recorded, *hopeless], []
-        for episode_ret, episode_len, i in ended:
-            first.setdefault(i, (episode_ret, episode_len))  # the episodes after it do not count
-    return [r for r, _ in first.values()], [n for _, n in first.values()]

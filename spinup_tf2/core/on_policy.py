@@ -13,6 +13,7 @@ import numpy as np
 from spinup_tf2.core.acting import Actor, Critic
 from spinup_tf2.core.buffers import TrajectoryBuffer
 from spinup_tf2.core.demonstrations import Demonstrations
+from spinup_tf2.core.evaluation import NO_RESULTS, evaluate, make_test_envs, score_of
 from spinup_tf2.core.finite import check_experience, check_info, check_variables
 from spinup_tf2.core.networks import count_variables, orthogonal_initialize
 from spinup_tf2.core.normalization import NormalizedActorCritic, RewardScaler
@@ -26,7 +27,7 @@ from spinup_tf2.core.policies import (
 )
 from spinup_tf2.core.resuming import Keeper, Position
 from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar
-from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
+from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv, join
 from spinup_tf2.utils.interruption import Interruption
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
@@ -51,7 +52,10 @@ def training(
     """
     args = check_and_seed(arguments)
     settings = (args.num_envs, args.seed, args.max_ep_len, args.vectorization)
-    with VectorEnv(args.env_fn, *settings, env_retries=args.env_retries) as envs:
+    with (
+        VectorEnv(args.env_fn, *settings, env_retries=args.env_retries) as envs,
+        make_test_envs(args) as test_envs,
+    ):
         env = envs.prototype
         ac = make_actor_critic(
             args.actor_critic, envs.observation_space, env.action_space, args.ac_kwargs, separate
@@ -73,7 +77,7 @@ def training(
         sizes = dict(pi=count_variables(ac.pi), v=count_variables(ac.v))
         scaling = scaler.statistics.variables if scaler else ()
         with opened_run(algorithm, arguments, envs, ac, sizes, scaling) as keeper:
-            yield Training(args, envs, env, ac, keeper.logger, keeper, scaler)
+            yield Training(args, envs, test_envs, env, ac, keeper.logger, keeper, scaler)
 
 
 @dataclass
@@ -82,6 +86,7 @@ class Training:
 
     args: the algorithm's arguments, as attributes.
     envs, env: the environments, and one more that is never stepped.
+    test_envs: those for evaluation; None if this rank has no part in it.
     ac: the actor-critic. logger: an EpochLogger. keeper: writes checkpoints.
     scaler: of rewards, None if they stay as they are.
     epoch: the number of the present epoch, from 0.
@@ -90,6 +95,7 @@ class Training:
 
     args: SimpleNamespace
     envs: VectorEnv
+    test_envs: VectorEnv | None
     env: gym.Env
     ac: ActorCritic
     logger: EpochLogger
@@ -160,7 +166,7 @@ class Training:
                     self.progress = (epoch + start / local_steps) / args.epochs
                     act.refresh()
                     value.refresh()
-                    if start + n_steps == local_steps:
+                    if start + n_steps == local_steps and not args.num_test_episodes:
                         keeper.note_acting_policy()
                     obs = keeper.observations(obs, epoch, start)
                     noise_t = noise[start : start + n_steps]
@@ -183,15 +189,29 @@ class Training:
                     if isinstance(ac, NormalizedActorCritic):
                         ac.statistics.update(batch["obs"])
                     logger.store(EpRet=ep_ret, EpLen=ep_len, VVals=batch["val"])
+                    if envs.tells_success:
+                        logger.store(SuccessRate=[success for success, _ in envs.take_successes()])
 
                 check_variables(variables, epoch)
+                tested = args.num_test_episodes > 0
+                if tested:
+                    self._test(act, at, epoch, local_steps)
+                envs.add_epoch()
                 if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1 or not saved:
                     check_params(ac.trainable_variables)
                     saved = keeper.save_policy()
 
                 logger.log_tabular("Epoch", epoch)
                 logger.log_tabular("EpRet", with_min_and_max=True)
+                if tested:
+                    logger.log_tabular("TestEpRet", with_min_and_max=True)
                 logger.log_tabular("EpLen", average_only=True)
+                if tested:
+                    logger.log_tabular("TestEpLen", average_only=True)
+                if envs.tells_success:
+                    logger.log_tabular("SuccessRate", average_only=True)
+                    if tested:
+                        logger.log_tabular("TestSuccessRate", average_only=True)
                 logger.log_tabular("VVals", with_min_and_max=True)
                 logger.log_tabular("TotalEnvInteracts", (epoch + 1) * args.steps_per_epoch)
                 for key, val in at.infos[0].items():
@@ -199,11 +219,23 @@ class Training:
                     mean = np.mean([info[key] for info in at.infos]) if several else val
                     logger.log_tabular(key, mean)
                 logger.log_tabular("Time", keeper.seconds())
-                score = logger.log_current_row["AverageEpRet"]
+                score = score_of(logger.log_current_row, tested)
                 logger.dump_tabular()
                 keeper.epoch_over(epoch, score)
                 at.step, at.infos = 0, []
                 bar.update()
+
+    def _test(self, act, at, epoch, local_steps):
+        """Store how the policy does in the test episodes, if they are due in this epoch."""
+        args, keeper = self.args, self.keeper
+        results = NO_RESULTS
+        if (epoch + 1) % args.test_freq == 0 or epoch == args.epochs - 1:
+            act.refresh()
+            keeper.note_acting_policy()
+            results = evaluate(self.test_envs, act, keeper.interruption)
+            if keeper.asked_to_stop():
+                keeper.stop(Position(epoch, local_steps, at.infos))
+        self.logger.store(**results)
 
 
 def collect(
@@ -220,18 +252,44 @@ def collect(
     noise: `[T, n, *noise_shape]`. Episodes go on from one epoch to the next.
     demonstrations: replace the policy's actions, where there are any.
     interruption: when it is requested, the buffer is left as full as it is.
+
+    Where environments take turns (`VectorEnv.turns`), one turn is stepped while the policy acts for
+    the other.
     """
     buffer.start_epoch()
+    taken = []  # what was seen and done in the step that is under way, of each turn
+
+    def finish(turn, columns):
+        result = envs.finish(turn)
+        if demonstrations is not None:
+            _, _, terminated, truncated, _ = result
+            demonstrations.step(terminated | truncated, columns)
+        return result
+
+    def store(results):
+        seen, a, val = join(taken)
+        next_obs, rew, terminated, truncated, final_obs = join(results)
+        buffer.store(seen, a, rew, terminated, truncated, final_obs, val)
+        return next_obs
+
     for noise_t in noise:
         beat()
         if interruption is not None and interruption.requested:
             break
-        a, val = act(obs, noise_t)
-        if demonstrations is not None:
-            a = demonstrations.replace(obs, a)
-        next_obs, rew, terminated, truncated, final_obs = envs.step(a)
-        buffer.store(obs, a, rew, terminated, truncated, final_obs, val)
-        if demonstrations is not None:
-            demonstrations.step(terminated | truncated)
-        obs = next_obs  # critical: the policy must see what the step led to
+        results, begun = [], []
+        for turn, columns in enumerate(envs.turns):
+            seen = obs[columns]
+            if taken:
+                results.append(finish(turn, columns))
+                seen = results[-1][0]  # critical: the policy must see what the step led to
+            a, val = act(seen, noise_t[columns])
+            if demonstrations is not None:
+                a = demonstrations.replace(seen, a, columns)
+            envs.begin(turn, a)
+            begun.append((seen, a, val))
+        if taken:
+            obs = store(results)
+        taken = begun
+    if taken:
+        obs = store([finish(turn, columns) for turn, columns in enumerate(envs.turns)])
     return obs

@@ -143,13 +143,15 @@ class ValueFunction(keras.Model):
 
 
 def policy_for(
-    action_space: spaces.Space, make_net: Callable[[int], keras.Model]
+    action_space: spaces.Space,
+    make_net: Callable[[int], keras.Model],
+    log_std_init: float = -0.5,
 ) -> GaussianPolicy | CategoricalPolicy:
     """The policy for an action space, on the network `make_net(number of outputs)`."""
     spec = action_spec(action_space)
     if spec.num_choices is None:
         (act_dim,) = spec.shape
-        return GaussianPolicy(make_net(act_dim), act_dim)
+        return GaussianPolicy(make_net(act_dim), act_dim, log_std_init)
     return CategoricalPolicy(
         make_net(sum(spec.num_choices)), spec.num_choices, single=spec.shape == ()
     )
@@ -356,6 +358,7 @@ class MLPActorCritic(ActorCritic):
     action_space: Box, Discrete, MultiDiscrete or MultiBinary.
     hidden_sizes: widths of the hidden layers of both networks.
     activation: of the hidden layers, one of `core.arguments.ACTIVATIONS` or a function of a tensor.
+    log_std_init: the logarithm of the standard deviation with which Box actions are first drawn.
     """
 
     def __init__(
@@ -364,12 +367,15 @@ class MLPActorCritic(ActorCritic):
         action_space: spaces.Space,
         hidden_sizes: Sequence[int] = (64, 64),
         activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
+        log_std_init: float = -0.5,
     ):
         arguments = dict(hidden_sizes=hidden_sizes, activation=activation)
-        check_network_arguments(arguments)
+        check_network_arguments(arguments | dict(log_std_init=log_std_init))
         obs_dim = observation_space.shape[0]
         pi = policy_for(
-            action_space, lambda outputs: mlp(obs_dim, hidden_sizes, outputs, activation)
+            action_space,
+            lambda outputs: mlp(obs_dim, hidden_sizes, outputs, activation),
+            log_std_init,
         )
         v = ValueFunction(mlp(obs_dim, hidden_sizes, 1, activation))
         super().__init__(pi, v, action_space)
@@ -386,6 +392,7 @@ class CNNActorCritic(ActorCritic):
     hidden_sizes: widths of the dense layers behind the convolutions.
     activation: of all hidden layers, one of `core.arguments.ACTIVATIONS` or a function of a tensor.
     shared: whether policy and value function have all of these layers in common.
+    log_std_init: the logarithm of the standard deviation with which Box actions are first drawn.
     """
 
     def __init__(
@@ -396,10 +403,11 @@ class CNNActorCritic(ActorCritic):
         hidden_sizes: Sequence[int] = (512,),
         activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
         shared: bool = True,
+        log_std_init: float = -0.5,
     ):
         layers = dict(conv=conv, hidden_sizes=hidden_sizes, activation=activation)
         arguments = dict(layers, shared=shared)
-        check_network_arguments(arguments)
+        check_network_arguments(arguments | dict(log_std_init=log_std_init))
         body = lambda: cnn(observation_space.shape, **layers)  # noqa: E731
         self.body = body()
         v_body = self.body if shared else body()
@@ -407,7 +415,7 @@ class CNNActorCritic(ActorCritic):
         def head(body, outputs):
             return keras.Sequential([body, keras.layers.Dense(outputs)])
 
-        pi = policy_for(action_space, lambda outputs: head(self.body, outputs))
+        pi = policy_for(action_space, lambda outputs: head(self.body, outputs), log_std_init)
         v = ValueFunction(head(v_body, 1))
         super().__init__(pi, v, action_space)
         self.recipe = Recipe(arguments, [pi, v])

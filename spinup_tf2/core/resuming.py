@@ -171,14 +171,18 @@ class Keeper:
         """The present weights are those that the next score belongs to."""
         self.acting = [each.numpy() for each in self.networks]
 
-    def epoch_over(self, epoch: int, score: float | str) -> None:
+    def epoch_over(self, epoch: int, score: Sequence[float] | None) -> None:
         """Save if it is time to. Collective.
 
-        score: the mean return of the weights of `note_acting_policy`; "" if there is none.
+        score: success rate and mean return of the weights of `note_acting_policy`, of which the
+            first counts for more; None if they are not known.
         """
-        best = self.best["score"]
-        if score != "" and np.isfinite(score) and (best is None or score > best):
-            self.best = dict(score=float(score), epoch=self.first_epoch + epoch)
+        best = self.best
+        if score is not None and (
+            best["score"] is None or score > [best.get("success", 0.0), best["score"]]
+        ):
+            success, ret = score
+            self.best = dict(score=ret, success=success, epoch=self.first_epoch + epoch)
             self.best_weights = self.acting
         args = self.args
         if not args.checkpoint_freq:
@@ -341,6 +345,7 @@ def describe_run(
     env: gym.Env,
     networks: Sequence[keras.Variable],
     exp_name: str | None,
+    preset: str | None,
 ) -> dict[str, Any]:
     """What a checkpoint belongs to, as JSON: what must be the same for a run to go on.
 
@@ -375,6 +380,7 @@ def describe_run(
         num_envs=arguments["num_envs"] * num_procs(),
         arguments=compared,
         exp_name=exp_name,
+        preset=preset,
         num_procs=num_procs(),
         command=command,
     )

@@ -13,6 +13,7 @@ import math
 import os
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from spinup_tf2.core.spaces import (
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.reading import read_json
 from spinup_tf2.utils.serialization_utils import convert_json
+from spinup_tf2.utils.test_policy import find_save
 from spinup_tf2.utils.unpickling import load_saved_model
 
 WEIGHTS = "weights.npz"
@@ -258,10 +260,36 @@ def _read_weights(save_dir):
         raise UserError(f"{WEIGHTS} is damaged ({_one_line(error)}).") from error
 
 
+def begin_with(ac: ActorCritic | QActorCritic, run_dir: str | os.PathLike) -> None:
+    """Give an actor-critic the weights of the last save of a run; init_from of the algorithms.
+
+    Raises UserError, with nothing changed, if they are not those of such networks.
+    """
+    save_dir = find_save(run_dir)
+    weights = _read_weights(save_dir)[: len(ac.variables)]
+    ours, theirs = ([each.shape for each in group] for group in (ac.variables, weights))
+    for i, pair in enumerate(zip_longest(ours, theirs)):
+        here, there = ("none" if shape is None else str(tuple(shape)) for shape in pair)
+        if here != there:
+            raise UserError(
+                f"init_from is {run_dir}, whose networks are others than those of this run: the "
+                f"shape of their variable {i + 1} is {there}, and here it is {here}. Use the same "
+                "kind of environment, the same algorithm or a relative of it, and the same "
+                "ac_kwargs."
+            )
+    if not all(np.isfinite(weight).all() for weight in weights):
+        raise UserError(f"init_from is {run_dir}, in whose weights there is NaN or infinity.")
+    for variable, weight in zip(ac.variables, weights, strict=True):
+        variable.assign(weight)
+
+
 def _best_weights(save_dir):
     """The weights that have done best in a run."""
     arrays, best = Checkpoints(Path(save_dir).parent).best()
-    print(f"The best policy so far: epoch {best['epoch']}, mean return {best['score']:.4g}.")
+    success = f"success rate {best['success']:.2f}, " if best.get("success") else ""
+    print(
+        f"The best policy so far: epoch {best['epoch']}, {success}mean return {best['score']:.4g}."
+    )
     return arrays
 
 

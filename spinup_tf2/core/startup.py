@@ -14,7 +14,7 @@ from spinup_tf2.core.checkpoint import Checkpoints
 from spinup_tf2.core.policies import ActorCritic, CNNActorCritic
 from spinup_tf2.core.q_actor_critic import CNNQActorCritic, QActorCritic
 from spinup_tf2.core.resuming import Keeper, checkpoint_to_resume, describe_run
-from spinup_tf2.core.saved_policy import SavedPolicy
+from spinup_tf2.core.saved_policy import SavedPolicy, begin_with
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.utils.logx import EpochLogger, Logger
 from spinup_tf2.utils.mpi_tf import sync_params
@@ -54,7 +54,8 @@ def opened_run(
         arguments = {**arguments, "actor_critic": type(ac)}
     logger_kwargs = dict(args.logger_kwargs or {})
     run_dir = broadcast_object(logger_kwargs.get("output_dir"))
-    run = describe_run(algorithm, arguments, env, ac.variables, logger_kwargs.get("exp_name"))
+    names = {key: logger_kwargs.get(key) for key in ("exp_name", "preset")}
+    run = describe_run(algorithm, arguments, env, ac.variables, **names)
     with ExitStack() as stack:
         saved = None
         if run_dir is not None:
@@ -66,6 +67,8 @@ def opened_run(
             logger_kwargs |= dict(keep_rows=saved.counters["epoch"], overwrite=False)
         elif args.resume:
             logger_kwargs |= dict(keep_rows=0)  # of a run that was killed before its first one
+        if saved is None and args.init_from is not None:
+            begin_with(ac, args.init_from)
         logger = EpochLogger(**logger_kwargs)
         run_dir = broadcast_object(logger.output_dir)
         checkpoints = Checkpoints(run_dir, args.keep_checkpoints, saved)

@@ -2,9 +2,11 @@
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from itertools import accumulate, pairwise
 
 import gymnasium as gym
 import numpy as np
@@ -19,7 +21,12 @@ from spinup_tf2.core.spaces import (
     network_dtype,
     network_observation_space,
 )
+from spinup_tf2.core.threads_vector_env import ThreadsVectorEnv
 from spinup_tf2.utils.mpi_tools import proc_id
+from spinup_tf2.utils.threads import threads_per_rank
+
+# obs, rew, terminated and truncated, arrays over the environments, and {environment: final_obs}.
+StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray]]
 
 FIRST_TEST_ENV = 2**31  # test environments are numbered from here on, far from those that train
 
@@ -36,7 +43,8 @@ class VectorEnv:
     max_ep_len: a time limit on top of the environment's own.
     vectorization: 'sync' steps one after the other in this process; 'async' gives each a process
         of its own (the fork server's: scripts need `if __name__ == "__main__":`), which pays when
-        a step takes longer than about 0.1 ms.
+        a step takes longer than about 0.1 ms; 'threads' shares them among as many threads as the
+        process may have, which pays for those that do not hold Python's lock.
     first_env: number of the first environment; by default this MPI rank's.
     make_action_spec: the ActionSpec of the environment's action space.
     env_retries: how often an environment that raises an exception is made anew, each of them; its
@@ -44,10 +52,20 @@ class VectorEnv:
 
     `labels` are the names of the environments in messages: number, kind, rank and host.
 
+    `turns` are the columns that can be stepped by themselves, with `begin` and `finish`: all of
+    them, or with 'threads' two halves, so that one half works while the policy acts for the other.
+
     An environment with gymnasium's RecordEpisodeStatistics among its wrappers says itself what its
     episodes are and what they return: wrappers outside of it may change rewards, and end episodes
     for learning only. Then `recorded` is a list to which `step` appends `(return, length, i)` of
     each, i from 0 to `num_envs - 1`; otherwise it is None.
+
+    Where the infos of an environment hold `is_success`, from `reset` on, it tells of each episode
+    whether it has been a success: `tells_success` says so, and `take_successes` gives them.
+
+    An environment with a method `add_epoch`, also below wrappers, is told how far the training is,
+    so that it can become harder: `add_epoch` calls it at the end of each epoch, and `reset` for
+    those that it has missed, where a run is resumed.
 
     remember: set it to True to keep all actions since the last `reset`, with which `replay` brings
         environments to where they are.
@@ -85,15 +103,28 @@ class VectorEnv:
             ]
             mode = AutoresetMode.SAME_STEP
             if vectorization == "async":
-                self.envs = ProcessVectorEnv(makers, self.labels, autoreset_mode=mode)
+                self.parts = [ProcessVectorEnv(makers, self.labels, autoreset_mode=mode)]
+            elif vectorization == "threads":
+                half = (num_envs + 1) // 2
+                pool = ThreadPoolExecutor(min(threads_per_rank(), num_envs), "environments")
+                halves = filter(None, (makers[:half], makers[half:]))
+                self.parts = [ThreadsVectorEnv(each, pool) for each in halves]
             else:
-                self.envs = SyncVectorEnv(makers, autoreset_mode=mode)
+                self.parts = [SyncVectorEnv(makers, autoreset_mode=mode)]
         except BaseException:
             self.prototype.close()
             raise
+        ends = [*accumulate((part.num_envs for part in self.parts), initial=0)]
+        self.turns = [slice(*columns) for columns in pairwise(ends)]
         self.recorded = [] if _records_episodes(self.prototype) else None
+        self.tells_success = False  # unknown before the first reset
+        self._successes = []
         self.remember = False
         self._began, self._actions = (0, 0), []
+        self._begun = [None] * len(self.turns)  # actions that have not been finished
+        self._counts_epochs = self.prototype.has_wrapper_attr("add_epoch")
+        self._epochs = None  # how many the environments have been told of, once they are reset
+        self._epoch_ends = []  # in numbers of actions
 
     def __enter__(self):
         return self
@@ -106,30 +137,78 @@ class VectorEnv:
 
         Images are uint8 `[n, height, width, channels]` here and below, all else float32.
         """
-        self._began, self._actions = (epoch, step), []
+        self._began, self._actions, self._epoch_ends = (epoch, step), [], []
+        self._epochs = self._epochs or 0
+        while self._epochs < epoch:
+            self._tell_epoch()
         seeds = [environment_seed(self.seed, i, epoch, step) for i in self.indices]
-        obs, _ = self.envs.reset(seed=seeds)
-        return obs.astype(self.obs_dtype)
+        self._successes, first = [], []
+        for part, columns in zip(self.parts, self.turns, strict=True):
+            obs, infos = part.reset(seed=seeds[columns])
+            self.tells_success = "is_success" in infos
+            first.append(obs.astype(self.obs_dtype))
+        return np.concatenate(first)
 
-    def step(
-        self, act: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray]]:
+    def step(self, act: np.ndarray) -> StepResult:
         """Step all environments with actions `[n, *act_shape]`.
 
         Returns obs `[n, obs_dim]`, rew, terminated and truncated `[n]`, and final_obs. Where an
         episode has ended, obs is already the first observation of the next one, and
         `final_obs[i]` the last of the old.
         """
-        if self.remember:
-            self._actions.append(np.array(act))
-        obs, rew, terminated, truncated, infos = self.envs.step(self.action_spec.to_env(act))
+        for turn, columns in enumerate(self.turns):
+            self.begin(turn, act[columns])
+        return join([self.finish(turn) for turn in range(len(self.turns))])
+
+    def begin(self, turn: int, act: np.ndarray) -> None:
+        """Begin a step of the columns `turns[turn]`; every turn has one before any has the next."""
+        self._begun[turn] = act
+        if isinstance(self.parts[turn], ThreadsVectorEnv):
+            self.parts[turn].step_async(self.action_spec.to_env(act))
+        if self.remember and turn == len(self.turns) - 1:
+            self._actions.append(np.concatenate(self._begun))
+
+    def finish(self, turn: int) -> StepResult:
+        """Wait for the end of the step that `begin` has begun; returns what `step` does."""
+        part, first = self.parts[turn], self.turns[turn].start
+        if isinstance(part, ThreadsVectorEnv):
+            obs, rew, terminated, truncated, infos = part.step_wait()
+        else:
+            obs, rew, terminated, truncated, infos = part.step(
+                self.action_spec.to_env(self._begun[turn])
+            )
         final_obs = {}
         if "final_obs" in infos:
             ended = np.flatnonzero(infos["_final_obs"])
-            final_obs = {int(i): np.array(infos["final_obs"][i], self.obs_dtype) for i in ended}
+            final_obs = {
+                first + int(i): np.array(infos["final_obs"][i], self.obs_dtype) for i in ended
+            }
             if self.recorded is not None:
-                self.recorded += _recorded_episodes(infos["final_info"])
+                recorded = _recorded_episodes(infos["final_info"])
+                self.recorded += [(ret, length, first + i) for ret, length, i in recorded]
+            if self.tells_success:
+                # An episode that has been lost (env_retries) does not tell, and is none.
+                final = infos["final_info"].get("is_success", np.zeros(part.num_envs))
+                self._successes += [(bool(final[i]), first + int(i)) for i in ended]
         return obs.astype(self.obs_dtype), rew, terminated, truncated, final_obs
+
+    def take_successes(self) -> list[tuple[bool, int]]:
+        """(success, environment of this process) of the episodes that have ended, each once."""
+        taken, self._successes = self._successes, []
+        return taken
+
+    def add_epoch(self) -> None:
+        """An epoch is over."""
+        if self.remember:
+            self._epoch_ends.append(len(self._actions))
+        if self._epochs is not None:
+            self._tell_epoch()
+
+    def _tell_epoch(self):
+        self._epochs += 1
+        if self._counts_epochs:
+            for part in self.parts:
+                part.call("add_epoch")
 
     def forget(self, steps: int) -> None:
         """Take the last steps out of what is remembered, as if they had not been taken."""
@@ -139,11 +218,13 @@ class VectorEnv:
     def env_state(self, column: int) -> dict[str, np.ndarray]:
         """Where environment `column` of this process is, by how it came there."""
         actions = np.array([act[column] for act in self._actions], self.action_spec.dtype)
-        return dict(began=np.array(self._began), actions=actions)
+        ends = np.array(self._epoch_ends, int)
+        return dict(began=np.array(self._began), actions=actions, epoch_ends=ends)
 
     def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
         """Take a state back, for `replay`; of all columns."""
         self._began = tuple(int(number) for number in state["began"])
+        self._epoch_ends = state.get("epoch_ends", np.empty(0, int)).tolist()
         if column == 0:
             self._actions = [
                 np.empty((self.num_envs, *self.action_spec.shape), actions.dtype)
@@ -157,13 +238,18 @@ class VectorEnv:
 
         on_step: called after each step with bool `[n]`, whether it was the last of an episode.
         """
-        actions = self._actions
+        actions, epoch_ends = self._actions, self._epoch_ends
         obs = self.reset(*self._began)
-        for act in actions:
+        for t, act in enumerate(actions):
+            for _ in range(epoch_ends.count(t)):
+                self.add_epoch()
             obs, _, terminated, truncated, _ = self.step(act)
             on_step(terminated | truncated)
+        for _ in range(epoch_ends.count(len(actions))):
+            self.add_epoch()
         if self.recorded is not None:
             self.recorded.clear()  # these episodes have been counted
+        self.take_successes()
         return obs
 
     def noise(self, epoch: int, steps: int) -> np.ndarray:
@@ -196,9 +282,26 @@ class VectorEnv:
         return [np.random.default_rng([self.seed, i, 0, 2]) for i in self.indices]
 
     def close(self) -> None:
-        self.envs.close()
+        for part in self.parts:
+            part.close()
         with suppress(Exception):  # it has taken no part in the training, which is over
             self.prototype.close()
+
+
+def join(parts: Sequence[tuple]) -> tuple:
+    """One tuple from those of the turns, whose columns follow one another.
+
+    Arrays are concatenated, dicts united; None stays None.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    return tuple(_join(each) for each in zip(*parts, strict=True))
+
+
+def _join(values):
+    if isinstance(values[0], dict):
+        return {key: value for each in values for key, value in each.items()}
+    return None if values[0] is None else np.concatenate(values)
 
 
 def environment_seed(

@@ -13,7 +13,6 @@ from gymnasium import spaces
 
 from spinup_tf2 import ddpg, sac, td3
 from spinup_tf2.core.networks import mlp
-from spinup_tf2.core.off_policy import FIRST_TEST_ENV
 from spinup_tf2.core.q_actor_critic import (
     CNNQActorCritic,
     DeterministicPolicy,
@@ -24,7 +23,7 @@ from spinup_tf2.core.q_actor_critic import (
 from spinup_tf2.core.saved_policy import load_policy
 from spinup_tf2.core.spaces import bounded_action_spec
 from spinup_tf2.core.values import bellman_backup
-from spinup_tf2.core.vector_env import environment_seed
+from spinup_tf2.core.vector_env import FIRST_TEST_ENV, environment_seed
 from spinup_tf2.errors import UserError
 from tests.off_policy_runs import (
     UNEQUAL_BOUNDS,

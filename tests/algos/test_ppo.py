@@ -349,7 +349,7 @@ def test_an_actor_critic_that_returns_something_else_is_refused(
         (dict(num_envs=3), "cannot share equally; use a multiple of 3, such as 201"),
         (dict(steps_per_epoch=2, num_envs=4), "use a multiple of 4, such as 4"),
         (dict(max_ep_len=0), "max_ep_len is 0"),
-        (dict(vectorization="threads"), "'sync' or 'async'"),
+        (dict(vectorization="forks"), "'sync', 'async' or 'threads'"),
         (dict(ac_kwargs=[64]), r"ac_kwargs is \[64\]; it must be a dict"),
         (dict(ac_kwargs=dict(hidden_sizes=64)), "hidden_sizes is 64; it must be a list"),
         (dict(ac_kwargs=dict(hidden_sizes=[64, 0])), "hidden_sizes"),

@@ -23,7 +23,7 @@ from spinup_tf2.core.vector_env import (
 )
 from spinup_tf2.errors import UserError
 
-both = pytest.mark.parametrize("vectorization", ["sync", "async"])
+every = pytest.mark.parametrize("vectorization", ["sync", "async", "threads"])
 
 # Environment 1 of a run with seed 0, and what takes its place.
 SEED, SEED_AFTER_RETRY = environment_seed(0, 1), environment_seed(0, 1, retry=1)
@@ -98,6 +98,18 @@ class Faulty(gym.Env):
             raise OSError("cannot be closed either")
 
 
+class Succeeding(Faulty):
+    """Every episode that ends by itself is a success."""
+
+    def reset(self, **kwargs):
+        obs, info = super().reset(**kwargs)
+        return obs, info | {"is_success": False}
+
+    def step(self, action):
+        obs, rew, terminated, truncated, info = super().step(action)
+        return obs, rew, terminated, truncated, info | {"is_success": terminated}
+
+
 @pytest.fixture
 def stderr(capfd):
     """A function that returns what has been written to standard error, also by processes."""
@@ -119,7 +131,7 @@ def play(env_fn, steps, num_envs=2, **kwargs):
 # ------------------------------------------------------------------------------------ failures
 
 
-@both
+@every
 @pytest.mark.parametrize(
     ("where", "told"),
     [
@@ -136,7 +148,7 @@ def test_one_error_names_the_environment(vectorization, where, told, stderr, rec
     assert re.match(r"environment 1 \(Faulty, rank 0 on \S+\) raised ValueError: the arm", message)
     assert f"\nis broken, {told} (last seed: {SEED}). With env_retries=1" in message
     cause = failed.value.__cause__
-    if vectorization == "sync":
+    if vectorization != "async":
         assert isinstance(cause, ValueError)
     else:
         assert 'raise ValueError("the arm' in str(cause)  # the text of its traceback
@@ -145,13 +157,13 @@ def test_one_error_names_the_environment(vectorization, where, told, stderr, rec
     assert [str(w.message) for w in recwarn] == []
 
 
-@both
+@every
 def test_an_environment_that_exits(vectorization):
     with pytest.raises(EnvironmentFailure, match=r"environment 1 .* raised SystemExit: 3, in step"):
         play(partial(Faulty, leaves), 20, vectorization=vectorization)
 
 
-@both
+@every
 def test_a_user_error_stays_one(vectorization):
     with pytest.raises(UserError, match=r"^no such level$"):
         play(partial(Faulty, complains), 20, vectorization=vectorization, env_retries=5)
@@ -202,7 +214,7 @@ def test_a_failure_can_be_sent_to_another_process():
 # ------------------------------------------------------------------------------------- retries
 
 
-@both
+@every
 def test_a_new_environment_takes_the_place_of_one_that_raises(vectorization, stderr):
     """Environment 1 fails in its seventh step, the third of its second episode."""
     kwargs = dict(vectorization=vectorization, env_retries=2)
@@ -231,7 +243,7 @@ def test_a_new_environment_takes_the_place_of_one_that_raises(vectorization, std
     assert line.endswith("It is made anew (1 of 2).")
 
 
-@both
+@every
 def test_retries_are_counted_and_exhausted(vectorization, stderr):
     """Both environments fail in each seventh step of theirs, for whatever seed."""
     with pytest.raises(EnvironmentFailure, match=r"after 18 steps.*made anew 2 times before"):
@@ -242,7 +254,7 @@ def test_retries_are_counted_and_exhausted(vectorization, stderr):
         assert ["1 of 2" in own[0], "2 of 2" in own[1], len(own)] == [True, True, 2]
 
 
-@both
+@every
 def test_a_reset_is_tried_again(vectorization, stderr):
     """Environment 1 cannot begin its third episode, nor an environment with the next seed any."""
     broken = partial(Faulty, where=("reset", 2))
@@ -306,7 +318,7 @@ def test_a_seed_that_is_asked_for_is_used_by_the_new_environment_too():
     assert env.reset(seed=7)[0][0] == 7
 
 
-@both
+@every
 def test_a_lost_episode_is_not_recorded(vectorization):
     """Environment 1 fails in the third step of its second episode."""
 
@@ -328,7 +340,20 @@ def test_a_lost_episode_counts_where_rewards_are_summed():
     assert EpisodeStatistics(2).update(rew, terminated | truncated) == ([6.0], [7])
 
 
-@both
+@every
+def test_a_lost_episode_is_no_success(vectorization, stderr):
+    """Environment 1 fails in step 3 of its second episode, in which no other one ends."""
+    make = partial(Succeeding, where=("step", 6))
+    with VectorEnv(make, 2, vectorization=vectorization, env_retries=1) as envs:
+        envs.reset()
+        for _ in range(8):
+            envs.step(np.zeros(2))
+        told = [(True, 0), (True, 1), (False, 1), (True, 0)]
+        assert envs.take_successes() == told
+    assert "made anew" in stderr()
+
+
+@every
 def test_retries_that_are_not_needed_change_nothing(vectorization):
     make = lambda: gym.make("CartPole-v1")  # noqa: E731
     kwargs = dict(vectorization=vectorization, seed=5, max_ep_len=15)
@@ -364,7 +389,7 @@ def test_a_process_that_dies_is_named(fault, told):
     started = time.monotonic()
     envs.close()
     assert time.monotonic() - started < 15
-    assert not any(process.is_alive() for process in envs.envs.processes)
+    assert not any(process.is_alive() for process in envs.parts[0].processes)
 
 
 def test_an_environment_that_cannot_be_made_in_its_process(tmp_path, stderr):
@@ -400,7 +425,7 @@ if __name__ == "__main__":
     envs = VectorEnv(lambda: gym.make("CartPole-v1"), 2, vectorization="async")
     envs.reset()
     envs.step(np.zeros(2, int))
-    print(*(process.pid for process in envs.envs.processes), flush=True)
+    print(*(process.pid for process in envs.parts[0].processes), flush=True)
     {text}
 """
     )
@@ -425,7 +450,7 @@ def test_signals_that_ask_a_run_to_stop_leave_its_environments_alone(tmp_path):
     for _ in range(100):
         envs.step(np.zeros(2, int))
     envs.close()
-    print([process.exitcode for process in envs.envs.processes])
+    print([process.exitcode for process in envs.parts[0].processes])
     """
     ended = run_script(tmp_path, text)
     assert (ended.returncode, ended.stderr) == (0, "")

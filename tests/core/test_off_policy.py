@@ -12,10 +12,11 @@ from gymnasium import spaces
 from spinup_tf2.core import off_policy
 from spinup_tf2.core.acting import Actor
 from spinup_tf2.core.arguments import check_arguments
-from spinup_tf2.core.off_policy import evaluate, uniform, updates_due
+from spinup_tf2.core.evaluation import evaluate
+from spinup_tf2.core.off_policy import uniform, updates_due
 from spinup_tf2.core.q_actor_critic import MLPQActorCritic
 from spinup_tf2.core.spaces import bounded_action_spec
-from spinup_tf2.core.vector_env import VectorEnv, environment_seed
+from spinup_tf2.core.vector_env import FIRST_TEST_ENV, VectorEnv, environment_seed
 from spinup_tf2.errors import UserError
 
 # ------------------------------------------------------------------------- when to update
@@ -124,7 +125,7 @@ def test_evaluation_is_the_first_episode_of_each_environment(max_ep_len, recorde
     with VectorEnv(make, 8, 3, max_ep_len, **settings) as envs:
         act = actor()
         for _ in range(3):
-            ret, length = evaluate(envs, act)
+            ret, length, _ = evaluate(envs, act).values()
             found = sorted(zip(ret, length, strict=True))
             np.testing.assert_allclose(found, sorted(expected.values()), rtol=1e-5)
             assert not envs.recorded
@@ -143,12 +144,12 @@ def test_episodes_that_are_never_recorded_are_counted_where_they_end():
         return Impatient(gym.wrappers.RecordEpisodeStatistics(Scripted()))
 
     with VectorEnv(make, 2, 3, make_action_spec=bounded_action_spec) as envs:
-        _, length = evaluate(envs, actor())
+        _, length, _ = evaluate(envs, actor()).values()
     assert length == [1, 1]
 
 
 def test_no_test_environments_no_test_episodes():
-    assert evaluate(None, actor()) == ([], [])
+    assert evaluate(None, actor()) == dict(TestEpRet=(), TestEpLen=(), TestSuccessRate=())
 
 
 def test_evaluation_is_without_noise():
@@ -160,7 +161,7 @@ def test_evaluation_is_without_noise():
     layer.kernel.assign([[0.0, 0.0]])
     layer.bias.assign([0.25, 1.0])  # the mean, and the log standard deviation
     with VectorEnv(Scripted, 4, 3, make_action_spec=bounded_action_spec) as envs:
-        ret, _ = evaluate(envs, Actor(ac))
+        ret, *_ = evaluate(envs, Actor(ac)).values()
     expected = [episode_ret for episode_ret, _ in one_by_one(3, range(4)).values()]
     np.testing.assert_allclose(sorted(ret), sorted(expected), rtol=1e-5)
 
@@ -204,6 +205,7 @@ class Run:
             save_freq=1,
             num_envs=1,
             vectorization="sync",
+            init_from=None,
             resume=False,
             checkpoint_freq=1,
             keep_checkpoints=2,
@@ -404,7 +406,7 @@ def test_test_environments_are_others_than_those_that_train(tmp_path):
     )
     np.testing.assert_array_equal(run.actions[:60], without.actions)
     assert without.rows[0]["AverageEpRet"] == run.rows[0]["AverageEpRet"]
-    numbers = range(off_policy.FIRST_TEST_ENV, off_policy.FIRST_TEST_ENV + 3)
+    numbers = range(FIRST_TEST_ENV, FIRST_TEST_ENV + 3)
     lengths = [length for _, length in one_by_one(3, numbers).values()]
     assert float(run.rows[0]["TestEpLen"]) == pytest.approx(np.mean(lengths), rel=1e-5)
 

@@ -1,9 +1,131 @@
 """The loop: what it logs, beyond what the tests of the algorithms see."""
 
+import threading
+from types import SimpleNamespace
+
 import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
 
 from spinup_tf2 import vpg
+from spinup_tf2.core.buffers import TrajectoryBuffer
+from spinup_tf2.core.demonstrations import Demonstrations
+from spinup_tf2.core.on_policy import collect
+from spinup_tf2.core.vector_env import VectorEnv
 from tests.runs import train
+
+
+class Walk(gym.Env):
+    """A random walk; an episode ends at +-3, or is cut off after 7 steps."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x, self.t = 0.0, 0
+        return np.array([self.x, self.np_random.normal()], np.float32), {}
+
+    def step(self, action):
+        self.x, self.t = self.x + int(action) - 1, self.t + 1
+        obs = np.array([self.x, self.np_random.normal()], np.float32)
+        return obs, obs[1], abs(self.x) >= 3, self.t == 7, {}
+
+
+def act(obs, noise):
+    """Actions that depend on the observation, and values."""
+    return (noise + obs[:, 1:]).argmax(-1), obs.sum(-1)
+
+
+def buffer_for(envs, steps):
+    shape, spec = envs.observation_space.shape, envs.action_spec
+    return TrajectoryBuffer(shape, spec.shape, spec.dtype, steps, envs.num_envs, 0.9, 0.9)
+
+
+def collected(num_envs, vectorization, demonstrate=None, stop=None, steps=40):
+    """Everything that collecting leaves behind."""
+    with VectorEnv(Walk, num_envs, seed=3, vectorization=vectorization) as envs:
+        buffer, obs = buffer_for(envs, steps), envs.reset()
+        envs.remember = True
+        demonstrations = demonstrate and Demonstrations(demonstrate, envs.action_spec, num_envs)
+        calls, interruption = [], SimpleNamespace(requested=False)
+
+        def act_until(obs, noise):
+            calls.append(len(obs))
+            interruption.requested = stop is not None and sum(calls) >= stop * num_envs
+            return act(obs, noise)
+
+        noise = envs.noise(0, steps)
+        obs = collect(envs, act_until, buffer, obs, noise, demonstrations, interruption)
+        assert sum(calls) == buffer.t * num_envs
+        remembered = [envs.env_state(i)["actions"] for i in range(num_envs)]
+        seen = [x[: buffer.t] for x in (buffer.obs, buffer.act, buffer.rew, buffer.val)]
+        ends = [x[: buffer.t] for x in (buffer.terminated, buffer.truncated)]
+        final = sorted((t, i, *last) for t, i, last in buffer.final_obs)
+        return [*seen, *ends, obs, np.array(remembered), np.array(final)]
+
+
+@pytest.mark.parametrize("vectorization", ["threads", "async"])
+@pytest.mark.parametrize("num_envs", [1, 2, 5])
+def test_collecting_in_turns_gives_what_collecting_at_once_does(num_envs, vectorization):
+    ours, expected = (collected(num_envs, each) for each in (vectorization, "sync"))
+    for one, other in zip(ours, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    *_, terminated, truncated, _, _, final = expected
+    assert terminated.any()
+    assert truncated.any()
+    assert len(final) == (terminated | truncated).sum()
+
+
+def test_demonstrations_and_a_stop_are_the_same_in_turns():
+    def demonstrate(t, obs):
+        return t % 3 if t % 2 else None
+
+    for stop in (None, 1, 13):
+        ours, expected = (collected(4, each, demonstrate, stop) for each in ("threads", "sync"))
+        for one, other in zip(ours, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert len(expected[0]) == (stop or 40)
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "vectorization", "turns"),
+    [(4, "sync", [(0, 4)]), (1, "threads", [(0, 1)]), (5, "threads", [(0, 3), (3, 5)])],
+)
+def test_turns(num_envs, vectorization, turns):
+    with VectorEnv(Walk, num_envs, vectorization=vectorization) as envs:
+        assert [(columns.start, columns.stop) for columns in envs.turns] == turns
+
+
+def test_the_policy_acts_for_one_half_while_the_other_steps():
+    """The second environment's step waits until the policy has acted for the first one again."""
+    acted, made, waited = threading.Semaphore(0), [], []
+
+    class Waits(Walk):
+        def __init__(self):
+            made.append(self)
+
+        def step(self, action):
+            if self is made[2]:  # the first is the prototype
+                waited.append(acted.acquire(timeout=20))
+            return super().step(action)
+
+    def act_for(obs, noise):
+        if len(calls) % 2 == 0 and calls:
+            acted.release()
+        calls.append(len(obs))
+        return act(obs, noise)
+
+    calls = []
+    with VectorEnv(Waits, 2, vectorization="threads") as envs:
+        obs = envs.reset()
+        steps = 5
+        buffer = buffer_for(envs, steps)
+        threading.Timer(5, acted.release).start()  # for the last step, after which nobody acts
+        collect(envs, act_for, buffer, obs, envs.noise(0, steps))
+    assert calls == [1] * 2 * steps
+    assert waited == [True] * steps
 
 
 def test_episodes_that_the_environment_records_are_what_is_logged(tmp_path):

@@ -25,7 +25,7 @@ class Counter(gym.Env):
         return np.full(1, float(self.t)), float(action), self.t == self.length, False, {}
 
 
-@pytest.mark.parametrize("vectorization", ["sync", "async"])
+@pytest.mark.parametrize("vectorization", ["sync", "async", "threads"])
 def test_final_observations_and_time_limits(vectorization):
     """Environments die at step 5, or are cut off at 3; either way the last observation is known."""
     for max_ep_len, died in [(10, True), (3, False)]:
