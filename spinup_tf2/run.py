@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from spinup_tf2.core.arguments import MAY_CHANGE
 from spinup_tf2.errors import Interrupted, UserError
+from spinup_tf2.presets import PRESETS, as_flags, presets_for
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 # Each algorithm is a function of that name, in the module of that name in spinup_tf2.algos.
 ALGORITHMS = ("vpg", "trpo", "ppo", "a2c", "ddpg", "td3", "sac")
 
-UTILITIES = ("plot", "test_policy")
+UTILITIES = ("plot", "test_policy", "evaluate", "play")
 
 HELP = ("--help", "-h", "help")
 
@@ -44,11 +45,14 @@ SUBSTITUTIONS = {
 }
 
 # Flags that say how to run the experiments, and take one value. They are not part of the grid.
-RUN_KEYS = ("num_cpu", "hosts", "launcher", "data_dir", "datestamp", "overwrite", "quiet")
+RUN_KEYS = (
+    *("num_cpu", "hosts", "launcher", "data_dir", "datestamp", "overwrite", "quiet"),
+    "preset",
+)
 SWITCHES = ("datestamp", "overwrite", "quiet")
 
 # Flags whose values are taken as they stand: `--exp_name 1e3` is not the number 1000.
-TEXT_KEYS = ("exp_name", "env_name", "data_dir", "hosts", "launcher")
+TEXT_KEYS = ("exp_name", "env_name", "data_dir", "hosts", "launcher", "preset", "init_from")
 
 # The networks that are taken where observations are images, instead of an algorithm's default.
 FOR_IMAGES = {"MLPActorCritic": "CNNActorCritic", "MLPQActorCritic": "CNNQActorCritic"}
@@ -101,6 +105,7 @@ ones. Valid substitutions are:
 
 These flags go with every algorithm:
 
+\t--preset    NAME      tuned settings instead of the defaults, see below
 \t--exp_name  NAME      name of the experiment, and of its directory
 \t--data_dir  DIR       where all experiments are saved
 \t--num_cpu   N         MPI processes, or auto for all cores
@@ -111,6 +116,10 @@ These flags go with every algorithm:
 \t--resume              go on with the run that is in the directory, if there is one
 \t--quiet               print nothing but errors
 \t--debug               show where in the program an error comes from
+
+These are the presets. The flags that are given beside them win:
+
+{presets}
 """
 
 
@@ -163,7 +172,7 @@ def _run_command(argv):
         _resume(arguments)
     elif command in ALGORITHMS:
         if any(argument in HELP for argument in arguments):
-            _print_once(_algorithm_help(command))
+            _print_once(_algorithm_help(command, arguments))
         else:
             _run_algorithm(command, arguments)
     else:
@@ -186,20 +195,36 @@ def _usage():
     substitutions = "\n".join(
         f"\t--{short.ljust(10)}for       --{flag}" for short, flag in SUBSTITUTIONS.items()
     )
-    return USAGE.format(commands=commands, substitutions=substitutions)
+    presets = "\n".join(
+        f"\t{preset.algorithm.ljust(5)} --preset {name.ljust(14)} {preset.doc}"
+        for name, preset in PRESETS.items()
+    )
+    return USAGE.format(commands=commands, substitutions=substitutions, presets=presets)
 
 
-def _algorithm_help(algorithm):
+def _algorithm_help(algorithm, arguments):
+    """What an algorithm's flags are, and its presets; those among the arguments in full."""
     signature = _signature(algorithm)
-    flags = "\n".join(
-        f"    --{name.ljust(20)} {default!r}"
-        for name, default in signature.defaults.items()
-        if name not in PYTHON_ONLY
-    )
-    return (
+    flags = {name: x for name, x in signature.defaults.items() if name not in PYTHON_ONLY}
+    text = (
         f"\n\nShowing docstring for spinup_tf2.{algorithm}:\n\n{signature.doc}\n\n"
-        f"Flags and their defaults:\n\n{flags}\n"
+        f"Flags and their defaults:\n\n{_flag_lines(flags)}\n"
     )
+    presets = presets_for(algorithm)
+    if presets:
+        docs = {f"preset {name}": preset.doc for name, preset in presets.items()}
+        lines = "\n".join(f"    --{flag.ljust(20)} {doc}" for flag, doc in docs.items())
+        text += f"\nPresets, which take the place of the defaults:\n\n{lines}\n"
+    for name in presets:
+        if name in arguments:
+            settings = _flag_lines(as_flags(presets[name].arguments))
+            text += f"\nThe settings of preset {name}:\n\n{settings}\n"
+    return text
+
+
+def _flag_lines(flags):
+    width = max(map(len, flags))
+    return "\n".join(f"    --{name.ljust(width)} {value!r}" for name, value in flags.items())
 
 
 # ---------------------------------------------------------------- an algorithm's command line
@@ -297,6 +322,8 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
     asked = given.pop("num_cpu", None if known else num_procs)
     num_cpu = _number_of_processes(asked, options.get("hosts"), options.get("launcher"))
     options |= dict(exp_name=exp_name, quiet=given.pop("quiet", False), num_cpu=num_cpu)
+    if isinstance(run.get("preset"), str):
+        options |= dict(preset=run["preset"])
     if num_cpu != num_procs:  # the environments are spread anew
         if environments % num_cpu:
             raise UserError(
@@ -340,19 +367,75 @@ def parse_experiments(
     run_options = {key: _only_value(key, flags.pop(key)) for key in RUN_KEYS if key in flags}
     exp_name = _only_value("exp_name", flags.pop("exp_name", [f"cmd_{algorithm}"]))
     check_exp_name(exp_name)
-    if "env_name" not in flags:
+    preset = None
+    if "preset" in run_options:
+        if [*arguments].count("--preset") > 1:
+            raise UserError("--preset is given twice; give one.")
+        preset = _preset(run_options["preset"], algorithm, flags.get("env_name", []))
+    elif "env_name" not in flags:
         raise UserError("You did not give a value for --env_name! Add one and try again.")
 
-    grid = ExperimentGrid(name=exp_name)
+    grid = ExperimentGrid(name=exp_name, base=preset and preset.arguments)
     for key, values in flags.items():
         grid.add(key, values, shorthand=shorthands.get(key))
     num_procs = _number_of_processes(
         *(run_options.get(key) for key in ("num_cpu", "hosts", "launcher"))
     )
-    for variant in grid.variants():
+    variants = grid.variants()
+    for variant in variants:
         _check_dicts(algorithm, variant)
         check_arguments(signature.defaults | variant, num_procs)
+    if preset:
+        run_options["note"] = _used_settings(run_options["preset"], preset, variants)
+    else:
+        run_options["note"] = _hint(algorithm, flags["env_name"])
     return grid, run_options
+
+
+def _preset(name, algorithm, env_names):
+    """The preset of this name, which must be for the algorithm and the environments."""
+    own = presets_for(algorithm)
+    if name not in PRESETS:
+        known = f"those of {algorithm} are {', '.join(own)}" if own else f"{algorithm} has none"
+        raise UserError(f"{name!r} is not a preset;{_did_you_mean(name, own)} {known}.")
+    preset = PRESETS[name]
+    if name not in own:
+        raise UserError(f"the preset {name} is for {preset.algorithm}, not for {algorithm}.")
+    for env_name in env_names:
+        if name not in presets_for(algorithm, env_name):
+            raise UserError(
+                f"the preset {name} does not fit {env_name}: it is for {preset.fits}, such as "
+                f"{preset.env}. Choose one of these environments, or leave --preset out."
+            )
+    return preset
+
+
+def _used_settings(name, preset, variants):
+    """The block that says which settings a preset has brought, and which were given instead."""
+    lines = []
+    used = [as_flags(variant) for variant in variants]
+    for flag, value in as_flags(preset.arguments).items():
+        values = [flags[flag] for flags in used if flag in flags]
+        different = [x for i, x in enumerate(values) if x not in values[:i]]
+        instead = "" if different == [value] else f"    (given, instead of {value!r})"
+        shown = " ".join(map(repr, different)) or "-"
+        lines.append(f"    --{flag.ljust(24)} {shown}{instead}")
+    return "\n".join([f"preset {name}: {preset.doc}\n", *lines, ""])
+
+
+def _hint(algorithm, env_names):
+    """A line about presets that fit all the environments; "" if there are none."""
+    fitting = [
+        name
+        for name in presets_for(algorithm)
+        if all(name in presets_for(algorithm, env_name) for env_name in env_names)
+    ]
+    if not fitting:
+        return ""
+    return (
+        f"Hint: there are tuned settings for {' and '.join(env_names)}: "
+        f"--preset {' or --preset '.join(fitting)}\n"
+    )
 
 
 def parse_flags(arguments: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:

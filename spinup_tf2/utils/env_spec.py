@@ -35,8 +35,9 @@ from spinup_tf2.utils.reading import lies_in, read_json
 
 _TRUSTED_PACKAGES = ("gymnasium.wrappers.", "spinup_tf2.")
 
-# These only show or record what happens: whoever builds the environment again decides on that.
-_DISPLAY_WRAPPERS = ("HumanRendering", "RecordVideo", "RenderCollection")
+# These only show or record what happens: whoever builds the environment again decides on that, and
+# not the arguments of a run, which may name any file.
+_DISPLAY_WRAPPERS = ("HumanRendering", "RecordVideo", "Recorder", "RenderCollection")
 
 _WHAT_TO_DO = (
     "Build the environment yourself and call run_policy(env, get_action), or, if you trust whoever "

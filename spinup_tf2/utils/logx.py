@@ -110,6 +110,7 @@ class Logger:
             it, such a directory is refused.
         quiet: Print neither tables nor messages. The files are the same.
         keep_rows: Go on with the run that `output_dir` holds, after its first so many rows.
+        preset: Name of the preset from which the run has its settings, to be recorded.
     """
 
     def __init__(
@@ -121,8 +122,10 @@ class Logger:
         overwrite: bool = False,
         quiet: bool = False,
         keep_rows: int | None = None,
+        preset: str | None = None,
     ):
         self.exp_name = exp_name
+        self.preset = preset
         self.quiet = quiet
         self.output_dir = None
         self.output_file = None
@@ -243,8 +246,8 @@ class Logger:
         attributes.
         """
         config = dict(convert_json(config))
-        if self.exp_name is not None:
-            config["exp_name"] = self.exp_name
+        names = dict(exp_name=self.exp_name, preset=self.preset)
+        config |= {key: name for key, name in names.items() if name is not None}
         if self._is_root:
             text = json.dumps(config, separators=(",", ":\t"), indent=4, sort_keys=True)
             self.log("Saving config:\n", color="cyan")

@@ -13,6 +13,7 @@ are there already: every rank runs the experiments itself.
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import json
@@ -25,7 +26,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -79,7 +80,8 @@ Check the traceback above to see what actually went wrong.
 class EnvFn:
     """Makes the environment `env_name` with `env_kwargs`; may be sent to another process.
 
-    Atari games are preprocessed, see `spinup_tf2.envs.atari.make_atari`.
+    Atari games are preprocessed, see `spinup_tf2.envs.atari.make_atari`, and Super Mario Bros, see
+    `spinup_tf2.envs.mario.make_mario`.
 
     Args:
         env_name: Id of a registered environment, or `module:id` to import `module` first, which
@@ -94,10 +96,13 @@ class EnvFn:
         import gymnasium as gym
 
         from spinup_tf2.envs.atari import is_atari, make_atari
+        from spinup_tf2.envs.mario import is_mario, make_mario
 
         kwargs = self.env_kwargs or {}
         if is_atari(str(self.env_name)):
             return make_atari(self.env_name, **kwargs)
+        if is_mario(str(self.env_name)):
+            return make_mario(self.env_name, **kwargs)
         module, _, env_id = str(self.env_name).rpartition(":")
         if module:
             import_module(module)
@@ -171,6 +176,7 @@ def call_experiment(
     quiet: bool = False,
     hosts: str | None = None,
     launcher: str | None = None,
+    preset: str | None = None,
     **kwargs: Any,
 ) -> None:
     """Run `thunk(seed=seed, logger_kwargs=..., **kwargs)` in a process of its own.
@@ -191,10 +197,12 @@ def call_experiment(
         hosts: The machines that run the processes, such as `node1:2,node2:2`. `data_dir` must be
             the same directory on all of them.
         launcher: What starts the processes instead of mpirun, such as `srun --mpi=pmi2`.
+        preset: Name of the preset from which there are arguments, to be recorded.
         **kwargs: Arguments for `thunk`.
     """
     processes = resolve_processes(num_cpu, hosts, launcher)
     options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, quiet=quiet)
+    options |= dict(preset=preset)
     experiment = _prepare_experiment(exp_name, thunk, seed, **options, **kwargs)
     _check_launch([experiment])
     _run_experiment(experiment, processes, quiet)
@@ -259,7 +267,7 @@ def _call(thunk, **kwargs):
 
 
 def _prepare_experiment(
-    exp_name, thunk, seed=0, *, data_dir, datestamp, overwrite, quiet, **kwargs
+    exp_name, thunk, seed=0, *, data_dir, datestamp, overwrite, quiet, preset, **kwargs
 ):
     """An _Experiment, from the arguments of `call_experiment`."""
     check_exp_name(exp_name)
@@ -273,8 +281,8 @@ def _prepare_experiment(
     logger_kwargs = kwargs.get("logger_kwargs")
     if logger_kwargs is None:
         logger_kwargs = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
-        options = {"overwrite": overwrite, "quiet": quiet}
-        logger_kwargs |= {name: True for name, given in options.items() if given}
+        options = dict(overwrite=overwrite, quiet=quiet, preset=preset)
+        logger_kwargs |= {name: value for name, value in options.items() if value}
     return _Experiment(exp_name, thunk, kwargs | {"seed": seed}, logger_kwargs)
 
 
@@ -286,6 +294,7 @@ def resume_experiment(
     quiet: bool = False,
     hosts: str | None = None,
     launcher: str | None = None,
+    preset: str | None = None,
     **kwargs: Any,
 ) -> None:
     """Go on with the run in `run_dir`, in a process of its own.
@@ -294,10 +303,11 @@ def resume_experiment(
         run_dir: Directory of the run.
         thunk: The algorithm.
         exp_name: Name of the experiment to which the run belongs.
-        num_cpu, quiet, hosts, launcher: as for `call_experiment`.
+        num_cpu, quiet, hosts, launcher, preset: as for `call_experiment`.
         **kwargs: Arguments for `thunk`, those with which the run began.
     """
-    logger_kwargs = dict(output_dir=os.fspath(run_dir), exp_name=exp_name, quiet=quiet)
+    names = dict(exp_name=exp_name, preset=preset)
+    logger_kwargs = dict(output_dir=os.fspath(run_dir), quiet=quiet, **names)
     name = exp_name or os.path.basename(os.path.abspath(run_dir))
     experiment = _Experiment(name, thunk, kwargs | {"resume": True}, logger_kwargs)
     _check_launch([experiment])
@@ -604,9 +614,12 @@ class ExperimentGrid:
 
     Args:
         name: Name of the grid, with which the names of its experiments begin.
+        base: Arguments of all experiments, of which parameters take the place; dicts in it are
+            replaced key by key. Such as `PRESETS["mario"].arguments` of `spinup_tf2.presets`.
     """
 
-    def __init__(self, name: str = ""):
+    def __init__(self, name: str = "", base: Mapping[str, Any] | None = None):
+        self._base = dict(base or {})
         self._parameters = []
         self.name(name)
 
@@ -676,7 +689,8 @@ class ExperimentGrid:
         """All combinations, as keyword arguments: keys with colons have become nested dicts."""
         values = itertools.product(*(parameter.vals for parameter in self._parameters))
         keys = [parameter.key for parameter in self._parameters]
-        return [_nested(zip(keys, combination, strict=True)) for combination in values]
+        own = (_nested(zip(keys, combination, strict=True)) for combination in values)
+        return [_merged(self._base, variant) for variant in own]
 
     def run(
         self,
@@ -689,19 +703,23 @@ class ExperimentGrid:
         quiet: bool = False,
         hosts: str | None = None,
         launcher: str | None = None,
+        preset: str | None = None,
         check_env: Callable[[gym.Env], object] | None = None,
+        note: str = "",
     ) -> None:
         """Run every variant as `call_experiment` does, one after the other.
 
         Args:
             thunk: A function; or the name of a parameter whose values are functions.
-            num_cpu, data_dir, datestamp, overwrite, quiet, hosts, launcher: as for
+            num_cpu, data_dir, datestamp, overwrite, quiet, hosts, launcher, preset: as for
                 `call_experiment`.
             check_env: A function that raises UserError if `thunk` cannot use an environment. It is
                 called with each one before the first experiment starts.
+            note: What is printed before all else.
         """
         processes = resolve_processes(num_cpu, hosts, launcher)
         options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, quiet=quiet)
+        options |= dict(preset=preset)
         experiments = []
         for variant in self.variants():
             name = self.variant_name(variant)
@@ -710,6 +728,8 @@ class ExperimentGrid:
 
         _check_launch(experiments, check_env)
         if not quiet and mpi_tools.proc_id() == 0:
+            if note:
+                print(note)
             self._announce({experiment.exp_name for experiment in experiments})
         for experiment in experiments:
             _run_experiment(experiment, processes, quiet)
@@ -755,3 +775,13 @@ def _nested(items):
         level = functools.reduce(lambda level, part: level.setdefault(part, {}), path, result)
         level[last] = value
     return result
+
+
+def _merged(base, own):
+    """`own` over `base`: dicts that both have are merged key by key."""
+    both = {
+        key: _merged(base[key], value)
+        for key, value in own.items()
+        if isinstance(value, dict) and isinstance(base.get(key), dict)
+    }
+    return copy.deepcopy(dict(base)) | own | both

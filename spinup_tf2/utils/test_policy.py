@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 EPISODES = 100
 RECORDED_EPISODES = 3
 
-_RENDERING_HINT = "Try --norender (returns only) or --record DIR (videos; they need no display)."
-
 
 # ---------------------------------------------------------------- loading
 
@@ -258,16 +256,9 @@ def _show(env):
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `test_policy`."""
     args = _parser().parse_args(argv)
-    if args.record:
-        render_mode = "rgb_array"
-        if not _has_display():
-            os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo's way to draw without one
-    elif args.norender:
-        render_mode = None
-    elif _has_display():
-        render_mode = "human"
-    else:
-        raise UserError(f"There is no display to show the environment on. {_RENDERING_HINT}")
+    from spinup_tf2.utils.rendering import choose_render_mode, make_to_render, record
+
+    render_mode = choose_render_mode(args.record, args.norender)
     episodes = args.episodes
     if episodes is None:
         episodes = RECORDED_EPISODES if args.record else EPISODES
@@ -276,14 +267,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
     forget_current_directory(args.fpath)
     save_dir = find_save(args.fpath, args.itr)
-    env = load_env(save_dir, None, args.allow_pickle)
-    if render_mode:
-        env.close()
-        _check_render_mode(env, render_mode)
-        env = load_env(save_dir, render_mode, args.allow_pickle)
-        _check_drawing(env)
+    env = make_to_render(lambda mode: load_env(save_dir, mode, args.allow_pickle), render_mode)
     if args.record:
-        env = _recording(env, args.record, os.path.basename(os.path.abspath(args.fpath)))
+        env = record(env, args.record, os.path.basename(os.path.abspath(args.fpath)))
 
     agent = (save_dir, args.deterministic, args.seed, args.allow_pickle, args.best)
     render = render_mode == "human"
@@ -294,7 +280,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     finally:
         env.close()  # which also writes the end of the last video
     if args.record:
-        print(f"Wrote {episodes} video{'s' if episodes > 1 else ''} to {args.record}")
+        videos = env.get_wrapper_attr("videos")
+        print(f"Wrote {videos} video{'s' if videos > 1 else ''} to {args.record}")
 
 
 def _parser():
@@ -338,33 +325,6 @@ def _parser():
     return parser
 
 
-def _has_display():
-    names = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
-    return sys.platform != "linux" or any(os.environ.get(name) for name in names)
-
-
-def _check_render_mode(env, render_mode):
-    """Refuse an environment that draws no pictures (gymnasium makes a window of pictures)."""
-    modes = env.metadata.get("render_modes") or []
-    if not {render_mode, "rgb_array"} & {*modes}:
-        raise UserError(
-            f"The environment has no render mode {render_mode!r} (it has: "
-            f"{', '.join(modes) or 'none'}). {_RENDERING_HINT}"
-        )
-
-
-def _check_drawing(env):
-    """Draw once, so that what is missing for it is said before the agent sets out."""
-    try:
-        if env.render_mode is None:
-            raise UserError("it was saved without a render mode")  # in vars.pkl
-        env.reset()
-        env.render()
-    except Exception as error:  # every graphics library has its own
-        reason = " ".join(str(error).split())
-        raise UserError(f"The environment cannot be drawn: {reason}. {_RENDERING_HINT}") from error
-
-
 def _load_quietly(*args):
     import_tensorflow()
     return load_agent(*args)
@@ -396,20 +356,3 @@ def _load_here(*args):
 
 def _act_here(obs):
     return _get_action(obs)
-
-
-def _recording(env, directory, name):
-    """The environment, wrapped so that it writes a video of each episode."""
-    from gymnasium.error import DependencyNotInstalled
-    from gymnasium.wrappers import RecordVideo
-
-    try:
-        return RecordVideo(
-            env, directory, episode_trigger=lambda _: True, name_prefix=name, disable_logger=True
-        )
-    except DependencyNotInstalled as error:
-        raise UserError(
-            'Videos need moviepy; install it with: pip install "spinup_tf2[video]".'
-        ) from error
-    except OSError as error:
-        raise UserError(f"The environment cannot be recorded to {directory}: {error}.") from error

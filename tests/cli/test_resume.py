@@ -143,16 +143,16 @@ import sys
 from spinup_tf2 import run
 from spinup_tf2.core.vector_env import VectorEnv
 
-step, count = VectorEnv.step, 0
+begin, count = VectorEnv.begin, 0
 
-def step_and_stop(self, act):
+def begin_and_stop(self, turn, act):
     global count
     count += 1
     if count == 250:
         os.kill(os.getpid(), signal.SIGUSR1)
-    return step(self, act)
+    return begin(self, turn, act)
 
-VectorEnv.step = step_and_stop
+VectorEnv.begin = begin_and_stop
 from spinup_tf2 import vpg
 from spinup_tf2.utils.run_utils import EnvFn, setup_logger_kwargs
 

@@ -8,26 +8,9 @@ import sys
 
 import pytest
 
-from spinup_tf2 import run, user_config
+from spinup_tf2 import run
 from spinup_tf2.errors import Interrupted
 from spinup_tf2.utils import run_utils
-
-
-@pytest.fixture
-def experiments(monkeypatch, tmp_path):
-    """The experiments that a command line would run: (exp_name, directory, arguments) of each."""
-    recorded = []
-
-    def record(experiment, processes, quiet):
-        logger_kwargs = dict(experiment.logger_kwargs)
-        exp_name, where = logger_kwargs.pop("exp_name"), logger_kwargs.pop("output_dir")
-        arguments = experiment.kwargs | logger_kwargs | {"num_cpu": processes.number}
-        recorded.append((exp_name, os.path.relpath(where, tmp_path), arguments))
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(user_config, "DEFAULT_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(run_utils, "_run_experiment", record)
-    return recorded
 
 
 def execute(command_line):
@@ -362,7 +345,7 @@ def test_debug_shows_where_an_error_comes_from(capsys, monkeypatch):
 def test_usage(arguments, capsys):
     run.main(arguments)
     out = capsys.readouterr().out
-    commands = [*run.ALGORITHMS, "resume", "plot", "test_policy"]
+    commands = [*run.ALGORITHMS, "resume", "plot", "test_policy", "evaluate", "play"]
     assert "ppo" in commands
     assert "\n\n\t" + "\n\t".join(commands) + "\n\n" in out
     assert "\t--hid       for       --ac_kwargs:hidden_sizes\n" in out

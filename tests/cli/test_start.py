@@ -14,6 +14,8 @@ COMMANDS_WITHOUT_TENSORFLOW = [
     ["--help"],
     ["ppo", "--help"],
     ["plot", "--help"],
+    ["play", "--help"],
+    ["play", "--env", "CartPole-v1", "--mode", "random", "--norender", "--episodes", "1"],
     ["ppo", "--env", "CartPole-v1", "--gamma", "2"],
 ]
 
@@ -106,17 +108,17 @@ def test_an_experiment_and_a_failing_one(tmp_path):
 
 
 @pytest.mark.slow
-def test_async_environments_train_like_sync_ones(tmp_path):
+def test_environments_elsewhere_train_like_sync_ones(tmp_path):
     line = "ppo --env CartPole-v1 --steps_per_epoch 200 --epochs 2 --hid [8] --num_envs 2 --quiet"
     runs = []
-    for vectorization in ("sync", "async"):
+    for vectorization in ("sync", "async", "threads"):
         where = ["--data_dir", vectorization, "--vectorization", vectorization]
         done = start(*line.split(), "--train_pi_iters", "2", *where, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         path = tmp_path / vectorization / "cmd_ppo" / "cmd_ppo_s0" / "progress.txt"
         runs.append(rows_without_time(path))
     assert len(runs[0]) == 3
-    assert runs[0] == runs[1]
+    assert runs[0] == runs[1] == runs[2]
 
 
 @pytest.mark.slow

@@ -125,8 +125,7 @@ def train(each):
 def be_killed(rank, step=None, save=None, file=None):
     """Arrange for this process to be killed."""
     from spinup_tf2.core import checkpoint
-    from spinup_tf2.core.off_policy import FIRST_TEST_ENV
-    from spinup_tf2.core.vector_env import VectorEnv
+    from spinup_tf2.core.vector_env import FIRST_TEST_ENV, VectorEnv
     from spinup_tf2.utils.mpi_tools import proc_id
 
     if proc_id() != rank:
@@ -145,8 +144,8 @@ def be_killed(rank, step=None, save=None, file=None):
 
         return call
 
-    trains = lambda envs, *_: envs.indices.start < FIRST_TEST_ENV  # noqa: E731
-    VectorEnv.step = counted(VectorEnv.step, "step", lambda: count["step"] == step, trains)
+    trains = lambda envs, turn, _: turn == 0 and envs.indices.start < FIRST_TEST_ENV  # noqa: E731
+    VectorEnv.begin = counted(VectorEnv.begin, "step", lambda: count["step"] == step, trains)
     never = lambda: False  # noqa: E731
     checkpoint.Checkpoints.save = counted(checkpoint.Checkpoints.save, "save", never)
     in_file = lambda: (count["save"], count["file"]) == (save, file)  # noqa: E731

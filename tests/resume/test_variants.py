@@ -12,8 +12,7 @@ import pytest
 import spinup_tf2
 from spinup_tf2 import user_config
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.off_policy import FIRST_TEST_ENV
-from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.vector_env import FIRST_TEST_ENV, VectorEnv
 from spinup_tf2.errors import Interrupted, UserError
 from tests import images  # noqa: F401  (registers Lamp-v0)
 from tests.progress import rows_without_time
@@ -38,21 +37,21 @@ def train(algorithm, path, env_id, **kwargs):
 
 def stopped(monkeypatch, steps, testing=False):
     """`with stopped(...)`: a signal comes in this step of the training, or of the evaluations."""
-    count, step = [0], VectorEnv.step
+    count, begin = [0], VectorEnv.begin
 
-    def step_or_stop(self, act):
-        if (self.indices.start >= FIRST_TEST_ENV) == testing:
+    def begin_or_stop(self, turn, act):
+        if turn == 0 and (self.indices.start >= FIRST_TEST_ENV) == testing:
             count[0] += 1
             if count[0] == steps:
                 os.kill(os.getpid(), signal.SIGUSR1)
-        return step(self, act)
+        return begin(self, turn, act)
 
     class Stopped:
         def __enter__(self):
-            monkeypatch.setattr(VectorEnv, "step", step_or_stop)
+            monkeypatch.setattr(VectorEnv, "begin", begin_or_stop)
 
         def __exit__(self, kind, error, _):
-            monkeypatch.setattr(VectorEnv, "step", step)
+            monkeypatch.setattr(VectorEnv, "begin", begin)
             assert kind is Interrupted, f"was not stopped in step {steps}: {error!r}"
             assert error.signum == signal.SIGUSR1
             return True
@@ -89,6 +88,14 @@ VARIANTS = {
     "a2c in mid-epoch": ("a2c", "CartPole-v1", A2C | dict(checkpoint_freq=3), 250),
     "a2c at the first step of an epoch": ("a2c", "CartPole-v1", A2C, 321),
     "a2c in its first update": ("a2c", "CartPole-v1", A2C, 5),
+    "ppo in an evaluation": (
+        "ppo",
+        "CartPole-v1",
+        PPO | dict(num_test_episodes=2, test_freq=2, checkpoint_freq=3, num_envs=2),
+        5,
+        True,
+    ),
+    "a2c in an evaluation": ("a2c", "CartPole-v1", A2C | dict(num_test_episodes=1), 30, True),
     "sac in mid-epoch": (
         "sac",
         "Pendulum-v1",
@@ -250,7 +257,7 @@ def test_the_best_weights_are_those_of_the_best_epoch(tmp_path, monkeypatch):
     assert len(scores) == len(acted) == 8
     best = int(np.argmax(scores))
     state = left_by(tmp_path)
-    assert state["counters"]["best"] == dict(score=scores[best], epoch=best)
+    assert state["counters"]["best"] == dict(score=scores[best], success=0.0, epoch=best)
     assert 0 < best < 7  # neither the first nor the last
     for i, weight in enumerate(acted[best]):
         assert state[f"best.npz: {i}"][2] == weight.tobytes()

@@ -146,6 +146,7 @@ def test_what_cannot_be_described_says_why_and_what_to_do(tmp_path, make, reason
         ("gymnasium.wrappers:no_such", "no_such"),
         ("spinup_tf2.errors:UserError", "is not a wrapper"),
         ("gymnasium.wrappers:RecordVideo", "would display or record"),
+        ("spinup_tf2.utils.rendering:Recorder", "would display or record"),
         ("", "only wrappers of"),
     ],
 )

@@ -5,6 +5,7 @@ import pickle
 import re
 import shutil
 import sys
+from importlib.util import find_spec
 
 import gymnasium as gym
 import joblib
@@ -258,11 +259,66 @@ def test_what_the_graphics_library_lacks_is_one_line(run, stub, headless, monkey
         main([str(run)])
 
 
-def test_videos_without_moviepy_say_what_to_install(run, stub, tmp_path, monkeypatch):
+def test_videos_without_their_library_say_what_to_install(run, stub, tmp_path, monkeypatch):
     pytest.importorskip("pygame")
-    monkeypatch.setitem(sys.modules, "moviepy", None)
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with pytest.raises(UserError, match=r'pip install "spinup_tf2\[video\]"'):
         main([str(run), "--record", str(tmp_path / "videos")])
+
+
+@pytest.fixture
+def here(stub, monkeypatch):
+    """The stub acts in this process also where pictures are drawn."""
+    monkeypatch.setattr(test_policy, "_agent_apart", test_policy._agent_here)
+
+
+@pytest.mark.mario
+@pytest.mark.parametrize("flags", [["--record", "videos"], []])
+def test_every_frame_of_super_mario_bros(here, tmp_path, monkeypatch, flags):
+    """Two episodes of three steps, of four frames each; the agent sees one in four."""
+    for package in ("nes_py", "gym_super_mario_bros", "cv2", "pygame", "imageio_ffmpeg"):
+        if find_spec(package) is None:
+            pytest.skip(f"needs {package}")
+    import imageio_ffmpeg
+    import pygame
+
+    from spinup_tf2.envs.mario.window import Window
+
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.chdir(tmp_path)
+    shown = []
+    monkeypatch.setattr(Window, "show", lambda self, picture: shown.append(picture.shape))
+    env_fn = EnvFn("SuperMarioBros-1-1-v0")
+    (tmp_path / "mario" / "tf2_save").mkdir(parents=True)
+    write_env_spec(tmp_path / "mario" / "env_spec.json", env_fn(), env_fn)
+
+    main(["mario", "-n", "2", "-l", "3", *flags])
+    pygame.quit()
+    if not flags:  # the drawing is tried once: one picture for reset, and one for render
+        assert shown == [(240, 256, 3)] * (2 + 2 * (1 + 3 * 4))
+        return
+    videos = sorted((tmp_path / "videos").iterdir())
+    assert [video.name for video in videos] == ["mario-episode-0.mp4", "mario-episode-1.mp4"]
+    for video in videos:
+        assert imageio_ffmpeg.count_frames_and_secs(str(video)) == (
+            13,
+            pytest.approx(13 / 60, 0.05),
+        )
+
+
+@pytest.mark.parametrize("env_kwargs", [{}, {"frameskip": 3}])
+def test_videos_of_atari_have_every_frame(here, tmp_path, env_kwargs):
+    """Also of the step that presses FIRE at the start; lost lives are not the end of a video."""
+    pytest.importorskip("ale_py")
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    env_fn = EnvFn("BreakoutNoFrameskip-v4", env_kwargs)
+    (tmp_path / "atari" / "tf2_save").mkdir(parents=True)
+    write_env_spec(tmp_path / "atari" / "env_spec.json", env_fn(), env_fn)
+    main([str(tmp_path / "atari"), "-n", "1", "-l", "5", "--record", str(tmp_path / "videos")])
+    [video] = (tmp_path / "videos").iterdir()
+    frames, seconds = ffmpeg.count_frames_and_secs(str(video))
+    assert frames == 1 + (1 + 5) * env_kwargs.get("frameskip", 4)
+    assert frames / seconds == pytest.approx(60, rel=0.05)
 
 
 # ---------------------------------------------------------------- with a real policy
@@ -354,7 +410,6 @@ def test_an_unfinished_save_is_one_clear_line(run, capsys):
 
 
 def test_record_writes_a_video_of_every_episode(trained, tmp_path, capfd):
-    pytest.importorskip("moviepy")
     pytest.importorskip("pygame")
     ffmpeg = pytest.importorskip("imageio_ffmpeg")
     main([str(trained[0]), "--record", str(tmp_path / "videos"), "-n", "2", "-l", "12", "-d"])
@@ -365,9 +420,7 @@ def test_record_writes_a_video_of_every_episode(trained, tmp_path, capfd):
     assert "Using deterministic action op." in out
     lengths = [int(length) for length in re.findall(r"EpLen (\d+)", out)]
     frames = [ffmpeg.count_frames_and_secs(str(video))[0] for video in videos]
-    # The first frame, and one after each step; moviepy rounds the last one off at some lengths.
-    for number, length in zip(frames, lengths, strict=True):
-        assert number in (length, length + 1)
+    assert frames == [length + 1 for length in lengths]  # the first, and one after each step
     first = ffmpeg.read_frames(str(videos[0]))
     next(first)  # what the video is like
     assert np.ptp(np.frombuffer(next(first), np.uint8)) > 0  # not all black

@@ -1,0 +1,230 @@
+"""How well a trained agent does: `python -m spinup_tf2.run evaluate RUN_DIR`.
+
+A game that begins the same way every time can be cleared by heart, so that one number says little.
+The agent is evaluated with its most likely actions (greedy) and with actions as it takes them in
+training (sampled), and greedy also from other beginnings, where episodes begin alike otherwise: an
+environment that says so of itself with an attribute `begins_alike`, such as a level of Super Mario
+Bros, has an option `noops` of `reset`, which lets some frames pass before the agent may act.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils.reading import forget_current_directory
+from spinup_tf2.utils.tensorflow_import import import_tensorflow
+from spinup_tf2.utils.test_policy import find_save, load_env
+from spinup_tf2.utils.threads import threads_per_rank
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+EPISODES = 100
+NOOPS = 30
+
+_ENVIRONMENTS = 8  # that are played at the same time
+
+
+def evaluate_run(
+    fpath: str | os.PathLike,
+    episodes: int = EPISODES,
+    noops: int = NOOPS,
+    *,
+    itr: int | str = "last",
+    best: bool = False,
+    max_ep_len: int | None = None,
+    seed: int = 0,
+    allow_pickle: bool = False,
+) -> dict[str, dict[str, float]]:
+    """Let the agent of a run play in several ways, and print a row of numbers for each.
+
+    Where episodes begin the same way every time, but for the option `noops`, these are `greedy`,
+    one episode; `greedy, after no-ops`, one for each number from 0 to `noops`; and `sampled`.
+    Elsewhere they are `greedy` and `sampled`. Environments are those of the run without what only
+    helps to train.
+
+    Args:
+        fpath: Directory of the run.
+        episodes: Number of sampled episodes, and of greedy ones where these are not all the same.
+        noops: The largest number of frames in which nothing is done at the beginning.
+        itr: Number of the save, or 'last'.
+        best: Whether to take the best weights of the newest checkpoint instead.
+        max_ep_len: Where to cut episodes off; None to let each of them end by itself.
+        seed: Of the agent's samples and the environments; episode i has `seed + i`.
+        allow_pickle: As for `load_policy_and_env`.
+
+    Returns:
+        For each row a dict of `Episodes`, `SuccessRate` (if the environment tells), `EpRet`,
+        `StdEpRet`, `EpLen` and, of a level that has them, `X`, how far the agent has come.
+    """
+    limits = (("episodes", episodes, 1), ("noops", noops, 0), ("max_ep_len", max_ep_len or 0, 0))
+    for name, value, least in limits:
+        if value < least:
+            raise UserError(f"{name} is {value}; it must be at least {least}.")
+    from spinup_tf2.core.saved_policy import load_policy
+
+    save_dir = find_save(fpath, itr)
+    print(f"Evaluating {save_dir}.", flush=True)
+    envs = [load_env(save_dir, None, allow_pickle)]
+    rows = {}
+    try:
+        any_beginning = [{}] * episodes
+        if getattr(envs[0].unwrapped, "begins_alike", False):
+            ways = {
+                "greedy": [{}],
+                "greedy, after no-ops": [{"noops": number} for number in range(noops + 1)],
+                "sampled": any_beginning,
+            }
+        else:
+            ways = dict(greedy=any_beginning, sampled=any_beginning)
+        wanted = min(_ENVIRONMENTS, max(map(len, ways.values())))
+        while len(envs) < wanted:
+            envs.append(load_env(save_dir, None, allow_pickle))
+        for name, beginnings in ways.items():
+            greedy = name != "sampled"
+            get_action = load_policy(save_dir, greedy, seed, allow_pickle=allow_pickle, best=best)
+            starts = [dict(seed=seed + i, options=o or None) for i, o in enumerate(beginnings)]
+            row = rows[name] = _summary(play(envs, get_action, starts, max_ep_len or None))
+            if len(rows) == 1:
+                print(_line("", row))
+            print(_line(name, row.values()), flush=True)
+    finally:
+        for env in envs:
+            env.close()
+    return rows
+
+
+class _Episode:
+    """An episode that is being played."""
+
+    def __init__(self, env, start, max_ep_len):
+        self.env = env
+        self.obs, self.info = env.reset(**start)
+        self.ret, self.len, self.max_ep_len, self.over = 0.0, 0, max_ep_len, False
+
+    def step(self, action):
+        self.obs, rew, terminated, truncated, self.info = self.env.step(action)
+        self.ret += float(rew)
+        self.len += 1
+        self.over = terminated or truncated or self.len == self.max_ep_len
+
+
+def play(
+    envs: Sequence[gym.Env],
+    get_action: Callable[[Any], Any],
+    starts: Iterable[dict[str, Any]],
+    max_ep_len: int | None = None,
+) -> list[_Episode]:
+    """Play an episode for each of `starts`, the arguments of its `reset`, in their order.
+
+    As many as there are environments are played at the same time. The agent acts for one after the
+    other, so that the same starts give the same episodes; the environments step in threads.
+    """
+    waiting = enumerate(starts)
+    episodes = {}
+
+    def begin(env):
+        for number, start in waiting:
+            episodes[number] = _Episode(env, start, max_ep_len)
+            return [episodes[number]]
+        return []
+
+    with ThreadPoolExecutor(threads_per_rank()) as pool:
+        playing = [episode for env in envs for episode in begin(env)]
+        while playing:
+            actions = [get_action(episode.obs) for episode in playing]
+            list(pool.map(_Episode.step, playing, actions))
+            playing = [
+                episode
+                for each in playing
+                for episode in (begin(each.env) if each.over else [each])
+            ]
+    return [episodes[number] for number in range(len(episodes))]
+
+
+def _summary(episodes):
+    row = dict(Episodes=len(episodes))
+    infos = [episode.info for episode in episodes]
+    if all("is_success" in info for info in infos):
+        row["SuccessRate"] = float(np.mean([info["is_success"] for info in infos]))
+    row["EpRet"] = float(np.mean([episode.ret for episode in episodes]))
+    row["StdEpRet"] = float(np.std([episode.ret for episode in episodes]))
+    row["EpLen"] = float(np.mean([episode.len for episode in episodes]))
+    if all("x_pos" in info for info in infos):
+        row["X"] = float(np.mean([info["x_pos"] for info in infos]))
+    return row
+
+
+def _line(name, cells):
+    cells = [cell if isinstance(cell, str) else f"{cell:.4g}" for cell in cells]
+    return f"{name:22}" + "".join(f"{cell:>12}" for cell in cells)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line; `argv` is what follows `evaluate`."""
+    args = _parser().parse_args(argv)
+    if args.output and os.path.exists(args.output):
+        raise UserError(f"{args.output} exists; give another name for the results, or remove it.")
+    if args.output and not Path(args.output).absolute().parent.is_dir():
+        raise UserError(f"--output is {args.output}, whose directory does not exist; make it.")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
+    forget_current_directory(args.fpath)
+    find_save(args.fpath, args.itr)  # before TensorFlow is loaded, which takes a while
+    import_tensorflow()
+    rows = evaluate_run(
+        args.fpath,
+        args.episodes,
+        args.noops,
+        itr=args.itr,
+        best=args.best,
+        max_ep_len=args.len,
+        seed=args.seed,
+        allow_pickle=args.allow_pickle,
+    )
+    if args.output:
+        Path(args.output).write_text(json.dumps(rows, indent=4) + "\n", encoding="utf-8")
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m spinup_tf2.run evaluate",
+        description="Evaluate a trained agent: greedy, greedy from other beginnings, and sampled.",
+    )
+    parser.add_argument("fpath", help="directory of the run")
+    parser.add_argument(
+        "--episodes", "-n", type=int, default=EPISODES, help=f"number of episodes ({EPISODES})"
+    )
+    parser.add_argument(
+        "--noops",
+        type=int,
+        default=NOOPS,
+        help=f"where it is an option, episodes that begin with 0 to this many no-ops ({NOOPS})",
+    )
+    parser.add_argument(
+        "--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)"
+    )
+    parser.add_argument(
+        "--itr", "-i", type=int, default=-1, help="number of the save to load (-1: the last)"
+    )
+    parser.add_argument(
+        "--best", action="store_true", help="load the weights that have done best in training"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the samples and the environments")
+    parser.add_argument("--output", metavar="FILE", help="write the numbers as JSON, too")
+    parser.add_argument(
+        "--allow_pickle",
+        action="store_true",
+        help="as for test_policy: runs code in the run's files",
+    )
+    return parser

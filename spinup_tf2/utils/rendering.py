@@ -1,0 +1,180 @@
+"""Showing environments in windows and recording them in videos, for the commands that do so."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.wrappers import AtariPreprocessing, MaxAndSkipObservation
+
+from spinup_tf2.envs.wrappers import frames_per_second
+from spinup_tf2.errors import UserError
+
+INSTALL = 'pip install "spinup_tf2[video]"'
+
+HINT = "Try --norender (returns only) or --record DIR (videos; they need no display)."
+
+# ---------------------------------------------------------------- windows
+
+
+def has_display() -> bool:
+    """Whether there is a screen to open a window on."""
+    names = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
+    return sys.platform != "linux" or any(os.environ.get(name) for name in names)
+
+
+def choose_render_mode(record: bool, norender: bool, hint: str = HINT) -> str | None:
+    """The render mode for a video, for nothing, or else for a window, which needs a display.
+
+    hint: what the user can do without one.
+    """
+    if record:
+        if not has_display():
+            os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo's way to draw without one
+        return "rgb_array"
+    if norender:
+        return None
+    if not has_display():
+        raise UserError(f"There is no display to show the environment on. {hint}")
+    return "human"
+
+
+def make_to_render(
+    make: Callable[[str | None], gym.Env], render_mode: str | None, hint: str = HINT
+) -> gym.Env:
+    """An environment of which it is known that it can be drawn.
+
+    Args:
+        make: Makes it with a render mode.
+        render_mode: None for an environment that is not to be drawn.
+        hint: What the user can do where it cannot be.
+    """
+    env = make(None)
+    if render_mode is not None:
+        env.close()
+        _check_render_mode(env, render_mode, hint)
+        env = make(render_mode)
+        _check_drawing(env, hint)
+    return env
+
+
+def _check_render_mode(env, render_mode, hint):
+    """Refuse an environment that draws no pictures (gymnasium makes a window of pictures)."""
+    modes = env.metadata.get("render_modes") or []
+    if not {render_mode, "rgb_array"} & {*modes}:
+        raise UserError(
+            f"The environment has no render mode {render_mode!r} (it has: "
+            f"{', '.join(modes) or 'none'}). {hint}"
+        )
+
+
+def _check_drawing(env, hint):
+    """Draw once, so that what is missing for it is said before anything else happens."""
+    try:
+        if env.render_mode is None:
+            raise UserError("it was saved without a render mode")  # in vars.pkl
+        env.reset()
+        env.render()
+    except Exception as error:  # every graphics library has its own
+        reason = " ".join(str(error).split())
+        raise UserError(f"The environment cannot be drawn: {reason}. {hint}") from error
+
+
+# ---------------------------------------------------------------- videos
+
+
+def record(env: gym.Env, directory: str | os.PathLike, name: str) -> gym.Env:
+    """The environment, with a `Recorder` in it.
+
+    It sits inside of the wrappers that skip frames, so that videos have all frames, at the speed of
+    the game. A wrapper says so of itself with a class attribute `skips_frames = True`.
+    """
+    innermost, wrapper = None, env
+    while isinstance(wrapper, gym.Wrapper):
+        if getattr(wrapper, "skips_frames", False) or isinstance(wrapper, _SKIPS_FRAMES):
+            innermost = wrapper
+        wrapper = wrapper.env
+    if innermost is None:
+        return Recorder(env, directory, name)
+    innermost.env = Recorder(innermost.env, directory, name)
+    return env
+
+
+_SKIPS_FRAMES = (AtariPreprocessing, MaxAndSkipObservation)  # of gymnasium's own wrappers
+
+
+class Recorder(gym.Wrapper):
+    """Writes a video of each episode: `directory/name-episode-0.mp4`, and so on.
+
+    It shows where the episode begins and what each step leads to. Pictures are encoded as they
+    come, so that the length of an episode is not limited by the memory. An episode of no steps has
+    no video.
+
+    env: one with the render mode "rgb_array".
+    """
+
+    def __init__(self, env: gym.Env, directory: str | os.PathLike, name: str):
+        super().__init__(env)
+        try:
+            from imageio_ffmpeg import write_frames
+        except ImportError as error:
+            raise UserError(f"Videos need imageio-ffmpeg; install it with: {INSTALL}.") from error
+        try:
+            os.makedirs(directory, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"The environment cannot be recorded to {directory}: {error}."
+            ) from error
+        self._write_frames = write_frames
+        self._path = os.path.join(directory, f"{name}-episode-{{}}.mp4")
+        self._first = None  # the picture with which the episode begins
+        self._video = None
+        self.videos = 0  # how many have been begun
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict]:
+        result = self.env.reset(seed=seed, options=options)
+        self._finish()
+        self._first = self._picture()
+        return result
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
+        result = self.env.step(action)
+        if self._video is None:
+            self._begin()
+        self._video.send(self._picture())
+        return result
+
+    def close(self) -> None:
+        self._finish()
+        super().close()
+
+    def _picture(self):
+        """uint8 `[height, width, 3]`, both even: the format of most players halves the colors."""
+        picture = np.asarray(self.env.render())
+        height, width, _ = picture.shape
+        even = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+        return np.ascontiguousarray(even)
+
+    def _begin(self):
+        height, width, _ = self._first.shape
+        self._video = self._write_frames(
+            self._path.format(self.videos),
+            (width, height),
+            fps=frames_per_second(self.env),
+            quality=6,
+            macro_block_size=2,
+        )
+        self._video.send(None)  # starts the encoder
+        self._video.send(self._first)
+        self.videos += 1
+
+    def _finish(self):
+        if self._video is not None:
+            self._video.close()
+            self._video = None

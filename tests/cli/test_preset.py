@@ -1,0 +1,326 @@
+"""`--preset`: what it stands for, what wins over it, what is refused, what is recorded."""
+
+import fnmatch
+import json
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+from spinup_tf2 import run, user_config
+from spinup_tf2.core.arguments import check_arguments, check_network_arguments
+from spinup_tf2.envs.mario import is_mario
+from spinup_tf2.presets import PRESETS, Preset, as_flags, presets_for
+from spinup_tf2.utils import run_entrypoint, run_utils
+from spinup_tf2.utils.signatures import read_signature
+from tests.cli.test_run import execute
+from tests.progress import rows_without_time
+
+HIDDEN, REWARD = dict(hidden_sizes=(8,)), dict(sutton_barto_reward=True)
+POLE = Preset(
+    doc="Poles on carts.",
+    algorithm="ppo",
+    env="CartPole-v1",
+    fits="CartPole*",
+    settings=dict(gamma=0.9, num_envs=2, epochs=7, ac_kwargs=HIDDEN),
+    env_kwargs=REWARD,
+)
+ARGUMENTS = dict(env_name=POLE.env, env_kwargs=POLE.env_kwargs, **POLE.settings)
+
+
+@pytest.fixture(autouse=True)
+def pole(monkeypatch):
+    monkeypatch.setitem(PRESETS, "pole", POLE)
+
+
+def arguments_of(experiment):
+    """What an experiment would call its algorithm with; and the name of its preset."""
+    _, _, arguments = experiment
+    assert (arguments.pop("seed"), arguments.pop("num_cpu")) == (0, 1)
+    return arguments, arguments.pop("preset", None)
+
+
+def shown(out):
+    """The lines of the block that is printed first."""
+    return out.partition("\n====")[0].splitlines()
+
+
+# ---------------------------------------------------------------- what is run
+
+
+def test_a_preset_alone(experiments, capsys):
+    execute("ppo --preset pole")
+    [(exp_name, where, _)] = experiments
+    assert (exp_name, where) == ("cmd_ppo", "cmd_ppo/cmd_ppo_s0")
+    assert arguments_of(experiments[0]) == (ARGUMENTS, "pole")
+    assert shown(capsys.readouterr().out) == [
+        "preset pole: Poles on carts.",
+        "",
+        "    --env_name                 'CartPole-v1'",
+        "    --env_kwargs:sutton_barto_reward True",
+        "    --gamma                    0.9",
+        "    --num_envs                 2",
+        "    --epochs                   7",
+        "    --ac_kwargs:hidden_sizes   (8,)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "changes"),
+    [
+        ("--gamma 0.8", dict(gamma=0.8)),
+        ("--gamma None --gamma 0.9", {}),
+        ("--lam 0.5", dict(lam=0.5)),
+        ("--env CartPole-v0", dict(env_name="CartPole-v0")),
+        ("--hid [4]", dict(ac_kwargs=dict(hidden_sizes=[4]))),
+        ("--act relu", dict(ac_kwargs=HIDDEN | dict(activation="relu"))),
+        ("--ac_kwargs {'activation':'relu'}", dict(ac_kwargs=HIDDEN | dict(activation="relu"))),
+        ("--ac_kwargs None", dict(ac_kwargs=None)),
+        ("--env_kwargs:max_episode_steps 9", dict(env_kwargs=REWARD | dict(max_episode_steps=9))),
+        ("--env_kwargs:sutton_barto_reward False", dict(env_kwargs={"sutton_barto_reward": False})),
+    ],
+)
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_flags_win_over_the_preset(experiments, flags, changes, place):
+    line = [flags, "--preset pole"] if place == "before" else ["--preset pole", flags]
+    execute("ppo " + " ".join(line))
+    assert arguments_of(experiments[0]) == (ARGUMENTS | changes, "pole")
+
+
+def test_the_presets_of_others_are_not_changed_by_a_flag(experiments):
+    before = as_flags(POLE.arguments)
+    execute("ppo --preset pole --hid [4] --env_kwargs:max_episode_steps 9")
+    arguments, _ = arguments_of(experiments[0])
+    arguments["ac_kwargs"]["hidden_sizes"] = None
+    assert as_flags(POLE.arguments) == before
+    execute("ppo --preset pole --act relu")
+    arguments_of(experiments[1])[0]["ac_kwargs"]["hidden_sizes"] = None
+    assert as_flags(POLE.arguments) == before
+
+
+def test_a_grid_with_a_preset(experiments, capsys):
+    execute("ppo --preset pole --gamma 0.9 0.8 --hid[h] [4] [8,8] --epochs 7")
+    assert [exp_name for exp_name, _, _ in experiments] == [
+        f"cmd_ppo_gam0-{gamma}_h{hid}" for gamma in (9, 8) for hid in ("4", "8-8")
+    ]
+    assert [arguments_of(each) for each in experiments] == [
+        (ARGUMENTS | dict(gamma=gamma, ac_kwargs=dict(hidden_sizes=sizes)), "pole")
+        for gamma in (0.9, 0.8)
+        for sizes in ([4], [8, 8])
+    ]
+    lines = shown(capsys.readouterr().out)
+    assert "    --gamma                    0.9 0.8    (given, instead of 0.9)" in lines
+    assert "    --ac_kwargs:hidden_sizes   [4] [8, 8]    (given, instead of (8,))" in lines
+    assert "    --epochs                   7" in lines
+
+
+def test_environments_of_a_grid_take_the_place_of_the_presets(experiments):
+    execute("ppo --preset pole --env CartPole-v0 CartPole-v1")
+    names = [arguments_of(each)[0]["env_name"] for each in experiments]
+    assert names == ["CartPole-v0", "CartPole-v1"]
+
+
+def test_num_envs_is_for_each_process(experiments):
+    execute("ppo --preset pole --cpu 2")
+    _, _, arguments = experiments[0]
+    assert (arguments["num_cpu"], arguments["num_envs"]) == (2, 2)
+
+
+def test_what_is_taken_away_is_shown(experiments, capsys):
+    execute("ppo --preset pole --ac_kwargs None")
+    line = "    --ac_kwargs:hidden_sizes   -    (given, instead of (8,))"
+    assert line in shown(capsys.readouterr().out)
+
+
+# ---------------------------------------------------------------- hints
+
+
+def test_a_hint_where_a_preset_fits(experiments, capsys):
+    execute("ppo --env CartPole-v0")
+    assert shown(capsys.readouterr().out) == [
+        "Hint: there are tuned settings for CartPole-v0: --preset pole"
+    ]
+    assert arguments_of(experiments[0]) == (dict(env_name="CartPole-v0"), None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ppo --env Acrobot-v1",
+        "ppo --env CartPole-v1 Acrobot-v1",  # does not fit both
+        "a2c --env CartPole-v1",
+        "ppo --env CartPole-v1 --quiet",
+        "ppo --preset pole --quiet",
+        "ppo --preset pole",
+    ],
+)
+def test_no_hint_otherwise(experiments, capsys, line):
+    execute(line)
+    out = capsys.readouterr().out
+    assert "Hint" not in out
+    assert (out == "") == ("--quiet" in line)
+
+
+def test_only_the_first_rank_prints(experiments, capsys, monkeypatch):
+    monkeypatch.setattr(run_utils.mpi_tools, "proc_id", lambda: 1)
+    execute("ppo --preset pole")
+    execute("ppo --env CartPole-v1 --exp_name other")
+    assert capsys.readouterr().out == ""
+
+
+# ---------------------------------------------------------------- what is refused
+
+REFUSED = {
+    "ppo --preset poel": r"'poel' is not a preset; did you mean pole\? those of ppo are mario, ",
+    "ppo --preset poel --env CartPole-v1": r"did you mean pole\?",
+    "a2c --preset poel --env CartPole-v1": "'poel' is not a preset; a2c has none",
+    "a2c --preset pole --env CartPole-v1": "the preset pole is for ppo, not for a2c",
+    "ppo --preset pole --env Acrobot-v1": "pole does not fit Acrobot-v1: it is for CartPole",
+    "ppo --preset pole --env CartPole-v1 Acrobot-v1": "pole does not fit Acrobot-v1",
+    "ppo --preset mario --env CartPole-v1": r"mario does not fit CartPole-v1: .*SuperMarioBros-1-1",
+    "ppo --preset pole mario": "only provide one value for preset",
+    "ppo --preset pole --preset pole": "--preset is given twice",
+    "ppo --preset": "--preset was given without a value",
+    "ppo --preset --env CartPole-v1": "--preset was given without a value",
+    "ppo --preset pole --gama 1": r"--gama is not a flag of ppo; did you mean --gamma\?",
+    "ppo --prest pole": r"--prest is not a flag of ppo; did you mean --preset\?",
+    "ppo --preset pole --steps_per_epoch 3": "steps_per_epoch is 3, which 2 environments",
+    "ppo --preset pole --hid 8": "hidden_sizes is 8",
+    "ppo --preset pole --env_kwargs:lenght 3": "cannot be made with .*'lenght': 3",
+    "ppo --preset pole --env CartPole-v77": "CartPole-v77 is not registered with gymnasium",
+    "resume . --preset pole": "--preset cannot be given to resume",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_refusals_are_one_line_and_write_nothing(line, experiments, tmp_path, capsys):
+    with pytest.raises(SystemExit) as left:
+        execute(line)
+    printed = capsys.readouterr()
+    assert left.value.code == 2
+    assert printed.out == ""
+    assert printed.err.startswith("spinup_tf2: error: ")
+    assert printed.err.count("\n") == 1
+    assert re.search(REFUSED[line], printed.err)
+    assert not experiments
+    assert not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------- help
+
+
+def test_the_usage_lists_all_presets(capsys):
+    run.main(["--help"])
+    out = capsys.readouterr().out
+    assert "\t--preset    NAME " in out
+    for name, preset in PRESETS.items():
+        assert re.search(rf"\t{preset.algorithm} +--preset {name} +{re.escape(preset.doc)}\n", out)
+
+
+def test_the_help_of_an_algorithm_lists_its_presets(capsys):
+    run.main(["ppo", "--help"])
+    out = capsys.readouterr().out
+    assert re.search(r"    --preset pole +Poles on carts\.\n", out)
+    assert "--env_kwargs:" not in out
+    run.main(["a2c", "--help"])
+    assert "--preset" not in capsys.readouterr().out
+
+
+def test_help_with_a_preset_shows_its_settings(capsys):
+    run.main(["ppo", "--preset", "pole", "--help"])
+    out = capsys.readouterr().out
+    _, _, settings = out.partition("The settings of preset pole:")
+    for flag, value in as_flags(POLE.arguments).items():
+        assert re.search(rf"    --{flag} +{re.escape(repr(value))}\n", settings)
+
+
+# ---------------------------------------------------------------- the presets themselves
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("num_procs", [1, 2])
+def test_every_preset_can_be_used(name, num_procs):
+    preset = PRESETS[name]
+    defaults = read_signature(f"spinup_tf2.algos.{preset.algorithm}", preset.algorithm).defaults
+    assert preset.settings.keys() <= defaults.keys() - {*run.PYTHON_ONLY}
+    check_arguments(defaults | preset.settings, num_procs)
+    check_network_arguments(preset.settings["ac_kwargs"])
+    assert fnmatch.fnmatchcase(preset.env, preset.fits)
+    assert preset.env in gym.registry
+    assert preset.doc.endswith(".")
+    assert "\n" not in preset.doc
+    assert run_entrypoint.decode(run_entrypoint.encode(preset.arguments)) == preset.arguments
+    assert name in presets_for(preset.algorithm, preset.env)
+
+
+@pytest.mark.parametrize("env_name", ["SuperMarioBros-v0", "SuperMarioBros-8-4-v3"])
+def test_the_presets_of_super_mario_fit_all_of_its_levels(env_name):
+    assert is_mario(env_name)
+    assert [*presets_for("ppo", env_name)] == ["mario", "mario-finish", "mario-simple"]
+    assert not presets_for("a2c", env_name)
+
+
+# ---------------------------------------------------------------- runs
+
+
+def config_of(path):
+    [file] = path.rglob("config.json")
+    return json.loads(file.read_text())
+
+
+@pytest.fixture
+def run_dir(tmp_path, monkeypatch):
+    """A run of one epoch with the preset."""
+    monkeypatch.setattr(user_config, "DEFAULT_DATA_DIR", str(tmp_path))
+    small = "--steps_per_epoch 20 --train_pi_iters 1 --train_v_iters 1 --epochs 1 --quiet"
+    execute(f"ppo --preset pole {small}")
+    # What the preset means by now does not matter.
+    monkeypatch.setitem(PRESETS, "pole", Preset("", "ppo", "Acrobot-v1", "*", dict(gamma=0.5)))
+    return tmp_path / "cmd_ppo" / "cmd_ppo_s0"
+
+
+def test_a_run_is_recorded_with_its_preset(run_dir):
+    config = config_of(run_dir)
+    assert (config["preset"], config["gamma"], config["epochs"]) == ("pole", 0.9, 1)
+    assert config["ac_kwargs"] == {"hidden_sizes": [8]}
+    _, algorithm, options, arguments = run.parse_resume([str(run_dir)])
+    assert (algorithm, options["preset"]) == ("ppo", "pole")
+    assert (arguments["gamma"], arguments["env_name"]) == (0.9, "CartPole-v1")
+    assert arguments["env_kwargs"] == {"sutton_barto_reward": True}
+    assert "preset" not in arguments
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_its_preset(run_dir):
+    execute(f"resume {run_dir} --epochs 2 --quiet")
+    config = config_of(run_dir)
+    assert (config["preset"], config["gamma"], config["epochs"]) == ("pole", 0.9, 2)
+    assert [row[0] for row in rows_without_time(run_dir / "progress.txt")] == ["Epoch", "0", "1"]
+
+
+@pytest.mark.slow
+@pytest.mark.mario
+@pytest.mark.skipif(find_spec("gym_super_mario_bros") is None, reason="needs the mario extra")
+def test_super_mario_from_the_command_line(tmp_path, monkeypatch):
+    """Pixels, wrappers and networks are found without a preset as well."""
+    monkeypatch.setattr(user_config, "DEFAULT_DATA_DIR", str(tmp_path))
+    small = "--num_envs 2 --steps_per_epoch 16 --epochs 1 --train_pi_iters 1 --hid [4] --quiet"
+    execute(f"ppo --preset mario --minibatch_size 8 --exp_name tuned {small}")
+    execute(f"ppo --env SuperMarioBros-1-1-v0 --exp_name plain {small}")
+    tuned, plain = config_of(tmp_path / "tuned"), config_of(tmp_path / "plain")
+    assert (tuned["preset"], plain.get("preset")) == ("mario", None)
+    assert tuned["actor_critic"] == plain["actor_critic"] == "CNNActorCritic"
+    for name, actions in (("tuned", 2), ("plain", 7)):
+        [info] = (tmp_path / name).rglob("model_info.json")
+        info = json.loads(Path(info).read_text())
+        assert info["action_space"]["n"] == actions, info
+        assert info["observation_space"]["shape"] == [84, 84, 4]
+
+
+def test_presets_need_no_tensorflow():
+    code = "import sys, spinup_tf2.presets; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
