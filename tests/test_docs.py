@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,13 +15,15 @@ import pytest
 import spinup_tf2
 from spinup_tf2.core.arguments import ACTIVATIONS
 from spinup_tf2.run import ALGORITHMS, PYTHON_ONLY, RUN_KEYS, SUBSTITUTIONS
-from spinup_tf2.utils import plot, test_policy
+from spinup_tf2.utils import evaluate, play, plot, test_policy
 from spinup_tf2.utils.signatures import read_signature
 from tests import off_policy_runs, runs
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 EXAMPLES = DOCS / "examples"
+
+MARIO = find_spec("gym_super_mario_bros") is not None
 
 OFF_POLICY = ("ddpg", "td3", "sac")
 
@@ -55,7 +59,9 @@ def test_every_flag_of_the_command_line_is_explained():
 
 
 @pytest.mark.parametrize(
-    ("name", "module"), [("plotting", plot), ("outputs", test_policy)], ids=["plot", "test_policy"]
+    ("name", "module"),
+    [("plotting", plot), ("outputs", test_policy), ("outputs", evaluate), ("playing", play)],
+    ids=["plot", "test_policy", "evaluate", "play"],
 )
 def test_every_flag_of_the_utilities_is_explained(name, module):
     parser = module._parser()
@@ -133,6 +139,7 @@ EXAMPLE_COMMANDS = {
     "resume": ["resume.py 1", "resume.py 2"],
     "grids": ["experiment.py", "grid.py", "curves.py"],
     "networks": ["own_network.py"],
+    "presets": ["preset.py"],
     "q-functions": [
         "own_q_network.py",
         "saved_q.py data/own_q_network/own_q_network_s0/tf2_save",
@@ -154,6 +161,8 @@ def test_every_example_is_run():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLE_COMMANDS)
 def test_examples_run(tmp_path, name):
+    if name == "presets" and not MARIO:
+        pytest.skip("needs the mario extra")
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(EXAMPLES)]),
         "SPINUP_TF2_DATA_DIR": "data",
@@ -169,6 +178,23 @@ def test_examples_run(tmp_path, name):
             text=True,
         )
         assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+
+
+def blocks(name, language):
+    """The texts of a page's code blocks in a language."""
+    pattern = rf"^\.\. code-block:: {language}\n\n((?:   .*\n|\n)+)"
+    return [textwrap.dedent(text) for text in re.findall(pattern, page(name), re.MULTILINE)]
+
+
+@pytest.mark.mario
+@pytest.mark.skipif(not MARIO, reason="needs the mario extra")
+def test_the_programs_on_the_page_of_super_mario_run(capsys):
+    printed = []
+    for program in blocks("environments/mario", "python"):
+        exec(program, {})
+        printed.append(capsys.readouterr().out)
+    [shown] = blocks("environments/mario", "text")
+    assert shown.strip() in [text.strip() for text in printed]
 
 
 @pytest.mark.slow
