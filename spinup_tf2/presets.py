@@ -83,6 +83,19 @@ _MARIO = dict(
 
 _RUNNING = dict(actions="run", noop_max=30, no_progress=75)
 
+_QUADRUPED = dict(
+    steps_per_epoch=4000,
+    lam=0.95,
+    target_kl=0.02,
+    # The mean action begins at that of a standing robot, and with a noise that does not make it
+    # fall at once.
+    orthogonal_init=True,
+    ac_kwargs=dict(log_std_init=-1.0),
+    # Noise moves a robot that only stands: whether it walks is seen without it.
+    num_test_episodes=4,
+    test_freq=10,
+)
+
 PRESETS: dict[str, Preset] = {
     "mario": Preset(
         doc="Super Mario Bros with two actions: run, and run and jump.",
@@ -110,5 +123,19 @@ PRESETS: dict[str, Preset] = {
         fits="SuperMarioBros*",
         settings=_MARIO | dict(ent_coef=0.02, pi_lr=2.5e-4, lr_schedule="linear", epochs=1600),
         env_kwargs=dict(actions="simple", noop_max=30, no_progress=75),
+    ),
+    "quadruped-walk": Preset(
+        doc="A quadruped in PyBullet that walks.",
+        algorithm="ppo",
+        env="QuadrupedWalk-v0",
+        fits="QuadrupedWalk*",
+        settings=_QUADRUPED | dict(epochs=250, max_ep_len=400),
+    ),
+    "quadruped-recover": Preset(
+        doc="A quadruped in PyBullet that gets up after a fall.",
+        algorithm="ppo",
+        env="QuadrupedRecover-v0",
+        fits="QuadrupedRecover*",
+        settings=_QUADRUPED | dict(epochs=250, max_ep_len=100, num_test_episodes=20),
     ),
 }

@@ -4,8 +4,10 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from tests.runs import FromShow
 
-class Lamp(gym.Env):
+
+class Lamp(FromShow):
     """A bright square in the left or the right half of a dark image: which one is the action.
 
     Reward 1 for the half that is lit, else 0; every step shows something new, an episode has ten.
@@ -28,11 +30,6 @@ class Lamp(gym.Env):
         column += self.lit * width // 2
         pixels[row : row + 16, column : column + 16] = 255
         return image
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t = 0
-        return self._show(), {}
 
     def step(self, action):
         self.t += 1

@@ -39,7 +39,16 @@ def train(algorithm: Callable, path: Path, env_fn: Callable | None = None, **kwa
     return ac, [dict(zip(header, row, strict=True)) for row in rows]
 
 
-class Identity(gym.Env):
+class FromShow(gym.Env):
+    """An environment whose observations come from `_show()`; it counts the steps in `t`."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._show(), {}
+
+
+class Identity(FromShow):
     """Do what you see: the reward is highest for the action that is shown as the observation.
 
     action_space: Discrete (reward 1 for the action shown as a one-hot vector, else 0) or Box
@@ -56,11 +65,6 @@ class Identity(gym.Env):
             return np.eye(self.action_space.n, dtype=np.float32)[self.wanted]
         self.wanted = self.np_random.uniform(-1, 1, self.action_space.shape).astype(np.float32)
         return self.wanted
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t = 0
-        return self._show(), {}
 
     def step(self, action):
         self.t += 1

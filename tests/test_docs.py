@@ -192,9 +192,10 @@ def test_the_programs_on_the_page_of_super_mario_run(capsys):
     printed = []
     for program in blocks("environments/mario", "python"):
         exec(program, {})
-        printed.append(capsys.readouterr().out)
-    [shown] = blocks("environments/mario", "text")
-    assert shown.strip() in [text.strip() for text in printed]
+        printed.append(capsys.readouterr().out.strip())
+    shown = [text.strip() for text in blocks("environments/mario", "text")]
+    assert any(printed)
+    assert {*printed} - {""} <= {*shown}
 
 
 @pytest.mark.slow

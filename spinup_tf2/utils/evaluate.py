@@ -23,7 +23,7 @@ import numpy as np
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.reading import forget_current_directory
 from spinup_tf2.utils.tensorflow_import import import_tensorflow
-from spinup_tf2.utils.test_policy import find_save, load_env
+from spinup_tf2.utils.test_policy import add_agent_arguments, find_save, load_env
 from spinup_tf2.utils.threads import threads_per_rank
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def evaluate_run(
 
     Returns:
         For each row a dict of `Episodes`, `SuccessRate` (if the environment tells), `EpRet`,
-        `StdEpRet`, `EpLen` and, of a level that has them, `X`, how far the agent has come.
+        `StdEpRet`, `EpLen` and, where the environment tells, `X`, how far the agent has come.
     """
     limits = (("episodes", episodes, 1), ("noops", noops, 0), ("max_ep_len", max_ep_len or 0, 0))
     for name, value, least in limits:
@@ -160,8 +160,9 @@ def _summary(episodes):
     row["EpRet"] = float(np.mean([episode.ret for episode in episodes]))
     row["StdEpRet"] = float(np.std([episode.ret for episode in episodes]))
     row["EpLen"] = float(np.mean([episode.len for episode in episodes]))
-    if all("x_pos" in info for info in infos):
-        row["X"] = float(np.mean([info["x_pos"] for info in infos]))
+    for key in ("x_pos", "x_position"):  # of a level, of a robot
+        if all(key in info for info in infos):
+            row["X"] = float(np.mean([info[key] for info in infos]))
     return row
 
 
@@ -201,7 +202,7 @@ def _parser():
         prog="python -m spinup_tf2.run evaluate",
         description="Evaluate a trained agent: greedy, greedy from other beginnings, and sampled.",
     )
-    parser.add_argument("fpath", help="directory of the run")
+    add_agent_arguments(parser)
     parser.add_argument(
         "--episodes", "-n", type=int, default=EPISODES, help=f"number of episodes ({EPISODES})"
     )
@@ -211,20 +212,6 @@ def _parser():
         default=NOOPS,
         help=f"where it is an option, episodes that begin with 0 to this many no-ops ({NOOPS})",
     )
-    parser.add_argument(
-        "--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)"
-    )
-    parser.add_argument(
-        "--itr", "-i", type=int, default=-1, help="number of the save to load (-1: the last)"
-    )
-    parser.add_argument(
-        "--best", action="store_true", help="load the weights that have done best in training"
-    )
     parser.add_argument("--seed", type=int, default=0, help="of the samples and the environments")
     parser.add_argument("--output", metavar="FILE", help="write the numbers as JSON, too")
-    parser.add_argument(
-        "--allow_pickle",
-        action="store_true",
-        help="as for test_policy: runs code in the run's files",
-    )
     return parser

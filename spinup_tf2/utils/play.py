@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     env_kwargs = _env_kwargs(rest)
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
-    from spinup_tf2.utils.rendering import choose_render_mode, make_to_render, record
+    from spinup_tf2.utils.rendering import choose_render_mode, shown_or_recorded
 
     human = args.mode == "human"
     if human:
@@ -46,19 +46,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     else:
         render_mode = choose_render_mode(args.record, args.norender)
     make = _maker(args.env, env_kwargs, human)
-    env = make_to_render(make, render_mode)
-    try:
-        if args.record:
-            env = record(env, args.record, args.env.rpartition(":")[2].replace("/", "-"))
+    name = args.env.rpartition(":")[2].replace("/", "-")
+    with shown_or_recorded(make, render_mode, args.record, name) as env:
         if human:
             play_as_human(env, args.seed, args.fps, args.zoom or ZOOM)
         else:
             play_randomly(env, args.seed, args.episodes or EPISODES)
-    finally:
-        env.close()  # which also writes the end of the last video
-    if args.record:
-        videos = env.get_wrapper_attr("videos")
-        print(f"Wrote {videos} video{'s' if videos > 1 else ''} to {args.record}")
 
 
 def _parser():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import gymnasium as gym
@@ -85,6 +86,29 @@ def _check_drawing(env, hint):
 
 
 # ---------------------------------------------------------------- videos
+
+
+@contextmanager
+def shown_or_recorded(
+    make: Callable[[str | None], gym.Env],
+    render_mode: str | None,
+    directory: str | os.PathLike | None,
+    name: str,
+) -> Iterator[gym.Env]:
+    """An environment of `make_to_render`, closed in the end.
+
+    directory: of videos that are called after `name`; None for none.
+    """
+    env = make_to_render(make, render_mode)
+    try:
+        if directory:
+            env = record(env, directory, name)
+        yield env
+    finally:
+        env.close()  # which also writes the end of the last video
+    if directory:
+        videos = env.get_wrapper_attr("videos")
+        print(f"Wrote {videos} video{'s' if videos > 1 else ''} to {directory}")
 
 
 def record(env: gym.Env, directory: str | os.PathLike, name: str) -> gym.Env:

@@ -256,7 +256,7 @@ def _show(env):
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `test_policy`."""
     args = _parser().parse_args(argv)
-    from spinup_tf2.utils.rendering import choose_render_mode, make_to_render, record
+    from spinup_tf2.utils.rendering import choose_render_mode, shown_or_recorded
 
     render_mode = choose_render_mode(args.record, args.norender)
     episodes = args.episodes
@@ -267,21 +267,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
     forget_current_directory(args.fpath)
     save_dir = find_save(args.fpath, args.itr)
-    env = make_to_render(lambda mode: load_env(save_dir, mode, args.allow_pickle), render_mode)
-    if args.record:
-        env = record(env, args.record, os.path.basename(os.path.abspath(args.fpath)))
-
     agent = (save_dir, args.deterministic, args.seed, args.allow_pickle, args.best)
     render = render_mode == "human"
-    try:
-        here_or_apart = _agent_apart if render_mode else _agent_here
-        with here_or_apart(*agent) as get_action:
-            run_policy(env, get_action, args.len, episodes, render, seed=args.seed)
-    finally:
-        env.close()  # which also writes the end of the last video
-    if args.record:
-        videos = env.get_wrapper_attr("videos")
-        print(f"Wrote {videos} video{'s' if videos > 1 else ''} to {args.record}")
+    make = lambda mode: load_env(save_dir, mode, args.allow_pickle)  # noqa: E731
+    name = os.path.basename(os.path.abspath(args.fpath))
+    here_or_apart = _agent_apart if render_mode else _agent_here
+    with (
+        shown_or_recorded(make, render_mode, args.record, name) as env,
+        here_or_apart(*agent) as get_action,
+    ):
+        run_policy(env, get_action, args.len, episodes, render, seed=args.seed)
 
 
 def _parser():
@@ -289,10 +284,7 @@ def _parser():
         prog="python -m spinup_tf2.run test_policy",
         description="Watch, evaluate or record a trained agent.",
     )
-    parser.add_argument("fpath", help="directory of the run")
-    parser.add_argument(
-        "--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)"
-    )
+    add_agent_arguments(parser)
     parser.add_argument(
         "--episodes",
         "-n",
@@ -303,17 +295,26 @@ def _parser():
         "--norender", "-nr", action="store_true", help="do not open a window, only print returns"
     )
     parser.add_argument(
+        "--deterministic", "-d", action="store_true", help="take the most likely action each time"
+    )
+    parser.add_argument("--seed", type=int, help="makes the episodes the same every time")
+    parser.add_argument(
+        "--record", metavar="DIR", help="write a video (mp4) of each episode into DIR"
+    )
+    return parser
+
+
+def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which agent to load, for the commands that do."""
+    parser.add_argument("fpath", help="directory of the run")
+    parser.add_argument(
         "--itr", "-i", type=int, default=-1, help="number of the save to load (-1: the last)"
     )
     parser.add_argument(
         "--best", action="store_true", help="load the weights that have done best in training"
     )
     parser.add_argument(
-        "--deterministic", "-d", action="store_true", help="take the most likely action each time"
-    )
-    parser.add_argument("--seed", type=int, help="makes the episodes the same every time")
-    parser.add_argument(
-        "--record", metavar="DIR", help="write a video (mp4) of each episode into DIR"
+        "--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)"
     )
     parser.add_argument(
         "--allow_pickle",
@@ -322,7 +323,6 @@ def _parser():
         "are not this package's own from their SavedModel. Both run code in these files: only for "
         "runs of people you trust",
     )
-    return parser
 
 
 def _load_quietly(*args):

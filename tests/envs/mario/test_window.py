@@ -8,6 +8,7 @@ import pytest
 
 from spinup_tf2.envs.mario import window
 from spinup_tf2.errors import UserError
+from tests.envs.mario.consoles import fake_mario
 
 pygame = pytest.importorskip("pygame")
 
@@ -79,12 +80,10 @@ def test_without_pygame_it_says_what_to_install(monkeypatch):
 def test_every_frame_is_shown(shown):
     """Also those that the agent skips; the pictures are those of the mode rgb_array."""
     pytest.importorskip("cv2")
-    from spinup_tf2.envs.mario.env import MarioEnv
     from spinup_tf2.envs.wrappers import MaxAndSkip
-    from tests.tiny_nes import TinyNes
 
     def play(render_mode):
-        env = MaxAndSkip(MarioEnv(render_mode=render_mode, make_core=TinyNes), 4)
+        env = MaxAndSkip(fake_mario(render_mode=render_mode), 4)
         env.reset(seed=0)
         yield env.render()
         for _ in range(3):

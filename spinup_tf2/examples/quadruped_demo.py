@@ -1,0 +1,121 @@
+"""A quadruped is shown how to walk, or how to get up, and goes on learning from there with PPO.
+
+    python -m spinup_tf2.examples.quadruped_demo --task walk --seed 0
+
+The environment knows a demonstration: a trot, or the keyframes of a robot that rolls over and
+stands up. It does not look where the robot is, so that it only does as long as nothing happens. The
+policy is first made to imitate it, which takes a minute (`clone`), and is saved as a run of its
+own. PPO then begins with these networks (`init_from`) and finds out what is better.
+"""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import keras
+import numpy as np
+
+from spinup_tf2 import ppo
+from spinup_tf2.core.policies import MLPActorCritic
+from spinup_tf2.core.saved_policy import SavedPolicy
+from spinup_tf2.presets import PRESETS
+from spinup_tf2.utils.evaluate import evaluate_run
+from spinup_tf2.utils.logx import EpochLogger
+from spinup_tf2.utils.run_utils import EnvFn, call_experiment, setup_logger_kwargs
+
+ENVIRONMENTS = {"walk": "QuadrupedWalk-v0", "recover": "QuadrupedRecover-v0"}
+
+
+def demonstrate(
+    env: gym.Env, steps: int, noise: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Observations `[steps, obs_dim]`, and what the demonstration does in each, `[steps, 12]`.
+
+    noise: standard deviation of what is added to the actions before the robot takes them. A
+        policy that has only seen a perfect trot does not know what to do a little beside it.
+    """
+    rng, robot = np.random.default_rng(seed), env.unwrapped
+    seen, shown = [], []
+    obs, _ = env.reset(seed=seed)
+    for _ in range(steps):
+        act = robot.target_policy(robot.t)
+        seen.append(obs)
+        shown.append(act)
+        obs, _, terminated, truncated, _ = env.step(act + noise * rng.normal(size=act.shape))
+        if terminated or truncated:
+            obs, _ = env.reset()
+    return np.array(seen), np.array(shown)
+
+
+def clone(
+    env_fn: EnvFn,
+    seed: int,
+    logger_kwargs: Mapping[str, Any],
+    steps: int = 20_000,
+    noise: float = 0.2,
+    passes: int = 60,
+    lr: float = 1e-3,
+    log_std: float = -1.5,
+) -> None:
+    """Make a Gaussian policy imitate the demonstration, and save it as a run.
+
+    With a standard deviation that stays as it is, maximum likelihood is least squares:
+    max_theta sum log N(a; mu_theta(s), sigma)  <=>  min_theta sum |a - mu_theta(s)|^2.
+
+    steps: of the demonstration. noise: beside which it is shown, see `demonstrate`.
+    passes: over these steps. lr: Adam's learning rate.
+    log_std: logarithm of the standard deviation with which PPO then tries other actions. Much more
+        than this, and what has been learned is lost before it can be used.
+    """
+    config = dict(locals())
+    keras.utils.set_random_seed(seed)
+    env = env_fn()
+    logger = EpochLogger(**logger_kwargs)
+    logger.save_config(config)
+    logger.save_env_spec(env, env_fn)
+    ac = MLPActorCritic(env.observation_space, env.action_space, log_std_init=log_std)
+    ac.step(np.zeros(env.observation_space.shape))  # only now its variables exist
+    logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space))
+
+    obs, act = demonstrate(env, steps, noise, seed)
+    env.close()
+    ac.pi.net.compile(keras.optimizers.Adam(lr), loss="mse")
+    history = ac.pi.net.fit(obs, act, batch_size=256, epochs=passes, verbose=0)
+    for epoch, loss in enumerate(history.history["loss"]):
+        logger.log_tabular("Epoch", epoch)
+        logger.log_tabular("TotalEnvInteracts", steps)
+        logger.log_tabular("LossPi", loss)
+        logger.dump_tabular()
+    logger.save_state({}, None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--task", choices=ENVIRONMENTS, default="walk")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--epochs", type=int, default=50, help="of PPO; 0: only the imitation")
+    parser.add_argument("--cpu", default="1", help="processes of PPO, or auto")
+    parser.add_argument("--data_dir")
+    args = parser.parse_args()
+
+    name, preset = f"quadruped-{args.task}-clone", f"quadruped-{args.task}"
+    imitation = setup_logger_kwargs(name, args.seed, args.data_dir)
+    clone(EnvFn(ENVIRONMENTS[args.task]), args.seed, imitation)
+    evaluate_run(imitation["output_dir"], episodes=20)
+    if args.epochs == 0:
+        return
+    settings = PRESETS[preset].arguments | dict(epochs=args.epochs, init_from=imitation["output_dir"])
+    call_experiment(
+        f"quadruped-{args.task}-demo",
+        ppo,
+        args.seed,
+        args.cpu,
+        args.data_dir,
+        preset=preset,
+        **settings | dict(orthogonal_init=False),
+    )
+
+
+if __name__ == "__main__":
+    main()

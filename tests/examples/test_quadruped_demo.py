@@ -1,0 +1,62 @@
+"""The quadruped that is shown how to walk: what it is shown, that it imitates it, and goes on."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
+
+from spinup_tf2.core.saved_policy import load_policy  # noqa: E402
+from spinup_tf2.envs.quadruped.gait import trot  # noqa: E402
+from spinup_tf2.examples import quadruped_demo  # noqa: E402
+from spinup_tf2.utils.run_utils import EnvFn  # noqa: E402
+
+WALK = EnvFn("QuadrupedWalk-v0", {})
+
+
+@pytest.fixture
+def env():
+    env = WALK()
+    yield env
+    env.close()
+
+
+def test_every_observation_is_shown_the_trot_of_its_time(env):
+    obs, act = quadruped_demo.demonstrate(env, 450, noise=0.2, seed=3)
+    assert obs.shape == (450, 95) and act.shape == (450, 12)
+    sine, cosine = obs[:, 93], obs[:, 94]
+    t = np.arctan2(sine, cosine) / (2 * np.pi * 2.5)  # the clock's time, of a period of 0.4 s
+    for t_i, act_i in zip(t, act, strict=True):
+        np.testing.assert_allclose(act_i, env.unwrapped.action_of(trot(t_i)), atol=1e-4)
+    # The robot has not done as it was shown: its last action is beside that, by the noise.
+    away = obs[1:400, 33:45] - act[:399]
+    np.testing.assert_allclose(away[:300].std(), 0.2, atol=0.03)
+
+
+def test_the_clone_does_what_it_was_shown(env, tmp_path):
+    logger_kwargs = dict(output_dir=str(tmp_path), exp_name="clone", quiet=True)
+    quadruped_demo.clone(WALK, 0, logger_kwargs, steps=2000, passes=20)
+    losses = pd.read_table(tmp_path / "progress.txt")["LossPi"].to_numpy()
+    assert len(losses) == 20 and losses[-1] < losses[0] / 10
+    act = load_policy(tmp_path / "tf2_save", deterministic=True)
+    obs, shown = quadruped_demo.demonstrate(env, 400, noise=0.2, seed=7)  # of another seed
+    errors = np.array([act(each) for each in obs]) - shown
+    assert np.mean(errors**2) < np.mean((shown - shown.mean(0)) ** 2) / 10
+    sampled = load_policy(tmp_path / "tf2_save", seed=0)
+    noise = [sampled(obs[0]) - act(obs[0]) for _ in range(200)]
+    np.testing.assert_allclose(np.log(np.std(noise)), -1.5, atol=0.05)
+
+
+@pytest.mark.slow
+def test_ppo_goes_on_from_the_clone(tmp_path, monkeypatch, capfd):
+    flags = ["--epochs", "1", "--data_dir", str(tmp_path), "--seed", "2", "--cpu", "1"]
+    monkeypatch.setattr("sys.argv", ["quadruped_demo", *flags])
+    quadruped_demo.main()
+    run = tmp_path / "quadruped-walk-demo" / "quadruped-walk-demo_s2"
+    config = json.loads((run / "config.json").read_text())
+    clone = tmp_path / "quadruped-walk-clone" / "quadruped-walk-clone_s2"
+    assert config["init_from"] == str(clone)
+    [length] = pd.read_table(run / "progress.txt")["EpLen"]
+    assert length > 100  # networks that were not shown anything fall at once
