@@ -13,6 +13,9 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from spinup_tf2.utils.threads import FAST_CONVOLUTIONS
+
+os.environ |= FAST_CONVOLUTIONS  # as on the command line
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np

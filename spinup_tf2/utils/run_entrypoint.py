@@ -14,8 +14,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-_SYS_PATH, _ERROR = "sys_path.json", "error.json"
+_PROCESS, _ERROR = "process.json", "error.json"
 _ALGORITHM, _FUNCTION = "algorithm.json", "function.pkl"
+
+
+def write_process(folder: str | os.PathLike, environ: Mapping[str, str]) -> None:
+    """Write into `folder` what the process in which `main` runs is to be like.
+
+    It finds the same modules as this one: that of a user's own network may lie beside the script
+    that was started.
+    environ: variables that are set before anything is imported, unless the user has set them.
+    """
+    _write_json(folder, _PROCESS, dict(sys_path=sys.path, environ=dict(environ)))
 
 
 def write_algorithm(folder: str | os.PathLike, algorithm: str, kwargs: Mapping[str, Any]) -> None:
@@ -23,7 +33,6 @@ def write_algorithm(folder: str | os.PathLike, algorithm: str, kwargs: Mapping[s
 
     kwargs: of `run_utils.run_algorithm`; made of what Python literals can hold.
     """
-    _write_json(folder, _SYS_PATH, sys.path)
     _write_json(folder, _ALGORITHM, [algorithm, encode(dict(kwargs))])
 
 
@@ -31,8 +40,6 @@ def write_function(folder: str | os.PathLike, function: Callable[[], object]) ->
     """Write any function into `folder`, for `main` in another process."""
     import cloudpickle
 
-    # The module of a user's own network may lie beside the script that was started.
-    _write_json(folder, _SYS_PATH, sys.path)
     Path(folder, _FUNCTION).write_bytes(cloudpickle.dumps(function))
 
 
@@ -93,7 +100,10 @@ def _read_experiment(folder):
 
 def main(folder: str | os.PathLike) -> None:
     """Run the experiment that lies in `folder`."""
-    sys.path[:] = _read_json(folder, _SYS_PATH)
+    process = _read_json(folder, _PROCESS)
+    sys.path[:] = process["sys_path"]
+    for name, value in process["environ"].items():
+        os.environ.setdefault(name, value)
 
     from spinup_tf2.errors import Interrupted, UserError
     from spinup_tf2.utils import mpi_tools

@@ -43,7 +43,7 @@ from spinup_tf2.utils import launch, mpi_tools, run_entrypoint
 from spinup_tf2.utils.interruption import SIGNALS
 from spinup_tf2.utils.logx import EXISTING_RUN, colored, holds_run
 from spinup_tf2.utils.serialization_utils import convert_json
-from spinup_tf2.utils.threads import available_cores
+from spinup_tf2.utils.threads import FAST_CONVOLUTIONS, available_cores
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -91,6 +91,14 @@ class EnvFn:
 
     env_name: str
     env_kwargs: dict | None = None
+
+    @property
+    def shows_pictures(self) -> bool:
+        """Whether it is a game that is known to be seen as pictures."""
+        from spinup_tf2.envs.atari import is_atari
+        from spinup_tf2.envs.mario import is_mario
+
+        return is_atari(str(self.env_name)) or is_mario(str(self.env_name))
 
     def __call__(self) -> gym.Env:
         import gymnasium as gym
@@ -227,8 +235,14 @@ class _Experiment:
         """Run it, here."""
         _call(self.thunk, **self._all_kwargs())
 
+    def environ(self):
+        """Variables that its process needs before TensorFlow is loaded."""
+        env_fn = self.env_fn()
+        return FAST_CONVOLUTIONS if env_fn is not None and env_fn.shows_pictures else {}
+
     def write(self, folder):
         """Write it into `folder`, for another process to run it."""
+        run_entrypoint.write_process(folder, self.environ())
         if isinstance(self.thunk, NamedAlgorithm):
             run_entrypoint.write_algorithm(folder, self.thunk.name, self._all_kwargs())
         else:
@@ -326,6 +340,8 @@ def _run_experiment(experiment, processes, quiet):
         say("Note: Call experiment is not handling logger_kwargs.\n")
 
     if mpi_tools.launched_by_mpi():
+        for name, value in experiment.environ().items():
+            os.environ.setdefault(name, value)
         with mpi_tools.exit_together():
             experiment.call()
     else:

@@ -49,7 +49,7 @@ def test_the_command_line_hands_over_no_code(tmp_path, monkeypatch):
     monkeypatch.setattr(run_utils, "_run_in_fresh_process", start)
     arguments = ["ppo", "--env", "CartPole-v1", "--hid", "(8,8)", "--quiet", "--data_dir"]
     run.main([*arguments, str(tmp_path / "data")])
-    assert sorted(written) == ["algorithm.json", "sys_path.json"]
+    assert sorted(written) == ["algorithm.json", "process.json"]
     algorithm, kwargs = json.loads((tmp_path / "algorithm.json").read_text())
     assert algorithm == "ppo"
     assert decode(kwargs)["ac_kwargs"] == {"hidden_sizes": (8, 8)}
@@ -66,6 +66,7 @@ def test_the_command_line_hands_over_no_code(tmp_path, monkeypatch):
 
 def test_a_pickle_that_others_could_have_written_is_not_read(tmp_path):
     tmp_path.chmod(0o700)
+    run_entrypoint.write_process(tmp_path, {})
     run_entrypoint.write_function(tmp_path, lambda: print("ran"))
     command = [sys.executable, run_entrypoint.__file__, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -364,12 +364,27 @@ def tell(path, seed, logger_kwargs, env_fn=None, **kwargs):
         gravity=env_fn and env_fn().unwrapped.g,
         kwargs=kwargs,
         sys_path=sys.path,
+        fast_convolutions=os.environ.get("TF_ENABLE_ONEDNN_OPTS"),
         tensorflow="tensorflow" in sys.modules,
         argv=sys.argv,
         mode=stat.S_IMODE(os.stat(sys.argv[-1]).st_mode),
     )
     with open(path, "w") as file:
         json.dump(seen, file)
+
+
+@pytest.mark.parametrize("chosen", [None, "0"])
+def test_tensorflow_is_told_that_there_are_convolutions(tmp_path, monkeypatch, chosen):
+    """Before it is loaded, and unless the user has said something else."""
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", chosen)
+    path, games = tmp_path / "seen.json", {"CartPole-v1": False, "SuperMarioBros-1-1-v0": True}
+    assert {name: EnvFn(name).shows_pictures for name in games} == games
+    monkeypatch.setattr(EnvFn, "shows_pictures", property(lambda env_fn: True))
+    kwargs = dict(path=str(path), env_name="Pendulum-v1")
+    call_experiment("name", tell, data_dir=str(tmp_path), quiet=True, **kwargs)
+    assert json.loads(path.read_text())["fast_convolutions"] == (chosen or "1")
 
 
 def test_an_experiment_has_its_own_process(tmp_path, capfd, monkeypatch):
@@ -395,6 +410,7 @@ def test_an_experiment_has_its_own_process(tmp_path, capfd, monkeypatch):
     assert (seen["env"], seen["gravity"], seen["kwargs"]) == ("Pendulum-v1", 5.0, {"x": [1, 2]})
     assert seen["sys_path"] == sys.path
     assert not seen["tensorflow"]
+    assert seen["fast_convolutions"] == os.environ.get("TF_ENABLE_ONEDNN_OPTS")
     # handed over in a private folder, of which nothing is left
     folder = seen["argv"][-1]
     assert seen["mode"] == 0o700

@@ -202,9 +202,9 @@ class Robot:
         high, low = self.torque_limit, -self.torque_limit
         step, measure, apply = self._stepSimulation, self._measure, self._apply
         torques, velocities = [], []
-        for _ in range(substeps):  # lists of 12 are faster than arrays
+        for _ in range(substeps):  # lists of 12 are faster than arrays, and this than min and max
             torque = [
-                min(max(kp * (goal - q) - kd * dq, low), high)
+                low if (x := kp * (goal - q) - kd * dq) < low else high if x > high else x
                 for goal, q, dq in zip(target, self.position, self.velocity, strict=True)
             ]
             apply(torque)
