@@ -94,6 +94,8 @@ _QUADRUPED = dict(
     # Noise moves a robot that only stands: whether it walks is seen without it.
     num_test_episodes=4,
     test_freq=10,
+    # Large steps to find a gait, small ones to become reliable.
+    lr_schedule="linear",
 )
 
 PRESETS: dict[str, Preset] = {
@@ -129,13 +131,15 @@ PRESETS: dict[str, Preset] = {
         algorithm="ppo",
         env="QuadrupedWalk-v0",
         fits="QuadrupedWalk*",
-        settings=_QUADRUPED | dict(epochs=250, max_ep_len=400),
+        settings=_QUADRUPED | dict(epochs=100, max_ep_len=400),
+        # Else a circle is as good as a straight line.
+        env_kwargs=dict(reward_weights=dict(yaw=0.3)),
     ),
     "quadruped-recover": Preset(
         doc="A quadruped in PyBullet that gets up after a fall.",
         algorithm="ppo",
         env="QuadrupedRecover-v0",
         fits="QuadrupedRecover*",
-        settings=_QUADRUPED | dict(epochs=250, max_ep_len=100, num_test_episodes=20),
+        settings=_QUADRUPED | dict(epochs=100, max_ep_len=100, num_test_episodes=20),
     ),
 }
