@@ -54,7 +54,7 @@ def clone(
     logger_kwargs: Mapping[str, Any],
     steps: int = 20_000,
     noise: float = 0.2,
-    passes: int = 60,
+    passes: int = 40,
     lr: float = 1e-3,
     log_std: float = -1.5,
 ) -> None:
@@ -94,7 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--task", choices=ENVIRONMENTS, default="walk")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--epochs", type=int, default=50, help="of PPO; 0: only the imitation")
+    parser.add_argument("--epochs", type=int, default=40, help="of PPO; 0: only the imitation")
     parser.add_argument("--cpu", default="1", help="processes of PPO, or auto")
     parser.add_argument("--data_dir")
     args = parser.parse_args()
@@ -102,19 +102,13 @@ def main() -> None:
     name, preset = f"quadruped-{args.task}-clone", f"quadruped-{args.task}"
     imitation = setup_logger_kwargs(name, args.seed, args.data_dir)
     clone(EnvFn(ENVIRONMENTS[args.task]), args.seed, imitation)
-    evaluate_run(imitation["output_dir"], episodes=20)
+    evaluate_run(imitation["output_dir"], episodes=10)
     if args.epochs == 0:
         return
-    settings = PRESETS[preset].arguments | dict(epochs=args.epochs, init_from=imitation["output_dir"])
-    call_experiment(
-        f"quadruped-{args.task}-demo",
-        ppo,
-        args.seed,
-        args.cpu,
-        args.data_dir,
-        preset=preset,
-        **settings | dict(orthogonal_init=False),
-    )
+    settings = PRESETS[preset].arguments
+    settings |= dict(epochs=args.epochs, init_from=imitation["output_dir"])
+    options = dict(seed=args.seed, num_cpu=args.cpu, data_dir=args.data_dir, preset=preset)
+    call_experiment(f"quadruped-{args.task}-demo", ppo, **options, **settings)
 
 
 if __name__ == "__main__":
