@@ -24,6 +24,7 @@ DOCS = ROOT / "docs"
 EXAMPLES = DOCS / "examples"
 
 MARIO = find_spec("gym_super_mario_bros") is not None
+QUADRUPED = find_spec("pybullet") is not None
 
 OFF_POLICY = ("ddpg", "td3", "sac")
 
@@ -140,6 +141,7 @@ EXAMPLE_COMMANDS = {
     "grids": ["experiment.py", "grid.py", "curves.py"],
     "networks": ["own_network.py"],
     "presets": ["preset.py"],
+    "quadruped": ["quadruped_trot.py"],
     "q-functions": [
         "own_q_network.py",
         "saved_q.py data/own_q_network/own_q_network_s0/tf2_save",
@@ -161,8 +163,8 @@ def test_every_example_is_run():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLE_COMMANDS)
 def test_examples_run(tmp_path, name):
-    if name == "presets" and not MARIO:
-        pytest.skip("needs the mario extra")
+    if not dict(presets=MARIO, quadruped=QUADRUPED).get(name, True):
+        pytest.skip("needs an extra that is not installed")
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(EXAMPLES)]),
         "SPINUP_TF2_DATA_DIR": "data",

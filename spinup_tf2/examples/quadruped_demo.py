@@ -27,9 +27,7 @@ from spinup_tf2.utils.run_utils import EnvFn, call_experiment, setup_logger_kwar
 ENVIRONMENTS = {"walk": "QuadrupedWalk-v0", "recover": "QuadrupedRecover-v0"}
 
 
-def demonstrate(
-    env: gym.Env, steps: int, noise: float, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
+def demonstrate(env: gym.Env, steps: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Observations `[steps, obs_dim]`, and what the demonstration does in each, `[steps, 12]`.
 
     noise: standard deviation of what is added to the actions before the robot takes them. A

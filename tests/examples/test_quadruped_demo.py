@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
-from spinup_tf2.core.saved_policy import load_policy  # noqa: E402
-from spinup_tf2.envs.quadruped.gait import trot  # noqa: E402
-from spinup_tf2.examples import quadruped_demo  # noqa: E402
-from spinup_tf2.utils.run_utils import EnvFn  # noqa: E402
+from spinup_tf2.core.saved_policy import load_policy
+from spinup_tf2.envs.quadruped.gait import trot
+from spinup_tf2.examples import quadruped_demo
+from spinup_tf2.utils.run_utils import EnvFn
 
 WALK = EnvFn("QuadrupedWalk-v0", {})
 
@@ -25,7 +25,8 @@ def env():
 
 def test_every_observation_is_shown_the_trot_of_its_time(env):
     obs, act = quadruped_demo.demonstrate(env, 450, noise=0.2, seed=3)
-    assert obs.shape == (450, 95) and act.shape == (450, 12)
+    assert obs.shape == (450, 95)
+    assert act.shape == (450, 12)
     sine, cosine = obs[:, 93], obs[:, 94]
     t = np.arctan2(sine, cosine) / (2 * np.pi * 2.5)  # the clock's time, of a period of 0.4 s
     for t_i, act_i in zip(t, act, strict=True):
@@ -39,7 +40,8 @@ def test_the_clone_does_what_it_was_shown(env, tmp_path):
     logger_kwargs = dict(output_dir=str(tmp_path), exp_name="clone", quiet=True)
     quadruped_demo.clone(WALK, 0, logger_kwargs, steps=2000, passes=20)
     losses = pd.read_table(tmp_path / "progress.txt")["LossPi"].to_numpy()
-    assert len(losses) == 20 and losses[-1] < losses[0] / 10
+    assert len(losses) == 20
+    assert losses[-1] < losses[0] / 10
     act = load_policy(tmp_path / "tf2_save", deterministic=True)
     obs, shown = quadruped_demo.demonstrate(env, 400, noise=0.2, seed=7)  # of another seed
     errors = np.array([act(each) for each in obs]) - shown
