@@ -9,7 +9,6 @@ the whole of PPO reaches, with the preset `mario`, gradient steps, logging and s
 
 import argparse
 import os
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,9 +18,8 @@ os.environ |= FAST_CONVOLUTIONS  # as on the command line
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
+from collection import training
 
-from spinup_tf2 import ppo
-from spinup_tf2.core import on_policy
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.envs.mario.emulator import NesPy
 from spinup_tf2.envs.mario.game import BUTTONS, Game
@@ -62,27 +60,6 @@ def environments(env_fn: EnvFn, num_envs: int, vectorization: str, steps: int) -
         for _ in range(steps // num_envs):
             envs.step(rng.integers(2, size=num_envs))
         return steps / (time.perf_counter() - began)
-
-
-def training(env_fn: EnvFn, settings: dict, epochs: int) -> tuple[float, float]:
-    """Collection, and all of PPO; without the first epoch, in which functions are compiled."""
-    collect, collected = on_policy.collect, []
-
-    def timed(*args, **kwargs):
-        began = time.perf_counter()
-        result = collect(*args, **kwargs)
-        collected.append(time.perf_counter() - began)
-        return result
-
-    on_policy.collect = timed
-    with tempfile.TemporaryDirectory() as folder:
-        logger_kwargs = dict(output_dir=folder, quiet=True)
-        ppo(env_fn, **settings | dict(epochs=epochs + 1), logger_kwargs=logger_kwargs)
-        with open(os.path.join(folder, "progress.txt"), encoding="utf-8") as file:
-            header, *rows = (line.split("\t") for line in file.read().splitlines())
-    seconds = [float(row[header.index("Time")]) for row in rows]
-    steps = epochs * settings["steps_per_epoch"]
-    return steps / sum(collected[1:]), steps / (seconds[-1] - seconds[0])
 
 
 def main() -> None:

@@ -133,7 +133,7 @@ PRESETS: dict[str, Preset] = {
         fits="QuadrupedWalk*",
         settings=_QUADRUPED | dict(epochs=100, max_ep_len=400),
         # Else a circle is as good as a straight line.
-        env_kwargs=dict(reward_weights=dict(yaw=0.3)),
+        env_kwargs=dict(reward_weights=dict(yaw=1.0)),
     ),
     "quadruped-recover": Preset(
         doc="A quadruped in PyBullet that gets up after a fall.",

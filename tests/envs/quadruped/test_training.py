@@ -21,7 +21,7 @@ WALK, RECOVER = EnvFn("QuadrupedWalk-v0"), EnvFn("QuadrupedRecover-v0")
 def test_sac_trains(tmp_path):
     _, rows = off_policy_runs.train(sac, tmp_path, WALK, max_ep_len=400)
     assert len(rows) == 2
-    assert float(rows[-1]["SuccessRate"] or 0) >= 0
+    assert all(np.isfinite(float(row["AverageTestEpRet"])) for row in rows)
 
 
 def test_a2c_trains_in_several_at_once(tmp_path):
