@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from spinup_tf2.utils.threads import FAST_CONVOLUTIONS
 
-os.environ |= FAST_CONVOLUTIONS  # as on the command line
+for name, value in FAST_CONVOLUTIONS.items():  # as on the command line
+    os.environ.setdefault(name, value)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np

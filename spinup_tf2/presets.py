@@ -131,15 +131,13 @@ PRESETS: dict[str, Preset] = {
         algorithm="ppo",
         env="QuadrupedWalk-v0",
         fits="QuadrupedWalk*",
-        settings=_QUADRUPED | dict(epochs=100, max_ep_len=400),
-        # Else a circle is as good as a straight line.
-        env_kwargs=dict(reward_weights=dict(yaw=1.0)),
+        settings=_QUADRUPED | dict(epochs=80, max_ep_len=400),
     ),
     "quadruped-recover": Preset(
         doc="A quadruped in PyBullet that gets up after a fall.",
         algorithm="ppo",
         env="QuadrupedRecover-v0",
         fits="QuadrupedRecover*",
-        settings=_QUADRUPED | dict(epochs=100, max_ep_len=100, num_test_episodes=20),
+        settings=_QUADRUPED | dict(epochs=80, max_ep_len=100, num_test_episodes=20),
     ),
 }

@@ -22,7 +22,12 @@ from spinup_tf2.core.saved_policy import SavedPolicy
 from spinup_tf2.presets import PRESETS
 from spinup_tf2.utils.evaluate import evaluate_run
 from spinup_tf2.utils.logx import EpochLogger
-from spinup_tf2.utils.run_utils import EnvFn, call_experiment, setup_logger_kwargs
+from spinup_tf2.utils.run_utils import (
+    EnvFn,
+    call_experiment,
+    resolve_num_cpu,
+    setup_logger_kwargs,
+)
 
 ENVIRONMENTS = {"walk": "QuadrupedWalk-v0", "recover": "QuadrupedRecover-v0"}
 
@@ -92,10 +97,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--task", choices=ENVIRONMENTS, default="walk")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--epochs", type=int, default=40, help="of PPO; 0: only the imitation")
-    parser.add_argument("--cpu", default="1", help="processes of PPO, or auto")
+    parser.add_argument("--epochs", type=int, default=30, help="of PPO; 0: only the imitation")
+    parser.add_argument("--cpu", type=int, default=1, help="processes of PPO")
     parser.add_argument("--data_dir")
     args = parser.parse_args()
+    resolve_num_cpu(args.cpu)  # before a minute has been spent
 
     name, preset = f"quadruped-{args.task}-clone", f"quadruped-{args.task}"
     imitation = setup_logger_kwargs(name, args.seed, args.data_dir)
