@@ -12,10 +12,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from spinup_tf2.utils.threads import FAST_CONVOLUTIONS
-
-for name, value in FAST_CONVOLUTIONS.items():  # as on the command line
-    os.environ.setdefault(name, value)
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as on the command line
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
