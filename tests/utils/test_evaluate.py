@@ -21,7 +21,7 @@ class Corridor(gym.Env):
     After `noops` nothing is different but the start, x = noops % 2.
     """
 
-    begins_alike = True
+    begins_alike, place = True, "x_pos"
     observation_space = spaces.Box(-10, 10, (2,), np.float32)
     action_space = spaces.Discrete(2)
 
@@ -30,7 +30,7 @@ class Corridor(gym.Env):
 
     def _result(self):
         obs = np.array([self.x, 1], np.float32)
-        return obs, {"is_success": self.x >= 6, "x_pos": self.x}
+        return obs, {"is_success": self.x >= 6, self.place: self.x}
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -46,9 +46,9 @@ class Corridor(gym.Env):
 
 
 class Plain(Corridor):
-    """The same without a choice of beginnings: it begins at random."""
+    """The same without a choice of beginnings: it begins at random, and says as a robot where."""
 
-    begins_alike = False
+    begins_alike, place = False, "x_position"
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -128,6 +128,7 @@ def test_any_other_environment_is_evaluated_in_two_ways(agent):
     for i, env in enumerate(starts):
         env.reset(seed=i)
     assert rows["greedy"]["SuccessRate"] == np.mean([env.x == 0 for env in starts])
+    assert rows["greedy"]["X"] == np.mean([6 - env.x for env in starts])
 
 
 def test_episodes_are_those_of_one_after_the_other():

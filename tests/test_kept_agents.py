@@ -1,0 +1,69 @@
+"""The agents in data/: made by the presets as they are, and as good as is said of them."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from spinup_tf2.presets import PRESETS
+from spinup_tf2.utils.evaluate import evaluate_run
+
+DATA = Path(__file__).parents[1] / "data"
+
+WALK, WALK_ON = ("quadruped-walk", {}, 80), ("quadruped-walk", dict(epochs=30), 30)
+SEEDS = (0, 10, 20)
+
+# The preset of each run, what was changed, and how many epochs there have been.
+RUNS = {
+    "mario-1-1/mario-1-1_s0": ("mario", dict(epochs=800), 190),  # stopped after the preset's
+    "mario-1-1-finish/mario-1-1-finish_s0": ("mario-finish", {}, 80),
+    "mario-1-1-last/mario-1-1-last_s0": ("mario-finish", dict(pi_lr=1e-4, epochs=50), 50),
+    **{f"quadruped-walk/quadruped-walk_s{seed}": WALK for seed in SEEDS},
+    **{f"quadruped-walk-demo/quadruped-walk-demo_s{seed}": WALK_ON for seed in SEEDS},
+    "quadruped-recover-demo/quadruped-recover-demo_s0": ("quadruped-recover", dict(epochs=30), 30),
+}
+
+needs_emulator = pytest.mark.skipif(find_spec("nes_py") is None, reason="needs the mario extra")
+needs_pybullet = pytest.mark.skipif(find_spec("pybullet") is None, reason="needs quadruped extra")
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_presets_are_what_the_agent_was_trained_with(run):
+    name, changes, epochs = RUNS[run]
+    preset = PRESETS[name]
+    config = json.loads((DATA / run / "config.json").read_text())
+    expected = json.loads(json.dumps(preset.settings | changes))
+    assert {key: config[key] for key in expected} == expected
+    assert preset.env in config["env_fn"]
+    assert not preset.env_kwargs or str(preset.env_kwargs) in config["env_fn"]
+    rows = (DATA / run / "progress.txt").read_text().splitlines()
+    assert len(rows) == 1 + epochs
+
+
+# Thresholds leave room for processors that round otherwise than the one that it was trained on.
+
+
+@pytest.mark.slow
+@pytest.mark.mario
+@needs_emulator
+def test_mario_clears_the_level():
+    rows = evaluate_run(DATA / "mario-1-1-last" / "mario-1-1-last_s0", episodes=2, noops=4)
+    assert rows["greedy, after no-ops"]["SuccessRate"] >= 0.6
+
+
+@pytest.mark.slow
+@needs_pybullet
+@pytest.mark.parametrize("name", ["quadruped-walk", "quadruped-walk-demo"])
+def test_the_quadruped_walks(name):
+    row = evaluate_run(DATA / name / f"{name}_s0", episodes=4)["greedy"]
+    assert row["EpLen"] == 400  # 20 s without a fall
+    assert row["X"] > 8.0  # m
+
+
+@pytest.mark.slow
+@needs_pybullet
+def test_the_quadruped_gets_up():
+    name = "quadruped-recover-demo"
+    row = evaluate_run(DATA / name / f"{name}_s0", episodes=20)["greedy"]
+    assert row["SuccessRate"] >= 0.7
