@@ -132,6 +132,7 @@ PRESETS: dict[str, Preset] = {
         env="QuadrupedWalk-v0",
         fits="QuadrupedWalk*",
         settings=_QUADRUPED | dict(epochs=80, max_ep_len=400),
+        env_kwargs=dict(straight=True),
     ),
     "quadruped-recover": Preset(
         doc="A quadruped in PyBullet that gets up after a fall.",

@@ -29,8 +29,6 @@ from spinup_tf2.utils.run_utils import (
     setup_logger_kwargs,
 )
 
-ENVIRONMENTS = {"walk": "QuadrupedWalk-v0", "recover": "QuadrupedRecover-v0"}
-
 
 def demonstrate(env: gym.Env, steps: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Observations `[steps, obs_dim]`, and what the demonstration does in each, `[steps, 12]`.
@@ -95,7 +93,7 @@ def clone(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--task", choices=ENVIRONMENTS, default="walk")
+    parser.add_argument("--task", choices=("walk", "recover"), default="walk")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=30, help="of PPO; 0: only the imitation")
     parser.add_argument("--cpu", type=int, default=1, help="processes of PPO")
@@ -103,16 +101,16 @@ def main() -> None:
     args = parser.parse_args()
     resolve_num_cpu(args.cpu)  # before a minute has been spent
 
-    name, preset = f"quadruped-{args.task}-clone", f"quadruped-{args.task}"
-    imitation = setup_logger_kwargs(name, args.seed, args.data_dir)
-    clone(EnvFn(ENVIRONMENTS[args.task]), args.seed, imitation)
+    name = f"quadruped-{args.task}"
+    preset = PRESETS[name]
+    imitation = setup_logger_kwargs(f"{name}-clone", args.seed, args.data_dir)
+    clone(EnvFn(preset.env, preset.env_kwargs), args.seed, imitation)
     evaluate_run(imitation["output_dir"], episodes=10)
     if args.epochs == 0:
         return
-    settings = PRESETS[preset].arguments
-    settings |= dict(epochs=args.epochs, init_from=imitation["output_dir"])
-    options = dict(seed=args.seed, num_cpu=args.cpu, data_dir=args.data_dir, preset=preset)
-    call_experiment(f"quadruped-{args.task}-demo", ppo, **options, **settings)
+    settings = preset.arguments | dict(epochs=args.epochs, init_from=imitation["output_dir"])
+    options = dict(seed=args.seed, num_cpu=args.cpu, data_dir=args.data_dir, preset=name)
+    call_experiment(f"{name}-demo", ppo, **options, **settings)
 
 
 if __name__ == "__main__":

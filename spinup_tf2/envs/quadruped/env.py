@@ -45,6 +45,9 @@ class QuadrupedEnv(gym.Env, EzPickle):
         action_filter: Cut-off frequency, in Hz, of a low-pass filter that the joints' targets go
             through; None for no filter.
         target_speed: From which speed on walking faster does not pay, in m/s.
+        straight: Whether forward is where the robot looked at the beginning of the episode, and not
+            at that of the step. Observations do not say where it looks; a policy can only learn not
+            to turn.
         reward: "linear" or "walk_in_the_park" to walk, "bounded" to recover; None: the first.
         reward_weights: Weights of terms of the reward that are to be other than usual, by name.
         phase_hz: Frequency of the clock in the observation; 0 for no clock; None: the task's, 2.5
@@ -82,6 +85,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         residual_gait: bool = False,
         action_filter: float | None = None,
         target_speed: float = 0.5,
+        straight: bool = False,
         reward: str | None = None,
         reward_weights: Mapping[str, float] | None = None,
         phase_hz: float | None = None,
@@ -102,7 +106,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
         self.task = TASKS[task]
         self.phase_hz = self.task.phase_hz if phase_hz is None else phase_hz
-        self.target_speed, self.history = target_speed, history
+        self.target_speed, self.straight, self.history = target_speed, straight, history
         self.absolute_actions, self.residual_gait = absolute_actions, residual_gait
         self.reset_noise, self.domain_randomization = reset_noise, domain_randomization
         self.terminate_on_success = terminate_on_success
@@ -345,7 +349,8 @@ class QuadrupedEnv(gym.Env, EzPickle):
         """What has happened since the trunk was at `before`."""
         now = self._episode
         base, began = now.base, now.began
-        forward, sideways = (before.heading() @ (base.position - before.position))[:2] / self.dt
+        way = (began if self.straight else before).heading() @ (base.position - before.position)
+        forward, sideways = way[:2] / self.dt
         mean_forward = (began.heading() @ (base.position - began.position))[0] / (self.t or 1.0)
         return Motion(
             position=base.position,
@@ -419,7 +424,7 @@ def _check(task, render_mode, action_scale, action_filter, reward, phase_hz, **o
 
 
 _SWITCHES = (
-    *("absolute_actions", "residual_gait", "history", "reset_noise"),
+    *("absolute_actions", "residual_gait", "history", "reset_noise", "straight"),
     *("domain_randomization", "terminate_on_success"),
 )
 

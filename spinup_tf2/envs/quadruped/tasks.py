@@ -18,8 +18,8 @@ class Motion:
 
     position: [3], of the trunk, in m. up: how upright it is, 1 if level and -1 if upside down.
     forward, sideways: mean speed over the step in m/s, in the direction that the robot looked in at
-        its beginning, and to the left of that. mean_forward: since the episode's beginning, along
-        the direction looked in there.
+        its beginning, or at the episode's, and to the left of that.
+    mean_forward: since the episode's beginning, along the direction looked in there.
     rates: [3], angular velocity at the end of the step in rad/s, in the trunk's frame.
     joints: [12], angles at the end of the step in rad.
     power: the joints' mean power over the step, in W.
