@@ -550,19 +550,25 @@ def test_falling_ends_a_walk(make, attitude, height, fallen):
     assert not info["is_success"]
 
 
-def test_speed_is_that_of_the_direction_in_which_it_looks(make):
-    """A robot that looks to the left and trots goes along y."""
-    env = make()
+@pytest.mark.parametrize("straight", [False, True])
+def test_speed_is_that_of_the_direction_in_which_it_looks(make, straight):
+    """A robot that is turned to the left and trots goes along y, which once was sideways."""
+    env = make(straight=straight)
     env.reset(seed=0)
     env.robot.place((0, 0, 0.28), (0, 0, math.pi / 2), STANCE.tolist())
     env._episode.base = env.robot.base()
-    speeds = []
+    speeds, penalties = [], []
     for _ in range(40):
         *_, info = env.step(env.target_policy(env.t))
         speeds.append(info["x_velocity"])
+        penalties.append(info["reward_lateral"])
     x, y, _ = env.robot.base().position
     assert y > 0.5
-    assert np.sum(speeds) * 0.05 == pytest.approx(y, rel=0.2)
+    if straight:
+        assert np.sum(speeds) * 0.05 == pytest.approx(x, abs=0.02)
+        assert np.sum(penalties) * 0.05 < -0.2 * 0.9 * y
+    else:
+        assert np.sum(speeds) * 0.05 == pytest.approx(y, rel=0.2)
     assert info["x_position"] == x
 
 
