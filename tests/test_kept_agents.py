@@ -11,16 +11,12 @@ from spinup_tf2.utils.evaluate import evaluate_run
 
 DATA = Path(__file__).parents[1] / "data"
 
-WALK, WALK_ON = ("quadruped-walk", {}, 80), ("quadruped-walk", dict(epochs=30), 30)
-SEEDS = (0, 10, 20)
-
 # The preset of each run, what was changed, and how many epochs there have been.
 RUNS = {
     "mario-1-1/mario-1-1_s0": ("mario", dict(epochs=800), 190),  # stopped after the preset's
     "mario-1-1-finish/mario-1-1-finish_s0": ("mario-finish", {}, 80),
     "mario-1-1-last/mario-1-1-last_s0": ("mario-finish", dict(pi_lr=1e-4, epochs=50), 50),
-    **{f"quadruped-walk/quadruped-walk_s{seed}": WALK for seed in SEEDS},
-    **{f"quadruped-walk-demo/quadruped-walk-demo_s{seed}": WALK_ON for seed in SEEDS},
+    "quadruped-walk-demo/quadruped-walk-demo_s0": ("quadruped-walk", dict(epochs=30), 30),
     "quadruped-recover-demo/quadruped-recover-demo_s0": ("quadruped-recover", dict(epochs=30), 30),
 }
 
@@ -54,11 +50,11 @@ def test_mario_clears_the_level():
 
 @pytest.mark.slow
 @needs_pybullet
-@pytest.mark.parametrize("name", ["quadruped-walk", "quadruped-walk-demo"])
-def test_the_quadruped_walks(name):
+def test_the_quadruped_walks():
+    name = "quadruped-walk-demo"
     row = evaluate_run(DATA / name / f"{name}_s0", episodes=4)["greedy"]
     assert row["EpLen"] == 400  # 20 s without a fall
-    assert row["X"] > 8.0  # m
+    assert row["X"] > 10.0  # m
 
 
 @pytest.mark.slow
