@@ -98,8 +98,6 @@ _QUADRUPED = dict(
     lr_schedule="linear",
 )
 
-_WALK = _QUADRUPED | dict(max_ep_len=400)
-
 PRESETS: dict[str, Preset] = {
     "mario": Preset(
         doc="Super Mario Bros with two actions: run, and run and jump.",
@@ -133,17 +131,7 @@ PRESETS: dict[str, Preset] = {
         algorithm="ppo",
         env="QuadrupedWalk-v0",
         fits="QuadrupedWalk*",
-        settings=_WALK | dict(epochs=80),
-    ),
-    "quadruped-straight": Preset(
-        doc="What follows quadruped-walk, with --init_from its run: it learns not to turn.",
-        algorithm="ppo",
-        env="QuadrupedWalk-v0",
-        fits="QuadrupedWalk*",
-        # From the start it would take three times as long, as where the robot has looked once is
-        # not in its observations.
-        settings=_WALK | dict(epochs=25),
-        env_kwargs=dict(straight=True),
+        settings=_QUADRUPED | dict(epochs=80, max_ep_len=400),
     ),
     "quadruped-recover": Preset(
         doc="A quadruped in PyBullet that gets up after a fall.",
