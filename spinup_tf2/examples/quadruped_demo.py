@@ -53,7 +53,7 @@ def clone(
     env_fn: EnvFn,
     seed: int,
     logger_kwargs: Mapping[str, Any],
-    steps: int = 20_000,
+    steps: int,
     noise: float = 0.2,
     passes: int = 40,
     lr: float = 1e-3,
@@ -95,6 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--task", choices=("walk", "recover"), default="walk")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=20_000, help="of the demonstration")
     parser.add_argument("--epochs", type=int, default=30, help="of PPO; 0: only the imitation")
     parser.add_argument("--cpu", type=int, default=1, help="processes of PPO")
     parser.add_argument("--data_dir")
@@ -104,7 +105,7 @@ def main() -> None:
     name = f"quadruped-{args.task}"
     preset = PRESETS[name]
     imitation = setup_logger_kwargs(f"{name}-clone", args.seed, args.data_dir)
-    clone(EnvFn(preset.env, preset.env_kwargs), args.seed, imitation)
+    clone(EnvFn(preset.env, preset.env_kwargs), args.seed, imitation, args.steps)
     evaluate_run(imitation["output_dir"], episodes=10)
     if args.epochs == 0:
         return

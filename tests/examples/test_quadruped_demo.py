@@ -53,7 +53,9 @@ def test_the_clone_does_what_it_was_shown(env, tmp_path):
 
 @pytest.mark.slow
 def test_ppo_goes_on_from_the_clone(tmp_path, monkeypatch, capfd):
-    flags = ["--epochs", "1", "--data_dir", str(tmp_path), "--seed", "2", "--cpu", "1"]
+    small = ["--steps", "2000", "--epochs", "1", "--seed", "2", "--cpu", "1"]
+    flags = [*small, "--data_dir", str(tmp_path)]
+    monkeypatch.setattr(quadruped_demo, "evaluate_run", lambda run_dir, episodes: None)
     monkeypatch.setattr("sys.argv", ["quadruped_demo", *flags])
     quadruped_demo.main()
     run = tmp_path / "quadruped-walk-demo" / "quadruped-walk-demo_s2"
