@@ -46,8 +46,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
             through; None for no filter.
         target_speed: From which speed on walking faster does not pay, in m/s.
         straight: Whether forward is where the robot looked at the beginning of the episode, and not
-            at that of the step. Observations do not say where it looks; a policy can only learn not
-            to turn.
+            at that of the step; observations then say, too, how far it has turned since.
         reward: "linear" or "walk_in_the_park" to walk, "bounded" to recover; None: the first.
         reward_weights: Weights of terms of the reward that are to be other than usual, by name.
         phase_hz: Frequency of the clock in the observation; 0 for no clock; None: the task's, 2.5
@@ -136,7 +135,8 @@ class QuadrupedEnv(gym.Env, EzPickle):
         limits = (self.robot.lower, self.robot.upper) if absolute_actions else (-1.0, 1.0)
         low, high = (np.full(12, limit, np.float32) for limit in limits)
         self.action_space = gym.spaces.Box(low, high)
-        before, after = [1] * 3 + [10] * 30, [10] * 48 * history + [1] * 2 * bool(self.phase_hz)
+        ones = 2 * bool(self.phase_hz) + 2 * straight
+        before, after = [1] * 3 + [10] * 30, [10] * 48 * history + [1] * ones
         self.observation_space = gym.spaces.Box(
             np.array([*np.negative(before), *low, *np.negative(after)], np.float32),
             np.array([*before, *high, *after], np.float32),
@@ -342,6 +342,9 @@ class QuadrupedEnv(gym.Env, EzPickle):
         if self.phase_hz:
             phase = 2 * math.pi * self.phase_hz * self.t
             parts.append((math.sin(phase), math.cos(phase)))
+        if self.straight:
+            cos, sin, _ = now.began.heading() @ now.base.heading()[0]
+            parts.append((sin, cos))
         space = self.observation_space
         return np.concatenate(parts).astype(np.float32).clip(space.low, space.high)
 
