@@ -196,7 +196,7 @@ def _usage():
         f"\t--{short.ljust(10)}for       --{flag}" for short, flag in SUBSTITUTIONS.items()
     )
     presets = "\n".join(
-        f"\t{preset.algorithm.ljust(5)} --preset {name.ljust(14)} {preset.doc}"
+        f"\t{preset.algorithm.ljust(5)} --preset {name.ljust(17)} {preset.doc}"
         for name, preset in PRESETS.items()
     )
     return USAGE.format(commands=commands, substitutions=substitutions, presets=presets)

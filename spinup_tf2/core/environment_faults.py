@@ -236,8 +236,11 @@ class ProcessVectorEnv(AsyncVectorEnv):
         self._seeds = seed or []
         return self._ask(super().reset, seed=seed, **kwargs)
 
-    def step(self, actions: np.ndarray) -> tuple:
-        result = self._ask(super().step, actions)
+    def step_async(self, actions: np.ndarray) -> None:
+        self._ask(super().step_async, actions)
+
+    def step_wait(self) -> tuple:
+        result = self._ask(super().step_wait)
         self._steps += 1
         return result
 

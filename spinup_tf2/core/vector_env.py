@@ -110,7 +110,7 @@ class VectorEnv:
                 halves = filter(None, (makers[:half], makers[half:]))
                 self.parts = [ThreadsVectorEnv(each, pool) for each in halves]
             else:
-                self.parts = [SyncVectorEnv(makers, autoreset_mode=mode)]
+                self.parts = [_SerialVectorEnv(makers, autoreset_mode=mode)]
         except BaseException:
             self.prototype.close()
             raise
@@ -163,20 +163,14 @@ class VectorEnv:
     def begin(self, turn: int, act: np.ndarray) -> None:
         """Begin a step of the columns `turns[turn]`; every turn has one before any has the next."""
         self._begun[turn] = act
-        if isinstance(self.parts[turn], ThreadsVectorEnv):
-            self.parts[turn].step_async(self.action_spec.to_env(act))
+        self.parts[turn].step_async(self.action_spec.to_env(act))
         if self.remember and turn == len(self.turns) - 1:
             self._actions.append(np.concatenate(self._begun))
 
     def finish(self, turn: int) -> StepResult:
         """Wait for the end of the step that `begin` has begun; returns what `step` does."""
         part, first = self.parts[turn], self.turns[turn].start
-        if isinstance(part, ThreadsVectorEnv):
-            obs, rew, terminated, truncated, infos = part.step_wait()
-        else:
-            obs, rew, terminated, truncated, infos = part.step(
-                self.action_spec.to_env(self._begun[turn])
-            )
+        obs, rew, terminated, truncated, infos = part.step_wait()
         final_obs = {}
         if "final_obs" in infos:
             ended = np.flatnonzero(infos["_final_obs"])
@@ -286,6 +280,16 @@ class VectorEnv:
             part.close()
         with suppress(Exception):  # it has taken no part in the training, which is over
             self.prototype.close()
+
+
+class _SerialVectorEnv(SyncVectorEnv):
+    """gymnasium's, with a step in two halves as the others have it; all is done in the second."""
+
+    def step_async(self, actions):
+        self._begun = actions
+
+    def step_wait(self):
+        return self.step(self._begun)
 
 
 def join(parts: Sequence[tuple]) -> tuple:
