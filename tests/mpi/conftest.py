@@ -1,0 +1,16 @@
+"""Processes that a failed test has started do not disturb those that come after it."""
+
+from contextlib import suppress
+
+import psutil
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def no_process_outlives_its_test(tmp_path):
+    """Kill what still works in the test's folder, as everything does that it starts."""
+    yield
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.cwd().startswith(str(tmp_path)):
+                process.kill()
