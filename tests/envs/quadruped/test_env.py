@@ -76,6 +76,7 @@ def test_registered_and_conforming(env_id, steps):
         ({}, 95),
         (dict(history=False), 47),
         (dict(phase_hz=0), 93),
+        (dict(straight=True), 97),
         (dict(task="recover", history=False, phase_hz=0), 45),
     ],
 )
@@ -455,6 +456,22 @@ def test_observations_entry_by_entry(make, monkeypatch):
             [np.sin(2 * np.pi * 2.5 * env.t), np.cos(2 * np.pi * 2.5 * env.t)],
         ]
         np.testing.assert_allclose(obs, np.concatenate(expected), atol=1e-6)
+
+
+def test_how_far_it_has_turned(make):
+    """Since the beginning of the episode, whatever direction that was."""
+    env = make(straight=True, phase_hz=0)
+    env.reset(seed=0)
+    began = 2.5
+    env.robot.place((0, 0, 0.3), (0, 0, began), STANCE.tolist())
+    env._episode.began = env.robot.base()
+    for turned in (0.0, 0.4, -0.4, 3.0):  # 2.5 + 3 is beyond the half turn at which yaw jumps
+        env.robot.place((0, 0, 0.3), (0.1, 0.2, began + turned), STANCE.tolist())
+        env.step(STAND)
+        _, rotation, _, _ = state_of(env)
+        angle = math.atan2(rotation[1, 0], rotation[0, 0]) - began
+        assert math.remainder(angle - turned, 2 * math.pi) == pytest.approx(0, abs=0.05)
+        np.testing.assert_allclose(env._obs()[-2:], [np.sin(angle), np.cos(angle)], atol=1e-6)
 
 
 # --------------------------------------------------------------------------------- rewards
