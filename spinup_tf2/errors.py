@@ -12,6 +12,11 @@ class UserError(ValueError):
     """
 
 
+def one_line(error: BaseException) -> str:
+    """What an exception says, without its line breaks, to be quoted in a message."""
+    return " ".join(str(error).split())
+
+
 class Interrupted(KeyboardInterrupt):
     """A training was asked to stop by the signal `signum`, has saved, and has stopped.
 

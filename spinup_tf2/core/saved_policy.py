@@ -39,7 +39,7 @@ from spinup_tf2.core.spaces import (
     space_to_json,
     to_network,
 )
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.utils.reading import read_json
 from spinup_tf2.utils.serialization_utils import convert_json
 from spinup_tf2.utils.test_policy import find_save
@@ -207,7 +207,7 @@ def _seen(observation_space, obs, shape):
     except (LookupError, OverflowError, TypeError, ValueError) as error:
         raise UserError(
             f"The agent was trained on observations in {reprlib.repr(observation_space)}, and this "
-            f"is none of them ({_one_line(error)})."
+            f"is none of them ({one_line(error)})."
         ) from error
     return x
 
@@ -257,7 +257,7 @@ def _read_weights(save_dir):
     try:
         return read_numbered(path)
     except DamagedCheckpoint as error:
-        raise UserError(f"{WEIGHTS} is damaged ({_one_line(error)}).") from error
+        raise UserError(f"{WEIGHTS} is damaged ({one_line(error)}).") from error
 
 
 def begin_with(ac: ActorCritic | QActorCritic, run_dir: str | os.PathLike) -> None:
@@ -291,10 +291,6 @@ def _best_weights(save_dir):
         f"The best policy so far: epoch {best['epoch']}, {success}mean return {best['score']:.4g}."
     )
     return arrays
-
-
-def _one_line(error):
-    return " ".join(str(error).split())
 
 
 def build_again(
@@ -339,7 +335,7 @@ def _check_entry(networks):
         arguments = dict(networks["arguments"])
         normalize_obs, extra = networks["normalize_obs"], networks["extra"]
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"model_info.json does not describe them ({_one_line(error)}).") from error
+        raise UserError(f"model_info.json does not describe them ({one_line(error)}).") from error
     if arguments.keys() != _ARGUMENTS[make]:
         raise UserError(f"{make.__name__} takes {', '.join(sorted(_ARGUMENTS[make]))}.")
     check_network_arguments(arguments)

@@ -30,7 +30,7 @@ import numpy as np
 
 from spinup_tf2.core.spaces import LARGEST_SPACE
 from spinup_tf2.envs.atari import is_atari
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.utils.reading import lies_in, read_json
 
 _TRUSTED_PACKAGES = ("gymnasium.wrappers.", "spinup_tf2.")
@@ -81,7 +81,7 @@ def make_env(path: str | os.PathLike, render_mode: str | None = None) -> gym.Env
     # The file may hold anything, and environments and modules raise what they like.
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-        reason = kind + " ".join(str(error).split())
+        reason = kind + one_line(error)
         raise UserError(
             f"The environment of {path} cannot be built: {reason}. {_WHAT_TO_DO}"
         ) from error

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.wrappers import AtariPreprocessing, MaxAndSkipObservation
 
 from spinup_tf2.envs.wrappers import frames_per_second
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import UserError, one_line
 
 INSTALL = 'pip install "spinup_tf2[video]"'
 
@@ -81,7 +81,7 @@ def _check_drawing(env, hint):
         env.reset()
         env.render()
     except Exception as error:  # every graphics library has its own
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise UserError(f"The environment cannot be drawn: {reason}. {hint}") from error
 
 
