@@ -29,6 +29,8 @@ from spinup_tf2.utils.run_utils import (
     setup_logger_kwargs,
 )
 
+EPOCHS = {"walk": 60, "recover": 30}  # of PPO
+
 
 def demonstrate(env: gym.Env, steps: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Observations `[steps, obs_dim]`, and what the demonstration does in each, `[steps, 12]`.
@@ -93,10 +95,12 @@ def clone(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--task", choices=("walk", "recover"), default="walk")
+    parser.add_argument("--task", choices=EPOCHS, default="walk")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=20_000, help="of the demonstration")
-    parser.add_argument("--epochs", type=int, default=30, help="of PPO; 0: only the imitation")
+    usual = ", ".join(f"{epochs} to {task}" for task, epochs in EPOCHS.items())
+    epochs_help = f"of PPO, by default {usual}; 0: only the imitation"
+    parser.add_argument("--epochs", type=int, help=epochs_help)
     parser.add_argument("--cpu", type=int, default=1, help="processes of PPO")
     parser.add_argument("--data_dir")
     args = parser.parse_args()
@@ -107,9 +111,10 @@ def main() -> None:
     imitation = setup_logger_kwargs(f"{name}-clone", args.seed, args.data_dir)
     clone(EnvFn(preset.env, preset.env_kwargs), args.seed, imitation, args.steps)
     evaluate_run(imitation["output_dir"], episodes=10)
-    if args.epochs == 0:
+    epochs = EPOCHS[args.task] if args.epochs is None else args.epochs
+    if epochs == 0:
         return
-    settings = preset.arguments | dict(epochs=args.epochs, init_from=imitation["output_dir"])
+    settings = preset.arguments | dict(epochs=epochs, init_from=imitation["output_dir"])
     options = dict(seed=args.seed, num_cpu=args.cpu, data_dir=args.data_dir, preset=name)
     call_experiment(f"{name}-demo", ppo, **options, **settings)
 
