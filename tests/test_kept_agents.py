@@ -16,7 +16,10 @@ RUNS = {
     "mario-1-1/mario-1-1_s0": ("mario", dict(epochs=800), 190),  # stopped after the preset's
     "mario-1-1-finish/mario-1-1-finish_s0": ("mario-finish", {}, 80),
     "mario-1-1-last/mario-1-1-last_s0": ("mario-finish", dict(pi_lr=1e-4, epochs=50), 50),
-    "quadruped-walk-demo/quadruped-walk-demo_s0": ("quadruped-walk", dict(epochs=30), 30),
+    "quadruped-walk/quadruped-walk_s0": ("quadruped-walk", {}, 80),
+    "quadruped-walk/quadruped-walk_s10": ("quadruped-walk", {}, 80),
+    "quadruped-walk/quadruped-walk_s20": ("quadruped-walk", {}, 80),
+    "quadruped-walk-demo/quadruped-walk-demo_s0": ("quadruped-walk", dict(epochs=60), 60),
     "quadruped-recover-demo/quadruped-recover-demo_s0": ("quadruped-recover", dict(epochs=30), 30),
 }
 
@@ -50,8 +53,8 @@ def test_mario_clears_the_level():
 
 @pytest.mark.slow
 @needs_pybullet
-def test_the_quadruped_walks():
-    name = "quadruped-walk-demo"
+@pytest.mark.parametrize("name", ["quadruped-walk", "quadruped-walk-demo"])
+def test_the_quadruped_walks(name):
     row = evaluate_run(DATA / name / f"{name}_s0", episodes=4)["greedy"]
     assert row["EpLen"] == 400  # 20 s without a fall
     assert row["X"] > 10.0  # m
