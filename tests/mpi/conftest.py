@@ -1,6 +1,8 @@
 """Processes that a failed test has started do not disturb those that come after it."""
 
+import os
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
@@ -12,5 +14,5 @@ def no_process_outlives_its_test(tmp_path):
     yield
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.cwd().startswith(str(tmp_path)):
+            if process.pid != os.getpid() and Path(process.cwd()).is_relative_to(tmp_path):
                 process.kill()
