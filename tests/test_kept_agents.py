@@ -16,12 +16,13 @@ RUNS = {
     "mario-1-1/mario-1-1_s0": ("mario", dict(epochs=800), 190),  # stopped after the preset's
     "mario-1-1-finish/mario-1-1-finish_s0": ("mario-finish", {}, 80),
     "mario-1-1-last/mario-1-1-last_s0": ("mario-finish", dict(pi_lr=1e-4, epochs=50), 50),
-    "quadruped-walk/quadruped-walk_s0": ("quadruped-walk", {}, 80),
-    "quadruped-walk/quadruped-walk_s10": ("quadruped-walk", {}, 80),
-    "quadruped-walk/quadruped-walk_s20": ("quadruped-walk", {}, 80),
-    "quadruped-walk-demo/quadruped-walk-demo_s0": ("quadruped-walk", dict(epochs=60), 60),
     "quadruped-recover-demo/quadruped-recover-demo_s0": ("quadruped-recover", dict(epochs=30), 30),
 }
+for seed in (0, 10, 20):
+    RUNS |= {
+        f"quadruped-walk/quadruped-walk_s{seed}": ("quadruped-walk", {}, 80),
+        f"quadruped-walk-demo/quadruped-walk-demo_s{seed}": ("quadruped-walk", dict(epochs=60), 60),
+    }
 
 needs_emulator = pytest.mark.skipif(find_spec("nes_py") is None, reason="needs the mario extra")
 needs_pybullet = pytest.mark.skipif(find_spec("pybullet") is None, reason="needs quadruped extra")
