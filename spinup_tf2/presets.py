@@ -125,11 +125,11 @@ PRESETS: dict[str, Preset] = {
         env_kwargs=dict(actions="simple", noop_max=30, no_progress=75),
     ),
     "quadruped-walk": Preset(
-        doc="A quadruped in PyBullet that walks.",
+        doc="A quadruped in PyBullet that walks straight ahead.",
         algorithm="ppo",
         env="QuadrupedWalk-v0",
         fits="QuadrupedWalk*",
-        # The less noise there is, the sooner walking pays that does not need it.
+        # Noise that does not carry a robot far that only stands.
         settings=_QUADRUPED | dict(epochs=80, max_ep_len=400, ac_kwargs=dict(log_std_init=-1.5)),
         env_kwargs=dict(straight=True),
     ),

@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from spinup_tf2.core.arguments import MAY_CHANGE
-from spinup_tf2.errors import Interrupted, UserError
+from spinup_tf2.errors import Interrupted, UserError, one_line
 from spinup_tf2.presets import PRESETS, as_flags, presets_for
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _fail(error, trace):
     """Print the error as one line, and leave with status 2."""
-    line = f"{trace}spinup_tf2: error: {' '.join(str(error).split())}"
+    line = f"{trace}spinup_tf2: error: {one_line(error)}"
     _leave(lambda: print(line, file=sys.stderr), 2)
 
 

@@ -248,7 +248,7 @@ class ProcessVectorEnv(AsyncVectorEnv):
         return self._ask(super().call, name, *args, **kwargs)
 
     def _ask(self, function, *args, **kwargs):
-        """Call a function that sends something to all processes and waits for their answers."""
+        """Call a function that sends something to all processes, waits for answers, or both."""
         level, gym.logger.min_level = gym.logger.min_level, gym.logger.ERROR + 1
         try:
             return function(*args, **kwargs)

@@ -4,7 +4,7 @@
 
 The environment knows a demonstration: a trot, or the keyframes of a robot that rolls over and
 stands up. It does not look where the robot is, so that it only does as long as nothing happens. The
-policy is first made to imitate it, which takes a minute (`clone`), and is saved as a run of its
+policy is first made to imitate it, which takes two minutes (`clone`), and is saved as a run of its
 own. PPO then begins with these networks (`init_from`) and finds out what is better.
 """
 
@@ -21,7 +21,7 @@ from spinup_tf2.core.policies import MLPActorCritic
 from spinup_tf2.core.saved_policy import SavedPolicy
 from spinup_tf2.presets import PRESETS
 from spinup_tf2.utils.evaluate import evaluate_run
-from spinup_tf2.utils.logx import EpochLogger
+from spinup_tf2.utils.logx import EpochLogger, holds_run
 from spinup_tf2.utils.run_utils import (
     EnvFn,
     call_experiment,
@@ -102,20 +102,28 @@ def main() -> None:
     epochs_help = f"of PPO, by default {usual}; 0: only the imitation"
     parser.add_argument("--epochs", type=int, help=epochs_help)
     parser.add_argument("--cpu", type=int, default=1, help="processes of PPO")
+    name_help = "the runs are NAME-clone and NAME-demo; by default the task's name"
+    parser.add_argument("--exp_name", metavar="NAME", help=name_help)
     parser.add_argument("--data_dir")
     args = parser.parse_args()
-    resolve_num_cpu(args.cpu)  # before a minute has been spent
-
-    name = f"quadruped-{args.task}"
-    preset = PRESETS[name]
+    epochs = EPOCHS[args.task] if args.epochs is None else args.epochs
+    name, preset_name = args.exp_name or args.task, f"quadruped-{args.task}"
     imitation = setup_logger_kwargs(f"{name}-clone", args.seed, args.data_dir)
+    improvement = setup_logger_kwargs(f"{name}-demo", args.seed, args.data_dir)
+    # Before minutes have been spent.
+    resolve_num_cpu(args.cpu)
+    for run in (imitation, improvement) if epochs else (imitation,):
+        if holds_run(run["output_dir"]):
+            other = "choose another --exp_name, --seed or --data_dir"
+            parser.error(f"{run['output_dir']} already holds a run; {other}")
+
+    preset = PRESETS[preset_name]
     clone(EnvFn(preset.env, preset.env_kwargs), args.seed, imitation, args.steps)
     evaluate_run(imitation["output_dir"], episodes=10)
-    epochs = EPOCHS[args.task] if args.epochs is None else args.epochs
     if epochs == 0:
         return
     settings = preset.arguments | dict(epochs=epochs, init_from=imitation["output_dir"])
-    options = dict(seed=args.seed, num_cpu=args.cpu, data_dir=args.data_dir, preset=name)
+    options = dict(seed=args.seed, num_cpu=args.cpu, data_dir=args.data_dir, preset=preset_name)
     call_experiment(f"{name}-demo", ppo, **options, **settings)
 
 

@@ -392,6 +392,17 @@ def test_a_process_that_dies_is_named(fault, told):
     assert not any(process.is_alive() for process in envs.parts[0].processes)
 
 
+def test_a_process_that_dies_between_two_steps_is_named():
+    with VectorEnv(Faulty, 3, vectorization="async") as envs:
+        envs.reset()
+        envs.step(np.zeros(3, int))
+        process = envs.parts[0].processes[1]
+        process.kill()
+        process.join()
+        with pytest.raises(EnvironmentFailure, match=r"environment 1 .*SIGKILL.* after 1 steps"):
+            envs.step(np.zeros(3, int))
+
+
 def test_an_environment_that_cannot_be_made_in_its_process(tmp_path, stderr):
     """The first two are made by this process, to look at."""
 

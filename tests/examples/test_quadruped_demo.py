@@ -11,6 +11,7 @@ pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 from spinup_tf2.core.saved_policy import load_policy
 from spinup_tf2.envs.quadruped.gait import trot
 from spinup_tf2.examples import quadruped_demo
+from spinup_tf2.presets import PRESETS
 from spinup_tf2.utils.run_utils import EnvFn
 
 WALK = EnvFn("QuadrupedWalk-v0", {})
@@ -51,16 +52,66 @@ def test_the_clone_does_what_it_was_shown(env, tmp_path):
     np.testing.assert_allclose(np.log(np.std(noise)), -1.5, atol=0.05)
 
 
-@pytest.mark.slow
-def test_ppo_goes_on_from_the_clone(tmp_path, monkeypatch, capfd):
-    small = ["--steps", "2000", "--epochs", "1", "--seed", "2", "--cpu", "1"]
-    flags = [*small, "--data_dir", str(tmp_path)]
-    monkeypatch.setattr(quadruped_demo, "evaluate_run", lambda run_dir, episodes: None)
+@pytest.fixture
+def done(monkeypatch):
+    """What the program would do, in order, as (name, argument)."""
+    done = []
+    monkeypatch.setattr(
+        quadruped_demo, "clone", lambda env_fn, *args: done.append(("clone", env_fn))
+    )
+    monkeypatch.setattr(
+        quadruped_demo, "evaluate_run", lambda run_dir, **_: done.append(("evaluate", run_dir))
+    )
+    monkeypatch.setattr(
+        quadruped_demo,
+        "call_experiment",
+        lambda name, *_, epochs, **__: done.append((name, epochs)),
+    )
+    return done
+
+
+def run_program(monkeypatch, *flags):
     monkeypatch.setattr("sys.argv", ["quadruped_demo", *flags])
     quadruped_demo.main()
-    run = tmp_path / "quadruped-walk-demo" / "quadruped-walk-demo_s2"
+
+
+@pytest.mark.parametrize(("task", "epochs"), [("walk", 60), ("recover", 30)])
+def test_each_task_has_its_epochs_and_its_environment(task, epochs, done, tmp_path, monkeypatch):
+    run_program(monkeypatch, "--task", task, "--data_dir", str(tmp_path))
+    (first, env_fn), (second, imitation), improvement = done
+    assert (first, second) == ("clone", "evaluate")
+    assert env_fn == EnvFn(f"Quadruped{task.title()}-v0", PRESETS[f"quadruped-{task}"].env_kwargs)
+    assert imitation == str(tmp_path / f"{task}-clone" / f"{task}-clone_s0")
+    assert improvement == (f"{task}-demo", epochs)
+
+
+def test_only_the_imitation(done, tmp_path, monkeypatch):
+    run_program(monkeypatch, "--epochs", "0", "--data_dir", str(tmp_path))
+    assert [name for name, _ in done] == ["clone", "evaluate"]
+
+
+@pytest.mark.parametrize("name", ["walk-clone", "walk-demo"])
+def test_runs_that_exist_are_refused_before_anything_is_done(
+    name, done, tmp_path, monkeypatch, capsys
+):
+    run = tmp_path / name / f"{name}_s0"
+    run.mkdir(parents=True)
+    (run / "progress.txt").touch()
+    with pytest.raises(SystemExit):
+        run_program(monkeypatch, "--data_dir", str(tmp_path))
+    assert f"{run} already holds a run; choose another --exp_name" in capsys.readouterr().err
+    assert done == []
+
+
+@pytest.mark.slow
+def test_ppo_goes_on_from_the_clone(tmp_path, monkeypatch, capfd):
+    small = ["--steps", "2000", "--epochs", "1", "--seed", "2", "--exp_name", "trot"]
+    flags = [*small, "--data_dir", str(tmp_path)]
+    monkeypatch.setattr(quadruped_demo, "evaluate_run", lambda run_dir, episodes: None)
+    run_program(monkeypatch, *flags)
+    run = tmp_path / "trot-demo" / "trot-demo_s2"
     config = json.loads((run / "config.json").read_text())
-    clone = tmp_path / "quadruped-walk-clone" / "quadruped-walk-clone_s2"
+    clone = tmp_path / "trot-clone" / "trot-clone_s2"
     assert config["init_from"] == str(clone)
     [length] = pd.read_table(run / "progress.txt")["EpLen"]
     assert length > 100  # networks that were not shown anything fall at once

@@ -10,9 +10,12 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_process_outlives_its_test(tmp_path):
-    """Kill what still works in the test's folder, as everything does that it starts."""
+    """Kill what still works in the test's folder, or was started with a file of it."""
     yield
     for process in psutil.process_iter():
+        if process.pid == os.getpid():
+            continue
         with suppress(psutil.Error):
-            if process.pid != os.getpid() and Path(process.cwd()).is_relative_to(tmp_path):
+            works_there = Path(process.cwd()).is_relative_to(tmp_path)
+            if works_there or any(str(tmp_path) in word for word in process.cmdline()):
                 process.kill()

@@ -46,7 +46,8 @@ class QuadrupedEnv(gym.Env, EzPickle):
             through; None for no filter.
         target_speed: From which speed on walking faster does not pay, in m/s.
         straight: Whether forward is where the robot looked at the beginning of the episode, and not
-            at that of the step; observations then say, too, how far it has turned since.
+            at that of the step; observations then say, too, how far it has turned since. For "walk"
+            only.
         reward: "linear" or "walk_in_the_park" to walk, "bounded" to recover; None: the first.
         reward_weights: Weights of terms of the reward that are to be other than usual, by name.
         phase_hz: Frequency of the clock in the observation; 0 for no clock; None: the task's, 2.5
@@ -422,6 +423,8 @@ def _check(task, render_mode, action_scale, action_filter, reward, phase_hz, **o
             raise UserError(f"{name} is {number!r}; it must be a number greater than 0.")
     if others["absolute_actions"] and others["residual_gait"]:
         raise UserError("absolute_actions and residual_gait exclude each other.")
+    if others["straight"] and task != "walk":
+        raise UserError("straight is for the task 'walk' only.")
     if others["terminate_on_success"] and task != "recover":
         raise UserError("terminate_on_success is for the task 'recover' only.")
 

@@ -143,6 +143,7 @@ def test_actions_that_cannot_be_done(make, action):
         (dict(prev_epochs=-1), "prev_epochs is -1"),
         (dict(absolute_actions=True, residual_gait=True), "exclude each other"),
         (dict(terminate_on_success=True), "for the task 'recover' only"),
+        (dict(task="recover", straight=True), "for the task 'walk' only"),
     ],
 )
 def test_bad_arguments(kwargs, message):
