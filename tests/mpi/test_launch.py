@@ -87,7 +87,7 @@ def test_an_exception_on_one_rank_ends_the_job(script, rank):
         ),
     )
     assert done.returncode != 0
-    assert seconds < 30  # most of it is for starting Python, on a machine that may be busy
+    assert seconds < 5
     assert done.stderr.count("RuntimeError: lost") == 1
 
 
@@ -154,7 +154,7 @@ def test_an_experiment_that_leaves_on_one_rank_ends_the_job(
     else:
         done, seconds = execute([sys.executable, path, "2"], cwd=tmp_path)
     assert done.returncode == status
-    assert seconds < 30  # most of it is for starting Python, on a machine that may be busy
+    assert seconds < 5
     assert done.stderr.count(message) == 1 or not message
 
 
