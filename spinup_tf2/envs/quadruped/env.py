@@ -344,7 +344,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
             phase = 2 * math.pi * self.phase_hz * self.t
             parts.append((math.sin(phase), math.cos(phase)))
         if self.straight:
-            cos, sin, _ = now.began.heading() @ now.base.heading()[0]
+            cos, sin, _ = now.began.heading @ now.base.heading[0]
             parts.append((sin, cos))
         space = self.observation_space
         return np.concatenate(parts).astype(np.float32).clip(space.low, space.high)
@@ -353,9 +353,9 @@ class QuadrupedEnv(gym.Env, EzPickle):
         """What has happened since the trunk was at `before`."""
         now = self._episode
         base, began = now.base, now.began
-        way = (began if self.straight else before).heading() @ (base.position - before.position)
+        way = (began if self.straight else before).heading @ (base.position - before.position)
         forward, sideways = way[:2] / self.dt
-        mean_forward = (began.heading() @ (base.position - began.position))[0] / (self.t or 1.0)
+        mean_forward = (began.heading @ (base.position - began.position))[0] / (self.t or 1.0)
         return Motion(
             position=base.position,
             up=base.rotation[2, 2],

@@ -61,6 +61,7 @@ class Base:
     velocity: np.ndarray
     angular_velocity: np.ndarray
 
+    @functools.cached_property  # the first of an episode is asked for in every step
     def heading(self) -> np.ndarray:
         """The rotation [3, 3] about the vertical that turns where it looks to the x axis."""
         yaw = np.arctan2(self.rotation[1, 0], self.rotation[0, 0])
