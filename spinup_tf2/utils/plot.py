@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # pandas, matplotlib and seaborn are imported where they are used: --help does not wait for them.
 
 DIV_LINE_WIDTH = 50
-_LEGEND_WIDTH = 72  # characters
+_MOST_COLUMNS = 6
 _LONGEST_NAME = 255  # characters, as of a file
 ESTIMATORS = ("mean", "median", "min", "max", "sum", "std")
 
@@ -32,15 +32,12 @@ ESTIMATORS = ("mean", "median", "min", "max", "sum", "std")
 # ---------------------------------------------------------------- reading runs
 
 
-def get_datasets(
-    logdir: str | os.PathLike, condition: str | None = None, *, first_index: int = 0
-) -> list[pd.DataFrame]:
+def get_datasets(logdir: str | os.PathLike, condition: str | None = None) -> list[pd.DataFrame]:
     """Read every run at or below `logdir`.
 
     Args:
         logdir: A directory; each directory with a progress.txt in it is a run.
         condition: What the runs are called in the legend, instead of their exp_name.
-        first_index: Number of the first run that is found.
 
     Returns:
         A list of DataFrames, one for each run: the columns of progress.txt, and `Unit` (the number
@@ -48,16 +45,25 @@ def get_datasets(
         there is a return, `Performance` (AverageTestEpRet, or else AverageEpRet). What cannot be
         read is reported and left out.
     """
-    datasets = []
+    return _read_runs((run_dir, condition) for run_dir in _run_dirs(logdir))
+
+
+def _run_dirs(logdir):
     for root, directories, files in os.walk(logdir):
         directories.sort()
-        if "progress.txt" not in files:
-            continue
-        condition1 = condition or _exp_name(root) or "exp"
-        data = _read_progress(os.path.join(root, "progress.txt"))
+        if "progress.txt" in files:
+            yield root
+
+
+def _read_runs(runs):
+    """A DataFrame for each of the runs, (directory, title), that can be read."""
+    datasets = []
+    for run_dir, title in runs:
+        condition1 = title or _exp_name(run_dir) or "exp"
+        data = _read_progress(os.path.join(run_dir, "progress.txt"))
         if data is None:
             continue
-        unit = first_index + len(datasets)
+        unit = len(datasets)
         data["Unit"] = unit
         data["Condition1"] = condition1
         data["Condition2"] = f"{condition1}-{unit}"
@@ -65,7 +71,7 @@ def get_datasets(
             if column in data:
                 data["Performance"] = data[column]
                 break
-        data.attrs["path"] = root
+        data.attrs["path"] = run_dir
         datasets.append(data)
     return datasets
 
@@ -114,7 +120,7 @@ def get_all_datasets(
     Args:
         all_logdirs: Directories, or beginnings of the names of directories: `data/ppo` stands for
             every directory in `data` whose name begins with "ppo". With a slash at its end,
-            `data/ppo/` is only that directory.
+            `data/ppo/` is only that directory. What is found twice counts once.
         legend: A title for each of the directories that these stand for.
         select: Keep only directories whose path contains all of these strings.
         exclude: Leave out directories whose path contains any of these strings.
@@ -122,7 +128,8 @@ def get_all_datasets(
     Returns:
         A list of DataFrames as from `get_datasets`.
     """
-    logdirs = [logdir for given in all_logdirs for logdir in _resolve(given)]
+    found = [logdir for given in all_logdirs for logdir in _resolve(given)]
+    logdirs = [*{os.path.realpath(logdir): logdir for logdir in found}.values()]
     if select:
         logdirs = [logdir for logdir in logdirs if all(text in logdir for text in select)]
     if exclude:
@@ -140,9 +147,13 @@ def get_all_datasets(
             "Must give a legend title for each set of experiments. "
             f"(There are {len(legend)} titles for {len(logdirs)} directories.)"
         )
-    datasets = []
-    for logdir, title in zip(logdirs, legend or [None] * len(logdirs), strict=True):
-        datasets += get_datasets(logdir, title, first_index=len(datasets))
+    titles = legend or [None] * len(logdirs)
+    runs = {
+        (os.path.realpath(run_dir), title): (run_dir, title)
+        for logdir, title in zip(logdirs, titles, strict=True)
+        for run_dir in _run_dirs(logdir)
+    }
+    datasets = _read_runs(runs.values())
     if not datasets:
         raise UserError(f"No run with results (progress.txt) in {', '.join(logdirs)}.")
     return datasets
@@ -212,6 +223,9 @@ def plot_data(
     if curves[xaxis].max() > 5e3:
         ax.ticklabel_format(style="sci", axis="x", scilimits=(0, 0))
     ax.margins(x=0.02)
+    for line in ax.lines:
+        if len(line.get_xdata()) == 1:  # a line needs two
+            line.set_marker("o")
     if ax.get_legend():
         _legend_above(ax)
     return ax
@@ -221,13 +235,21 @@ def _legend_above(ax):
     """Put the legend over the axes, where it covers no curve, in as many columns as fit."""
     import seaborn as sns
 
-    names = ax.get_legend_handles_labels()[1]
-    columns = max(1, min(len(names), _LEGEND_WIDTH // (max(map(len, names)) + 6)))
-    sns.move_legend(
-        ax, "lower center", bbox_to_anchor=(0.5, 1), ncols=columns, title=None, frameon=False
-    )
-    rows = -(-len(names) // columns)
-    ax.figure.set_figheight(ax.figure.get_figheight() + 0.35 * rows)
+    figure = ax.get_figure()
+    ax.get_legend().set_in_layout(False)
+    figure.draw_without_rendering()  # only then the axes have their size
+    available = ax.get_window_extent().width
+    place = dict(loc="lower center", bbox_to_anchor=(0.5, 1), title=None, frameon=False)
+    for columns in range(min(len(ax.get_legend_handles_labels()[1]), _MOST_COLUMNS), 0, -1):
+        sns.move_legend(ax, ncols=columns, **place)
+        extent = ax.get_legend().get_window_extent()
+        if extent.width <= available:
+            break
+    else:  # a name that is longer than the axes
+        size = ax.get_legend().get_texts()[0].get_fontsize() * available / extent.width
+        sns.move_legend(ax, fontsize=size, **place)
+        extent = ax.get_legend().get_window_extent()
+    figure.set_figheight(figure.get_figheight() + extent.height / figure.dpi)
 
 
 def _curve(run, xaxis, value, smooth):

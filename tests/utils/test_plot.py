@@ -1,6 +1,7 @@
 """Plotting: which runs are found, what becomes of damaged ones, and the numbers in the figure."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.plot import get_all_datasets, get_datasets, main, make_plots, plot_data
@@ -82,6 +84,28 @@ def test_names_and_beginnings_of_names(data, logdir, found, capsys):
     printed = capsys.readouterr().out
     assert printed.startswith("Plotting from...\n" + "=" * 50 + "\n\n")
     assert printed.endswith("\n\n" + "=" * 50 + "\n")
+
+
+@pytest.mark.parametrize(
+    ("logdirs", "legend"),
+    [
+        (["data/ppo", "data/ppo_big"], ["A", "B"]),  # data/ppo stands for both
+        (["data/ppo", "./data/../data/ppo/", "data/ppo_big/"], ["A", "B"]),
+        (["data", "data/ppo_big", "data/ppo/ppo_s1"], None),
+    ],
+)
+def test_what_is_found_twice_counts_once(data, logdirs, legend):
+    datasets = get_all_datasets(logdirs, legend)
+    paths = [run.attrs["path"] for run in datasets]
+    assert len({os.path.realpath(path) for path in paths}) == len(paths)
+    assert conditions(datasets, "Unit") == list(range(len(paths)))
+    if legend:
+        assert conditions(datasets) == ["A", "A", "B", "B"]
+
+
+def test_a_run_may_be_in_two_sets_with_titles_of_their_own(data):
+    datasets = get_all_datasets(["data/ppo/", "data/ppo/ppo_s1"], ["both", "one"])
+    assert conditions(datasets) == ["both", "both", "one"]
 
 
 def test_select_exclude_and_legend(data):
@@ -245,6 +269,27 @@ def test_large_numbers_of_steps_are_in_scientific_notation(tmp_path, ax):
     other.figure.canvas.draw()
     assert other.xaxis.get_offset_text().get_text() == ""
     plt.close(other.figure)
+
+
+@pytest.mark.parametrize("names", [["a"], ["W" * 20] * 3, ["short"] * 14, ["W" * 200, "a"]])
+def test_the_legend_is_within_the_figure_and_above_the_axes(tmp_path, names):
+    for i, name in enumerate(names):
+        add_run(tmp_path / f"{i}", exp_name=f"{name}{i}")
+    figure = Figure(figsize=(9, 5.5), layout="constrained")
+    ax = plot_data(get_datasets(tmp_path), ax=figure.subplots())
+    figure.draw_without_rendering()
+    legend, axes = ax.get_legend().get_window_extent(), ax.get_window_extent()
+    assert figure.bbox.x0 <= legend.x0 < legend.x1 <= figure.bbox.x1
+    assert axes.y1 <= legend.y0 < legend.y1 <= figure.bbox.y1
+    assert axes.height > 200  # the figure has grown by what the legend takes
+
+
+def test_runs_of_one_epoch_are_seen(tmp_path, ax):
+    add_run(tmp_path / "one", [3.0], exp_name="one")
+    add_run(tmp_path / "two", [1.0, 2.0], exp_name="two")
+    plot_data(get_datasets(tmp_path), ax=ax)
+    markers = {len(line.get_xdata()): line.get_marker() for line in ax.lines}
+    assert (markers[1], markers[2]) == ("o", "None")
 
 
 # ---------------------------------------------------------------- the command
