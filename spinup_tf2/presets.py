@@ -73,7 +73,7 @@ _MARIO = dict(
     ent_coef=0.01,
     max_grad_norm=0.5,
     normalize_reward=True,
-    # The game's own clock ends an episode after 2,000 steps, or 2,400 of the slower ROM.
+    # The game's own clock ends an episode after 2,000 steps at most, or 2,400 of the slower ROM.
     max_ep_len=2500,
     epochs=190,
     num_test_episodes=10,

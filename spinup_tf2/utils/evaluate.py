@@ -2,9 +2,10 @@
 
 A game that begins the same way every time can be cleared by heart, so that one number says little.
 The agent is evaluated with its most likely actions (greedy) and with actions as it takes them in
-training (sampled), and greedy also from other beginnings, where episodes begin alike otherwise: an
-environment that says so of itself with an attribute `begins_alike`, such as a level of Super Mario
-Bros, has an option `noops` of `reset`, which lets some frames pass before the agent may act.
+training (sampled). Where episodes begin alike, it is also evaluated greedily after some frames of
+doing nothing. An environment says so of itself with an attribute `starts`: the options of `reset`
+for each of its fixed initial states, by name, such as the stages of Super Mario Bros. It has an
+option `noops` of `reset`, too, the number of frames that pass before the agent may act.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ def evaluate_run(
     """Let the agent of a run play in several ways, and print a row of numbers for each.
 
     Where episodes begin the same way every time, but for the option `noops`, these are `greedy`,
-    one episode; `greedy, after no-ops`, one for each number from 0 to `noops`; and `sampled`.
-    Elsewhere they are `greedy` and `sampled`. Environments are those of the run without what only
-    helps to train.
+    one episode; `greedy, after no-ops`, one for each number from 0 to `noops`; and `sampled`. An
+    agent of several stages has these rows for each of them, such as `1-2: greedy`, and then their
+    means, `mean: greedy` and so on. Elsewhere the rows are `greedy` and `sampled`. Environments
+    are those of the run without what only helps to train.
 
     Args:
         fpath: Directory of the run.
@@ -78,30 +80,39 @@ def evaluate_run(
     envs = [load_env(save_dir, None, allow_pickle)]
     rows = {}
     try:
-        any_beginning = [{}] * episodes
-        if getattr(envs[0].unwrapped, "begins_alike", False):
-            ways = {
-                "greedy": [{}],
-                "greedy, after no-ops": [{"noops": number} for number in range(noops + 1)],
-                "sampled": any_beginning,
-            }
-        else:
-            ways = dict(greedy=any_beginning, sampled=any_beginning)
+        fixed = getattr(envs[0].unwrapped, "starts", {})
+        ways = {
+            (start, way): options
+            for start in fixed or [None]
+            for way, options in _ways(fixed.get(start), episodes, noops).items()
+        }
         wanted = min(_ENVIRONMENTS, max(map(len, ways.values())))
         while len(envs) < wanted:
             envs.append(load_env(save_dir, None, allow_pickle))
-        for name, beginnings in ways.items():
-            greedy = name != "sampled"
+        several = len(fixed) > 1
+        for (start, way), options in ways.items():
+            greedy = way != "sampled"
             get_action = load_policy(save_dir, greedy, seed, allow_pickle=allow_pickle, best=best)
-            starts = [dict(seed=seed + i, options=o or None) for i, o in enumerate(beginnings)]
-            row = rows[name] = _summary(play(envs, get_action, starts, max_ep_len or None))
-            if len(rows) == 1:
-                print(_line("", row))
-            print(_line(name, row.values()), flush=True)
+            resets = [dict(seed=seed + i, options=o or None) for i, o in enumerate(options)]
+            row = _summary(play(envs, get_action, resets, max_ep_len or None))
+            _show(rows, f"{start}: {way}" if several else way, row)
+        for way in _ways({}, episodes, noops) if several else ():
+            _show(rows, f"mean: {way}", _mean([rows[f"{start}: {way}"] for start in fixed]))
     finally:
         for env in envs:
             env.close()
     return rows
+
+
+def _ways(start, episodes, noops):
+    """The options of `reset` of each episode, by row. start: those of a fixed initial state."""
+    if start is None:
+        return dict(greedy=[{}] * episodes, sampled=[{}] * episodes)
+    return {
+        "greedy": [start],
+        "greedy, after no-ops": [start | {"noops": number} for number in range(noops + 1)],
+        "sampled": [start] * episodes,
+    }
 
 
 class _Episode:
@@ -166,9 +177,23 @@ def _summary(episodes):
     return row
 
 
+def _mean(rows):
+    """The mean of each column over rows, and the sum of their episodes."""
+    mean = {column: float(np.mean([row[column] for row in rows])) for column in rows[0]}
+    return mean | dict(Episodes=sum(row["Episodes"] for row in rows))
+
+
+def _show(rows, name, row):
+    """Add a row to the others and print it."""
+    if not rows:
+        print(_line("", row))
+    rows[name] = row
+    print(_line(name, row.values()), flush=True)
+
+
 def _line(name, cells):
     cells = [cell if isinstance(cell, str) else f"{cell:.4g}" for cell in cells]
-    return f"{name:22}" + "".join(f"{cell:>12}" for cell in cells)
+    return f"{name:26}" + "".join(f"{cell:>12}" for cell in cells)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -200,7 +225,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m spinup_tf2.run evaluate",
-        description="Evaluate a trained agent: greedy, greedy from other beginnings, and sampled.",
+        description="Evaluate a trained agent: greedy, greedy after no-ops, and sampled.",
     )
     add_agent_arguments(parser)
     parser.add_argument(

@@ -18,10 +18,10 @@ from tests.runs import train
 class Corridor(gym.Env):
     """Steps to the right, 1 or 2 long, to x >= 6; whoever steps onto x = 5 falls into a hole.
 
-    After `noops` nothing is different but the start, x = noops % 2.
+    After `noops` nothing is different but the start, x = (at + noops) % 2.
     """
 
-    begins_alike, place = True, "x_pos"
+    starts, place = {"left": {}}, "x_pos"
     observation_space = spaces.Box(-10, 10, (2,), np.float32)
     action_space = spaces.Discrete(2)
 
@@ -34,7 +34,7 @@ class Corridor(gym.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.x, self.t = (options or {}).get("noops", 0) % 2, 0
+        self.x, self.t = sum((options or {}).values()) % 2, 0
         self.threads = {threading.get_ident()}
         return self._result()
 
@@ -48,7 +48,7 @@ class Corridor(gym.Env):
 class Plain(Corridor):
     """The same without a choice of beginnings: it begins at random, and says as a robot where."""
 
-    begins_alike, place = False, "x_position"
+    starts, place = {}, "x_position"
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -56,7 +56,14 @@ class Plain(Corridor):
         return self._result()
 
 
+class Stages(Corridor):
+    """The same with two stages, which begin at 0 and at 1."""
+
+    starts = {"1-1": {"at": 0}, "1-2": {"at": 1}}  # noqa: RUF012
+
+
 gym.register("Corridor-v0", Corridor)
+gym.register("StagesCorridor-v0", Stages)
 gym.register("PlainCorridor-v0", Plain)
 
 
@@ -101,6 +108,26 @@ def test_a_game_with_no_ops_is_evaluated_in_three_ways(agent, capsys):
     printed = capsys.readouterr().out
     assert "greedy, after no-ops" in printed
     assert "SuccessRate" in printed
+
+
+def test_each_stage_has_rows_of_its_own(agent, capsys):
+    rows = evaluate_run(agent("StagesCorridor-v0"), episodes=20, noops=2)
+    ways = ("greedy", "greedy, after no-ops", "sampled")
+    assert [*rows] == [f"{name}: {way}" for name in ("1-1", "1-2", "mean") for way in ways]
+    # From 0: 2, 4, 6, the end. From 1: 3, 5, the hole.
+    of_first = dict(Episodes=1, SuccessRate=1, EpRet=12, StdEpRet=0, EpLen=3, X=6)
+    of_second = dict(Episodes=1, SuccessRate=0, EpRet=8, StdEpRet=0, EpLen=2, X=5)
+    assert (rows["1-1: greedy"], rows["1-2: greedy"]) == (of_first, of_second)
+    mean = dict(Episodes=2, SuccessRate=0.5, EpRet=10, StdEpRet=0, EpLen=2.5, X=5.5)
+    assert rows["mean: greedy"] == mean
+    # No-ops 0 and 2 leave a stage as it is, 1 makes it the other one.
+    rates = [rows[f"{name}: greedy, after no-ops"]["SuccessRate"] for name in ("1-1", "1-2")]
+    assert rates == pytest.approx([2 / 3, 1 / 3])
+    assert rows["mean: greedy, after no-ops"]["SuccessRate"] == pytest.approx(1 / 2)
+    sampled = [rows[f"{name}: sampled"]["EpRet"] for name in ("1-1", "1-2")]
+    assert rows["mean: sampled"]["EpRet"] == pytest.approx(np.mean(sampled))
+    assert rows["mean: sampled"]["Episodes"] == 40
+    assert len(capsys.readouterr().out.splitlines()) == 2 + len(rows)  # what is evaluated, columns
 
 
 def clear_rate():

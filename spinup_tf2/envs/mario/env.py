@@ -144,6 +144,11 @@ class MarioEnv(gym.Env, EzPickle):
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
         if self._game is None:
             raise UserError("step was called before reset, or after close.")
+        if not self.action_space.contains(action):  # a list would take -1 for its last entry
+            raise UserError(
+                f"The action is {action!r}; it must be a whole number from 0 to "
+                f"{len(self._buttons) - 1}, one of get_action_meanings()."
+            )
         reward, terminated, info = self._game.step(self._buttons[action])
         if self.render_mode == "human":
             self.render()
@@ -174,9 +179,12 @@ class MarioEnv(gym.Env, EzPickle):
         self._game = self._backup
 
     @property
-    def begins_alike(self) -> bool:
-        """Whether all episodes begin in the same way, but for the options of `reset`."""
-        return len(self._levels) == 1
+    def starts(self) -> dict[str, dict[str, Any]]:
+        """Each stage's options of `reset`, with which all episodes begin alike, but for `noops`."""
+        if self._levels == [None]:
+            return {"all stages": {"stages": None}}
+        names = [f"{world}-{stage}" for world, stage in self._levels]
+        return {name: {"stages": [name]} for name in names}
 
     @property
     def ram(self) -> np.ndarray:

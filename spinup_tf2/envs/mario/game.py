@@ -71,7 +71,7 @@ class Game:
 
     @property
     def time(self) -> int:
-        """The game's clock, which counts down from 400."""
+        """The game's clock, which counts down from 400 or 300."""
         return self._number(_TIME)
 
     @property

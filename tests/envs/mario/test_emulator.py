@@ -89,6 +89,14 @@ def test_versions_of_the_game():
         NesPy("lost")
 
 
+def test_the_clock_starts_at_400_or_300():
+    clocks = {"1-3": 300, "4-4": 400, "5-1": 300}
+    env = gym.make("SuperMarioBros-1-1-v0")
+    times = {name: env.reset(options={"stages": [name]})[1]["time"] for name in clocks}
+    env.close()
+    assert times == clocks
+
+
 @pytest.mark.slow
 def test_the_flag_is_reached():
     """The whole way, from the picture at the start to the bonus at the end."""

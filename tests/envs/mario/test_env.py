@@ -102,6 +102,15 @@ def test_actions_of_ones_own():
     assert env.consoles[0].pressed == [0, 8, RIGHT | B]
 
 
+@pytest.mark.parametrize("action", [-1, 2, 0.5, None, [0]])
+def test_bad_actions(action):
+    env = fake_mario(actions="run")
+    env.reset()
+    with pytest.raises(UserError, match=r"The action is .*; it must be a whole number from 0 to 1"):
+        env.step(action)
+    assert env.consoles[0].pressed == []
+
+
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
@@ -196,6 +205,16 @@ def test_stages_can_be_changed_for_all_following_episodes():
     assert levels(env, 2, options={"stages": "8-4"}) == ["8-4"] * 2
     _, info = env.reset(options={"stages": None})  # the whole game, from its beginning
     assert (info["world"], info["stage"]) == (1, 1)
+
+
+def test_each_stage_can_be_started():
+    assert fake_mario(stages=["4-2"]).starts == {"4-2": {"stages": ["4-2"]}}
+    env = fake_mario(stages=["1-1", "8-3"])
+    for name, options in env.starts.items():
+        assert levels(env, 3, options=options) == [name] * 3
+    (options,) = fake_mario(stages=None).starts.values()
+    assert levels(env, 2, options=options) == ["1-1"] * 2  # the whole game
+    assert env.starts.keys() == {"all stages"}
 
 
 def test_the_whole_game_goes_on_after_a_death():
