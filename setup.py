@@ -22,7 +22,6 @@ EXTRAS = {
     ],
     "quadruped": ["pybullet"],
     "video": ["imageio-ffmpeg", "gymnasium[classic-control]"],
-    "tracking": ["tensorboard"],
     "docs": ["sphinx>=7", "furo"],
 }
 # Everything that the tests use.
@@ -61,9 +60,11 @@ setup(
     packages=find_packages(include=["spinup_tf2", "spinup_tf2.*"]),
     python_requires=">=3.10,<3.14",
     install_requires=[
-        "tensorflow>=2.16",
+        # tensorflow-probability is built on tf-keras, of which each minor release needs the one of
+        # tensorflow with the same number. Both are raised together, when both are there.
+        "tensorflow>=2.16,<2.22",
+        "tf-keras>=2.16,<2.22",
         "tensorflow-probability>=0.24",
-        "tf-keras>=2.16",  # what tensorflow-probability itself is built on
         "mpi4py>=4.1",
         "gymnasium>=1.1,<2",  # 1.1 brought SAME_STEP autoreset
         "numpy>=1.26",

@@ -1,9 +1,12 @@
 """Rules about the source as a whole."""
 
 import ast
+import re
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import spinup_tf2
 
@@ -107,3 +110,22 @@ def test_mpi_is_never_started_by_an_import(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     assert not any("mpi4py" in ast.unparse(node) for node in imports)
+
+
+def test_tensorflow_and_tf_keras_are_limited_together():
+    """Each minor release of tf-keras needs the one of tensorflow with the same number."""
+    tree = ast.parse((PACKAGE.parent / "setup.py").read_text(encoding="utf-8"))
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    names = ("tensorflow", "tf-keras")
+    tensorflow, tf_keras = (
+        Requirement(text).specifier
+        for name in names
+        for text in texts
+        if re.match(rf"{name}[<>=]", str(text))
+    )
+    assert tensorflow == tf_keras
+    # The limit is the one of the tf-keras that is tested here: with a later one, raise both.
+    (needed,) = (Requirement(text).specifier for text in requires("tf-keras"))
+    assert {str(each) for each in needed if each.operator == "<"} == {
+        str(each) for each in tensorflow if each.operator == "<"
+    }
