@@ -4,10 +4,14 @@ import os
 import tempfile
 import time
 
-from spinup_tf2 import ppo
-from spinup_tf2.core import on_policy
-from spinup_tf2.utils.mpi_tools import broadcast_object, mpi_op
-from spinup_tf2.utils.run_utils import EnvFn
+from spinup_tf2.utils.tensorflow_import import quiet_tensorflow
+
+quiet_tensorflow()
+
+from spinup_tf2 import ppo  # noqa: E402
+from spinup_tf2.core import on_policy  # noqa: E402
+from spinup_tf2.utils.mpi_tools import broadcast_object, mpi_op  # noqa: E402
+from spinup_tf2.utils.run_utils import EnvFn  # noqa: E402
 
 
 def training(env_fn: EnvFn, settings: dict, epochs: int) -> tuple[float, float]:

@@ -13,7 +13,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as on the command line
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 from collection import training

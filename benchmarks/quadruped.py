@@ -12,10 +12,7 @@ Steps of all processes in a second of real time, with the preset: of collection 
 """
 
 import argparse
-import os
 import time
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 from collection import training

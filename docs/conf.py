@@ -10,6 +10,10 @@ from textwrap import indent
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # document this checkout, whatever is installed
 
+from spinup_tf2.utils.tensorflow_import import quiet_tensorflow  # noqa: E402
+
+quiet_tensorflow()
+
 project = "spinup_tf2"
 author = "the spinup_tf2 authors"
 copyright = author

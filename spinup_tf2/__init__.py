@@ -8,10 +8,24 @@ with gymnasium at once.
 """
 
 import os
+import signal
+import sys
 from importlib import import_module
 
-from spinup_tf2.utils.threads import limit_openmp
+# Whether this is `python -m spinup_tf2.run` or another of this package's modules, the installed
+# command, or what they start.
+_OWN_PROGRAM = os.path.basename(sys.argv[0]) in ("spinup_tf2", "run_entrypoint.py") or (
+    sys.argv[0] == "-m" and any(word.startswith("spinup_tf2.") for word in sys.orig_argv)
+)
+if _OWN_PROGRAM and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # Until it is loaded, Ctrl-C ends it without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+from spinup_tf2.utils.tensorflow_import import quiet_tensorflow  # noqa: E402
+from spinup_tf2.utils.threads import limit_openmp  # noqa: E402
+
+if _OWN_PROGRAM:
+    quiet_tensorflow()
 limit_openmp()  # before anything loads numpy
 os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user has chosen for other programs
 

@@ -11,6 +11,7 @@ import ast
 import difflib
 import functools
 import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -125,6 +126,8 @@ These are the presets. The flags that are given beside them win:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command line; `argv` is without the program's name, by default that of the process."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as while all this was loaded
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     argv = sys.argv[1:] if argv is None else list(argv)
     # --debug belongs to this function, unless the arguments are another program's.
     is_utility = bool(argv) and argv[0] in UTILITIES

@@ -23,7 +23,7 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.reading import forget_current_directory
-from spinup_tf2.utils.tensorflow_import import import_tensorflow
+from spinup_tf2.utils.tensorflow_import import quiet_tensorflow
 from spinup_tf2.utils.test_policy import add_agent_arguments, find_save, load_env
 from spinup_tf2.utils.threads import threads_per_rank
 
@@ -207,7 +207,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
     forget_current_directory(args.fpath)
     find_save(args.fpath, args.itr)  # before TensorFlow is loaded, which takes a while
-    import_tensorflow()
+    quiet_tensorflow()
     rows = evaluate_run(
         args.fpath,
         args.episodes,

@@ -113,7 +113,10 @@ def _is_terminal(fd):
 
 
 def interrupt_once() -> None:
-    """Let one Ctrl-C raise one KeyboardInterrupt, where it may reach this process twice."""
+    """Let one Ctrl-C raise one KeyboardInterrupt, where it may reach this process twice.
+
+    Also where it has been made to end the process, as while spinup_tf2 is loaded.
+    """
     last = -SAME_CTRL_C
 
     def handle(*_):
@@ -122,5 +125,5 @@ def interrupt_once() -> None:
         if last - before >= SAME_CTRL_C:
             raise KeyboardInterrupt
 
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_DFL):
         signal.signal(signal.SIGINT, handle)

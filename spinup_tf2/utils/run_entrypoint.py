@@ -4,6 +4,12 @@
 on every MPI rank. A UserError goes back the same way, so that the caller can raise it.
 """
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # Until spinup_tf2 is loaded, Ctrl-C ends the process without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import ast
 import faulthandler
 import json

@@ -263,9 +263,7 @@ class NamedAlgorithm:
 
     def __call__(self, **kwargs: Any) -> Any:
         import spinup_tf2
-        from spinup_tf2.utils.tensorflow_import import import_tensorflow
 
-        import_tensorflow()
         return getattr(spinup_tf2, self.name)(**kwargs)
 
 

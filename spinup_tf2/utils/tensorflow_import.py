@@ -1,39 +1,95 @@
-"""Importing TensorFlow without the dozen lines that it prints about graphics cards."""
+"""TensorFlow without the dozen lines that it prints about graphics cards.
+
+Imports nothing but the standard library: it is used before all else.
+"""
 
 import os
-import re
+import subprocess
 import sys
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
 
-# TensorFlow's C++ code prints these before its logging can be configured: notes and warnings, and
-# that there is no GPU, which on a CPU machine is no news.
-_NOISE = re.compile(rb"^(WARNING: All log messages before absl|[IW]\d{4} |E\d{4} .* cuda_\w+\.cc)")
+# TensorFlow's C++ code prints notes (I), warnings (W) and errors (E) before its logging can be
+# configured, whatever TF_CPP_MIN_LOG_LEVEL says; and that there is no GPU, which on a CPU machine
+# is no news, as an error.
+_NOISE = r"WARNING: All log messages before absl|[{}]\d{{4}} |E\d{{4}} .* cuda_\w+\.cc"
+
+_FILTER = """
+import re, sys
+noise = re.compile(sys.argv[1].encode())
+for line in sys.stdin.buffer:
+    if not noise.match(line):
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+"""
 
 
-def import_tensorflow() -> None:
-    """Import TensorFlow and find its devices; what it prints meanwhile is shown without the noise.
+def quiet_tensorflow() -> None:
+    """When TensorFlow is imported, leave the noise out of what it prints meanwhile.
 
-    A user who sets TF_CPP_MIN_LOG_LEVEL (0 shows everything, as --debug does) gets what it says.
+    Where TF_CPP_MIN_LOG_LEVEL is not set, warnings are left out later, too; where it is, what it
+    hides is hidden in the import as well, and 0 shows everything, as --debug does.
     For programs: a library that imports TensorFlow has no business with its caller's stderr.
     """
-    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+    if "tensorflow" not in sys.modules:
+        sys.meta_path.insert(0, _QuietFinder())
+
+
+class _QuietFinder(MetaPathFinder):
+    """Finds TensorFlow as the other finders do, and changes how it is loaded."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "tensorflow":
+            return None
+        sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _QuietFinder)]
+        spec = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader.exec_module = _quietly(spec.loader.exec_module)
+        return spec
+
+
+def _quietly(load):
+    def exec_module(module):
+        level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        hidden = "IWE"[: int(level)] if level.isdigit() else ""
+        if not hidden:
+            load(module)
+            return
+        with _stderr_without(_NOISE.format(hidden)):
+            load(module)
+            # Looks for a GPU. The program may still say which it wants, and how many threads.
+            module.config.list_physical_devices()
+
+    return exec_module
+
+
+@contextmanager
+def _stderr_without(noise: str) -> Iterator[None]:
+    """Let no line through to file descriptor 2 that begins with the regular expression `noise`.
+
+    The lines go through another process, so that the last words of a library that crashes are seen.
+    """
+    try:
+        stderr = os.dup(2)
+    except OSError:  # there is none
+        yield
         return
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    sys.stderr.flush()
-    stderr = os.dup(2)
-    with tempfile.TemporaryFile() as printed:
-        os.dup2(printed.fileno(), 2)
-        try:
-            import tensorflow as tf
-
-            from spinup_tf2.utils.threads import limit_tensorflow
-
-            limit_tensorflow()  # finding the devices fixes the number of threads
-            tf.config.list_logical_devices()
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            printed.seek(0)
-            for line in printed:
-                if not _NOISE.match(line):
-                    os.write(2, line)
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _FILTER, noise],
+        stdin=subprocess.PIPE,
+        stdout=stderr,
+        start_new_session=True,  # Ctrl-C is not for it
+    )
+    os.dup2(process.stdin.fileno(), 2)
+    process.stdin.close()
+    try:
+        yield
+    finally:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        with suppress(subprocess.TimeoutExpired):  # a process that was started here may live on
+            process.wait(timeout=5)

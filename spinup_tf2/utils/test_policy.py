@@ -24,7 +24,7 @@ import numpy as np
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import format_table
 from spinup_tf2.utils.reading import forget_current_directory
-from spinup_tf2.utils.tensorflow_import import import_tensorflow
+from spinup_tf2.utils.tensorflow_import import quiet_tensorflow
 from spinup_tf2.utils.unpickling import load_trusted
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _load_quietly(*args):
-    import_tensorflow()
+    quiet_tensorflow()
     return load_agent(*args)
 
 

@@ -196,7 +196,7 @@ def test_a_seed_is_a_run(script):
 def test_from_the_command_line(name):
     command = [sys.executable, "-m", f"spinup_tf2.examples.{name}", "--steps", "1600", "--seed=3"]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
+    assert (done.returncode, done.stderr) == (0, "")  # nothing of TensorFlow's
     steps, _, last = done.stdout.strip().partition(" steps   mean of the last 20 returns ")
     assert steps == "1600"
     assert np.isfinite(float(last))

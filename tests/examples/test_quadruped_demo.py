@@ -109,6 +109,7 @@ def test_ppo_goes_on_from_the_clone(tmp_path, monkeypatch, capfd):
     flags = [*small, "--data_dir", str(tmp_path)]
     monkeypatch.setattr(quadruped_demo, "evaluate_run", lambda run_dir, episodes: None)
     run_program(monkeypatch, *flags)
+    assert "cuda" not in capfd.readouterr().err  # what TensorFlow says in the process of PPO
     run = tmp_path / "trot-demo" / "trot-demo_s2"
     config = json.loads((run / "config.json").read_text())
     clone = tmp_path / "trot-clone" / "trot-clone_s2"
