@@ -159,7 +159,7 @@ def ppo(
     with on_policy.training(
         "ppo",
         dict(locals()),
-        needs=dict(entropy=ent_coef != 0, kl_divergence=objective == "penalty"),
+        needs=dict(entropy=ent_coef != 0, kl_divergence=objective == "penalty" or normalize_obs),
     ) as training:
         ac, logger = training.ac, training.logger
 

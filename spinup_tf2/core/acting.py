@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from spinup_tf2.core import policies, q_actor_critic
-from spinup_tf2.core.normalization import Normalized, RunningStatistics
+from spinup_tf2.core.normalization import CLIP, Normalized, ObservationNormalizer
 
 _NUMPY_ACTIVATIONS = {
     "linear": lambda x: x,
@@ -29,12 +29,12 @@ _NUMPY_ACTIVATIONS = {keras.activations.get(k): f for k, f in _NUMPY_ACTIVATIONS
 class DenseStack:
     """A NumPy copy of a Sequential of Dense layers; `refresh` reads the weights again.
 
-    statistics: what observations are normalised with before, or None.
+    normalizer: what observations go through before, or None.
     """
 
-    def __init__(self, net: keras.Sequential, statistics: RunningStatistics | None = None):
+    def __init__(self, net: keras.Sequential, normalizer: ObservationNormalizer | None = None):
         self.net = net
-        self.statistics = statistics
+        self.normalizer = normalizer
         self.refresh()
 
     @staticmethod
@@ -52,12 +52,12 @@ class DenseStack:
             (layer.kernel.numpy(), layer.bias.numpy(), _NUMPY_ACTIVATIONS[layer.activation])
             for layer in self.net.layers
         ]
-        if self.statistics is not None:
-            self.shift, self.scale = self.statistics.shift_and_scale()
+        if self.normalizer is not None:
+            self.shift, self.scale = self.normalizer.shift_and_scale()
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        if self.statistics is not None:
-            x = (x - self.shift) * self.scale
+        if self.normalizer is not None:
+            x = ((x - self.shift) * self.scale).clip(-CLIP, CLIP)
         for kernel, bias, activation in self.layers:
             x = x @ kernel
             x += bias
@@ -76,11 +76,11 @@ class Actor:
     """
 
     def __init__(self, ac: policies.ActorCritic | q_actor_critic.QActorCritic):
-        pi, statistics = _without_normalization(ac.pi)
+        pi, normalizer = _without_normalization(ac.pi)
         if ac.shared:
             self._sampler = _SharedSampler(ac)
         elif type(pi) in _NUMPY_SAMPLERS and DenseStack.can_mirror(pi.net):
-            self._sampler = _NUMPY_SAMPLERS[type(pi)](pi, statistics)
+            self._sampler = _NUMPY_SAMPLERS[type(pi)](pi, normalizer)
         else:
             self._sampler = _CompiledSampler(ac.pi)
 
@@ -94,9 +94,9 @@ class Actor:
 class _NumpySampler:
     """NumPy's version of `policies.sample` for a policy whose network can be mirrored."""
 
-    def __init__(self, pi, statistics):
+    def __init__(self, pi, normalizer):
         self.pi = pi
-        self.net = DenseStack(pi.net, statistics)
+        self.net = DenseStack(pi.net, normalizer)
         self.refresh()
 
     def refresh(self):
@@ -182,9 +182,9 @@ class Critic:
 
     def __init__(self, v: keras.Model):
         self._mirror = None
-        plain, statistics = _without_normalization(v)
+        plain, normalizer = _without_normalization(v)
         if type(plain) is policies.ValueFunction and DenseStack.can_mirror(plain.net):
-            self._mirror = DenseStack(plain.net, statistics)
+            self._mirror = DenseStack(plain.net, normalizer)
         # reduce_retracing lets the batch size change, from a whole epoch to a few time limits.
         self._function = tf.function(v, reduce_retracing=True)
 
@@ -199,5 +199,5 @@ class Critic:
 
 
 def _without_normalization(model):
-    """A model and the statistics that its observations are normalised with (None: they are not)."""
-    return (model.model, model.statistics) if isinstance(model, Normalized) else (model, None)
+    """A model and what its observations are normalised by (None: they are not)."""
+    return (model.model, model.normalizer) if isinstance(model, Normalized) else (model, None)

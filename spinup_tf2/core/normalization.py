@@ -1,12 +1,12 @@
 """Running statistics of observations and returns, and what is scaled by them.
 
 The statistics are those of gymnasium's NormalizeObservation and NormalizeReward, merged over all
-environments of all MPI ranks. Those of observations stand still while a batch is collected and
-learned from, and take it in afterwards: all of a batch is seen on one scale, by the policy that
-acts and by the one that learns. Those of returns take a batch in before it is learned from.
+environments of all MPI ranks, and what is scaled is clipped as in the published settings. Those of
+returns take a batch in before it is learned from. Those of observations are a part of the policy,
+which learns, is tested and is saved with one set of them: see `ObservationNormalizer`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import keras
 import numpy as np
@@ -18,26 +18,32 @@ from gymnasium.wrappers.utils import update_mean_var_count_from_moments
 from spinup_tf2.core.policies import ActorCritic
 from spinup_tf2.core.spaces import is_image
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils.mpi_tools import mpi_sum
+from spinup_tf2.utils.mpi_tools import mpi_avg, mpi_sum
 
 EPSILON = 1e-8  # added to variances, as gymnasium does
 
+# The largest normalised observation or reward, as in the published settings. What has hardly varied
+# so far would else be multiplied by up to 10,000 (1 / sqrt(EPSILON)) where it first does.
+CLIP = 10.0
+
+# How far new statistics may move the policy between two updates: the mean KL divergence over the
+# last batch. A tenth of PPO's default target_kl.
+MAX_KL = 0.001
+SHARES = (*2.0 ** -np.arange(21), 0.0)  # of the way to new statistics, tried in this order
+
 
 class RunningStatistics(keras.layers.Layer):
-    """Mean and variance of everything that `update` was given; called, it normalises with them.
+    """Mean and variance of everything that `update` was given.
 
-    shape: of one sample. The state is three variables that are not trained (mean 0 and variance 1
-    at first, which count for nothing), so that a saved model holds it and uses it unchanged.
+    shape: of one sample. The state is three variables that are not trained: mean 0 and variance 1
+    at first, which count for nothing.
     """
 
     def __init__(self, shape: tuple[int, ...]):
         super().__init__(trainable=False, autocast=False)
-        weight = lambda name, shape, start: self.add_weight(  # noqa: E731
-            name=name, shape=shape, initializer=start, dtype="float64", trainable=False
-        )
-        self.mean = weight("mean", shape, "zeros")
-        self.var = weight("var", shape, "ones")
-        self.count = weight("count", (), "zeros")
+        self.mean, self.var = _mean_and_var(self, shape)
+        self.count = _not_trained(self, "count", (), "zeros")
+        self.built = True
 
     def update(self, x: np.ndarray) -> None:
         """Take in this rank's samples `[batch, *shape]`. Collective."""
@@ -52,26 +58,65 @@ class RunningStatistics(keras.layers.Layer):
         for variable, value in zip(state, merged, strict=True):
             variable.assign(value)
 
+
+class ObservationNormalizer(keras.layers.Layer):
+    """Shifts and scales observations `[batch, *shape]`, and clips them at CLIP.
+
+    mean, var: what it does this with, 0 and 1 at first. They change in `adopt` alone.
+    seen: the statistics of all observations so far.
+    share: how much of the way from the former to the latter the next `adopt` goes.
+    All of these are variables that are not trained, so that a saved model holds them.
+    """
+
+    def __init__(self, shape: tuple[int, ...]):
+        super().__init__(trainable=False, autocast=False)
+        self.mean, self.var = _mean_and_var(self, shape)
+        self.share = _not_trained(self, "share", (), "zeros")
+        self.seen = RunningStatistics(shape)
+
+    def adopt(self) -> None:
+        """Go on with new statistics, as far as `share` says; what it said is done then."""
+        for variable, value in zip((self.mean, self.var), self._next(), strict=True):
+            variable.assign(value)
+        self.share.assign(0)
+
+    def _next(self):
+        pairs = ((self.mean, self.seen.mean), (self.var, self.seen.var))
+        return [now + self.share * (seen - now) for now, seen in pairs]
+
     def shift_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
-        """`(shift, scale)`, float32: a sample x is normalised to (x - shift) * scale."""
+        """`(shift, scale)`, float32: x is normalised to (x - shift) * scale, and clipped."""
         scale = 1 / np.sqrt(self.var.numpy() + EPSILON)
         return np.float32(self.mean.numpy()), np.float32(scale)
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        scale = tf.math.rsqrt(self.var + EPSILON)
-        return (x - tf.cast(self.mean, x.dtype)) * tf.cast(scale, x.dtype)
+    def call(self, x: tf.Tensor, after_adopting: bool = False) -> tf.Tensor:
+        """x, normalised with the present statistics, or with those that `adopt` would leave."""
+        mean, var = self._next() if after_adopting else (self.mean, self.var)
+        scale = tf.math.rsqrt(var + EPSILON)
+        scaled = (x - tf.cast(mean, x.dtype)) * tf.cast(scale, x.dtype)
+        return tf.clip_by_value(scaled, -CLIP, CLIP)
+
+
+def _not_trained(layer, name, shape, start):
+    return layer.add_weight(
+        name=name, shape=shape, initializer=start, dtype="float64", trainable=False
+    )
+
+
+def _mean_and_var(layer, shape):
+    return _not_trained(layer, "mean", shape, "zeros"), _not_trained(layer, "var", shape, "ones")
 
 
 class Normalized(keras.Model):
     """A model of normalised observations, as a model of observations."""
 
-    def __init__(self, statistics: RunningStatistics, model: keras.Model):
+    def __init__(self, normalizer: ObservationNormalizer, model: keras.Model):
         super().__init__()
-        self.statistics = statistics
+        self.normalizer = normalizer
         self.model = model
 
     def call(self, obs: tf.Tensor) -> tf.Tensor | tfp.distributions.Distribution:
-        return self.model(self.statistics(obs))
+        return self.model(self.normalizer(obs))
 
 
 class NormalizedActorCritic(ActorCritic):
@@ -87,18 +132,58 @@ class NormalizedActorCritic(ActorCritic):
                 "their bytes themselves. Leave normalize_obs out."
             )
         self.inner = ac
-        self.statistics = RunningStatistics(observation_space.shape)
-        pi, v = (Normalized(self.statistics, model) for model in (ac.pi, ac.v))
+        self.normalizer = ObservationNormalizer(observation_space.shape)
+        pi, v = (Normalized(self.normalizer, model) for model in (ac.pi, ac.v))
         super().__init__(pi, v, action_space)
+        self._compiled_kl = tf.function(self._kl_of_adopting)
 
     def pi_and_v(self, obs: tf.Tensor) -> tuple[tfp.distributions.Distribution, tf.Tensor]:
-        return self.inner.pi_and_v(self.statistics(obs))
+        return self.inner.pi_and_v(self.normalizer(obs))
+
+    def taking_in(
+        self, update: Callable[[dict[str, np.ndarray]], dict[str, float]]
+    ) -> Callable[[dict[str, np.ndarray]], dict[str, float]]:
+        """An `update(batch)` of this actor-critic that takes the batch's observations in as well.
+
+        The policy that the update leaves is the one that is tested and saved. Where the next batch
+        begins, `normalizer.adopt()` moves it, by a mean KL divergence on this batch that is logged
+        as NormKL and is at most MAX_KL.
+
+        The first statistics are adopted at once, so that nothing is learned from observations on
+        their raw scale. The first batch has then been collected by a policy that does not exist
+        any more. It is learned from as if it had been collected by the new one: old probabilities
+        are the new policy's. Ratios to those of the policy that acted would be beyond every clip
+        and every limit before the first step, and nothing would be learned. As advantages are
+        0 on average in each state, an action's still says which way to go from the new policy: for
+        the mean of a Gaussian, E[(act - mean) adv] does not depend on the mean.
+        """
+
+        def take_in_and_update(batch):
+            normalizer, obs = self.normalizer, tf.constant(batch["obs"])
+            first = normalizer.seen.count == 0
+            normalizer.seen.update(batch["obs"])
+            if first:
+                normalizer.share.assign(1)
+                normalizer.adopt()
+            info = update(batch)
+            for share in SHARES:
+                normalizer.share.assign(share)
+                kl = mpi_avg(float(self._compiled_kl(obs)))
+                if kl <= MAX_KL:
+                    break
+            return info | dict(NormKL=kl)
+
+        return take_in_and_update
+
+    def _kl_of_adopting(self, obs):
+        after = self.inner.pi(self.normalizer(obs, after_adopting=True))
+        return tf.reduce_mean(self.pi(obs).kl_divergence(after))
 
 
 class RewardScaler:
     """Divides rewards by the standard deviation of the discounted returns up to each step.
 
-    Rewards are not shifted, which would change what is optimal.
+    Rewards are not shifted, which would change what is optimal. They are clipped at CLIP.
     """
 
     def __init__(self, num_envs: int, gamma: float):
@@ -124,5 +209,5 @@ class RewardScaler:
             returns[t] = self.ret
             self.ret = np.where(ends[t], 0.0, self.ret)
         self.statistics.update(returns.ravel())
-        _, scale = self.statistics.shift_and_scale()
-        return rew * scale
+        scale = np.float32(1 / np.sqrt(self.statistics.var.numpy() + EPSILON))
+        return (rew * scale).clip(-CLIP, CLIP)

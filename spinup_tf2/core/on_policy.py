@@ -143,6 +143,9 @@ class Training:
             normalize_adv=normalize_adv,
             coeff=coeff,
         )
+        normalized = isinstance(ac, NormalizedActorCritic)
+        if normalized:
+            update = ac.taking_in(update)
         act, value = Actor(ac), Critic(ac.v)
         demonstrations = None
         if getattr(args, "behavior_policy", None) is not None:
@@ -164,6 +167,8 @@ class Training:
                 noise = envs.noise(epoch, local_steps)
                 for start in range(at.step, local_steps, n_steps):
                     self.progress = (epoch + start / local_steps) / args.epochs
+                    if normalized:
+                        ac.normalizer.adopt()
                     act.refresh()
                     value.refresh()
                     if start + n_steps == local_steps and not args.num_test_episodes:
@@ -186,8 +191,6 @@ class Training:
                     batch = buffer.get(value, obs)
                     at.infos.append(update(batch))
                     check_info(at.infos[-1], epoch)
-                    if isinstance(ac, NormalizedActorCritic):
-                        ac.statistics.update(batch["obs"])
                     logger.store(EpRet=ep_ret, EpLen=ep_len, VVals=batch["val"])
                     if envs.tells_success:
                         logger.store(SuccessRate=[success for success, _ in envs.take_successes()])

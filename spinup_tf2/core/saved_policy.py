@@ -311,7 +311,7 @@ def build_again(
         raise UserError(f"{make.__name__} is not for the observations of this run.")
     expected = _shapes(make, arguments, seen, action_space)
     if normalize_obs:
-        expected += [seen.shape, seen.shape, ()]
+        expected += [seen.shape, seen.shape, (), seen.shape, seen.shape, ()]
     shapes = sorted(weight.shape for weight in weights[: len(expected)])
     if len(weights) != len(expected) + extra or shapes != sorted(expected):
         raise UserError("Its weights are not those of the networks in model_info.json.")
