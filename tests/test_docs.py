@@ -143,7 +143,7 @@ EXAMPLE_COMMANDS = {
     "grids": ["experiment.py", "grid.py", "curves.py"],
     "networks": ["own_network.py"],
     "presets": ["preset.py"],
-    "quadruped": ["quadruped_trot.py"],
+    "quadruped": ["quadruped_trot.py", f"gait.py {ROOT}/data/quadruped-walk/quadruped-walk_s0"],
     "q-functions": [
         "own_q_network.py",
         "saved_q.py data/own_q_network/own_q_network_s0/tf2_save",

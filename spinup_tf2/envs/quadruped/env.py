@@ -68,7 +68,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
     **Options** of `reset`: `from_backup=True` begins where `backup` was called.
     """
 
-    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 20}  # noqa: RUF012
+    metadata = {"render_modes": ["human", "rgb_array", *CONNECTIONS], "render_fps": 20}  # noqa: RUF012
 
     def __init__(
         self,
@@ -226,6 +226,12 @@ class QuadrupedEnv(gym.Env, EzPickle):
             position_error=position - target,
         )
         return dict(last_action=act.copy(), joint_state=joint_state)
+
+    @property
+    def feet_on_ground(self) -> list[bool]:
+        """Which feet touch the ground now, `[4]`: front right and left, rear right and left."""
+        self._check_open()
+        return self.robot.feet_on_ground()
 
     @property
     def curriculum_factor(self) -> float:
@@ -400,8 +406,7 @@ class Episode:
 def _check(task, render_mode, action_scale, action_filter, reward, phase_hz, **others):
     """Raise UserError for arguments of QuadrupedEnv that cannot be used."""
     _check_choice("task", task, TASKS)
-    modes = [None, *QuadrupedEnv.metadata["render_modes"], *CONNECTIONS]
-    _check_choice("render_mode", render_mode, modes)
+    _check_choice("render_mode", render_mode, [None, *QuadrupedEnv.metadata["render_modes"]])
     _check_choice("reward", reward, [None, *TASKS[task].rewards])
     counts, positive = ("sim_hz", "action_repeat"), ("kp", "kd", "torque_limit", "target_speed")
     check_at_least(1, **{name: others[name] for name in counts})

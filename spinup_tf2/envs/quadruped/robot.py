@@ -1,5 +1,6 @@
 """The Unitree A1 in a PyBullet simulation of its own, its joints driven by explicit PD control."""
 
+import atexit
 import ctypes
 import functools
 import os
@@ -107,6 +108,8 @@ class Robot:
         if self.client < 0:
             self.client = None
             raise UserError("PyBullet cannot open a window; a process can have one at a time.")
+        if gui:
+            atexit.register(self.close)  # before PyBullet itself closes the window, and says so
         try:
             self._load(data, sim_hz, gui or visible, self_collision)
         except BaseException:
@@ -239,6 +242,11 @@ class Robot:
         velocity, angular_velocity = self._getBaseVelocity(self.body)
         return Base(np.array(position), rotation, np.array(velocity), np.array(angular_velocity))
 
+    def feet_on_ground(self) -> list[bool]:
+        """Which feet touch the ground now, in the order of LEGS."""
+        touching = {contact[3] for contact in self._getContactPoints(self.body, self._plane)}
+        return [link in touching for link in self.joints[2::3]]  # a foot is part of its lower leg
+
     def look(self) -> None:
         """Turn the window's camera to the robot."""
         self._resetDebugVisualizerCamera(
@@ -277,7 +285,8 @@ class Robot:
         """End the simulation; a second time, nothing is done."""
         client, self.client = self.client, None
         if client is not None:
-            with suppress(self._p.error):  # the user has closed the window
+            # PyBullet reports on the threads of its window, which the user may have closed before.
+            with _silenced(1), suppress(self._p.error):
                 self._p.disconnect(client)
 
 
@@ -289,7 +298,7 @@ _FUNCTIONS = (
     *("getJointStates", "setJointMotorControlArray", "resetJointStatesMultiDof"),
     *("getBasePositionAndOrientation", "resetBasePositionAndOrientation"),
     *("getBaseVelocity", "resetBaseVelocity", "saveState", "restoreState", "removeState"),
-    *("getCameraImage", "resetDebugVisualizerCamera"),
+    *("getContactPoints", "getCameraImage", "resetDebugVisualizerCamera"),
 )
 
 

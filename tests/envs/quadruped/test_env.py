@@ -1,6 +1,7 @@
 """The quadruped in PyBullet: what it does, what it pays, and that it does the same every time."""
 
 import copy
+import ctypes
 import gc
 import math
 import pickle
@@ -593,6 +594,24 @@ def test_speed_is_that_of_the_direction_in_which_it_looks(make, straight):
 # --------------------------------------------------------------- what the original offers
 
 
+def test_which_feet_are_on_the_ground(make):
+    env = make(reset_noise=False)
+    env.reset()
+    for _ in range(5):
+        env.step(STAND)
+    assert env.feet_on_ground == [True] * 4
+    for leg in range(4):
+        env.reset()
+        joints = STANCE.copy()
+        joints[3 * leg + 2] -= 0.8  # the lower leg is drawn up
+        env.robot.place((0, 0, 0.30), (0, 0, 0), joints.tolist())
+        env.robot.hold(joints.tolist(), 60)
+        assert env.feet_on_ground == [each != leg for each in range(4)]
+    env.robot.place((0, 0, 0.50), (0, 0, 0), STANCE.tolist())
+    env.robot.hold(STANCE.tolist(), 1)
+    assert env.feet_on_ground == [False] * 4
+
+
 def test_time_and_history(make):
     env = make()
     assert env.t == 0
@@ -625,8 +644,11 @@ def test_curriculum(make):
 
 
 @pytest.mark.parametrize("name", ["DIRECT", None])
-def test_names_of_render_modes(make, name):
-    assert make(render_mode=name).render_mode is None
+def test_names_of_render_modes(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # as that a mode is none of the environment's
+        with closing(gym.make("QuadrupedWalk-v0", render_mode=name)) as env:
+            assert env.unwrapped.render_mode is None
 
 
 def test_absolute_actions(make):
@@ -763,6 +785,15 @@ def test_a_second_window_is_refused(monkeypatch):
         QuadrupedEnv(render_mode="human")
 
 
-def test_nothing_is_printed(capfd):
+def test_nothing_is_printed(capfd, monkeypatch):
+    disconnect = pybullet.disconnect
+
+    def report(client):
+        """As C code does when a window is closed."""
+        ctypes.CDLL(None).puts(b"Thread TERMINATED")
+        disconnect(client)
+
+    monkeypatch.setattr(pybullet, "disconnect", report)
     QuadrupedEnv().close()
+    ctypes.CDLL(None).fflush(None)
     assert capfd.readouterr() == ("", "")
