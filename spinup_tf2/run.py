@@ -8,29 +8,33 @@ table, or strings. TensorFlow is loaded only in the processes of the experiments
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
 import os
+import re
 import signal
 import subprocess
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from spinup_tf2.core.arguments import MAY_CHANGE
+from spinup_tf2.core.arguments import MAY_CHANGE, whole_numbers
 from spinup_tf2.errors import Interrupted, UserError, one_line
 from spinup_tf2.presets import PRESETS, as_flags, presets_for
+from spinup_tf2.utils.experiment_checks import (
+    ALGORITHMS,
+    check_spaces,
+    check_values,
+    did_you_mean,
+    network_arguments,
+    signature_of,
+)
+from spinup_tf2.version import __version__
 
 if TYPE_CHECKING:
-    import gymnasium as gym
-
     from spinup_tf2.utils.run_utils import ExperimentGrid
-
-# Each algorithm is a function of that name, in the module of that name in spinup_tf2.algos.
-ALGORITHMS = ("vpg", "trpo", "ppo", "a2c", "ddpg", "td3", "sac")
 
 UTILITIES = ("plot", "test_policy", "evaluate", "play")
 
@@ -54,12 +58,6 @@ SWITCHES = ("datestamp", "overwrite", "quiet")
 
 # Flags whose values are taken as they stand: `--exp_name 1e3` is not the number 1000.
 TEXT_KEYS = ("exp_name", "env_name", "data_dir", "hosts", "launcher", "preset", "init_from")
-
-# The networks that are taken where observations are images, instead of an algorithm's default.
-FOR_IMAGES = {"MLPActorCritic": "CNNActorCritic", "MLPQActorCritic": "CNNQActorCritic"}
-
-# The algorithms whose actions must have bounds, and whether they take Discrete as well.
-BOUNDED_ACTIONS = {"ddpg": False, "td3": False, "sac": True}
 
 # Arguments of the algorithms that only a Python program can give.
 PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
@@ -167,8 +165,12 @@ def _leave(report, status):
 
 def _run_command(argv):
     command, *arguments = argv or ["help"]
+    if command == "help" and arguments:
+        command, arguments = arguments[0], ["--help"]
     if command in HELP:
         _print_once(_usage())
+    elif command == "--version":
+        _print_once(f"spinup_tf2 {__version__}")
     elif command in UTILITIES:
         import_module(f"spinup_tf2.utils.{command}").main(arguments)
     elif command == "resume":
@@ -180,8 +182,9 @@ def _run_command(argv):
             _run_algorithm(command, arguments)
     else:
         known = [*ALGORITHMS, "resume", *UTILITIES, "help"]
+        plain = re.sub("_(tf1|pytorch)$", "", command.lower())  # as in Spinning Up
         raise UserError(
-            f"{command!r} is not a command;{_did_you_mean(command, known)} "
+            f"{command!r} is not a command;{did_you_mean(plain, known)} "
             f"the commands are {', '.join(known)}."
         )
 
@@ -207,7 +210,7 @@ def _usage():
 
 def _algorithm_help(algorithm, arguments):
     """What an algorithm's flags are, and its presets; those among the arguments in full."""
-    signature = _signature(algorithm)
+    signature = signature_of(algorithm)
     flags = {name: x for name, x in signature.defaults.items() if name not in PYTHON_ONLY}
     text = (
         f"\n\nShowing docstring for spinup_tf2.{algorithm}:\n\n{signature.doc}\n\n"
@@ -274,9 +277,9 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
     Returns the run's directory, the algorithm, and the keyword arguments for `resume_experiment`
     and those for the algorithm. Raises UserError for what cannot be resumed.
     """
-    from spinup_tf2.core.arguments import check_arguments
     from spinup_tf2.core.checkpoint import Checkpoints
     from spinup_tf2.utils.mpi_tools import launched_by_mpi
+    from spinup_tf2.utils.reading import runs_in
     from spinup_tf2.utils.run_utils import check_exp_name
 
     if not arguments or arguments[0].startswith("--"):
@@ -287,17 +290,18 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
         if name not in RESUME_KEYS:
             raise UserError(
                 f"--{name} cannot be given to resume;"
-                f"{_did_you_mean(name, [*RESUME_KEYS, *SUBSTITUTIONS], '--')} a run goes on with "
+                f"{did_you_mean(name, [*RESUME_KEYS, *SUBSTITUTIONS], '--')} a run goes on with "
                 f"its own arguments, of which these may change: {', '.join(RESUME_KEYS)}."
             )
-    given = {name: _only_value(name, values) for name, values in flags.items()}
+    given = whole_numbers({name: _only_value(name, values) for name, values in flags.items()})
     if not os.path.isdir(run_dir):
         raise UserError(f"there is no directory {run_dir}.")
     run = Checkpoints(run_dir).describe()
     if run is None:
+        runs = runs_in(run_dir, "checkpoint")
         raise UserError(
-            f"{run_dir} holds no checkpoint that can be read, and so nothing to resume; give the "
-            "directory of a run, which has progress.txt and checkpoint/ in it."
+            f"{run_dir} holds no checkpoint that can be read, and so nothing to resume; give "
+            + (f"one of the runs in it: {runs}." if runs else "the directory of a run.")
         )
     algorithm, command, exp_name = (run.get(key) for key in ("algorithm", "command", "exp_name"))
     if algorithm not in ALGORITHMS or not isinstance(command, dict | None):
@@ -307,12 +311,10 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
             f"the run in {run_dir} was started by a Python program, with an environment or "
             f"networks that only this knows; call {algorithm}(..., resume=True) there."
         )
-    signature = _signature(algorithm)
-    known = {*signature.defaults, "env_name", "env_kwargs"} - {*PYTHON_ONLY}
+    known = {*signature_of(algorithm).defaults, "env_name", "env_kwargs"} - {*PYTHON_ONLY}
     if not command.keys() <= known:
         unknown = ", ".join(sorted(command.keys() - known))
         raise UserError(f"the checkpoint in {run_dir} has arguments that are none: {unknown}.")
-    _check_dicts(algorithm, command)
     if exp_name is not None:
         check_exp_name(exp_name)
     _refuse_module_of_run(command, run_dir)
@@ -334,8 +336,7 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
                 "equally; choose a number of processes that divides it."
             )
         command = command | dict(num_envs=environments // num_cpu)
-    arguments = signature.defaults | command | given
-    check_arguments(arguments, num_cpu)
+    check_values(algorithm, command | given, num_cpu)
     return run_dir, algorithm, options, command | given
 
 
@@ -360,12 +361,10 @@ def parse_experiments(
     Returns the ExperimentGrid and the keyword arguments for its `run`. Raises UserError for
     everything that can be known to be wrong without starting.
     """
-    from spinup_tf2.core.arguments import check_arguments
     from spinup_tf2.utils.run_utils import ExperimentGrid, check_exp_name
 
     flags, shorthands = parse_flags(arguments)
-    signature = _signature(algorithm)
-    _check_names(algorithm, flags, signature)
+    _check_names(algorithm, flags)
 
     run_options = {key: _only_value(key, flags.pop(key)) for key in RUN_KEYS if key in flags}
     exp_name = _only_value("exp_name", flags.pop("exp_name", [f"cmd_{algorithm}"]))
@@ -380,14 +379,14 @@ def parse_experiments(
 
     grid = ExperimentGrid(name=exp_name, base=preset and preset.arguments)
     for key, values in flags.items():
+        values = [whole_numbers({key: value})[key] for value in values]
         grid.add(key, values, shorthand=shorthands.get(key))
     num_procs = _number_of_processes(
         *(run_options.get(key) for key in ("num_cpu", "hosts", "launcher"))
     )
     variants = grid.variants()
     for variant in variants:
-        _check_dicts(algorithm, variant)
-        check_arguments(signature.defaults | variant, num_procs)
+        check_values(algorithm, variant, num_procs)
     if preset:
         run_options["note"] = _used_settings(run_options["preset"], preset, variants)
     else:
@@ -400,7 +399,7 @@ def _preset(name, algorithm, env_names):
     own = presets_for(algorithm)
     if name not in PRESETS:
         known = f"those of {algorithm} are {', '.join(own)}" if own else f"{algorithm} has none"
-        raise UserError(f"{name!r} is not a preset;{_did_you_mean(name, own)} {known}.")
+        raise UserError(f"{name!r} is not a preset;{did_you_mean(name, own)} {known}.")
     preset = PRESETS[name]
     if name not in own:
         raise UserError(f"the preset {name} is for {preset.algorithm}, not for {algorithm}.")
@@ -531,32 +530,10 @@ def parse_value(text: str) -> Any:
 # ---------------------------------------------------------------- checks
 
 
-@functools.cache
-def _signature(algorithm):
-    from spinup_tf2.utils.signatures import read_signature
-
-    return read_signature(f"spinup_tf2.algos.{algorithm}", algorithm)
-
-
-@functools.cache
-def _actor_critics(algorithm):
-    """The names of the default networks, for vectors and for images, and of their arguments."""
-    from spinup_tf2.utils.signatures import read_signature
-
-    default = _signature(algorithm).defaults["actor_critic"]
-    names = [default.name, FOR_IMAGES.get(default.name, default.name)]
-    return [(name, [*read_signature(default.module, name).defaults]) for name in names]
-
-
-def _actor_critic_arguments(algorithm):
-    (_, for_vectors), (_, for_images) = _actor_critics(algorithm)
-    return [*dict.fromkeys(for_vectors + for_images)]
-
-
-def _check_names(algorithm, flags, signature):
+def _check_names(algorithm, flags):
     """Refuse flags that the algorithm does not have."""
-    known = [name for name in signature.defaults if name not in PYTHON_ONLY]
-    known += [f"ac_kwargs:{name}" for name in _actor_critic_arguments(algorithm)]
+    known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
+    known += [f"ac_kwargs:{name}" for name in network_arguments(algorithm)]
     known += ["env_name", "env_kwargs", "exp_name", *RUN_KEYS]
     for name in flags:
         if ":".join(name.split(":")[:2]) in known or name.startswith("env_kwargs:"):
@@ -568,57 +545,9 @@ def _check_names(algorithm, flags, signature):
             raise UserError(f"--{name} has a = in it; write --{plain} {value}.")
         raise UserError(
             f"--{name} is not a flag of {algorithm};"
-            f"{_did_you_mean(name, [*known, *SUBSTITUTIONS], '--')} "
+            f"{did_you_mean(name, [*known, *SUBSTITUTIONS], '--')} "
             f"python -m spinup_tf2.run {algorithm} --help shows them all."
         )
-
-
-def _check_dicts(algorithm, variant):
-    """Refuse dicts that are none, and arguments that the networks do not have or allow."""
-    from spinup_tf2.core.arguments import check_network_arguments
-
-    for name in ("ac_kwargs", "env_kwargs"):
-        if not isinstance(variant.get(name) or {}, dict):
-            raise UserError(
-                f"{name} is {variant[name]!r}; it must be a dict such as {{'key': value}}, or be "
-                f"given as --{name}:key value."
-            )
-    known = _actor_critic_arguments(algorithm)
-    for name in variant.get("ac_kwargs") or {}:
-        if name not in known:
-            raise UserError(
-                f"{name!r} in ac_kwargs is not an argument of the networks;"
-                f"{_did_you_mean(name, known)} they take {', '.join(known)}."
-            )
-    check_network_arguments(variant.get("ac_kwargs") or {})
-
-
-def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) -> None:
-    """Raise UserError if an algorithm does not support the spaces of an environment.
-
-    ac_kwargs: names of arguments that its networks must have.
-    """
-    from spinup_tf2.core.spaces import (
-        action_spec,
-        bounded_action_spec,
-        is_image,
-        network_observation_space,
-    )
-
-    network_observation_space(env.observation_space)
-    if algorithm in BOUNDED_ACTIONS:
-        bounded_action_spec(env.action_space, discrete=BOUNDED_ACTIONS[algorithm])
-    else:
-        action_spec(env.action_space)
-    images = is_image(env.observation_space)
-    actor_critic, known = _actor_critics(algorithm)[images]
-    for name in ac_kwargs:
-        if name not in known:
-            raise UserError(
-                f"its observations are {'images' if images else 'no images'}, and the networks "
-                f"for them, {actor_critic}, have no argument {name!r}; they take "
-                f"{', '.join(known)}."
-            )
 
 
 def _only_value(key, values):
@@ -639,11 +568,6 @@ def _number_of_processes(num_cpu, hosts, launcher):
         source = "hosts gives" if hosts else "the MPI launcher started"
         raise UserError(f"--num_cpu is 1, but {source} {number} processes.")
     return number
-
-
-def _did_you_mean(word, known, prefix=""):
-    close = difflib.get_close_matches(str(word), known, n=1)
-    return f" did you mean {prefix}{close[0]}?" if close else ""
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def policy_loss(logp: tf.Tensor, adv: tf.Tensor) -> tuple[tf.Tensor, dict[str, t
 
 @documented
 def a2c(
-    env_fn: Callable[[], gym.Env],
+    env_fn: Callable[[], gym.Env] | str,
     actor_critic: Callable[..., ActorCritic] = MLPActorCritic,
     ac_kwargs: dict | None = None,
     seed: int = 0,

@@ -65,7 +65,7 @@ def adapted_beta(beta: float, kl: float, target_kl: float) -> float:
 
 @documented
 def ppo(
-    env_fn: Callable[[], gym.Env],
+    env_fn: Callable[[], gym.Env] | str,
     actor_critic: Callable[..., ActorCritic] = MLPActorCritic,
     ac_kwargs: dict | None = None,
     seed: int = 0,

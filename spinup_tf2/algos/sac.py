@@ -65,7 +65,7 @@ def temperature_loss(log_alpha: tf.Tensor, logp: tf.Tensor, target_entropy: floa
 
 @documented
 def sac(
-    env_fn: Callable[[], gym.Env],
+    env_fn: Callable[[], gym.Env] | str,
     actor_critic: Callable[..., QActorCritic] = MLPQActorCritic,
     ac_kwargs: dict | None = None,
     seed: int = 0,

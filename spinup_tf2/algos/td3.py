@@ -49,7 +49,7 @@ def policy_loss(q1_pi: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
 
 @documented
 def td3(
-    env_fn: Callable[[], gym.Env],
+    env_fn: Callable[[], gym.Env] | str,
     actor_critic: Callable[..., QActorCritic] = MLPQActorCritic,
     ac_kwargs: dict | None = None,
     seed: int = 0,

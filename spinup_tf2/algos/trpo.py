@@ -37,7 +37,7 @@ def policy_loss(
 
 @documented
 def trpo(
-    env_fn: Callable[[], gym.Env],
+    env_fn: Callable[[], gym.Env] | str,
     actor_critic: Callable[..., ActorCritic] = MLPActorCritic,
     ac_kwargs: dict | None = None,
     seed: int = 0,

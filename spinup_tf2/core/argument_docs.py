@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 SHARED = """
-env_fn: A function that makes a new copy of the environment (gymnasium's API).
+env_fn: A function that makes a new copy of the environment (gymnasium's API); or the id of an
+    environment, as `--env` of the command line takes it, such as 'CartPole-v1'.
 
 actor_critic: A function or class called as
     `actor_critic(observation_space, action_space, **ac_kwargs)`. What it returns has

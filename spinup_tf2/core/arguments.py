@@ -7,6 +7,7 @@ name means the same thing in every algorithm, so that the rules are kept by name
 import math
 import os
 from collections.abc import Mapping
+from inspect import isclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -26,6 +27,15 @@ ACTIVATIONS = (
     "swish",
     "tanh",
 )
+
+
+_ACTIVATIONS = (None, *ACTIVATIONS)
+_OF_CLASSES = {name.replace("_", ""): name for name in ACTIVATIONS} | {"identity": "linear"}
+
+
+def activation_of_class(layer: type) -> str | None:
+    """The name of the activation that a layer of Keras or PyTorch is: 'relu' for ReLU."""
+    return _OF_CLASSES.get(layer.__name__.lower())
 
 
 def _is_number(value):
@@ -52,6 +62,11 @@ def _optional(rule):
 
 
 _RULES = {
+    "env_fn": (
+        lambda v: callable(v) or isinstance(v, str),
+        "a function that makes the environment anew each time, such as "
+        "lambda: gymnasium.make('CartPole-v1'), or the id of one that is registered",
+    ),
     "seed": (lambda v: _is_integer(v) and 0 <= v < 2**32, "a whole number from 0 to 4294967295"),
     "steps_per_epoch": _POSITIVE_INTEGER,
     "epochs": _POSITIVE_INTEGER,
@@ -154,8 +169,9 @@ _NETWORK_RULES = {
         "a list of layer widths such as [64,64]",
     ),
     "activation": (
-        lambda v: callable(v) or v is None or v in ACTIVATIONS,
-        f"one of {', '.join(ACTIVATIONS)}, or a function of a tensor",
+        lambda v: activation_of_class(v) if isclass(v) else callable(v) or v in _ACTIVATIONS,
+        f"one of {', '.join(ACTIVATIONS)}, a class of such a name (keras.layers.ReLU), or a "
+        "function of a tensor",
     ),
     "conv": (
         lambda v: (
@@ -199,6 +215,17 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
         )
     if "coeff" in arguments:
         _check_mixture(arguments["lam1"], arguments["lam2"], arguments["coeff"])
+
+
+def whole_numbers(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """`arguments`, in which 1e6 has become 1000000 where only a whole number will do."""
+
+    def converted(name, value):
+        is_valid, _ = _RULES.get(name, (callable, ""))
+        whole = isinstance(value, float) and value.is_integer() and not is_valid(value)
+        return int(value) if whole and is_valid(int(value)) else value
+
+    return {name: converted(name, value) for name, value in arguments.items()}
 
 
 def check_network_arguments(ac_kwargs: Mapping[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """Keras bodies of policies and value functions."""
 
+import inspect
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -8,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from spinup_tf2.core.arguments import ACTIVATIONS
+from spinup_tf2.core.arguments import ACTIVATIONS, activation_of_class
 from spinup_tf2.errors import UserError
 
 if keras.backend.backend() != "tensorflow":  # loaded before spinup_tf2 could choose
@@ -104,6 +105,8 @@ def smallest_image(layers: Sequence[tuple[int, int, int]]) -> int:
 
 
 def _keras_activation(activation):
+    if inspect.isclass(activation):
+        activation = activation_of_class(activation) or activation
     if callable(activation):
         activation = _KERAS_NAME.get(activation, activation)
     return keras.activations.get(activation)

@@ -22,7 +22,7 @@ from spinup_tf2.core.q_actor_critic import (
 from spinup_tf2.core.replay_buffer import ReplayBuffer, batch_rows
 from spinup_tf2.core.resuming import Keeper, Position
 from spinup_tf2.core.spaces import ActionSpec, bounded_action_spec
-from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar
+from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar, with_env_fn
 from spinup_tf2.core.update_block import UpdateBlock
 from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
 from spinup_tf2.utils.logx import EpochLogger
@@ -45,6 +45,7 @@ def training(
     stochastic: whether its policy is a distribution; if so, Discrete actions are supported as well.
     Raises UserError, before anything is written, for what cannot be used.
     """
+    arguments = with_env_fn(arguments)
     args = check_and_seed(arguments)
 
     def make_action_spec(space):

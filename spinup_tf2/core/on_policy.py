@@ -26,7 +26,7 @@ from spinup_tf2.core.policies import (
     make_actor_critic,
 )
 from spinup_tf2.core.resuming import Keeper, Position
-from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar
+from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar, with_env_fn
 from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv, join
 from spinup_tf2.utils.interruption import Interruption
 from spinup_tf2.utils.logx import EpochLogger
@@ -50,6 +50,7 @@ def training(
     needs: whether the policy must have an `entropy` or a `kl_divergence` in closed form.
     Raises UserError, before anything is written, for what cannot be used.
     """
+    arguments = with_env_fn(arguments)
     args = check_and_seed(arguments)
     settings = (args.num_envs, args.seed, args.max_ep_len, args.vectorization)
     with (

@@ -6,6 +6,7 @@ tensorflow-probability over actions; a value function maps them to `[batch]`.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,7 +16,7 @@ from gymnasium import spaces
 
 from spinup_tf2.core.arguments import check_network_arguments
 from spinup_tf2.core.networks import cnn, mlp
-from spinup_tf2.core.spaces import ActionSpec, action_spec, is_image, network_dtype
+from spinup_tf2.core.spaces import ActionSpec, action_spec, is_image, network_dtype, to_network
 from spinup_tf2.errors import UserError
 
 tfd = tfp.distributions
@@ -176,9 +177,11 @@ class Acting:
     """Actions for observations as NumPy arrays, from a policy `pi`.
 
     recipe: how to make these networks again; None where that is not known.
+    env_observation_space: the environment's own, before it is flattened; None until a run begins.
     """
 
     recipe: Recipe | None = None
+    env_observation_space: spaces.Space | None = None
 
     def __init__(self, pi: keras.Model, action_spec: ActionSpec):
         self.pi = pi
@@ -186,18 +189,26 @@ class Acting:
         # Seeded by keras.utils.set_random_seed, as the networks are.
         self._rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
 
-    def act(self, obs: np.ndarray, deterministic: bool = False) -> np.ndarray:
-        """Sample actions, or with `deterministic` take the mode."""
+    def act(self, obs: Any, deterministic: bool = False) -> np.ndarray:
+        """Sample an action for the environment's `step`, or with `deterministic` take the mode.
+
+        obs: an observation as the environment gives it; or several as the networks see them,
+            `[batch, obs_dim]` or images, for actions `[batch, *act_shape]`.
+        """
         batch, single = self._batch(obs)
         distribution = self.pi(batch)
         if deterministic:
             act = mode(distribution)
         else:
             act = sample(distribution, self.action_spec.draw_noise(self._rng, len(batch)))
-        return act.numpy()[0] if single else act.numpy()
+        act = self.action_spec.to_env(act.numpy())
+        return act[0] if single else act
 
-    @staticmethod
-    def _batch(obs):
+    def _batch(self, obs):
+        """Observations as the networks see them, `[batch, ...]`, and whether it was only one."""
+        space = self.env_observation_space
+        if space is not None and (isinstance(obs, Mapping) or np.shape(obs) == space.shape):
+            return to_network(space, obs)[None], True
         obs = np.asarray(obs)
         if obs.dtype != np.uint8 or obs.ndim < 3:  # not images
             obs = obs.astype(np.float32)
@@ -212,8 +223,8 @@ class ActorCritic(Acting):
                          or images, uint8 `[batch, height, width, channels]`
     `v(obs)`             values `[batch]`
     `pi_and_v(obs)`      both; `shared` says whether they have variables in common
-    `step(obs)`          NumPy `(act, val, logp)` for one observation or a batch
-    `act(obs)`           NumPy actions only; `deterministic=True` gives the mode
+    `step(obs)`          NumPy `(act, val, logp)` for an observation of the environment, or a batch
+    `act(obs)`           only the action, for the environment; `deterministic=True` gives the mode
     ===================  =======================================================================
 
     To use networks of your own, make two Keras models with the first two of these contracts and
@@ -251,13 +262,14 @@ class ActorCritic(Acting):
         distribution, val = self.pi_and_v(obs)
         return {"pi": sample(distribution, noise), "mu": mode(distribution), "v": val}
 
-    def step(self, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sample actions; returns them with their values and log-probabilities."""
+    def step(self, obs: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sample an action, as `act` does; returns it with its value and log-probability."""
         batch, single = self._batch(obs)
         distribution = self.pi(batch)
         act = sample(distribution, self.action_spec.draw_noise(self._rng, len(batch)))
-        outputs = act, self.v(batch), distribution.log_prob(act)
-        return tuple(x.numpy()[0] if single else x.numpy() for x in outputs)
+        outputs = self.v(batch).numpy(), distribution.log_prob(act).numpy()
+        outputs = self.action_spec.to_env(act.numpy()), *outputs
+        return tuple(x[0] if single else x for x in outputs)
 
 
 def unique(variables: Iterable[keras.Variable]) -> list[keras.Variable]:
@@ -357,7 +369,8 @@ class MLPActorCritic(ActorCritic):
     observation_space: a Box of one dimension (`spaces.network_observation_space`).
     action_space: Box, Discrete, MultiDiscrete or MultiBinary.
     hidden_sizes: widths of the hidden layers of both networks.
-    activation: of the hidden layers, one of `core.arguments.ACTIVATIONS` or a function of a tensor.
+    activation: of the hidden layers, one of `core.arguments.ACTIVATIONS`, a class of such a name
+        (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
     log_std_init: the logarithm of the standard deviation with which Box actions are first drawn.
     """
 
@@ -390,7 +403,7 @@ class CNNActorCritic(ActorCritic):
     conv: the convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters, 3 x 3
         with stride 2), or a list of (filters, kernel size, stride).
     hidden_sizes: widths of the dense layers behind the convolutions.
-    activation: of all hidden layers, one of `core.arguments.ACTIVATIONS` or a function of a tensor.
+    activation: of all hidden layers, as in MLPActorCritic.
     shared: whether policy and value function have all of these layers in common.
     log_std_init: the logarithm of the standard deviation with which Box actions are first drawn.
     """

@@ -106,7 +106,8 @@ class QActorCritic(Acting):
                           the action is a choice, over choices
     `q_values(obs, act)`  a list of values `[batch]`, one of each Q-function; where the action is
                           a choice `q_values(obs)`, of `[batch, choices]`
-    `act(obs)`            NumPy actions in [-1, 1], or choices; `deterministic=True` gives the mode
+    `act(obs)`            the action, between the environment's bounds, for an observation of the
+                          environment (NumPy); `deterministic=True` gives the mode
     ====================  ======================================================================
 
     To use networks of your own, make Keras models `pi(obs)` and `q(obs, act)` with these contracts
@@ -158,7 +159,8 @@ class MLPQActorCritic(QActorCritic):
     observation_space: a Box of one dimension (`spaces.network_observation_space`).
     action_space: a Box with finite bounds or, for a stochastic policy, Discrete.
     hidden_sizes: widths of the hidden layers of all networks.
-    activation: of the hidden layers, one of `core.arguments.ACTIVATIONS` or a function of a tensor.
+    activation: of the hidden layers, one of `core.arguments.ACTIVATIONS`, a class of such a name
+        (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
     stochastic: whether the policy is a squashed Gaussian (for Discrete: categorical), or
         deterministic.
     num_q: the number of Q-functions.

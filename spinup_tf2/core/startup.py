@@ -16,6 +16,7 @@ from spinup_tf2.core.q_actor_critic import CNNQActorCritic, QActorCritic
 from spinup_tf2.core.resuming import Keeper, checkpoint_to_resume, describe_run
 from spinup_tf2.core.saved_policy import SavedPolicy, begin_with
 from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.utils.logx import EpochLogger, Logger
 from spinup_tf2.utils.mpi_tf import sync_params
 from spinup_tf2.utils.mpi_tools import broadcast_object, exit_together, num_procs, on_root, proc_id
@@ -30,6 +31,12 @@ def check_and_seed(arguments: Mapping[str, Any]) -> SimpleNamespace:
     args = SimpleNamespace(**arguments)
     keras.utils.set_random_seed(int(args.seed))  # the same on all ranks: one network to start from
     return args
+
+
+def with_env_fn(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """An algorithm's arguments; where env_fn is the id of an environment, with what makes it."""
+    env_fn = arguments["env_fn"]
+    return {**arguments, "env_fn": EnvFn(env_fn) if isinstance(env_fn, str) else env_fn}
 
 
 @contextmanager
@@ -52,6 +59,7 @@ def opened_run(
     args, env = SimpleNamespace(**arguments), envs.prototype
     if type(ac) in (CNNActorCritic, CNNQActorCritic):  # also where the default was asked for
         arguments = {**arguments, "actor_critic": type(ac)}
+    ac.env_observation_space = env.observation_space
     logger_kwargs = dict(args.logger_kwargs or {})
     run_dir = broadcast_object(logger_kwargs.get("output_dir"))
     names = {key: logger_kwargs.get(key) for key in ("exp_name", "preset")}

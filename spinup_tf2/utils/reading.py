@@ -54,3 +54,13 @@ def forget_current_directory(directory: str | os.PathLike) -> None:
     if lies_in(".", directory):
         here = os.path.realpath(".")
         sys.path[:] = [path for path in sys.path if os.path.realpath(path or ".") != here]
+
+
+def runs_in(folder: str | os.PathLike, holding: str) -> str:
+    """The first runs below a directory, as a list in words; "" if there are none.
+
+    holding: the pattern of what is in a run.
+    """
+    found = [path for depth in ("*", "*/*") for path in Path(folder).glob(f"{depth}/{holding}")]
+    runs = sorted({str(path.parent.relative_to(folder)) for path in found})
+    return ", ".join(runs[:10] + ["..."] * (len(runs) > 10))

@@ -29,8 +29,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
@@ -38,8 +36,11 @@ from typing import TYPE_CHECKING, Any
 from tqdm import trange
 
 from spinup_tf2 import user_config
+from spinup_tf2.core.arguments import whole_numbers
+from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.utils import launch, mpi_tools, run_entrypoint
+from spinup_tf2.utils.experiment_checks import algorithm_name, check_experiment
 from spinup_tf2.utils.interruption import SIGNALS
 from spinup_tf2.utils.logx import EXISTING_RUN, colored, holds_run
 from spinup_tf2.utils.serialization_utils import convert_json
@@ -74,71 +75,6 @@ There appears to have been an error in your experiment.
 Check the traceback above to see what actually went wrong.
 
 """
-
-
-@dataclass(frozen=True, slots=True)
-class EnvFn:
-    """Makes the environment `env_name` with `env_kwargs`; may be sent to another process.
-
-    Atari games are preprocessed, see `spinup_tf2.envs.atari.make_atari`, and Super Mario Bros, see
-    `spinup_tf2.envs.mario.make_mario`.
-
-    Args:
-        env_name: Id of a registered environment, or `module:id` to import `module` first, which
-            registers it.
-        env_kwargs: Keyword arguments for the environment.
-    """
-
-    env_name: str
-    env_kwargs: dict | None = None
-
-    @property
-    def shows_pictures(self) -> bool:
-        """Whether it is a game that is known to be seen as pictures."""
-        from spinup_tf2.envs.atari import is_atari
-        from spinup_tf2.envs.mario import is_mario
-
-        return is_atari(str(self.env_name)) or is_mario(str(self.env_name))
-
-    def __call__(self) -> gym.Env:
-        import gymnasium as gym
-
-        from spinup_tf2.envs.atari import is_atari, make_atari
-        from spinup_tf2.envs.mario import is_mario, make_mario
-
-        kwargs = self.env_kwargs or {}
-        if is_atari(str(self.env_name)):
-            return make_atari(self.env_name, **kwargs)
-        if is_mario(str(self.env_name)):
-            return make_mario(self.env_name, **kwargs)
-        module, _, env_id = str(self.env_name).rpartition(":")
-        if module:
-            import_module(module)
-        if env_id not in gym.registry:
-            raise UserError(_unknown_environment(env_id))
-        return gym.make(self.env_name, **kwargs)
-
-
-def _unknown_environment(env_id):
-    import gymnasium as gym
-
-    from spinup_tf2.envs.atari import INSTALL
-
-    versions = [known for known in gym.registry if known.startswith(f"{env_id}-v")]
-    if versions:
-        advice = f"Did you mean {versions[-1]}?"
-    else:
-        try:
-            gym.spec(env_id)
-        except gym.error.Error as error:  # which knows similar names and other versions
-            advice = str(error)
-    if re.fullmatch(r"\w+-v[04]", env_id) and find_spec("ale_py") is None:
-        advice += f" If it is an Atari game, install the emulator with: {INSTALL}."
-    return (
-        f"{env_id} is not registered with gymnasium. {advice} Check for a typo (did you include "
-        "the version tag?). An environment of your own must be registered in a module and be given "
-        "as module:EnvId, because experiments run in processes of their own."
-    )
 
 
 def setup_logger_kwargs(
@@ -210,7 +146,7 @@ def call_experiment(
     """
     processes = resolve_processes(num_cpu, hosts, launcher)
     options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, quiet=quiet)
-    options |= dict(preset=preset)
+    options |= dict(preset=preset, num_procs=processes.number)
     experiment = _prepare_experiment(exp_name, thunk, seed, **options, **kwargs)
     _check_launch([experiment])
     _run_experiment(experiment, processes, quiet)
@@ -279,10 +215,14 @@ def _call(thunk, **kwargs):
 
 
 def _prepare_experiment(
-    exp_name, thunk, seed=0, *, data_dir, datestamp, overwrite, quiet, preset, **kwargs
+    exp_name, thunk, seed=0, *, num_procs, data_dir, datestamp, overwrite, quiet, preset, **kwargs
 ):
     """An _Experiment, from the arguments of `call_experiment`."""
     check_exp_name(exp_name)
+    algorithm = algorithm_name(thunk)
+    if algorithm:
+        kwargs = whole_numbers(kwargs)
+        check_experiment(algorithm, kwargs | {"seed": seed}, num_procs)
     if kwargs.get("resume") and overwrite:
         raise UserError("resume goes on with a run, and overwrite removes it; give one of them.")
     if kwargs.get("resume") and (datestamp or user_config.FORCE_DATESTAMP):
@@ -733,7 +673,13 @@ class ExperimentGrid:
         """
         processes = resolve_processes(num_cpu, hosts, launcher)
         options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, quiet=quiet)
-        options |= dict(preset=preset)
+        options |= dict(preset=preset, num_procs=processes.number)
+        keys = [parameter.key for parameter in self._parameters]
+        if isinstance(thunk, str) and thunk not in [*keys, *self._base]:
+            raise UserError(
+                f"{thunk!r} is not a parameter of this grid, of which the values would be the "
+                "functions to run; give the function itself, such as run(spinup_tf2.ppo)."
+            )
         experiments = []
         for variant in self.variants():
             name = self.variant_name(variant)

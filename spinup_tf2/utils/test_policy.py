@@ -23,7 +23,7 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import format_table
-from spinup_tf2.utils.reading import forget_current_directory
+from spinup_tf2.utils.reading import forget_current_directory, runs_in
 from spinup_tf2.utils.tensorflow_import import quiet_tensorflow
 from spinup_tf2.utils.unpickling import load_trusted
 
@@ -83,7 +83,7 @@ def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
         raise UserError(f"There is no directory {fpath}.")
     saves = _saves(fpath)
     if not saves:
-        raise UserError(f"{fpath} holds no trained agent (tf2_save); {_where_runs_are(fpath)}.")
+        raise UserError(f"{fpath} holds no trained agent (tf2_save); {_what_to_give(fpath)}.")
     if itr == "last" or itr < 0:
         itr = max(saves)
     if itr not in saves:
@@ -104,13 +104,25 @@ def _saves(fpath):
     return saves
 
 
-def _where_runs_are(fpath):
+def _what_to_give(fpath):
     """What to say about a directory that is none of a run."""
-    saves = [save for depth in ("*", "*/*") for save in Path(fpath).glob(f"{depth}/tf2_save*")]
-    runs = sorted({str(save.parent.relative_to(fpath)) for save in saves})
-    if not runs:
-        return "nothing has been saved there yet"
-    return "give one of the runs in it: " + ", ".join(runs[:10] + ["..."] * (len(runs) > 10))
+    there = {path.name for path in Path(fpath).iterdir()}
+    if "saved_model.pb" in there:
+        return f"it is a save itself: give the run that it lies in, {Path(fpath).absolute().parent}"
+    theirs = sorted(
+        name for name in there if re.fullmatch(r"(pyt|tf1)_save\d*|simple_save\d*", name)
+    )
+    if theirs:
+        return (
+            f"{', '.join(theirs)} was written by the original Spinning Up, which has to load it; "
+            "here, plot shows its progress.txt, and training anew makes an agent"
+        )
+    runs = runs_in(fpath, "tf2_save*")
+    if runs:
+        return f"give one of the runs in it: {runs}"
+    if "progress.txt" in there:
+        return "its training has not saved one yet"
+    return "nothing has been saved there yet"
 
 
 def load_env(

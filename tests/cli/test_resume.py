@@ -1,6 +1,7 @@
 """`python -m spinup_tf2.run resume`: what it starts, what it refuses, and one that is started."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -53,6 +54,17 @@ def test_a_run_goes_on_as_it_was(write_run):
         dict(exp_name="exp", quiet=False, num_cpu=2),
         COMMAND,
     )
+
+
+def test_whole_numbers_may_be_written_as_powers_of_ten(write_run):
+    _, _, _, kwargs = run.parse_resume([write_run(), "--epochs", "1e1"])
+    assert (kwargs["epochs"], type(kwargs["epochs"])) == (10, int)
+
+
+def test_of_a_directory_with_runs_these_are_listed(write_run):
+    parent = os.path.dirname(write_run())
+    with pytest.raises(UserError, match=r"give one of the runs in it: run\.$"):
+        run.parse_resume([parent])
 
 
 def test_what_may_change(write_run):

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import spinup_tf2
 from spinup_tf2 import run
 from spinup_tf2.errors import Interrupted
 from spinup_tf2.utils import run_utils
@@ -194,6 +195,17 @@ def test_an_environment_of_a_module_in_the_working_directory(experiments, tmp_pa
     assert run_utils.EnvFn(kwargs["env_name"])().spec.id == "Own-v0"
 
 
+def test_whole_numbers_may_be_written_as_powers_of_ten(experiments):
+    execute("sac --env Pendulum-v1 --replay_size 1e6 --epochs 1e1 2e1 --alpha 1.0")
+    assert [(name, kwargs["epochs"]) for name, _, kwargs in experiments] == [
+        ("cmd_sac_epo10", 10),
+        ("cmd_sac_epo20", 20),
+    ]
+    for name, number in (("replay_size", 1000000), ("epochs", 10), ("alpha", 1.0)):
+        value = experiments[0][2][name]
+        assert (value, type(value)) == (number, type(number))
+
+
 def test_an_off_policy_experiment(experiments):
     execute("sac --env Pendulum-v1 --alpha auto 0.2 --hid [32,32] --cpu 2 --target_entropy -0.5")
     assert [(exp_name, kwargs["alpha"]) for exp_name, _, kwargs in experiments] == [
@@ -220,6 +232,15 @@ gymnasium.register("Tuple-v0", TupleEnv)
 
 BAD_INPUT = {
     "pppo --env CartPole-v1": r"did you mean ppo\?",
+    "ppo_pytorch --env CartPole-v1": r"'ppo_pytorch' is not a command; did you mean ppo\?",
+    "sac_tf1 --env Pendulum-v1": r"did you mean sac\?",
+    "PPO --env CartPole-v1": r"did you mean ppo\?",
+    "ppo --env HalfCheetah-v2": r"HalfCheetah-v2 is no longer there; use HalfCheetah-v5 \(pip in",
+    "ppo --env Hopper-v3": r'use Hopper-v5 \(pip install "spinup_tf2\[mujoco\]"\)',
+    "ppo --env Pendulum-v0": "error: Environment version v0.*Please use `Pendulum-v1` instead.$",
+    "sac --env Pendulum-v1 --replay_size 1.5": "replay_size is 1.5; it must be a whole number",
+    "sac --env Pendulum-v1 --replay_size -1e6": "replay_size is -1000000.0; it must be a whole",
+    "ppo --env CartPole-v1 --epochs 1e999": "epochs is inf; it must be a whole number",
     "ppo CartPole-v1 --epochs 1": "You didn't specify a first flag. 'CartPole-v1'",
     "ppo --exp_name t": "You did not give a value for --env_name!",
     "ppo --env": "--env_name was given without a value",
@@ -351,11 +372,20 @@ def test_usage(arguments, capsys):
     assert "\t--hid       for       --ac_kwargs:hidden_sizes\n" in out
 
 
+def test_version(capsys):
+    run.main(["--version"])
+    assert capsys.readouterr().out == f"spinup_tf2 {spinup_tf2.__version__}\n"
+
+
 @pytest.mark.parametrize(
-    "arguments", [["help"], ["-h"], ["--exp_name", "help"], ["--no", "--help"]]
+    "arguments",
+    [
+        *(["ppo", "help"], ["ppo", "-h"], ["ppo", "--exp_name", "help"], ["ppo", "--no", "--help"]),
+        ["help", "ppo"],
+    ],
 )
 def test_help_of_an_algorithm_comes_before_everything_else(arguments, capsys, experiments):
-    run.main(["ppo", *arguments])
+    run.main(arguments)
     out = capsys.readouterr().out
     assert out.startswith("\n\nShowing docstring for spinup_tf2.ppo:\n")
     assert "Proximal Policy Optimization" in out

@@ -1,5 +1,6 @@
 """Policies against SciPy, and samples against the distributions they come from."""
 
+import keras
 import numpy as np
 import pytest
 import scipy.stats
@@ -7,7 +8,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
 
-from spinup_tf2.core.networks import count_variables, mlp
+from spinup_tf2.core.networks import activation_name, count_variables, mlp
 from spinup_tf2.core.policies import (
     CNNActorCritic,
     MLPActorCritic,
@@ -135,12 +136,15 @@ def test_a_distribution_that_cannot_be_sampled_is_refused_by_name():
 @pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
 def test_step_and_act_take_one_observation_or_a_batch(space):
     ac = MLPActorCritic(OBS, space)
-    spec = action_spec(space)
     act, val, logp = ac.step(observations(3))
-    assert (act.shape, val.shape, logp.shape) == ((3, *spec.shape), (3,), (3,))
+    assert (act.shape, val.shape, logp.shape) == ((3, *space.shape), (3,), (3,))
     act, val, logp = ac.step(observations(1)[0])
-    assert (act.shape, val.shape, logp.shape) == (spec.shape, (), ())
-    assert ac.act(observations(1)[0]).shape == spec.shape
+    assert (act.shape, val.shape, logp.shape) == (space.shape, (), ())
+    flat = ac.action_spec.from_env(act)
+    np.testing.assert_allclose(ac.pi(observations(1)).log_prob(flat[None])[0], logp, rtol=1e-5)
+    act = ac.act(observations(1)[0])
+    assert act.shape == space.shape
+    assert isinstance(space, spaces.Box) or space.contains(act)  # a Gaussian has no bounds
     first, second = (ac.act(observations(3), deterministic=True) for _ in range(2))
     np.testing.assert_array_equal(first, second)
 
@@ -156,6 +160,21 @@ def test_activations_by_name_by_tensorflow_function_and_by_own_function():
         by_name = mlp(4, (8,), 2, name)(x)
         tf.keras.utils.set_random_seed(0)
         np.testing.assert_allclose(mlp(4, (8,), 2, function)(x), by_name, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [
+        *(("relu", keras.layers.ReLU), ("leaky_relu", keras.layers.LeakyReLU)),
+        *(("tanh", type("Tanh", (), {})), ("linear", type("Identity", (), {}))),  # as PyTorch's
+    ],
+)
+def test_activations_by_class(name, layer):
+    ac = MLPActorCritic(OBS, spaces.Discrete(2), activation=layer)
+    assert ac.pi.net.layers[0].activation is keras.activations.get(name)
+    assert activation_name(layer) == name  # with which the networks are built again
+    with pytest.raises(UserError, match=r"activation is <class .*Dense'>; it must be one of"):
+        MLPActorCritic(OBS, spaces.Discrete(2), activation=keras.layers.Dense)
 
 
 # ------------------------------------------------------------------------------------- images

@@ -213,9 +213,22 @@ def test_shapes(observation_space, space, stochastic, num_q):
     if num_q == 2:  # of weights of their own
         assert not np.allclose(*values)
     for deterministic in (True, False):
-        assert ac.act(obs, deterministic).shape == act.shape
-        assert ac.act(obs[0], deterministic).shape == spec.shape
-    np.testing.assert_allclose(ac.act(obs, deterministic=True), mode(pi), rtol=1e-6)
+        assert ac.act(obs, deterministic).shape == (7, *space.shape)
+        assert space.contains(ac.act(obs[0], deterministic))
+    expected = spec.to_env(mode(pi).numpy())
+    np.testing.assert_allclose(ac.act(obs, deterministic=True), expected, rtol=1e-6)
+
+
+def test_act_is_between_the_bounds_of_the_environment():
+    """A policy that says 1 and -1 gives high and low; Discrete actions begin at `start`."""
+    space = spaces.Box(np.array([-1, 5], np.float32), np.array([3, 100], np.float32))
+    ac = MLPQActorCritic(OBS, space, (), stochastic=False, num_q=1)
+    ac.pi.net.layers[-1].bias.assign([100.0, -100.0])
+    np.testing.assert_array_equal(ac.act(np.zeros(4)), [3, 5])
+    choices = spaces.Discrete(3, start=7)
+    ac = MLPQActorCritic(OBS, choices, (), stochastic=True, num_q=2)
+    ac.pi.net.layers[-1].bias.assign([0.0, 0.0, 100.0])
+    assert ac.act(np.zeros(4)) == 9
 
 
 def test_deterministic_actions_are_tanh_of_the_network():

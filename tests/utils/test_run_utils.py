@@ -1,3 +1,4 @@
+import functools
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import cloudpickle
 import gymnasium as gym
 import pytest
 
+import spinup_tf2
 from spinup_tf2 import user_config
 from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.utils import launch, mpi_tools, run_utils
@@ -481,6 +483,62 @@ def test_nothing_starts_in_a_directory_with_a_run(tmp_path):
     path = tmp_path / "seen.json"
     call_experiment("name", tell, path=str(path), data_dir=str(tmp_path), overwrite=True)
     assert json.loads(path.read_text())["logger_kwargs"]["overwrite"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(epoch=3), r"epoch is not an argument of ppo; did you mean epochs\?"),
+        (dict(env_name=None), "You did not give a value for env_name!"),
+        (dict(gamma=2), "gamma is 2; it must be a number between 0 and 1"),
+        (dict(epochs=1.5), "epochs is 1.5; it must be a whole number"),
+        (dict(steps_per_epoch=3), "steps_per_epoch is 3, which 2 environments"),
+        (dict(ac_kwargs=3), "ac_kwargs is 3; it must be a dict"),
+        (dict(ac_kwargs=dict(hidden=[3])), "'hidden' in ac_kwargs is not an argument of"),
+        (dict(env_fn=gym.Env()), r"env_fn is <.*>; it must be a function that makes the env"),
+    ],
+)
+@pytest.mark.parametrize("how", ["call", "grid"])
+def test_an_algorithms_arguments_are_checked_before_anything_starts(
+    tmp_path, capfd, arguments, message, how
+):
+    kwargs = dict(env_name="CartPole-v1", num_envs=2) | arguments
+    kwargs = {name: value for name, value in kwargs.items() if value is not None}
+    run = functools.partial(call_experiment, "name", **kwargs)
+    if how == "grid":
+        run = ExperimentGrid("name", base=kwargs).run
+    with pytest.raises(UserError, match=message):
+        run(spinup_tf2.ppo, data_dir=str(tmp_path))
+    assert not os.listdir(tmp_path)
+    assert capfd.readouterr().out == ""
+
+
+def test_a_grid_runs_a_function_and_not_a_name(tmp_path):
+    with pytest.raises(UserError, match=r"'ppo' is not a parameter of this grid.*run\(spinup"):
+        ExperimentGrid("name", base=dict(env_name="CartPole-v1")).run("ppo", data_dir=tmp_path)
+    assert not os.listdir(tmp_path)
+
+
+def test_own_networks_have_arguments_of_their_own(monkeypatch, tmp_path):
+    started = []
+    monkeypatch.setattr(run_utils, "_run_in_fresh_process", lambda run, _: started.append(run))
+    kwargs = dict(actor_critic=tanh, ac_kwargs=dict(anything=1), epochs=1e1, quiet=True)
+    call_experiment("a", spinup_tf2.ppo, env_name="CartPole-v1", data_dir=str(tmp_path), **kwargs)
+    [experiment] = started
+    assert type(experiment.kwargs["epochs"]) is int
+
+
+def test_mujoco_that_is_not_installed(monkeypatch):
+    def make(*_, **__):
+        raise gym.error.DependencyNotInstalled("MuJoCo is not installed")
+
+    monkeypatch.setattr(gym, "make", make)
+    with pytest.raises(UserError, match=r'HalfCheetah-v5 needs MuJoCo .*"spinup_tf2\[mujoco\]"'):
+        EnvFn("HalfCheetah-v5")()
+    with pytest.raises(UserError, match="use HalfCheetah-v5"):
+        EnvFn("HalfCheetah-v4")()
+    with pytest.raises(gym.error.DependencyNotInstalled):
+        EnvFn("LunarLander-v3")()
 
 
 def test_a_grid_with_a_bad_last_variant_does_not_start(tmp_path):

@@ -1,0 +1,100 @@
+"""Making an environment by its name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+
+import gymnasium as gym
+
+from spinup_tf2.errors import UserError, one_line
+
+INSTALL_MUJOCO = 'pip install "spinup_tf2[mujoco]"'
+
+
+@dataclass(frozen=True, slots=True)
+class EnvFn:
+    """Makes the environment `env_name` with `env_kwargs`; may be sent to another process.
+
+    Atari games are preprocessed, see `spinup_tf2.envs.atari.make_atari`, and Super Mario Bros, see
+    `spinup_tf2.envs.mario.make_mario`.
+
+    Args:
+        env_name: Id of a registered environment, or `module:id` to import `module` first, which
+            registers it.
+        env_kwargs: Keyword arguments for the environment.
+    """
+
+    env_name: str
+    env_kwargs: dict | None = None
+
+    @property
+    def shows_pictures(self) -> bool:
+        """Whether it is a game that is known to be seen as pictures."""
+        from spinup_tf2.envs.atari import is_atari
+        from spinup_tf2.envs.mario import is_mario
+
+        return is_atari(str(self.env_name)) or is_mario(str(self.env_name))
+
+    def __call__(self) -> gym.Env:
+        from spinup_tf2.envs.atari import is_atari, make_atari
+        from spinup_tf2.envs.mario import is_mario, make_mario
+
+        kwargs = self.env_kwargs or {}
+        if is_atari(str(self.env_name)):
+            return make_atari(self.env_name, **kwargs)
+        if is_mario(str(self.env_name)):
+            return make_mario(self.env_name, **kwargs)
+        module, _, env_id = str(self.env_name).rpartition(":")
+        if module:
+            import_module(module)
+        if env_id not in gym.registry:
+            raise UserError(_unknown_environment(env_id))
+        try:
+            return gym.make(self.env_name, **kwargs)
+        except (ImportError, gym.error.DependencyNotInstalled) as error:
+            newest = _newest(env_id)
+            if not str(gym.registry[newest].entry_point).startswith("gymnasium.envs.mujoco"):
+                raise
+            if env_id != newest:  # v2 and v3 have left gymnasium, some of v4 want an old mujoco
+                raise UserError(
+                    f"{env_id} is no longer there; use {newest} ({INSTALL_MUJOCO})."
+                ) from error
+            raise UserError(
+                f"{env_id} needs MuJoCo ({one_line(error)}); install it with: {INSTALL_MUJOCO}"
+            ) from error
+
+
+def _unknown_environment(env_id):
+    from spinup_tf2.envs.atari import INSTALL
+
+    if _versions(env_id):
+        advice = f"Did you mean {_newest(env_id)}?"
+    else:
+        try:
+            gym.spec(env_id)
+        except gym.error.DeprecatedEnv as error:
+            return str(error)
+        except gym.error.Error as error:  # which knows similar names and other versions
+            advice = str(error)
+    if re.fullmatch(r"\w+-v[04]", env_id) and find_spec("ale_py") is None:
+        advice += f" If it is an Atari game, install the emulator with: {INSTALL}."
+    return (
+        f"{env_id} is not registered with gymnasium. {advice} Check for a typo (did you include "
+        "the version tag?). An environment of your own must be registered in a module and be given "
+        "as module:EnvId, because experiments run in processes of their own."
+    )
+
+
+def _newest(env_id):
+    """The highest version of an environment that gymnasium knows, by the id of any."""
+    name = re.sub(r"-v\d+$", "", env_id)
+    return max(
+        _versions(name), key=lambda known: int(known.removeprefix(f"{name}-v")), default=env_id
+    )
+
+
+def _versions(name):
+    return [known for known in gym.registry if re.fullmatch(rf"{re.escape(name)}-v\d+", known)]
