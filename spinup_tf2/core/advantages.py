@@ -71,16 +71,21 @@ def gae(
     return adv[0] if np.ndim(lam) == 0 else adv, ret.astype(np.float32)
 
 
-def normalized(adv: np.ndarray) -> np.ndarray:
-    """Advantages of any shape, shifted and scaled to mean 0 and deviation 1 over all MPI ranks."""
-    mean, std = mpi_statistics_scalar(adv)
+def normalized(adv: np.ndarray, valid: np.ndarray | bool = True) -> np.ndarray:
+    """Advantages of any shape, shifted and scaled to mean 0 and deviation 1 over all MPI ranks.
+
+    valid: bool, of the same shape; those that are not become 0 and do not count.
+    """
+    mean, std = mpi_statistics_scalar(adv[valid])
     # All advantages equal (std 0) say nothing: they become 0, not nan.
-    return (adv - mean) / (std if std > 0 else 1)
+    return np.where(valid, (adv - mean) / (std if std > 0 else 1), np.float32(0))
 
 
-def mixture(advs: np.ndarray, coeffs: Sequence[float]) -> np.ndarray:
+def mixture(
+    advs: np.ndarray, coeffs: Sequence[float], valid: np.ndarray | bool = True
+) -> np.ndarray:
     """sum_i coeffs[i] * normalized(advs[i]): several estimates `[k, ...]` as one `[...]`.
 
     The mixture is not normalised again. Its deviation is below 1 as far as the estimates disagree.
     """
-    return sum(coeff * normalized(adv) for coeff, adv in zip(coeffs, advs, strict=True))
+    return sum(coeff * normalized(adv, valid) for coeff, adv in zip(coeffs, advs, strict=True))

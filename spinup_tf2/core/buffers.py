@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from spinup_tf2.core.advantages import gae, mixture, normalized
+from spinup_tf2.core.vector_env import lost
 
 
 class TrajectoryBuffer:
@@ -40,6 +41,7 @@ class TrajectoryBuffer:
         self.val = np.zeros(rows, np.float32)
         self.terminated = np.zeros(rows, bool)
         self.truncated = np.zeros(rows, bool)
+        self.lost = np.zeros(rows, bool)
         self.gamma, self.lam, self.coeff = gamma, lam, coeff
         self.normalize_adv = normalize_adv
         self.size = size
@@ -58,13 +60,14 @@ class TrajectoryBuffer:
         rew: np.ndarray,
         terminated: np.ndarray,
         truncated: np.ndarray,
-        final_obs: Mapping[int, np.ndarray],
+        final_obs: Mapping[int, np.ndarray | None],
         val: np.ndarray | None = None,
     ) -> None:
         """Append one step of all environments.
 
         obs, act: what was seen and done, `[n, ...]`; rew, terminated, truncated: `[n]`.
-        final_obs: {environment: last observation} of the episodes that ended in this step.
+        final_obs: {environment: last observation} of the episodes that ended in this step; None
+            where the step was lost.
         val: V(obs) `[n]` where acting has computed it anyway, else None; the same in all steps.
         """
         t = self.t
@@ -79,9 +82,13 @@ class TrajectoryBuffer:
         if final_obs:
             self.terminated[t] = terminated
             self.truncated[t] = truncated
-            self.final_obs += [(t, env, last) for env, last in final_obs.items()]
+            self.lost[t] = False
+            self.lost[t, lost(final_obs)] = True
+            self.final_obs += [
+                (t, env, last) for env, last in final_obs.items() if last is not None
+            ]
         else:
-            self.terminated[t] = self.truncated[t] = False
+            self.terminated[t] = self.truncated[t] = self.lost[t] = False
         self.t += 1
 
     def get(
@@ -94,6 +101,9 @@ class TrajectoryBuffer:
             the values were stored.
         last_obs: `[n, ...]`, what the environments show after the last step.
         Advantages are normalised (if they are) to mean 0 and standard deviation 1 over all ranks.
+
+        A step that was lost is a trajectory of no steps: its advantage is 0 and its return V(obs),
+        so that neither policy nor value function learns from it. The one before it is cut off.
         """
         if self.t != self.size:
             raise ValueError(f"The buffer holds {self.t} of {self.size} steps; fill it first.")
@@ -107,12 +117,13 @@ class TrajectoryBuffer:
             times, envs, last = zip(*limits, strict=True)
             next_val[list(times), list(envs)] = value(np.stack(last))
 
-        adv, ret = gae(
-            self.rew, val, next_val, self.terminated, self.truncated, self.gamma, self.lam
-        )
+        cut = self.truncated.copy()
+        cut[:-1] |= self.lost[1:]  # what followed is worth V(the observation of the lost step)
+        adv, ret = gae(self.rew, val, next_val, self.terminated, cut, self.gamma, self.lam)
+        adv[..., self.lost], ret[self.lost] = 0, val[self.lost]
         if self.coeff is not None:
-            adv = mixture(adv, self.coeff)
+            adv = mixture(adv, self.coeff, ~self.lost)
         elif self.normalize_adv:
-            adv = normalized(adv)
+            adv = normalized(adv, ~self.lost)
         flat = lambda x: x.reshape(steps * num_envs, *x.shape[2:])  # noqa: E731
         return dict(obs=obs, act=flat(self.act), ret=flat(ret), adv=flat(adv), val=flat(val))

@@ -13,7 +13,7 @@ class Demonstrations:
     """Puts what `behavior_policy(t, obs)` returns in the place of the policy's actions.
 
     behavior_policy: gets the number of the step in the episode, from 0, and the observation of one
-        environment as a flat vector or an image, not normalised; returns the action as the
+        environment as a flat vector or an image, not normalised, a copy; returns the action as the
         environment's `step` takes it, or None to leave the choice to the policy.
     """
 
@@ -33,7 +33,7 @@ class Demonstrations:
         """
         act = act.copy()
         for i, (t, obs_i) in enumerate(zip(self.t[columns], obs, strict=True)):
-            shown = self.behavior_policy(int(t), obs_i)
+            shown = self.behavior_policy(int(t), obs_i.copy())
             if shown is not None:
                 act[i] = self._to_policy(shown)
         return act

@@ -55,8 +55,11 @@ class SupervisedEnv(gym.Wrapper):
 
     An exception in making, reset or step becomes an EnvironmentFailure. With `retries` the
     environment is closed and another one takes its place, with a line on standard error: a step
-    that has failed returns the last observation there was, reward 0 and truncated, and the next
-    episode is the new environment's first. A UserError stays what it is.
+    that has failed is truncated and leads to no observation (None), and the next episode is the new
+    environment's first. A UserError stays what it is.
+
+    The last observation of an episode is a copy, because it is read after the next reset, with
+    which an environment may write over it.
 
     An environment with a method `add_epoch` has it called by `add_epoch`; one that is made anew, as
     often as the one before.
@@ -86,7 +89,6 @@ class SupervisedEnv(gym.Wrapper):
         self._failed = False
         self._seed = None  # of the last reset that had one
         self._first_seed = None  # for the reset of an environment that has been made anew
-        self._obs = None  # what was seen last; kept only for the case that it is needed
         self._epochs = 0
         super().__init__(self._new_env())
 
@@ -102,20 +104,18 @@ class SupervisedEnv(gym.Wrapper):
                 seed = self._first_seed
         self._first_seed = None
         self._first_step = self._steps
-        if self._retries:
-            self._obs = np.array(obs)
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
         try:
-            result = self.env.step(action)
+            obs, rew, terminated, truncated, info = self.env.step(action)
         except FAULTS as error:
             self._replace(error, f"in step {self._steps - self._first_step + 1} of its episode")
-            return self._obs, 0.0, False, True, {}
+            return None, 0.0, False, True, {}
         self._steps += 1
-        if self._retries:
-            self._obs = np.array(result[0])  # a copy: what raises may have begun to change it
-        return result
+        if terminated or truncated:
+            obs = np.array(obs)
+        return obs, rew, terminated, truncated, info
 
     def add_epoch(self) -> None:
         """Tell the environment that an epoch is over."""

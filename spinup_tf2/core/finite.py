@@ -40,7 +40,7 @@ def check_step(
     step: int,
     obs: np.ndarray,
     rew: np.ndarray | None = None,
-    final_obs: Mapping[int, np.ndarray] | None = None,
+    final_obs: Mapping[int, np.ndarray | None] | None = None,
     acting: Iterable[keras.Variable] = (),
 ) -> None:
     """Check what one step of all environments has given, or a reset (without rew and final_obs).
@@ -60,7 +60,7 @@ def check_step(
         step - steps,
         np.empty((steps, *obs.shape), np.uint8),  # what was there before has been checked before
         np.zeros((0, len(obs))) if rew is None else rew[None],
-        [(0, column, last) for column, last in (final_obs or {}).items()],
+        [(0, i, last) for i, last in (final_obs or {}).items() if last is not None],
         obs,
         acting,
     )

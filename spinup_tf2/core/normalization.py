@@ -49,6 +49,8 @@ class RunningStatistics(keras.layers.Layer):
         """Take in this rank's samples `[batch, *shape]`. Collective."""
         x = np.asarray(x, np.float64)
         count = mpi_sum(float(len(x)))
+        if count == 0:
+            return
         mean = mpi_sum(x.sum(axis=0)) / count
         var = mpi_sum(np.square(x - mean).sum(axis=0)) / count
         state = (self.mean, self.var, self.count)
@@ -201,13 +203,18 @@ class RewardScaler:
     def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
         self.ret[column] = state["ret"]
 
-    def __call__(self, rew: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Rewards `[T, n]`, scaled; ends: `[T, n]`, where episodes end. Collective."""
+    def __call__(
+        self, rew: np.ndarray, ends: np.ndarray, lost: np.ndarray | bool = False
+    ) -> np.ndarray:
+        """Rewards `[T, n]`, scaled. Collective.
+
+        ends, lost: bool `[T, n]`, where episodes end; which steps were lost and do not count.
+        """
         returns = np.empty(rew.shape)
         for t in range(len(rew)):
             self.ret = self.gamma * self.ret + rew[t]
             returns[t] = self.ret
             self.ret = np.where(ends[t], 0.0, self.ret)
-        self.statistics.update(returns.ravel())
+        self.statistics.update(returns[~np.broadcast_to(lost, ends.shape)])
         scale = np.float32(1 / np.sqrt(self.statistics.var.numpy() + EPSILON))
         return (rew * scale).clip(-CLIP, CLIP)

@@ -24,7 +24,7 @@ from spinup_tf2.core.resuming import Keeper, Position
 from spinup_tf2.core.spaces import ActionSpec, bounded_action_spec
 from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar, with_env_fn
 from spinup_tf2.core.update_block import UpdateBlock
-from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv
+from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv, lost
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
 from spinup_tf2.utils.mpi_tools import num_procs
@@ -137,13 +137,15 @@ class Training:
         episodes = EpisodeStatistics(envs.num_envs, envs.recorded)
         steps = args.steps_per_epoch // num_envs
         look_every = max(1, args.update_every // num_envs)  # for a request to stop
-        rew, ends = np.zeros((steps, envs.num_envs)), np.zeros((steps, envs.num_envs), bool)
+        rew = np.zeros((steps, envs.num_envs))
+        ends, lost_steps = np.zeros((2, steps, envs.num_envs), bool)
         variables = [*ac.variables, *self.target.variables, *update.variables]
         parts = dict(episodes=episodes, replay=buffer)
 
         def count_episodes(end):
             """Count those of this epoch's steps that have not been counted, before step `end`."""
-            ep_ret, ep_len = episodes.update(rew[at.step : end], ends[at.step : end])
+            new = slice(at.step, end)
+            ep_ret, ep_len = episodes.update(rew[new], ends[new], lost_steps[new])
             logger.store(EpRet=ep_ret, EpLen=ep_len)
             if envs.tells_success:
                 logger.store(SuccessRate=[success for success, _ in envs.take_successes()])
@@ -168,7 +170,8 @@ class Training:
                         a = uniform(spec, act_noise[step])
                     next_obs, rew[step], terminated, truncated, final_obs = envs.step(a)
                     check_step(envs, epoch + 1, step + 1, next_obs, rew[step], final_obs, variables)
-                    ends[step] = terminated | truncated
+                    ends[step], lost_steps[step] = terminated | truncated, False
+                    lost_steps[step, lost(final_obs)] = True
                     buffer.store(obs, a, rew[step], terminated, next_obs, final_obs)
                     obs = next_obs  # critical: the policy must see what the step led to
 

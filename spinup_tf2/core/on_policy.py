@@ -186,9 +186,9 @@ class Training:
                     seen = (buffer.obs, buffer.rew, buffer.final_obs, obs)
                     check_experience(envs, epoch, start, *seen, ac.variables)
                     ends = buffer.terminated | buffer.truncated
-                    ep_ret, ep_len = episodes.update(buffer.rew, ends)
+                    ep_ret, ep_len = episodes.update(buffer.rew, ends, buffer.lost)
                     if self.scaler is not None:
-                        buffer.rew[:] = self.scaler(buffer.rew, ends)
+                        buffer.rew[:] = self.scaler(buffer.rew, ends, buffer.lost)
                     batch = buffer.get(value, obs)
                     at.infos.append(update(batch))
                     check_info(at.infos[-1], epoch)

@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from spinup_tf2.core.environment_faults import EnvironmentFailure
+from spinup_tf2.core.vector_env import lost
+
 BLOCK_BYTES = 2**28  # address space is reserved in pieces of 256 MB, and filled row by row
 
 
@@ -12,7 +15,8 @@ class ReplayBuffer:
     """The last `size` steps of each of `n` environments.
 
     An observation is kept once: it is the next observation of one step and the observation of the
-    following one. Only where an episode ended, its last observation is kept beside.
+    following one. Only where an episode ended, its last observation is kept beside. A step that was
+    lost keeps its place, and is never drawn.
 
     obs_shape, act_shape: shapes of one observation and one action.
     act_dtype, obs_dtype: of the actions and the observations (uint8 for images); rewards are
@@ -38,7 +42,7 @@ class ReplayBuffer:
         self.act = _Rows(slots, (num_envs, *act_shape), act_dtype)
         self.rew = _Rows(slots, (num_envs,), np.float32)
         self.terminated = _Rows(slots, (num_envs,), bool)
-        self.ended = np.zeros((slots, num_envs), bool)
+        self.ended, self.lost = np.zeros((2, slots, num_envs), bool)
         self.final_obs = {}  # (slot, environment): the last observation of an episode
         self.slots = slots
         self.batch_rows = list(batch_rows)
@@ -57,14 +61,14 @@ class ReplayBuffer:
         rew: np.ndarray,
         terminated: np.ndarray,
         next_obs: np.ndarray,
-        final_obs: Mapping[int, np.ndarray],
+        final_obs: Mapping[int, np.ndarray | None],
     ) -> None:
         """Append one step of all environments; the oldest one is forgotten if there are too many.
 
         obs, act, rew, terminated: what was seen, done and gained, `[n, ...]`.
         next_obs: what is seen next, `[n, ...]`; it must be obs of the following step.
         final_obs: {environment: last observation} of the episodes that ended in this step, of
-            which next_obs is no part.
+            which next_obs is no part; None where the step was lost.
         """
         slot = self.steps % self.slots
         for env in np.flatnonzero(self.ended[slot]):
@@ -73,9 +77,12 @@ class ReplayBuffer:
         self.act[slot] = act
         self.rew[slot] = rew
         self.terminated[slot] = terminated
-        self.ended[slot] = False
-        self.ended[slot, list(final_obs)] = True
-        self.final_obs.update({(slot, env): last for env, last in final_obs.items()})
+        self.ended[slot] = self.lost[slot] = False
+        if final_obs:
+            self.lost[slot, lost(final_obs)] = True
+            last = {env: last for env, last in final_obs.items() if last is not None}
+            self.ended[slot, list(last)] = True
+            self.final_obs.update({(slot, env): each for env, each in last.items()})
         self.obs[(slot + 1) % self.slots] = next_obs
         self.steps += 1
 
@@ -110,6 +117,7 @@ class ReplayBuffer:
             rew=self.rew.take(slots, columns),
             terminated=self.terminated.take(slots, columns),
             ended=ended,
+            lost=self.lost[slots, column],
             final_obs=np.array(last, obs.dtype).reshape(-1, *obs.shape[1:]),
         )
 
@@ -123,6 +131,7 @@ class ReplayBuffer:
         for slot in slots[self.ended[slots, column]]:
             del self.final_obs[int(slot), column]
         self.ended[slots, column] = steps["ended"]
+        self.lost[slots, column] = steps.get("lost", False)  # older checkpoints have none
         for slot, last in zip(slots[steps["ended"]], steps["final_obs"], strict=True):
             self.final_obs[int(slot), column] = last
 
@@ -144,13 +153,12 @@ class ReplayBuffer:
             `[updates, batch, *shape]`.
         Returns a dict of obs, act, rew, terminated, next_obs `[updates, batch, ...]` and the noise.
         """
-        ages, normals = [], {name: [] for name in noise or {}}
-        for rng, rows in zip(self.rngs, self.batch_rows, strict=True):
-            ages.append(rng.integers(len(self), size=(updates, rows)))
+        slots, normals = [], {name: [] for name in noise or {}}
+        for env, (rng, rows) in enumerate(zip(self.rngs, self.batch_rows, strict=True)):
+            slots.append(self._draw_slots(env, (updates, rows)))
             for name, drawn in normals.items():
                 drawn.append(rng.standard_normal((updates, rows, *noise[name]), np.float32))
-        # From the oldest step on, which is in slot 0 until the first one is forgotten.
-        slots = (self.steps - len(self) + np.concatenate(ages, axis=1)) % self.slots
+        slots = np.concatenate(slots, axis=1)
         envs = np.broadcast_to(np.repeat(np.arange(len(self.rngs)), self.batch_rows), slots.shape)
 
         next_obs = self.obs.take((slots + 1) % self.slots, envs)
@@ -164,6 +172,25 @@ class ReplayBuffer:
             next_obs=next_obs,
             **{name: np.concatenate(drawn, axis=1) for name, drawn in normals.items()},
         )
+
+    def _draw_slots(self, env, shape):
+        """Slots of steps of environment `env`; those that were lost are drawn again."""
+        draw = lambda size: self._slots_of(self.rngs[env].integers(len(self), size=size))  # noqa: E731
+        slots = draw(shape)
+        again = self.lost[slots, env]
+        if again.any() and self.lost[self._slots_of(np.arange(len(self))), env].all():
+            raise EnvironmentFailure(
+                f"Environment {env} of this process has failed in each of its {len(self)} steps; "
+                "there is nothing to learn from. Repair it before you use env_retries."
+            )
+        while again.any():
+            slots[again] = draw(again.sum())
+            again = self.lost[slots, env]
+        return slots
+
+    def _slots_of(self, ages):
+        """From the oldest step on, which is in slot 0 until the first one is forgotten."""
+        return (self.steps - len(self) + ages) % self.slots
 
 
 class _Rows:

@@ -117,14 +117,17 @@ class ActionSpec:
         return flat.astype(self.dtype)
 
     def to_env(self, act: np.ndarray) -> np.ndarray:
-        """Actions `[n, *shape]` as a vector environment's `step` takes them."""
+        """Actions `[n, *shape]` as a vector environment's `step` takes them.
+
+        Those of a Box are copies, which environments may change.
+        """
         if self.num_choices is None:
             act = act.reshape(len(act), *self.space.shape)
             if self.bounded:
                 low, high = self.space.low, self.space.high
                 # This form gives low and high exactly; between them, rounding is clipped.
                 act = np.clip((1 - act) / 2 * low + (1 + act) / 2 * high, low, high)
-            return act.astype(self.space.dtype, copy=False)
+            return act.astype(self.space.dtype)
         start = getattr(self.space, "start", 0)
         if isinstance(self.space, spaces.Discrete):
             return act + start if start else act

@@ -26,7 +26,7 @@ from spinup_tf2.utils.mpi_tools import proc_id
 from spinup_tf2.utils.threads import threads_per_rank
 
 # obs, rew, terminated and truncated, arrays over the environments, and {environment: final_obs}.
-StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray]]
+StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray | None]]
 
 FIRST_TEST_ENV = 2**31  # test environments are numbered from here on, far from those that train
 
@@ -47,8 +47,9 @@ class VectorEnv:
         process may have, which pays for those that do not hold Python's lock.
     first_env: number of the first environment; by default this MPI rank's.
     make_action_spec: the ActionSpec of the environment's action space.
-    env_retries: how often an environment that raises an exception is made anew, each of them; its
-        episode is truncated. An exception after that is raised as an EnvironmentFailure.
+    env_retries: how often an environment that raises an exception is made anew, each of them; the
+        step is lost, and nothing may be learned from it. An exception after that is raised as an
+        EnvironmentFailure.
 
     `labels` are the names of the environments in messages: number, kind, rank and host.
 
@@ -154,7 +155,7 @@ class VectorEnv:
 
         Returns obs `[n, obs_dim]`, rew, terminated and truncated `[n]`, and final_obs. Where an
         episode has ended, obs is already the first observation of the next one, and
-        `final_obs[i]` the last of the old.
+        `final_obs[i]` the last of the old; None if environment i has lost this step.
         """
         for turn, columns in enumerate(self.turns):
             self.begin(turn, act[columns])
@@ -173,17 +174,19 @@ class VectorEnv:
         obs, rew, terminated, truncated, infos = part.step_wait()
         final_obs = {}
         if "final_obs" in infos:
+            last = infos["final_obs"]
             ended = np.flatnonzero(infos["_final_obs"])
             final_obs = {
-                first + int(i): np.array(infos["final_obs"][i], self.obs_dtype) for i in ended
+                first + int(i): None if last[i] is None else np.array(last[i], self.obs_dtype)
+                for i in ended
             }
             if self.recorded is not None:
                 recorded = _recorded_episodes(infos["final_info"])
                 self.recorded += [(ret, length, first + i) for ret, length, i in recorded]
             if self.tells_success:
-                # An episode that has been lost (env_retries) does not tell, and is none.
-                final = infos["final_info"].get("is_success", np.zeros(part.num_envs))
-                self._successes += [(bool(final[i]), first + int(i)) for i in ended]
+                final = infos["final_info"].get("is_success")  # None: all of them are lost
+                told = [int(i) for i in ended if last[i] is not None]
+                self._successes += [(bool(final[i]), first + i) for i in told]
         return obs.astype(self.obs_dtype), rew, terminated, truncated, final_obs
 
     def take_successes(self) -> list[tuple[bool, int]]:
@@ -308,6 +311,11 @@ def _join(values):
     return None if values[0] is None else np.concatenate(values)
 
 
+def lost(final_obs: Mapping[int, np.ndarray | None]) -> list[int]:
+    """The environments that have lost a step, from the `final_obs` of `VectorEnv.step`."""
+    return [i for i, last in final_obs.items() if last is None]
+
+
 def environment_seed(
     seed: int, index: int, epoch: int = 0, step: int = 0, *, retry: int = 0
 ) -> int:
@@ -385,21 +393,25 @@ class EpisodeStatistics:
     def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
         self.ret[column], self.len[column] = state["ret"], state["len"]
 
-    def update(self, rew: np.ndarray, ends: np.ndarray) -> tuple[list[float], list[int]]:
-        """Count an epoch's steps: rew `[T, n]`, ends bool `[T, n]`.
+    def update(
+        self, rew: np.ndarray, ends: np.ndarray, lost: np.ndarray | bool = False
+    ) -> tuple[list[float], list[int]]:
+        """Count an epoch's steps: rew `[T, n]`, ends and lost bool `[T, n]`.
 
         Returns the returns and the lengths of the episodes that ended, in order of environment, or
-        as they have been recorded.
+        as they have been recorded. An episode of which a step was lost is none.
         """
         if self.recorded is not None:
             taken, self.recorded[:] = [*self.recorded], []
             return [ret for ret, _, _ in taken], [length for _, length, _ in taken]
         ep_ret, ep_len = [], []
+        lost = np.broadcast_to(lost, ends.shape)
         for env, piece in segments(ends):
             self.ret[env] += rew[piece, env].sum(dtype=float)
             self.len[env] += piece.stop - piece.start
             if ends[piece.stop - 1, env]:
-                ep_ret.append(self.ret[env])
-                ep_len.append(self.len[env])
+                if not lost[piece.stop - 1, env]:
+                    ep_ret.append(self.ret[env])
+                    ep_len.append(self.len[env])
                 self.ret[env], self.len[env] = 0.0, 0
         return ep_ret, ep_len

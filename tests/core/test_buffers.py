@@ -46,6 +46,63 @@ def test_bootstraps_by_hand():
     np.testing.assert_allclose(batch["adv"], (adv - adv.mean()) / adv.std(), rtol=1e-6)
 
 
+def lose(buffer, obs, env_lost):
+    """Append a step of two environments that one of them has lost."""
+    no = np.zeros(2, bool)
+    final_obs = {env_lost: None}
+    buffer.store(obs, np.zeros(2), np.zeros(2), no, np.arange(2) == env_lost, final_obs)
+
+
+@pytest.mark.parametrize("coeff", [None, (0.25, 0.75)])
+def test_a_step_that_was_lost_teaches_nothing_by_hand(coeff):
+    """Environment 0 loses its third step of four, environment 1 none.
+
+    gamma = 0.5, lam = 1, V(s) = s. Environment 0 shows 10, 20, 30, and after the new start 40, 8:
+    t=1 is cut off in 30:             ret = 2 + .5 * 30 = 17,  t=0:  ret = 1 + .5 * 17 = 9.5
+    t=2 is lost:                      adv = 0, ret = V(30) = 30
+    t=3 is cut off by the end in 8:   ret = 4 + .5 * 8 = 8
+    """
+    lam = 1 if coeff is None else (1, 1)
+    buffer = make(4, 2, gamma=0.5, lam=lam, coeff=coeff)
+    no, rng = np.zeros(2, bool), np.random.default_rng(0)
+    for epoch in range(2):  # the second time, nothing is left of the first
+        buffer.start_epoch()
+        others = rng.normal(size=5)
+        for t, shown in enumerate((10, 20, 30, 40)):
+            obs = np.array([[shown], [others[t]]], np.float32)
+            if t == 2 and epoch == 0:
+                lose(buffer, obs, 0)
+            else:
+                buffer.store(obs, np.zeros(2), np.array([t + 1, t]), no, no, {})
+        last_obs = np.array([[8], [others[4]]], np.float32)
+        batch = {
+            key: x.reshape(4, 2) for key, x in buffer.get(value, last_obs).items() if key != "obs"
+        }
+        if epoch == 0:
+            np.testing.assert_allclose(batch["ret"][:, 0], [9.5, 17, 30, 8])
+            adv = batch["ret"] - batch["val"]
+            valid = np.ones((4, 2), bool)
+            valid[2, 0] = False
+            expected = (adv - adv[valid].mean()) / adv[valid].std()
+            np.testing.assert_allclose(batch["adv"][valid], expected[valid], rtol=1e-5)
+            assert batch["adv"][2, 0] == 0
+    assert batch["ret"][2, 0] == 3 + 0.5 * (4 + 0.5 * 8)
+
+
+def test_the_step_before_the_first_one_is_none_of_this_batch():
+    """A batch in which only the first steps are lost, and one in which all are."""
+    buffer = make(2, 2, gamma=0.5, lam=1)
+    lose(buffer, np.array([[1.0], [2.0]]), 1)
+    fill(buffer, 1)
+    batch = buffer.get(value, np.zeros((2, 1), np.float32))
+    assert (batch["adv"][1], batch["ret"][1]) == (0, 2)
+
+    buffer = make(1, 1)
+    buffer.store(np.ones((1, 1)), [0], [0], [False], [True], {0: None})
+    batch = buffer.get(value, np.zeros((1, 1), np.float32))
+    assert (batch["adv"].tolist(), batch["ret"].tolist()) == ([0], [1])
+
+
 def test_rows_of_all_environments_are_in_the_batch():
     buffer = fill(make(4, 2), 4)
     batch = buffer.get(value, np.zeros((2, 1), np.float32))

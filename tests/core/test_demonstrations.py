@@ -30,6 +30,14 @@ def test_the_environment_gets_the_action_that_was_shown(space):
     assert not act.any()  # the policy's own actions are not overwritten
 
 
+def test_what_is_shown_to_the_behavior_policy_is_its_own():
+    """It may change it; what is stored is what the environment showed."""
+    demonstrations = Demonstrations(lambda t, obs: obs.fill(9), action_spec(SPACES[1]), 2)
+    obs = np.ones((2, 3), np.float32)
+    demonstrations.replace(obs, np.zeros(2, np.int32))
+    assert (obs == 1).all()
+
+
 def test_time_is_that_of_each_episode():
     asked = []
     demonstrations = Demonstrations(lambda t, obs: asked.append(t), action_spec(SPACES[1]), 2)

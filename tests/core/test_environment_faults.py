@@ -20,6 +20,7 @@ from spinup_tf2.core.vector_env import (
     EpisodeStatistics,
     VectorEnv,
     environment_seed,
+    lost,
 )
 from spinup_tf2.errors import UserError
 
@@ -227,7 +228,7 @@ def test_a_new_environment_takes_the_place_of_one_that_raises(vectorization, std
     assert np.argwhere(truncated).tolist() == [[6, 1]]
     assert not terminated[6, 1]
     assert rew[6, 1] == 0
-    np.testing.assert_array_equal(final_obs[6][1], obs[6, 1])  # the last that was seen
+    assert final_obs[6] == {1: None}  # it has led to nothing
 
     # The new one begins its first episode, with a seed of its own.
     alone = Faulty()
@@ -334,10 +335,15 @@ def test_a_lost_episode_is_not_recorded(vectorization):
         assert envs.recorded == expected
 
 
-def test_a_lost_episode_counts_where_rewards_are_summed():
-    """Its six steps and the one that failed, which gave nothing."""
-    obs, rew, terminated, truncated, _ = play(partial(Faulty, length=100), 10, env_retries=1)
-    assert EpisodeStatistics(2).update(rew, terminated | truncated) == ([6.0], [7])
+def test_a_lost_episode_is_none_where_rewards_are_summed():
+    """Environment 1 fails in step 7 of 9; its new episode ends in step 16."""
+    *_, rew, terminated, truncated, final_obs = play(partial(Faulty, length=9), 18, env_retries=1)
+    lost_steps = np.zeros((18, 2), bool)
+    for t, last in enumerate(final_obs):
+        lost_steps[t, lost(last)] = True
+    assert np.argwhere(lost_steps).tolist() == [[6, 1]]
+    counted = EpisodeStatistics(2).update(rew, terminated | truncated, lost_steps)
+    assert counted == ([0, 0, 9], [9, 9, 9])
 
 
 @every
@@ -348,7 +354,7 @@ def test_a_lost_episode_is_no_success(vectorization, stderr):
         envs.reset()
         for _ in range(8):
             envs.step(np.zeros(2))
-        told = [(True, 0), (True, 1), (False, 1), (True, 0)]
+        told = [(True, 0), (True, 1), (True, 0)]
         assert envs.take_successes() == told
     assert "made anew" in stderr()
 

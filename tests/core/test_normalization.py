@@ -167,6 +167,19 @@ def test_rewards_by_hand():
     assert scaler.ret == 4
 
 
+def test_steps_that_were_lost_are_no_rewards():
+    """As by hand above, with a lost step after the first episode and a batch of nothing else."""
+    scaler = RewardScaler(1, 0.5)
+    rew = np.array([[1.0], [1.0], [0.0], [4.0]], np.float32)
+    ends, lost = np.array([[[0], [1], [1], [0]], [[0], [0], [1], [0]]], bool)
+    scaled = scaler(rew, ends, lost)
+    np.testing.assert_allclose(scaled, rew / np.sqrt(1.72222222), rtol=1e-6)
+    assert scaler.ret == 4
+    scaler(rew[:1], ~lost[:1], ~lost[:1])
+    assert scaler.ret == 0
+    assert scaler.statistics.count == 3
+
+
 def test_rewards_are_scaled_as_gymnasium_does_with_the_statistics_of_the_end():
     """One long episode: gymnasium's running statistics end where ours are after one update."""
 

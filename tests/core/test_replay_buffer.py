@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 from spinup_tf2.core import replay_buffer
+from spinup_tf2.core.environment_faults import EnvironmentFailure
 from spinup_tf2.core.replay_buffer import ReplayBuffer, batch_rows
 
 ACT_SHAPE = (2,)
 
 
 class ListBuffer:
-    """The obvious version: for each environment, a list of steps with all that belongs to them."""
+    """The obvious version: for each environment, a list of steps with all that belongs to them.
+
+    A step that was lost is kept as one that no sample can be equal to.
+    """
 
     def __init__(self, size, num_envs):
         self.steps = [deque(maxlen=size) for _ in range(num_envs)]
@@ -22,10 +26,20 @@ class ListBuffer:
     def store(self, obs, act, rew, terminated, next_obs, final_obs):
         for i, steps in enumerate(self.steps):
             led_to = final_obs.get(i, next_obs[i])
+            if led_to is None:
+                led_to = np.full_like(obs[i], np.nan)
             steps.append(tuple(np.copy(x) for x in (obs[i], act[i], rew[i], terminated[i], led_to)))
 
 
-def stream(num_steps, num_envs, obs_shape=(3,), obs_dtype=np.float32, end_probability=0.3, seed=0):
+def stream(
+    num_steps,
+    num_envs,
+    obs_shape=(3,),
+    obs_dtype=np.float32,
+    end_probability=0.3,
+    lost_probability=0.0,
+    seed=0,
+):
     """What an interaction gives to `store`: random, so that no two observations are the same."""
     rng = np.random.default_rng(seed)
 
@@ -43,6 +57,9 @@ def stream(num_steps, num_envs, obs_shape=(3,), obs_dtype=np.float32, end_probab
         next_obs = observations(num_envs)  # where an episode ended, the first of the next one
         last = observations(num_envs)
         final_obs = {int(i): last[i] for i in np.flatnonzero(ends)}
+        lost = np.flatnonzero(rng.random(num_envs) < lost_probability)
+        terminated[lost] = False
+        final_obs |= {int(i): None for i in lost}
         yield obs, act, rew, terminated, next_obs, final_obs
         obs = next_obs
 
@@ -87,6 +104,35 @@ def test_every_sample_is_a_step_of_the_list(monkeypatch, size, rows, block_bytes
         drawn = assert_rows_are_steps(buffer.sample(6, {}), reference, rows)
         if size < 10 and k % 10 == 0:  # enough draws to meet all that are kept
             assert all(set(env) == set(range(len(buffer))) for env in drawn)
+
+
+def test_steps_that_were_lost_are_never_drawn():
+    """The others are, about equally often: 3000 draws of each, with a deviation of sqrt(3000)."""
+    buffer, reference = make(30, [100, 100]), ListBuffer(30, 2)
+    lost = [deque(maxlen=30), deque(maxlen=30)]
+    for step in stream(70, 2, lost_probability=0.3):
+        buffer.store(*step)
+        reference.store(*step)
+        for i, each in enumerate(lost):
+            each.append(step[-1].get(i, ()) is None)
+    draws = sum(30 - sum(each) for each in lost) * 15
+    for drawn, each in zip(
+        assert_rows_are_steps(buffer.sample(draws), reference, [100, 100]), lost, strict=True
+    ):
+        counts = np.bincount(drawn, minlength=30)
+        assert 5 < sum(each) < 15
+        assert not counts[np.array(each)].any()
+        expected = draws * 100 / (30 - sum(each))
+        np.testing.assert_allclose(counts[~np.array(each)], expected, atol=4.5 * np.sqrt(expected))
+
+
+def test_an_environment_that_has_lost_every_step_is_named():
+    buffer = make(5, [3, 3])
+    no = np.zeros(2, bool)
+    for _ in range(8):
+        buffer.store(np.zeros((2, 3)), np.zeros((2, 2)), no, no, np.zeros((2, 3)), {1: None})
+    with pytest.raises(EnvironmentFailure, match=r"Environment 1 of .* each of its 5 steps"):
+        buffer.sample(2)
 
 
 def test_images_stay_bytes():
@@ -195,7 +241,7 @@ def test_minibatches_do_not_depend_on_how_environments_are_spread():
     rows = batch_rows(10, 4, range(4))
     whole = make(9, rows)
     halves = [make(9, rows[part], indices=range(4)[part]) for part in (slice(2), slice(2, 4))]
-    for obs, act, rew, terminated, next_obs, final_obs in stream(30, 4):
+    for obs, act, rew, terminated, next_obs, final_obs in stream(30, 4, lost_probability=0.2):
         whole.store(obs, act, rew, terminated, next_obs, final_obs)
         for first, half in zip((0, 2), halves, strict=True):
             own = slice(first, first + 2)
@@ -340,7 +386,8 @@ def test_a_resumed_buffer_is_the_same_buffer(seed):
     rows = [10] * num_envs
     buffer, reference, diary = make(size, rows), ListBuffer(size, num_envs), Diary()
     other = None  # what has been resumed and goes on beside the one that never stopped
-    for k, step in enumerate(stream(100, num_envs, seed=seed)):
+    lost_probability = 0.1 * (size > 20)  # in a small buffer, every step might be lost
+    for k, step in enumerate(stream(100, num_envs, lost_probability=lost_probability, seed=seed)):
         obs, *rest = step
         if k > 0 and rng.random() < 0.1:  # all environments begin new episodes here
             buffer.restart()

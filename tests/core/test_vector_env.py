@@ -1,3 +1,5 @@
+from functools import partial
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -46,6 +48,56 @@ def test_final_observations_and_time_limits(vectorization):
         assert sorted(final_obs) == [0, 1]
         np.testing.assert_array_equal(final_obs[0], [last])
         envs.close()
+
+
+class Reusing(gym.Env):
+    """Shows how many steps its episode has had, always in the same array; clips actions in place.
+
+    kind: of the observations: 'Box', 'image' or 'Dict'.
+    """
+
+    action_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+
+    def __init__(self, kind):
+        box = gym.spaces.Box(0, 255, (2,), np.float32)
+        self.observation_space, self.obs = {
+            "Box": (box, np.zeros(2, np.float32)),
+            "image": (
+                gym.spaces.Box(0, 255, (40, 40, 1), np.uint8),
+                np.zeros((40, 40, 1), np.uint8),
+            ),
+            "Dict": (gym.spaces.Dict(a=box), {"a": np.zeros(2, np.float32)}),
+        }[kind]
+
+    def _show(self, t):
+        shown = self.obs["a"] if isinstance(self.obs, dict) else self.obs
+        shown[...] = self.t = t
+        return self.obs
+
+    def reset(self, *, seed=None, options=None):
+        return self._show(0), {}
+
+    def step(self, action):
+        np.clip(action, -0.5, 0.5, out=action)
+        return self._show(self.t + 1), float(action.sum()), False, False, {}
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async", "threads"])
+@pytest.mark.parametrize("kind", ["Box", "image", "Dict"])
+def test_arrays_that_are_used_again_do_not_change_what_was_seen_and_done(kind, vectorization):
+    """An episode is cut off after 3 steps; then the environment writes 0 where 3 was."""
+    make = partial(Reusing, kind)
+    with VectorEnv(make, 2, max_ep_len=3, vectorization=vectorization) as envs:
+        first = envs.reset()
+        seen, act = [], np.array([[0.25, 2], [-2, -0.25]], np.float32)
+        for _ in range(3):
+            obs, rew, _, truncated, final_obs = envs.step(act)
+            seen.append(obs)
+            assert act.tolist() == [[0.25, 2], [-2, -0.25]]
+            assert rew.tolist() == [0.75, -0.75]  # as the environment has clipped it
+    assert truncated.all()
+    assert [np.unique(obs).tolist() for obs in (first, *seen)] == [[0], [1], [2], [0]]
+    assert [np.unique(final_obs[i]).tolist() for i in range(2)] == [[3], [3]]
 
 
 def test_environments_do_not_depend_on_how_they_are_spread():
