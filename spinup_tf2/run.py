@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from spinup_tf2.core.arguments import MAY_CHANGE, whole_numbers
+from spinup_tf2.core.arguments import MAY_CHANGE, check_epochs_left, whole_numbers
 from spinup_tf2.errors import Interrupted, UserError, one_line
 from spinup_tf2.presets import PRESETS, as_flags, presets_for
 from spinup_tf2.utils.experiment_checks import (
@@ -337,6 +337,8 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
             )
         command = command | dict(num_envs=environments // num_cpu)
     check_values(algorithm, command | given, num_cpu)
+    if "epochs" in given and type(run["epochs_done"]) is int:
+        check_epochs_left(given["epochs"], run["epochs_done"], run_dir)
     return run_dir, algorithm, options, command | given
 
 

@@ -228,6 +228,15 @@ def whole_numbers(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: converted(name, value) for name, value in arguments.items()}
 
 
+def check_epochs_left(epochs: int, done: int, run_dir: str | os.PathLike) -> None:
+    """Raise UserError if a run that is to go on has more epochs behind it than it is to have."""
+    if epochs < done:
+        raise UserError(
+            f"epochs is {epochs}, and the run in {run_dir} has {done} behind it; give more than "
+            f"{done} to go on with it."
+        )
+
+
 def check_network_arguments(ac_kwargs: Mapping[str, Any]) -> None:
     """Check arguments of the default networks, as `check_arguments` does those of an algorithm."""
     _check_rules(_NETWORK_RULES, ac_kwargs)

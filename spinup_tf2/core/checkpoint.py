@@ -263,10 +263,14 @@ class Checkpoints:
         return on_root(find)
 
     def describe(self) -> dict[str, Any] | None:
-        """`run` of the newest checkpoint with a sound manifest; None without one. Rank 0."""
+        """`run` of the newest checkpoint with a sound manifest; None without one. Rank 0.
+
+        With an entry `epochs_done`, the number of complete epochs.
+        """
         for serial in reversed(self._serials()):
             try:
-                return self._content(serial)["run"]
+                content = self._content(serial)
+                return content["run"] | {"epochs_done": content["counters"].get("epoch", 0)}
             except DamagedCheckpoint:
                 continue
         return None

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 
 from spinup_tf2 import user_config
-from spinup_tf2.core.arguments import MAY_CHANGE
+from spinup_tf2.core.arguments import MAY_CHANGE, check_epochs_left
 from spinup_tf2.core.checkpoint import (
     Checkpoints,
     DamagedCheckpoint,
@@ -306,17 +306,18 @@ def _below(arrays, prefix):
 # ---------------------------------------------------------------------- is it the same run?
 
 
-def checkpoint_to_resume(run_dir: str | None, run: Mapping[str, Any]) -> Saved | None:
+def checkpoint_to_resume(run_dir: str | None, run: Mapping[str, Any], epochs: int) -> Saved | None:
     """The newest checkpoint in a run's directory; None if nothing is over yet. Collective.
 
-    Raises UserError if there is none of this run.
+    epochs: how many the run is to have. Raises UserError if there is none of this run, or it has
+    had more.
     """
     if run_dir is None:
         raise UserError("resume is True, but logger_kwargs has no output_dir to resume from.")
     saved = Checkpoints(run_dir).newest()
     if saved is not None:
         check_same_run(saved.run, run, run_dir)
-        position_of(saved)
+        check_epochs_left(epochs, position_of(saved).epoch, run_dir)
     elif on_root(lambda: holds_run(run_dir) and holds_rows(run_dir)):
         raise UserError(
             f"{run_dir} holds a run without checkpoints, which cannot be resumed; start it anew "

@@ -70,7 +70,7 @@ def opened_run(
             lock = run_lock(run_dir)
             on_root(lambda: stack.enter_context(lock))
         if args.resume:
-            saved = checkpoint_to_resume(run_dir, run)
+            saved = checkpoint_to_resume(run_dir, run, args.epochs)
         if saved is not None:
             logger_kwargs |= dict(keep_rows=saved.counters["epoch"], overwrite=False)
         elif args.resume:

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -139,6 +140,33 @@ _HANDED_OVER = re.compile(
 def check_takes_hosts(launcher: str | None) -> None:
     """Raise UserError if it is not known how to tell `launcher` (None: mpirun) the machines."""
     _host_flag(parse_launcher(launcher)[0] if launcher else find_mpirun())
+
+
+def check_hosts(hosts: Iterable[str]) -> None:
+    """Raise UserError if there is no machine of one of these names.
+
+    Where they are not for ssh alone to understand, this is left to what does.
+    """
+    if not any(re.match("HYDRA_LAUNCHER|.*_plm", name) for name in os.environ):
+        for name in hosts:
+            if not _is_known(name):
+                raise UserError(
+                    f"hosts has {name!r}, and there is no machine of that name; correct it, or "
+                    "make it known in /etc/hosts or ~/.ssh/config."
+                )
+
+
+def _is_known(name):
+    with suppress(OSError):  # without ssh the name is as it is
+        settings = subprocess.run(["ssh", "-G", name], capture_output=True, text=True, check=False)
+        settings = dict(line.split(" ", 1) for line in settings.stdout.splitlines() if " " in line)
+        if {"proxyjump", "proxycommand"} & settings.keys():
+            return True
+        name = settings.get("hostname", name)
+    try:
+        return bool(socket.getaddrinfo(name, None))
+    except OSError:
+        return False
 
 
 def _host_arguments(program, hosts):

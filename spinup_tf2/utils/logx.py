@@ -26,6 +26,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -251,8 +252,9 @@ class Logger:
         if self._is_root:
             text = json.dumps(config, separators=(",", ":\t"), indent=4, sort_keys=True)
             self.log("Saving config:\n", color="cyan")
-            if not self.quiet:
-                say(text)
+            if not self.quiet:  # in few lines, for the file has one for each
+                shown = ", ".join(f"{key}={config[key]!r}" for key in sorted(config))
+                say(fill(shown, 80, break_long_words=False, break_on_hyphens=False))
             with atomic_save(os.path.join(self.output_dir, "config.json")) as path:
                 Path(path).write_text(text, encoding="utf-8")
 

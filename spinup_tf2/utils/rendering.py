@@ -36,6 +36,7 @@ def choose_render_mode(record: bool, norender: bool, hint: str = HINT) -> str | 
     if record:
         if not has_display():
             os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo's way to draw without one
+            os.environ["SDL_VIDEODRIVER"] = "dummy"  # pygame would complain that there is none
         return "rgb_array"
     if norender:
         return None

@@ -167,6 +167,13 @@ class _Experiment:
             return None
         return EnvFn(self.kwargs["env_name"], self.kwargs.get("env_kwargs"))
 
+    @property
+    def algorithm(self):
+        """The name of the algorithm that it runs; None if it runs another function."""
+        if isinstance(self.thunk, NamedAlgorithm):
+            return self.thunk.name
+        return algorithm_name(self.thunk)
+
     def call(self):
         """Run it, here."""
         _call(self.thunk, **self._all_kwargs())
@@ -277,6 +284,9 @@ def _run_experiment(experiment, processes, quiet):
     if "logger_kwargs" in kwargs:
         say("Note: Call experiment is not handling logger_kwargs.\n")
 
+    if experiment.algorithm:
+        say("Loading TensorFlow ...\n")
+
     if mpi_tools.launched_by_mpi():
         for name, value in experiment.environ().items():
             os.environ.setdefault(name, value)
@@ -347,6 +357,8 @@ def resolve_processes(
     if given not in (None, number):
         raise UserError(f"num_cpu is {given}, but hosts gives {number} processes; leave it out.")
     launch.check_takes_hosts(launcher)
+    if launcher is None:
+        launch.check_hosts(each)
     return Processes(number, each, launcher)
 
 
@@ -691,8 +703,13 @@ class ExperimentGrid:
             if note:
                 print(note)
             self._announce({experiment.exp_name for experiment in experiments})
-        for experiment in experiments:
-            _run_experiment(experiment, processes, quiet)
+        for i, experiment in enumerate(experiments):
+            try:
+                _run_experiment(experiment, processes, quiet)
+            except KeyboardInterrupt:
+                if not quiet and mpi_tools.launched_rank() == 0 and len(experiments) > 1:
+                    _say_how_to_go_on(experiments, i, datestamp)
+                raise
 
     def _announce(self, names):
         self.print()
@@ -702,6 +719,25 @@ class ExperimentGrid:
         # Nobody reviews what goes into a file.
         if user_config.WAIT_BEFORE_LAUNCH > 0 and sys.stdout.isatty():
             _wait_before_launch(user_config.WAIT_BEFORE_LAUNCH)
+
+
+def _say_how_to_go_on(experiments, stopped, datestamp):
+    """Print what a grid has done and how it goes on, after it was stopped in one experiment."""
+    here = experiments[stopped]
+    print(f"\nThe grid was stopped in experiment {stopped + 1} of {len(experiments)}:\n")
+    for i, experiment in enumerate(experiments):
+        state = "done" if i < stopped else "stopped" if i == stopped else "to do"
+        where = experiment.logger_kwargs.get("output_dir", experiment.exp_name)
+        print(f"{state:>10}  {where}")
+    if datestamp or user_config.FORCE_DATESTAMP:
+        return  # the same command would make directories of another date
+    how = (
+        "the same command with --resume"
+        if isinstance(here.thunk, NamedAlgorithm)
+        else ("the same grid with grid.add('resume', True)")
+    )
+    again = " and without overwrite" if here.logger_kwargs.get("overwrite") else ""
+    print(f"\nIt goes on with {how}{again}; what is done is not done again.", flush=True)
 
 
 def _wait_before_launch(seconds, steps=100):

@@ -27,8 +27,8 @@ def write_run(tmp_path):
         saved = dict(algorithm="ppo", command=COMMAND, exp_name="exp", num_envs=4, num_procs=2)
         content = dict(
             format=checkpoint.FORMAT,
+            counters=changes.pop("counters", {}),
             run=saved | changes,
-            counters={},
             variables=[],
             num_ranks=1,
             files={
@@ -59,6 +59,15 @@ def test_a_run_goes_on_as_it_was(write_run):
 def test_whole_numbers_may_be_written_as_powers_of_ten(write_run):
     _, _, _, kwargs = run.parse_resume([write_run(), "--epochs", "1e1"])
     assert (kwargs["epochs"], type(kwargs["epochs"])) == (10, int)
+
+
+def test_a_run_does_not_go_back(write_run):
+    run_dir = write_run(counters=dict(epoch=3))
+    for epochs in (3, 4):
+        run.parse_resume([run_dir, "--epochs", str(epochs)])
+    message = rf"^epochs is 2, and the run in {run_dir} has 3 behind it; give more than 3"
+    with pytest.raises(UserError, match=message):
+        run.parse_resume([run_dir, "--epochs", "2"])
 
 
 def test_of_a_directory_with_runs_these_are_listed(write_run):

@@ -152,6 +152,23 @@ def test_hosts_that_are_none(hosts):
         launch.parse_hosts(hosts)
 
 
+def test_hosts_that_nobody_knows(monkeypatch, tmp_path):
+    """A name that only ~/.ssh/config knows is for ssh, and so is all behind another machine."""
+    config, ssh = tmp_path / "config", shutil.which("ssh")
+    config.write_text("Host alias\nHostName localhost\nHost behind\nProxyJump localhost\n")
+    (tmp_path / "ssh").write_text(f'#!/bin/sh\nexec {ssh} -F {config} "$@"')
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for name in [name for name in os.environ if name.startswith("HYDRA_LAUNCHER")]:
+        monkeypatch.delenv(name)
+    known = ["localhost", "127.0.0.1", *(["alias", "behind"] if ssh else [])]
+    launch.check_hosts(known)
+    with pytest.raises(UserError, match=r"^hosts has 'no-host\.invalid', and there is no machine"):
+        launch.check_hosts([*known, "no-host.invalid"])
+    monkeypatch.setenv("HYDRA_LAUNCHER_EXEC", "/bin/my-ssh")
+    launch.check_hosts(["no-host.invalid"])
+
+
 def test_hosts_that_cannot_share():
     with pytest.raises(UserError, match="num_cpu is 3, which 2 hosts cannot share equally"):
         launch.parse_hosts("node1,node2", 3)

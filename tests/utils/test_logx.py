@@ -216,7 +216,8 @@ def test_config_byte_for_byte(tmp_path, capsys):
         "        ]\n    }\n}"
     )
     assert (tmp_path / "run" / "config.json").read_text() == text
-    assert capsys.readouterr().out == f"Saving config:\n\n{text}\n"
+    shown = "a=1, c='dict', exp_name='e', f='len', lam=None, nest={'x': (1, 2)}"
+    assert capsys.readouterr().out == f"Saving config:\n\n{shown}\n"
 
 
 def test_config_of_the_caller_is_not_changed(tmp_path):

@@ -1,5 +1,6 @@
 """Videos: what is in them, and where the wrappers of a run are put around what records."""
 
+import os
 import re
 import sys
 
@@ -10,9 +11,18 @@ from gymnasium.wrappers import MaxAndSkipObservation, TimeLimit
 
 from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames, frames_per_second
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils.rendering import Recorder, record
+from spinup_tf2.utils.rendering import Recorder, choose_render_mode, record
 
 ffmpeg = pytest.importorskip("imageio_ffmpeg")
+
+
+@pytest.mark.parametrize("display", ["", ":0"])
+def test_a_recording_needs_no_screen_and_does_not_complain(monkeypatch, display):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("DISPLAY", display)
+    assert choose_render_mode(record=True, norender=False) == "rgb_array"
+    assert os.environ.get("SDL_VIDEODRIVER") == (None if display else "dummy")
 
 
 class Brighter(gym.Env):

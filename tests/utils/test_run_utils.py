@@ -596,6 +596,7 @@ def test_num_cpu_in_a_launched_world(monkeypatch):
 
 def test_hosts_and_launcher(monkeypatch):
     monkeypatch.setattr(launch, "check_takes_hosts", lambda launcher: None)
+    monkeypatch.setattr(launch, "check_hosts", lambda hosts: None)
     resolve = run_utils.resolve_processes
     assert resolve(3) == Processes(3)
     assert resolve(3).are_here
@@ -644,7 +645,47 @@ def test_an_interrupted_experiment_ends_the_grid(signum, monkeypatch, tmp_path, 
         grid.run(tell, data_dir=str(tmp_path), quiet=True)
     assert left.value.status == 128 + signum
     assert len(started) == 1
+    assert capsys.readouterr().out == ""
     assert "error in your experiment" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "how"),
+    [
+        ({}, "the same command with --resume; what"),
+        (dict(overwrite=True), "--resume and without overwrite; what"),
+        (dict(thunk=tanh), "the same grid with grid.add('resume', True); what"),
+    ],
+)
+def test_a_stopped_grid_says_how_it_goes_on(monkeypatch, tmp_path, capsys, options, how):
+    statuses = iter([0, 130])
+    monkeypatch.setattr(Processes, "run", lambda self, arguments: next(statuses))
+    options = dict(thunk=run_utils.NamedAlgorithm("ppo"), data_dir=str(tmp_path)) | options
+    grid = ExperimentGrid("g")
+    grid.add("x", [1, 2, 3])
+    with pytest.raises(Interrupted):
+        grid.run(**options)
+    said = capsys.readouterr().out.split("The grid was stopped in experiment 2 of 3:")[1]
+    states = [line.split() for line in said.splitlines() if str(tmp_path) in line]
+    assert [line[:-1] for line in states] == [["done"], ["stopped"], ["to", "do"]]
+    assert [os.path.basename(line[-1]) for line in states] == ["g_x1_s0", "g_x2_s0", "g_x3_s0"]
+    assert how in said
+
+
+def test_a_stopped_experiment_is_no_grid(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(Processes, "run", lambda self, arguments: 130)
+    with pytest.raises(Interrupted):
+        ExperimentGrid("g").run(tanh, data_dir=str(tmp_path))
+    assert "The grid was stopped" not in capsys.readouterr().out
+
+
+def test_algorithms_are_waited_for_with_a_word(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(Processes, "run", lambda self, arguments: 0)
+    options = dict(env_name="CartPole-v1", data_dir=str(tmp_path))
+    call_experiment("a", spinup_tf2.ppo, **options)
+    assert '"seed":\t0\n}\n\nLoading TensorFlow ...\n' in capsys.readouterr().out
+    call_experiment("b", tanh, **options)
+    assert "TensorFlow" not in capsys.readouterr().out
 
 
 def test_in_a_launched_world_the_ranks_are_the_experiment(monkeypatch, tmp_path):
