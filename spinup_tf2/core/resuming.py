@@ -38,7 +38,13 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.utils.env_spec import describe_env
 from spinup_tf2.utils.interruption import Interruption
 from spinup_tf2.utils.logx import EpochLogger, holds_rows, holds_run
-from spinup_tf2.utils.mpi_tools import broadcast_object, num_procs, on_root, proc_id
+from spinup_tf2.utils.mpi_tools import (
+    broadcast_object,
+    gather_objects,
+    num_procs,
+    on_root,
+    proc_id,
+)
 from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializable
 from spinup_tf2.utils.watchdog import Watchdog
 
@@ -49,6 +55,13 @@ _NOT_COMPARED = (
     "resume",
 )  # there are other entries for these
 
+
+# Of wrappers of gymnasium: their running means and variances outlive every reset.
+_REMEMBERING = (gym.wrappers.NormalizeObservation, gym.wrappers.NormalizeReward)
+
+# How many steps are taken again only to see whether environments answer as before: it is seen at
+# once where it is seen at all, and some environments are slow.
+_COMPARED_STEPS = 100
 
 _DEFAULT_NETWORKS = (MLPActorCritic, CNNActorCritic, MLPQActorCritic, CNNQActorCritic)
 
@@ -100,6 +113,14 @@ class Keeper:
         self.best_weights = self.acting = [each.numpy() for each in networks]
         self.last_save, self.save_failed = -np.inf, False
         envs.remember = args.deterministic_resume
+        wrappers = remembering_wrappers(envs.prototype)
+        if args.deterministic_resume and wrappers and saved is None:
+            logger.warn_once(
+                f"with deterministic_resume, this run cannot go on with the same numbers if it is "
+                f"stopped: the environment's wrapper {' and '.join(wrappers)} keeps statistics "
+                "that begin anew then. Those of the algorithms' own normalize_obs and "
+                "normalize_reward are saved."
+            )
 
     @contextmanager
     def attached(
@@ -119,7 +140,7 @@ class Keeper:
         self.variables = [*{id(each): each for each in variables}.values()]
         self.parts = {name: part for name, part in parts.items() if part is not None}
         self.replay = replay
-        self.began = time.time()
+        self.began = time.monotonic()
         position = Position()
         if self.saved is not None:
             position = self._restore()
@@ -143,12 +164,33 @@ class Keeper:
             return obs
         if args.deterministic_resume and not due:
             demonstrations = self.parts.get("demonstrations")
-            return self.envs.replay(*([demonstrations.step] if demonstrations else []))
+            obs = self.envs.replay(*([demonstrations.step] if demonstrations else []))
+            self._say_what_strayed()
+            return obs
+        if args.deterministic_resume and obs is None and self.saved is not None:
+            self.envs.replay(steps=_COMPARED_STEPS)
+            self._say_what_strayed()
         for part in self.parts.values():
             part.restart()
         obs = self.envs.reset(epoch, step)
         check_step(self.envs, self.first_epoch + epoch, step, obs)
         return obs
+
+    def _say_what_strayed(self):
+        """Warn of environments that a replay has not brought back to where they were."""
+        strayed = [item for each in gather_objects(self.envs.strayed) for item in each.items()]
+        if not strayed:
+            return
+        names = [f"{label} from {f'step {t}' if t else 'the reset'} on" for label, t in strayed]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        memory = " and ".join(remembering_wrappers(self.envs.prototype))
+        memory = memory or "a random generator of its own, or statistics that a wrapper keeps"
+        self.logger.warn_once(
+            "environments do not come back as they were. Reset with the seeds of before and given "
+            f"the same actions, they answer differently: {', '.join(names[:3])}{more}. Something "
+            f"in them is not set by a seed ({memory}). The run goes on, but not with the numbers "
+            "that it would have had without the stop."
+        )
 
     def asked_to_stop(self) -> bool:
         """Whether somebody wants the run to stop. Collective."""
@@ -194,7 +236,7 @@ class Keeper:
 
     def seconds(self) -> float:
         """How long the run has taken, without the time between its parts."""
-        return time.time() - self.began
+        return time.monotonic() - self.began
 
     # ------------------------------------------------------------------------- saving, restoring
 
@@ -227,6 +269,7 @@ class Keeper:
             infos=position.infos,
             seconds=self.seconds(),
             best=self.best,
+            columns=self.logger.log_headers,
         )
         replay_range = self.replay.new_range() if self.replay is not None else None
         try:
@@ -274,7 +317,7 @@ class Keeper:
                     part.set_env_state(column, _below(merged, f"env{i}/{name}/"))
             if self.replay is not None:
                 self._restore_steps()
-            self.began = time.time() - counters["seconds"]
+            self.began = time.monotonic() - counters["seconds"]
         except (DamagedCheckpoint, KeyError, TypeError, ValueError, IndexError) as error:
             raise UserError(
                 f"the checkpoint {saved.path} cannot be used ({error}). Remove it to resume from "
@@ -288,7 +331,20 @@ class Keeper:
         if position.epoch >= self.args.epochs:
             self.logger.log("There is nothing left to do; more epochs would go on with it.")
             self.save_policy()  # a crash may have left none
+        else:
+            self._check_columns(counters.get("columns", []))
         return position
+
+    def _check_columns(self, columns):
+        """Raise UserError if the rows that are there have lost columns; their file may be gone."""
+        headers = self.logger.log_headers
+        lost = [name for name in columns if name not in headers]
+        if headers and lost:
+            raise UserError(
+                f"progress.txt in {broadcast_object(self.logger.output_dir)} has no column "
+                f"{' and none '.join(lost)}, which the run writes. Put what was taken out back, or "
+                "start the run anew with --overwrite (overwrite=True)."
+            )
 
     def _restore_steps(self):
         own = [f"env{i}/" for i in self.envs.indices]
@@ -297,6 +353,15 @@ class Keeper:
                 steps = _below(arrays, prefix)
                 if steps:  # the file may be another rank's
                     self.replay.put_steps(column, entry["first"], steps)
+
+
+def remembering_wrappers(env: gym.Env) -> list[str]:
+    """Names of the wrappers of an environment that are known to remember what no reset undoes."""
+    names = []
+    while isinstance(env, gym.Wrapper):
+        names += [type(env).__name__] if isinstance(env, _REMEMBERING) else []
+        env = env.env
+    return names
 
 
 def _below(arrays, prefix):

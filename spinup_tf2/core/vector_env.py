@@ -2,6 +2,7 @@
 
 import os
 import socket
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -69,7 +70,7 @@ class VectorEnv:
     those that it has missed, where a run is resumed.
 
     remember: set it to True to keep all actions since the last `reset`, with which `replay` brings
-        environments to where they are.
+        environments to where they are; and checksums of what they have answered.
     """
 
     def __init__(
@@ -122,6 +123,9 @@ class VectorEnv:
         self._successes = []
         self.remember = False
         self._began, self._actions = (0, 0), []
+        self.strayed = {}  # see `replay`
+        self._seen = []  # checksums [n] of what `reset` and each step have shown
+        self._shown = [None] * len(self.turns)  # of a step that not all turns have finished
         self._begun = [None] * len(self.turns)  # actions that have not been finished
         self._counts_epochs = self.prototype.has_wrapper_attr("add_epoch")
         self._epochs = None  # how many the environments have been told of, once they are reset
@@ -148,7 +152,9 @@ class VectorEnv:
             obs, infos = part.reset(seed=seeds[columns])
             self.tells_success = "is_success" in infos
             first.append(obs.astype(self.obs_dtype))
-        return np.concatenate(first)
+        obs = np.concatenate(first)
+        self._seen = [_checksums(obs)] if self.remember else []
+        return obs
 
     def step(self, act: np.ndarray) -> StepResult:
         """Step all environments with actions `[n, *act_shape]`.
@@ -187,7 +193,12 @@ class VectorEnv:
                 final = infos["final_info"].get("is_success")  # None: all of them are lost
                 told = [int(i) for i in ended if last[i] is not None]
                 self._successes += [(bool(final[i]), first + i) for i in told]
-        return obs.astype(self.obs_dtype), rew, terminated, truncated, final_obs
+        obs = obs.astype(self.obs_dtype)
+        if self.remember:
+            self._shown[turn] = _checksums(obs, rew.astype(float), terminated, truncated)
+            if turn == len(self.turns) - 1:
+                self._seen.append(np.concatenate(self._shown))
+        return obs, rew, terminated, truncated, final_obs
 
     def take_successes(self) -> list[tuple[bool, int]]:
         """(success, environment of this process) of the episodes that have ended, each once."""
@@ -210,13 +221,14 @@ class VectorEnv:
     def forget(self, steps: int) -> None:
         """Take the last steps out of what is remembered, as if they had not been taken."""
         if self.remember and steps:
-            del self._actions[-steps:]
+            del self._actions[-steps:], self._seen[-steps:]
 
     def env_state(self, column: int) -> dict[str, np.ndarray]:
         """Where environment `column` of this process is, by how it came there."""
         actions = np.array([act[column] for act in self._actions], self.action_spec.dtype)
         ends = np.array(self._epoch_ends, int)
-        return dict(began=np.array(self._began), actions=actions, epoch_ends=ends)
+        seen = np.array([checksums[column] for checksums in self._seen], np.uint32)
+        return dict(began=np.array(self._began), actions=actions, epoch_ends=ends, seen=seen)
 
     def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
         """Take a state back, for `replay`; of all columns."""
@@ -229,13 +241,26 @@ class VectorEnv:
             ]
         for act, own in zip(self._actions, state["actions"], strict=True):
             act[column] = own
+        seen = state.get("seen", np.empty(0, np.uint32))
+        if column == 0:
+            self._seen = [np.empty(self.num_envs, np.uint32) for _ in seen]
+        for checksums, own in zip(self._seen, seen, strict=True):
+            checksums[column] = own
 
-    def replay(self, on_step: Callable[[np.ndarray], None] = lambda ends: None) -> np.ndarray:
+    def replay(
+        self,
+        on_step: Callable[[np.ndarray], None] = lambda ends: None,
+        steps: int | None = None,
+    ) -> np.ndarray:
         """Start again as at the last reset and take the actions that are remembered; returns obs.
 
+        `strayed` then holds the environments that have not answered as they did before: their
+        labels, and the number of the step that was the first to differ, 0 for the reset.
+
         on_step: called after each step with bool `[n]`, whether it was the last of an episode.
+        steps: how many actions to take at most.
         """
-        actions, epoch_ends = self._actions, self._epoch_ends
+        actions, epoch_ends, before = self._actions[:steps], self._epoch_ends, self._seen
         obs = self.reset(*self._began)
         for t, act in enumerate(actions):
             for _ in range(epoch_ends.count(t)):
@@ -247,6 +272,10 @@ class VectorEnv:
         if self.recorded is not None:
             self.recorded.clear()  # these episodes have been counted
         self.take_successes()
+        self.strayed = {}
+        for step, checksums in enumerate(zip(before, self._seen, strict=False)):
+            for column in np.flatnonzero(np.not_equal(*checksums)):
+                self.strayed.setdefault(self.labels[column], step)
         return obs
 
     def noise(self, epoch: int, steps: int) -> np.ndarray:
@@ -293,6 +322,12 @@ class _SerialVectorEnv(SyncVectorEnv):
 
     def step_wait(self):
         return self.step(self._begun)
+
+
+def _checksums(*arrays):
+    """A number for each row of arrays `[n, ...]`: uint32 `[n]`."""
+    rows = (b"".join(x.tobytes() for x in row) for row in zip(*arrays, strict=True))
+    return np.array([zlib.crc32(row) for row in rows], np.uint32)
 
 
 def join(parts: Sequence[tuple]) -> tuple:

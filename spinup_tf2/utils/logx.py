@@ -182,7 +182,8 @@ class Logger:
     def _keep_rows(self, path, count):
         """Leave the first `count` rows in a file of rows; returns its columns."""
         try:
-            lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines(True)
+            # -sig: some editors put a byte order mark before the first column.
+            lines = Path(path).read_text(encoding="utf-8-sig", errors="replace").splitlines(True)
         except FileNotFoundError:
             lines = []
         lines = [line for line in lines if line.endswith("\n")][: count + 1 if count else 0]

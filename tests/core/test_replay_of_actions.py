@@ -110,6 +110,44 @@ def test_replay_goes_on_where_it_was(action_space, num_envs):
         assert wander(others, 30, np.random.default_rng(1)) == expected
 
 
+class Stubborn(Wandering):
+    """It has a random generator of its own, of which a seed knows nothing."""
+
+    generator = np.random.default_rng(0)
+
+    def step(self, action):
+        obs, rew, *rest = super().step(action)
+        return obs, rew + self.generator.uniform(), *rest
+
+
+def normalized():
+    return gym.wrappers.NormalizeObservation(Wandering())
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "threads"])
+@pytest.mark.parametrize(
+    ("env_fn", "first"), [(Wandering, None), (Stubborn, 1), (normalized, 0)]
+)  # the step in which they first differ from what they were
+def test_environments_that_do_not_come_back_are_found(env_fn, first, vectorization):
+    def make():
+        envs = VectorEnv(env_fn, 3, seed=5, max_ep_len=7, vectorization=vectorization)
+        envs.remember = True
+        return envs
+
+    with make() as envs, make() as others:
+        envs.reset()
+        wander(envs, 10, np.random.default_rng(0))
+        envs.reset(1)
+        wander(envs, 30, np.random.default_rng(1))
+        envs.forget(4)
+        for steps in (None, 5):
+            take_back(others, states(envs))
+            others.replay(steps=steps)
+            assert len(others.env_state(0)["actions"]) == (steps or 26)
+            assert [*others.strayed.values()] == ([] if first is None else [first] * 3)
+        assert {*others.strayed} <= {*envs.labels}
+
+
 def test_other_layouts_replay_the_same():
     """Four environments in one process go on as two in each of two."""
     with VectorEnv(Wandering, 4, seed=5) as envs:

@@ -1,18 +1,23 @@
 """A disk that is full, read-only or damaged does not end a run, or says clearly why."""
 
 import errno
+import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import gymnasium as gym
+import pandas as pd
 import pytest
 
 import spinup_tf2
 from spinup_tf2 import user_config
-from spinup_tf2.core import checkpoint
+from spinup_tf2.core import checkpoint, resuming
 from spinup_tf2.core.checkpoint import Checkpoints
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import EpochLogger
@@ -31,12 +36,16 @@ def checkpoint_after_every_epoch(monkeypatch):
     monkeypatch.setattr(user_config, "CHECKPOINT_INTERVAL", 0.0)
 
 
-def train(path, epochs=4, **kwargs):
+def train(path, epochs=4, env_fn=make(), **kwargs):  # noqa: B008
     spinup_tf2.a2c(
-        make(),
+        env_fn,
         **dict(A2C, epochs=epochs, deterministic_resume=True) | kwargs,
         logger_kwargs=dict(output_dir=str(path), quiet=True),
     )
+
+
+def times(path):
+    return pd.read_table(path / "progress.txt")["Time"]
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +61,49 @@ def runs(tmp_path_factory):
 
 def newest(run_dir):
     return max(run_dir.glob("checkpoint/0*[0-9]"))
+
+
+# -------------------------------------------------------------------------- clocks, rows, memory
+
+
+def test_a_clock_that_is_set_back_does_not_change_time(tmp_path, monkeypatch):
+    days = itertools.count()
+    clock = SimpleNamespace(time=lambda: -86400.0 * next(days), monotonic=time.monotonic)
+    monkeypatch.setattr(resuming, "time", clock)
+    train(tmp_path, epochs=2)
+    train(tmp_path, epochs=4, resume=True)
+    seconds = times(tmp_path)
+    assert len(seconds) == 4
+    assert (seconds > 0).all()
+    assert seconds.is_monotonic_increasing
+
+
+def test_a_column_that_was_taken_out_is_one_sentence(runs, tmp_path):
+    run_dir = shutil.copytree(runs / "short", tmp_path / "run")
+    path = run_dir / "progress.txt"
+    pd.read_table(path).drop(columns=["EpLen"]).to_csv(path, sep="\t", index=False)
+    with pytest.raises(UserError, match="has no column EpLen, which the run writes"):
+        train(run_dir, resume=True)
+    train(run_dir, epochs=3, resume=True)  # which writes no more
+
+
+@pytest.mark.parametrize(("checkpoint_freq", "epochs"), [(1, 2), (2, 3)])
+def test_a_wrapper_that_remembers_is_named(tmp_path, capsys, checkpoint_freq, epochs):
+    """Where new episodes begin, and where those go on that were cut off."""
+
+    def env_fn():
+        return gym.wrappers.NormalizeObservation(gym.make("CartPole-v1"))
+
+    train(tmp_path, epochs, env_fn, checkpoint_freq=checkpoint_freq)
+    start = capsys.readouterr().out
+    assert start.count("the environment's wrapper NormalizeObservation keeps statistics") == 1
+    assert "do not come back" not in start
+    train(tmp_path, epochs + 1, env_fn, checkpoint_freq=checkpoint_freq, resume=True)
+    resumed = capsys.readouterr().out
+    assert resumed.count("environments do not come back as they were") == 1
+    assert "environment 0 (CartPole-v1" in resumed
+    assert "from the reset on" in resumed
+    assert "(NormalizeObservation)" in resumed
 
 
 # -------------------------------------------------------------------------------------- damage

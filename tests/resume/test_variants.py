@@ -128,7 +128,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_stopped_and_resumed(tmp_path, monkeypatch, name):
+def test_stopped_and_resumed(tmp_path, monkeypatch, capsys, name):
     algorithm, env_id, kwargs, *when = VARIANTS[name]
     kwargs = dict(kwargs, deterministic_resume=True)
     train(algorithm, tmp_path / "whole", env_id, **kwargs)
@@ -136,6 +136,7 @@ def test_stopped_and_resumed(tmp_path, monkeypatch, name):
         train(algorithm, tmp_path / "stopped", env_id, **kwargs)
     train(algorithm, tmp_path / "stopped", env_id, **kwargs, resume=True)
     assert_same(left_by(tmp_path / "stopped"), left_by(tmp_path / "whole"))
+    assert "Warning" not in capsys.readouterr().out  # all environments came back
 
 
 @pytest.mark.parametrize("name", ["normalized", "a2c in mid-epoch", "sac in mid-epoch"])

@@ -457,6 +457,17 @@ def test_a_resumed_logger_keeps_the_columns(tmp_path):
         logger.log_tabular("New", 1)
 
 
+def test_what_an_editor_does_to_a_file_does_no_harm(tmp_path):
+    log_rows(EpochLogger(output_dir=tmp_path, quiet=True), 0, 3)
+    expected = (tmp_path / "progress.txt").read_bytes()
+    edited = b"\xef\xbb\xbf" + expected.replace(b"\n", b"\r\n")  # a byte order mark
+    (tmp_path / "progress.txt").write_bytes(edited)
+    logger = EpochLogger(output_dir=tmp_path, quiet=True, keep_rows=2)
+    assert logger.log_headers == ["Epoch", "Value"]
+    log_rows(logger, 2, 3)
+    assert (tmp_path / "progress.txt").read_bytes() == expected
+
+
 def test_missing_rows_are_said(tmp_path, capsys):
     log_rows(EpochLogger(output_dir=tmp_path, quiet=True), 0, 2)
     EpochLogger(output_dir=tmp_path, quiet=True, keep_rows=3)
