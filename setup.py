@@ -22,7 +22,7 @@ EXTRAS = {
     ],
     "quadruped": ["pybullet"],
     "video": ["imageio-ffmpeg", "gymnasium[classic-control]"],
-    "docs": ["sphinx>=7", "furo"],
+    "docs": ["sphinx>=7", "furo", "ziamath>=0.12"],
 }
 # Everything that the tests use.
 EXTRAS["dev"] = [

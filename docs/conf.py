@@ -6,6 +6,10 @@ import sys
 from pathlib import Path
 from runpy import run_path
 from textwrap import indent
+from xml.etree import ElementTree
+
+import ziamath
+from docutils import nodes
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # document this checkout, whatever is installed
@@ -21,7 +25,6 @@ release = version = run_path(str(ROOT / "spinup_tf2" / "version.py"))["__version
 
 extensions = [
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
 ]
@@ -31,6 +34,7 @@ highlight_language = "text"
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(?!spinup_tf2).*")]  # other projects' pages are not linked
 
+html_math_renderer = "svg"  # below
 html_theme = "furo"
 html_title = f"spinup_tf2 {release}"
 html_static_path = ["static"]
@@ -66,5 +70,23 @@ def _add_markup(app, what, name, obj, options, lines):
     lines[:] = [*"\n\n".join(marked).split("\n"), ""]
 
 
+# Formulas become SVG while the pages are built: they need no script and no network.
+
+ziamath.config.svg2 = False  # each glyph where it is drawn: ids would be those of other formulas
+
+
+def _draw_formula(translator, node):
+    block = isinstance(node, nodes.math_block)
+    svg = ziamath.Latex(node.astext(), size=16, inline=not block, color="currentColor").svgxml()
+    # In em, so that it grows with the text, which has larger letters in the same size.
+    _, top, width, height = (float(x) / 14 for x in svg.get("viewBox").split())
+    style = f"width: {width:.3f}em; height: {height:.3f}em; vertical-align: {-top - height:.3f}em"
+    svg.attrib |= {"style": style, "role": "img", "aria-label": node.astext()}
+    markup = ElementTree.tostring(svg, encoding="unicode")
+    translator.body.append(f'<div class="formula">{markup}</div>' if block else markup)
+    raise nodes.SkipNode
+
+
 def setup(app):
+    app.add_html_math_renderer("svg", (_draw_formula, None), (_draw_formula, None))
     app.connect("autodoc-process-docstring", _add_markup, priority=100)  # before napoleon

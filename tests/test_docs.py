@@ -204,8 +204,8 @@ def test_the_programs_on_the_page_of_super_mario_run(capsys):
 
 @pytest.mark.slow
 def test_docs_build_without_warnings(tmp_path):
-    pytest.importorskip("sphinx", reason='building the docs needs: pip install ".[docs]"')
-    pytest.importorskip("furo", reason='building the docs needs: pip install ".[docs]"')
+    for name in ("sphinx", "furo", "ziamath"):
+        pytest.importorskip(name, reason='building the docs needs: pip install ".[docs]"')
     done = subprocess.run(
         [
             *(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"),
@@ -217,3 +217,9 @@ def test_docs_build_without_warnings(tmp_path):
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stderr == ""  # nothing of TensorFlow's, whose modules are imported
     assert (tmp_path / "html" / "index.html").exists()
+    # Whoever reads them needs no network, not even for formulas.
+    for path in (tmp_path / "html").rglob("*.html"):
+        from_elsewhere = r'<(script|img|link rel="stylesheet")[^>]* (src|href)="(https?:)?//'
+        assert not re.search(from_elsewhere, path.read_text(encoding="utf-8")), path
+    formulas = (tmp_path / "html" / "algorithms" / "sac.html").read_text(encoding="utf-8")
+    assert formulas.count('role="img"') > 30

@@ -185,15 +185,12 @@ def _mean(rows):
 
 def _show(rows, name, row):
     """Add a row to the others and print it."""
+    widths = {column: max(len(column) + 2, 10) for column in row}
     if not rows:
-        print(_line("", row))
+        print(f"{'':26}" + "".join(f"{column:>{width}}" for column, width in widths.items()))
     rows[name] = row
-    print(_line(name, row.values()), flush=True)
-
-
-def _line(name, cells):
-    cells = [cell if isinstance(cell, str) else f"{cell:.4g}" for cell in cells]
-    return f"{name:26}" + "".join(f"{cell:>12}" for cell in cells)
+    cells = "".join(f"{row[column]:>{width}.4g}" for column, width in widths.items())
+    print(f"{name:26}" + cells, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
