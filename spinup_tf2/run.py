@@ -95,7 +95,9 @@ with
 
 \tpython -m spinup_tf2.run [algo] --help
 
-See the "Running Experiments" docs page for more details.
+See the "Running Experiments" docs page for more details. The version is printed by
+
+\tpython -m spinup_tf2.run --version
 
 Also: Some common but long flags can be substituted for shorter
 ones. Valid substitutions are:

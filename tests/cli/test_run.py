@@ -370,6 +370,7 @@ def test_usage(arguments, capsys):
     assert "ppo" in commands
     assert "\n\n\t" + "\n\t".join(commands) + "\n\n" in out
     assert "\t--hid       for       --ac_kwargs:hidden_sizes\n" in out
+    assert "--version\n" in out
 
 
 def test_version(capsys):
