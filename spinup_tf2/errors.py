@@ -9,7 +9,24 @@ class UserError(ValueError):
 
     Raised before any work starts and before anything is written. The command line prints the
     message as one line and exits with status 2; in library calls it is an ordinary ValueError.
+    Messages quote files that anybody may have written, so they are made `printable`.
     """
+
+    def __init__(self, message: object):
+        super().__init__(printable(message))
+
+
+def printable(text: object) -> str:
+    """A text with everything escaped that could do more to a terminal than show a character.
+
+    Line breaks and tabs stay.
+    """
+    return "".join(
+        letter
+        if letter.isprintable() or letter in "\n\t"
+        else letter.encode("unicode_escape").decode()
+        for letter in str(text)
+    )
 
 
 def one_line(error: BaseException) -> str:

@@ -7,6 +7,7 @@ table, or strings. TensorFlow is loaded only in the processes of the experiments
 
 from __future__ import annotations
 
+import argparse
 import ast
 import functools
 import os
@@ -68,12 +69,15 @@ RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "hosts", "launcher", "quiet")
 RESUME_USAGE = """
 Go on with a run that was interrupted, killed or finished:
 
-\tpython -m spinup_tf2.run resume RUN_DIR [--epochs N] [--cpu N] ...
+\tpython -m spinup_tf2.run resume RUN_DIR [--epochs N] [--cpu N] [--import MODULE] ...
 
 RUN_DIR is the directory that holds progress.txt and checkpoint/. The run goes on with the
 arguments and the number of processes with which it began. These may be changed:
 
 {flags}
+
+If its environment is in a module of yours, name that: --import my_envs. The file of a run
+alone does not import it.
 """
 
 USAGE = """
@@ -240,11 +244,11 @@ def _flag_lines(flags):
 
 def _run_algorithm(algorithm, arguments):
     from spinup_tf2.utils import mpi_tools
+    from spinup_tf2.utils.modules import look_here
     from spinup_tf2.utils.run_utils import NamedAlgorithm
 
     mpi_tools.write_by_lines()
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
+    look_here()  # for environments as module:EnvId
     mpi_tools.comm()  # first of all: without MPI nobody could wait for a rank that has failed
 
     grid, run_options = parse_experiments(algorithm, arguments)
@@ -260,17 +264,26 @@ def _resume(arguments):
         _print_once(RESUME_USAGE.format(flags="\n".join(f"\t--{key}" for key in RESUME_KEYS)))
         return
     from spinup_tf2.utils import mpi_tools
-    from spinup_tf2.utils.reading import forget_current_directory
+    from spinup_tf2.utils.modules import import_for_command
     from spinup_tf2.utils.run_utils import NamedAlgorithm, resume_experiment
 
     mpi_tools.write_by_lines()
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
     mpi_tools.comm()
-    if arguments:
-        forget_current_directory(arguments[0])
+    modules, arguments = _take_modules(arguments)
+    import_for_command(modules)
     run_dir, algorithm, options, kwargs = parse_resume(arguments)
+    options |= dict(modules=modules)
     resume_experiment(run_dir, NamedAlgorithm(algorithm), **options, **kwargs)
+
+
+def _take_modules(arguments):
+    """What `--import` names in a command line, and the rest of it."""
+    from spinup_tf2.utils.modules import add_import_argument
+
+    parser = argparse.ArgumentParser("resume", add_help=False, allow_abbrev=False)
+    add_import_argument(parser)
+    known, rest = parser.parse_known_args(arguments)
+    return known.modules, rest
 
 
 def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
@@ -319,7 +332,7 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
         raise UserError(f"the checkpoint in {run_dir} has arguments that are none: {unknown}.")
     if exp_name is not None:
         check_exp_name(exp_name)
-    _refuse_module_of_run(command, run_dir)
+    _register_environment(command, run_dir)
 
     environments, num_procs = run.get("num_envs"), run.get("num_procs")
     if not all(type(number) is int and number > 0 for number in (environments, num_procs)):
@@ -344,17 +357,19 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
     return run_dir, algorithm, options, command | given
 
 
-def _refuse_module_of_run(command, run_dir):
-    """The environment's name is what the file says, and its module would be imported."""
-    from spinup_tf2.utils.env_spec import refuse_module_of_run
+def _register_environment(command, run_dir):
+    """Register the environment of a checkpoint, of which the file's word decides nothing more."""
+    from spinup_tf2.utils.env_spec import register_for_file
+    from spinup_tf2.utils.modules import check_arguments
 
-    env_name = command.get("env_name")
-    if not isinstance(env_name, str):
-        raise UserError(f"the checkpoint in {run_dir} does not say which environment it had.")
     try:
-        refuse_module_of_run(env_name, run_dir)
-    except (ImportError, ValueError) as error:
-        raise UserError(f"the environment {env_name!r} cannot be made: {error}") from error
+        register_for_file(command.get("env_name"))
+        check_arguments(command.get("env_kwargs"))
+    except (Exception, SystemExit) as error:  # what is installed may raise anything, too
+        reason = one_line(error)
+        raise UserError(
+            f"the environment of the run in {run_dir} cannot be made: {reason}."
+        ) from error
 
 
 def parse_experiments(

@@ -286,9 +286,10 @@ class Checkpoints:
                 content = self._content(serial)
                 _check_file(path / _BEST, content["files"][_BEST])
                 best = content["counters"]["best"]
-                if best["score"] is not None:
+                known = best["score"], best["epoch"], best.get("success", 0)
+                if all(isinstance(number, int | float) for number in known):
                     return read_best(path), best
-            except (DamagedCheckpoint, KeyError, TypeError):
+            except (AttributeError, DamagedCheckpoint, KeyError, TypeError):
                 continue
         raise UserError(
             f"{self.root.parent} has no checkpoint with weights that have done best: no episode "

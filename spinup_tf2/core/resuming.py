@@ -38,6 +38,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.utils.env_spec import describe_env
 from spinup_tf2.utils.interruption import Interruption
 from spinup_tf2.utils.logx import EpochLogger, holds_rows, holds_run
+from spinup_tf2.utils.modules import import_flag
 from spinup_tf2.utils.mpi_tools import (
     broadcast_object,
     gather_objects,
@@ -246,7 +247,8 @@ class Keeper:
             return "It has no checkpoint (checkpoint_freq is 0)."
         if self.run["command"] is None:
             return f"Resume it with the same call and resume=True; it is in {run_dir}."
-        return f"Resume it with: python -m spinup_tf2.run resume {shlex.quote(run_dir)}"
+        flag = import_flag(self.run["command"]["env_name"])
+        return f"Resume it with: python -m spinup_tf2.run resume {shlex.quote(run_dir)}{flag}"
 
     def _save(self, position):
         """Write a checkpoint; returns whether there was room for it."""

@@ -17,6 +17,7 @@ from gymnasium.wrappers import RecordEpisodeStatistics
 
 from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames, check_at_least, check_switches
 from spinup_tf2.errors import UserError
+from spinup_tf2.utils.modules import import_installed
 
 INSTALL = 'pip install "spinup_tf2[atari]"'
 
@@ -37,7 +38,7 @@ def is_atari(env_id: str) -> bool:
 
 def _register_games(env_id):
     try:
-        import ale_py
+        ale_py = import_installed("ale_py")  # and not what lies beside a run, whose id this may be
     except ImportError as error:
         if re.fullmatch(r"\w+-v[04]", env_id) and "NoFrameskip" not in env_id:
             return  # there are others of that kind

@@ -6,34 +6,42 @@ The file holds what `gymnasium.make` was given and the wrappers around the envir
 
 or, for an environment that cannot be described so, `{"spec": null, "reason": "..."}`.
 
-Run directories are passed around, so the file is not trusted. Building an environment runs no code
-but that of the environment registered under that name; if the name has the form `module:EnvId`,
-importing that module, unless it lies in the run directory; and wrappers of gymnasium and of this
-package. Any other wrapper is refused.
+Run directories are passed around, so the file is not trusted. The environment is the one that is
+registered under that name. The module of a name `module:EnvId` and those of wrappers are imported
+as `modules.import_for_file` says, and of them nothing is called but wrappers.
 
 Whoever builds an environment again wants to see how well an agent does. Wrappers that only help to
 train, such as one that clips rewards, have a class attribute `training_only = True`; they are left
 out.
 """
 
-import importlib
 import json
 import math
 import os
-import sys
 from collections.abc import Callable
-from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.utils import RecordConstructorArgs
 
 from spinup_tf2.core.spaces import LARGEST_SPACE
 from spinup_tf2.envs.atari import is_atari
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.utils.reading import lies_in, read_json
+from spinup_tf2.utils.modules import (
+    ModuleRefused,
+    check_arguments,
+    import_for_file,
+    import_registering,
+)
+from spinup_tf2.utils.reading import read_json
 
-_TRUSTED_PACKAGES = ("gymnasium.wrappers.", "spinup_tf2.")
+# Bytes of the file: what environments make of a long argument may be a thousand times as large.
+LARGEST_SPEC = 2**16
+
+# Frames that pass in one step of a wrapper, which in Super Mario Bros takes some seconds.
+MOST_FRAMES = 10_000
 
 # These only show or record what happens: whoever builds the environment again decides on that, and
 # not the arguments of a run, which may name any file.
@@ -57,6 +65,8 @@ def write_env_spec(path: str | os.PathLike, env: gym.Env, env_fn: Callable[[], g
     """
     try:
         contents = json.dumps({"spec": describe_env(env, env_fn)}, indent=4)
+        if len(contents) >= LARGEST_SPEC:
+            raise ValueError(f"its arguments take more than {LARGEST_SPEC} bytes")
     except (TypeError, ValueError) as error:
         contents = json.dumps({"spec": None, "reason": str(error)}, indent=4)
     Path(path).write_text(contents + "\n", encoding="utf-8")
@@ -73,11 +83,12 @@ def make_env(path: str | os.PathLike, render_mode: str | None = None) -> gym.Env
         UserError: It cannot be built; the message says why and what to do instead.
     """
     try:
-        contents = read_json(path)
+        contents = read_json(path, LARGEST_SPEC)
         if contents["spec"] is None:
             raise UserError(contents["reason"])
-        refuse_module_of_run(contents["spec"]["env_name"], Path(path).parent)
         return _build(contents["spec"], render_mode)
+    except ModuleRefused as error:  # which says what to do
+        raise UserError(f"The environment of {path} cannot be built: {error}.") from error
     # The file may hold anything, and environments and modules raise what they like.
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
@@ -115,38 +126,42 @@ def _plain(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
-def refuse_module_of_run(env_name: str, run_dir: str | os.PathLike) -> None:
-    """Raise UserError if the module of an environment `module:EnvId` lies in a run's directory.
+def register_for_file(env_name: object) -> str:
+    """The id of the environment that a file of a run asks for, which is registered then.
 
-    It would be imported, and such a directory may come from anybody.
+    Raises UserError if that is not possible, or would take a module that may not be imported.
     """
-    module, colon, _ = env_name.partition(":")
-    parts = module.split(".") if colon else []
-    for name in (".".join(parts[: i + 1]) for i in range(len(parts))):
-        # Finding a.b imports a, which has been looked at the time before.
-        spec = None if name in sys.modules else find_spec(name)
-        if spec is None:
-            continue
-        places = [spec.origin, *(spec.submodule_search_locations or [])]
-        if any(place and lies_in(place, run_dir) for place in places):
-            raise UserError(
-                f"its module {name} lies in the run's own directory, from which nothing is imported"
-            )
+    if not isinstance(env_name, str) or not env_name.isprintable():
+        raise UserError(f"{env_name!r} is not the name of an environment")
+    is_atari(env_name)  # which registers it, if it is
+    module, _, env_id = env_name.rpartition(":")
+    if module:
+        import_for_file(module)
+    if env_id not in gym.registry:
+        import_registering()
+    if env_id not in gym.registry:
+        raise UserError(
+            f"no environment {env_id} is registered; if it is in a module of yours, name that with "
+            '--import my_envs (modules=["my_envs"])'
+        )
+    return env_id
 
 
 def _build(spec, render_mode):
     """The environment of a description."""
     kwargs = dict(spec["kwargs"])
+    check_arguments(kwargs)
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
-    is_atari(spec["env_name"])  # which registers it, if it is
+    env_id = register_for_file(spec["env_name"])
     time_limit = spec["max_episode_steps"] or -1  # -1 is none, and None is the registered one
-    env = gym.make(spec["env_name"], max_episode_steps=time_limit, **kwargs)
+    env = gym.make(env_id, max_episode_steps=time_limit, **kwargs)
     # The function that is registered may have put the first of the wrappers around it by itself.
     already_there = len(env.spec.additional_wrappers)
     for description in spec["wrappers"][already_there:]:
         wrapper = _load_wrapper(description["entry_point"])
         if not getattr(wrapper, "training_only", False):
+            check_arguments(description["kwargs"])
             _check_size(env, description["kwargs"])
             env = wrapper(env, **description["kwargs"])
     return env
@@ -162,19 +177,24 @@ def _check_size(env, kwargs):
     pictures = kwargs.get("size", 1) ** 2 * kwargs.get("stack", 1)
     if max(frames, picture, pictures) > LARGEST_SPACE:
         raise UserError(f"a wrapper with {kwargs} would keep more than {LARGEST_SPACE} numbers")
+    skip = kwargs.get("frameskip", 1)
+    skips = [kwargs.get("noop_max", 1), *(skip if isinstance(skip, list) else [skip])]
+    if max(skips) > MOST_FRAMES:
+        raise UserError(f"a wrapper with {kwargs} would let more than {MOST_FRAMES} frames pass")
 
 
 def _load_wrapper(entry_point):
     """The wrapper class at `module:Class`, if it is one that may be loaded."""
     module, _, name = entry_point.partition(":")
-    if not f"{module}.".startswith(_TRUSTED_PACKAGES):
-        raise UserError(
-            f"it was wrapped in {entry_point}, and only wrappers of gymnasium and spinup_tf2 are "
-            "loaded"
-        )
-    wrapper = getattr(importlib.import_module(module), name)
+    # What a module holds, and not what it makes up when it is asked (PEP 562).
+    wrapper = vars(import_for_file(module)).get(name)
     if not (isinstance(wrapper, type) and issubclass(wrapper, gym.Wrapper)):
         raise UserError(f"{entry_point} is not a wrapper")
     if wrapper.__name__ in _DISPLAY_WRAPPERS:
         raise UserError(f"{entry_point} would display or record, which is not part of a run")
+    if not issubclass(wrapper, RecordConstructorArgs) and len(signature(wrapper).parameters) > 1:
+        raise UserError(
+            f"it was wrapped in {entry_point}, which does not record its arguments; it must be "
+            "derived from gymnasium.utils.RecordConstructorArgs as well"
+        )
     return wrapper

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils.reading import forget_current_directory
+from spinup_tf2.utils.modules import import_for_command, import_named
 from spinup_tf2.utils.tensorflow_import import quiet_tensorflow
 from spinup_tf2.utils.test_policy import add_agent_arguments, find_save, load_env
 from spinup_tf2.utils.threads import threads_per_rank
@@ -46,6 +45,7 @@ def evaluate_run(
     max_ep_len: int | None = None,
     seed: int = 0,
     allow_pickle: bool = False,
+    modules: Iterable[str] = (),
 ) -> dict[str, dict[str, float]]:
     """Let the agent of a run play in several ways, and print a row of numbers for each.
 
@@ -63,7 +63,7 @@ def evaluate_run(
         best: Whether to take the best weights of the newest checkpoint instead.
         max_ep_len: Where to cut episodes off; None to let each of them end by itself.
         seed: Of the agent's samples and the environments; episode i has `seed + i`.
-        allow_pickle: As for `load_policy_and_env`.
+        allow_pickle, modules: As for `load_policy_and_env`.
 
     Returns:
         For each row a dict of `Episodes`, `SuccessRate` (if the environment tells), `EpRet`,
@@ -75,6 +75,7 @@ def evaluate_run(
             raise UserError(f"{name} is {value}; it must be at least {least}.")
     from spinup_tf2.core.saved_policy import load_policy
 
+    import_named(modules)
     save_dir = find_save(fpath, itr)
     print(f"Evaluating {save_dir}.", flush=True)
     envs = [load_env(save_dir, None, allow_pickle)]
@@ -200,9 +201,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UserError(f"{args.output} exists; give another name for the results, or remove it.")
     if args.output and not Path(args.output).absolute().parent.is_dir():
         raise UserError(f"--output is {args.output}, whose directory does not exist; make it.")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
-    forget_current_directory(args.fpath)
+    import_for_command(args.modules)
     find_save(args.fpath, args.itr)  # before TensorFlow is loaded, which takes a while
     quiet_tensorflow()
     rows = evaluate_run(

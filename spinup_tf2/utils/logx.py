@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm import tqdm
 
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import UserError, printable
 from spinup_tf2.utils import mpi_tools
 from spinup_tf2.utils.run_lock import LOCK
 from spinup_tf2.utils.serialization_utils import convert_json
@@ -85,7 +85,7 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     """Print a warning, in red."""
-    say(colored(f"Warning: {text}", "red", bold=True))
+    say(colored(printable(f"Warning: {text}"), "red", bold=True))
 
 
 def format_table(row: Mapping[str, Any]) -> str:
@@ -96,7 +96,7 @@ def format_table(row: Mapping[str, Any]) -> str:
     for name, value in row.items():
         text = f"{float(value):8.3g}" if hasattr(value, "__float__") else value
         lines.append(f"| {name:>{width}} | {text!s:>15} |")
-    return "\n".join([*lines, rule])
+    return printable("\n".join([*lines, rule]))
 
 
 class Logger:
@@ -199,7 +199,7 @@ class Logger:
     def log(self, msg: str, color: str = "green") -> None:
         """Print a message in colour (rank 0)."""
         if self._is_root and not self.quiet:
-            say(colored(msg, color, bold=True))
+            say(colored(printable(msg), color, bold=True))
 
     def log_tabular(self, key: str, val: Any) -> None:
         """Set one value of the current row. The first row decides which columns there are."""

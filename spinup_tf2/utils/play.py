@@ -6,13 +6,12 @@ It is the bare environment: no frames are skipped, and rewards are its own.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.utils.modules import add_import_argument, import_named, look_here
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -35,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     args, rest = _parser().parse_known_args(argv)
     _check_arguments(args)
     env_kwargs = _env_kwargs(rest)
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
+    look_here()  # for environments as module:EnvId
+    import_named(args.modules)
     from spinup_tf2.utils.rendering import choose_render_mode, shown_or_recorded
 
     human = args.mode == "human"
@@ -64,6 +63,7 @@ def _parser():
     parser.add_argument(
         "--env", required=True, metavar="ID", help="the environment: an id, or module:EnvId"
     )
+    add_import_argument(parser)
     parser.add_argument(
         "--mode",
         choices=MODES,

@@ -14,8 +14,9 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spinup_tf2.errors import UserError
-from spinup_tf2.utils.reading import forget_current_directory, read_json, read_text
+from spinup_tf2.errors import UserError, printable
+from spinup_tf2.utils.modules import forget_current_directory
+from spinup_tf2.utils.reading import read_json, read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,11 @@ DIV_LINE_WIDTH = 50
 _MOST_COLUMNS = 6
 _LONGEST_NAME = 255  # characters, as of a file
 ESTIMATORS = ("mean", "median", "min", "max", "sum", "std")
+
+
+def _say(text):
+    """Print a line in which there may be names that strangers have given."""
+    print(printable(text))
 
 
 # ---------------------------------------------------------------- reading runs
@@ -81,11 +87,11 @@ def _exp_name(run_dir):
     path = os.path.join(run_dir, "config.json")
     try:
         config = read_json(path)
-        return str(config.get("exp_name") or "")[:_LONGEST_NAME]
+        return printable(str(config.get("exp_name") or "")[:_LONGEST_NAME])
     except FileNotFoundError:
-        print(f"No file named config.json in {run_dir}")
+        _say(f"No file named config.json in {run_dir}")
     except (OSError, ValueError, AttributeError):
-        print(f"Could not read from {path}")
+        _say(f"Could not read from {path}")
     return None
 
 
@@ -98,13 +104,13 @@ def _read_progress(path):
         complete, _, unfinished = text.rpartition("\n")
         if unfinished:
             # The run may be writing it just now, and half a number is still a number.
-            print(f"Ignoring the unfinished last line of {path}")
+            _say(f"Ignoring the unfinished last line of {path}")
         data = pd.read_table(StringIO(complete), index_col=False)
     except (OSError, ValueError) as error:  # pandas' ParserError and EmptyDataError are ValueErrors
-        print(f"Could not read from {path} ({error})")
+        _say(f"Could not read from {path} ({error})")
         return None
     if data.empty:
-        print(f"Could not read from {path} (it has no rows yet)")
+        _say(f"Could not read from {path} (it has no rows yet)")
         return None
     return data
 
@@ -137,10 +143,10 @@ def get_all_datasets(
     if not logdirs:
         raise UserError("No directory is left to plot after --select and --exclude.")
 
-    print("Plotting from...\n" + "=" * DIV_LINE_WIDTH + "\n")
+    _say("Plotting from...\n" + "=" * DIV_LINE_WIDTH + "\n")
     for logdir in logdirs:
-        print(logdir)
-    print("\n" + "=" * DIV_LINE_WIDTH)
+        _say(logdir)
+    _say("\n" + "=" * DIV_LINE_WIDTH)
 
     if legend and len(legend) != len(logdirs):
         raise UserError(
@@ -257,14 +263,14 @@ def _curve(run, xaxis, value, smooth):
     path = run.attrs.get("path", "a run")
     missing = [column for column in (xaxis, value) if column not in run]
     if missing:
-        print(f"Leaving out {path}: it has no column {' and no column '.join(missing)}")
+        _say(f"Leaving out {path}: it has no column {' and no column '.join(missing)}")
         return run.iloc[:0]
     numbers = {column: [_number(entry) for entry in run[column]] for column in (xaxis, value)}
     run = run.assign(**numbers)
     # Epochs without data (no episode was finished) are blank: not averaged, and not made up.
     run = run.dropna(subset=[xaxis, value])
     if run.empty:
-        print(f"Leaving out {path}: there are no numbers in {value}")
+        _say(f"Leaving out {path}: there are no numbers in {value}")
     return run.assign(**{value: run[value].rolling(smooth, center=True, min_periods=1).mean()})
 
 
@@ -358,7 +364,7 @@ def _save(figure, path):
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:  # ValueError: a format that matplotlib cannot write
         raise UserError(f"Cannot write the plot to {path}: {error}.") from error
-    print(f"Saved {path}")
+    _say(f"Saved {path}")
 
 
 # ---------------------------------------------------------------- command line
@@ -367,8 +373,7 @@ def _save(figure, path):
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `plot`."""
     args = _parser().parse_args(argv)
-    for logdir in args.logdir:
-        forget_current_directory(logdir)
+    forget_current_directory()
     if args.savefig is None and not _has_window():
         raise UserError(
             "There is no display (or no window toolkit) to show a plot on; use --savefig FILE."

@@ -3,7 +3,6 @@
 import json
 import os
 import stat
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,28 +31,13 @@ def read_text(path: str | os.PathLike, limit: int = LARGEST_TEXT) -> str:
         raise UserError(f"{path} is not text ({error}).") from error
 
 
-def read_json(path: str | os.PathLike) -> Any:
+def read_json(path: str | os.PathLike, limit: int = LARGEST_JSON) -> Any:
     """The value in a JSON file. Raises as `read_text` does; UserError also if it is not JSON."""
-    text = read_text(path, LARGEST_JSON)
+    text = read_text(path, limit)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not readable as JSON ({error}).") from error
-
-
-def lies_in(path: str | os.PathLike, directory: str | os.PathLike) -> bool:
-    """Whether a path, links followed, is a directory or something below it."""
-    return Path(path).resolve().is_relative_to(Path(directory).resolve())
-
-
-def forget_current_directory(directory: str | os.PathLike) -> None:
-    """Import nothing more from the current directory if it lies in `directory`, which others made.
-
-    `python -m` looks there first, for any module that is needed.
-    """
-    if lies_in(".", directory):
-        here = os.path.realpath(".")
-        sys.path[:] = [path for path in sys.path if os.path.realpath(path or ".") != here]
 
 
 def runs_in(folder: str | os.PathLike, holding: str) -> str:

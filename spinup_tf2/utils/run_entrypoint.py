@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,18 @@ _PROCESS, _ERROR = "process.json", "error.json"
 _ALGORITHM, _FUNCTION = "algorithm.json", "function.pkl"
 
 
-def write_process(folder: str | os.PathLike, environ: Mapping[str, str]) -> None:
+def write_process(
+    folder: str | os.PathLike, environ: Mapping[str, str], modules: Iterable[str] = ()
+) -> None:
     """Write into `folder` what the process in which `main` runs is to be like.
 
     It finds the same modules as this one: that of a user's own network may lie beside the script
     that was started.
     environ: variables that are set before anything is imported, unless the user has set them.
+    modules: what is imported before the experiment is run, because the user names it.
     """
-    _write_json(folder, _PROCESS, dict(sys_path=sys.path, environ=dict(environ)))
+    process = dict(sys_path=sys.path, environ=dict(environ), modules=[*modules])
+    _write_json(folder, _PROCESS, process)
 
 
 def write_algorithm(folder: str | os.PathLike, algorithm: str, kwargs: Mapping[str, Any]) -> None:
@@ -114,6 +118,7 @@ def main(folder: str | os.PathLike) -> None:
     from spinup_tf2.errors import Interrupted, UserError
     from spinup_tf2.utils import mpi_tools
     from spinup_tf2.utils.interruption import interrupt_once
+    from spinup_tf2.utils.modules import import_named
 
     if sys.stderr is not None:
         faulthandler.enable()  # says where, if a library crashes
@@ -125,6 +130,7 @@ def main(folder: str | os.PathLike) -> None:
 
     try:
         mpi_tools.comm()  # first of all: without MPI nobody could wait for a rank that has failed
+        import_named(process["modules"])
         experiment = _read_experiment(folder)
         with mpi_tools.exit_together():
             experiment()

@@ -43,6 +43,7 @@ from spinup_tf2.utils import launch, mpi_tools, run_entrypoint
 from spinup_tf2.utils.experiment_checks import algorithm_name, check_experiment
 from spinup_tf2.utils.interruption import SIGNALS
 from spinup_tf2.utils.logx import EXISTING_RUN, colored, holds_run
+from spinup_tf2.utils.modules import import_flag
 from spinup_tf2.utils.serialization_utils import convert_json
 from spinup_tf2.utils.threads import FAST_CONVOLUTIONS, available_cores
 
@@ -160,6 +161,7 @@ class _Experiment:
     thunk: Callable
     kwargs: dict
     logger_kwargs: dict
+    modules: tuple[str, ...] = ()
 
     def env_fn(self):
         """The factory of its environment; None if there is no `env_name`."""
@@ -185,7 +187,7 @@ class _Experiment:
 
     def write(self, folder):
         """Write it into `folder`, for another process to run it."""
-        run_entrypoint.write_process(folder, self.environ())
+        run_entrypoint.write_process(folder, self.environ(), self.modules)
         if isinstance(self.thunk, NamedAlgorithm):
             run_entrypoint.write_algorithm(folder, self.thunk.name, self._all_kwargs())
         else:
@@ -254,6 +256,7 @@ def resume_experiment(
     hosts: str | None = None,
     launcher: str | None = None,
     preset: str | None = None,
+    modules: Iterable[str] = (),
     **kwargs: Any,
 ) -> None:
     """Go on with the run in `run_dir`, in a process of its own.
@@ -263,12 +266,13 @@ def resume_experiment(
         thunk: The algorithm.
         exp_name: Name of the experiment to which the run belongs.
         num_cpu, quiet, hosts, launcher, preset: as for `call_experiment`.
+        modules: What its process is to import first, to register the environment.
         **kwargs: Arguments for `thunk`, those with which the run began.
     """
     names = dict(exp_name=exp_name, preset=preset)
     logger_kwargs = dict(output_dir=os.fspath(run_dir), quiet=quiet, **names)
     name = exp_name or os.path.basename(os.path.abspath(run_dir))
-    experiment = _Experiment(name, thunk, kwargs | {"resume": True}, logger_kwargs)
+    experiment = _Experiment(name, thunk, kwargs | {"resume": True}, logger_kwargs, (*modules,))
     _check_launch([experiment])
     _run_experiment(experiment, resolve_processes(num_cpu, hosts, launcher), quiet)
 
@@ -299,7 +303,8 @@ def _run_experiment(experiment, processes, quiet):
         return  # the logger has chosen a directory, and said which
     run_dir = shlex.quote(str(experiment.logger_kwargs["output_dir"]))
     plot = colored(f"python -m spinup_tf2.run plot {run_dir}", "green")
-    watch = colored(f"python -m spinup_tf2.run test_policy {run_dir}", "green")
+    flag = import_flag(kwargs.get("env_name", ""))
+    watch = colored(f"python -m spinup_tf2.run test_policy {run_dir}{flag}", "green")
     say("\n" * 5 + _LINE + _END.format(plot=plot, watch=watch) + _LINE + "\n" * 5)
 
 

@@ -12,8 +12,7 @@ import multiprocessing
 import os
 import re
 import signal
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +22,8 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import format_table
-from spinup_tf2.utils.reading import forget_current_directory, runs_in
+from spinup_tf2.utils.modules import add_import_argument, import_for_command, import_named
+from spinup_tf2.utils.reading import runs_in
 from spinup_tf2.utils.tensorflow_import import quiet_tensorflow
 from spinup_tf2.utils.unpickling import load_trusted
 
@@ -46,6 +46,7 @@ def load_policy_and_env(
     seed: int | None = None,
     allow_pickle: bool = False,
     best: bool = False,
+    modules: Iterable[str] = (),
 ) -> tuple[gym.Env | None, Callable[[Any], Any]]:
     """Load the agent of a run and build its environment.
 
@@ -61,11 +62,14 @@ def load_policy_and_env(
             these files: use it only if you trust whoever made them.
         best: Whether to take the weights with the best mean return so far, which the newest
             checkpoint holds, instead of those of a save.
+        modules: Modules of yours to import first: those that register the environment or hold its
+            wrappers, such as `["my_envs"]`. What you have imported already need not be named.
 
     Returns:
         `(env, get_action)`. If the environment can be had from nowhere, `env` is None, and the
         reason is printed: build it yourself, and call `run_policy(your_env, get_action)`.
     """
+    import_named(modules)
     save_dir = find_save(fpath, itr)
     try:
         env = load_env(save_dir, render_mode, allow_pickle)
@@ -275,9 +279,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if episodes is None:
         episodes = RECORDED_EPISODES if args.record else EPISODES
 
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as `python -m` does, for environments as module:EnvId
-    forget_current_directory(args.fpath)
+    import_for_command(args.modules)
     save_dir = find_save(args.fpath, args.itr)
     agent = (save_dir, args.deterministic, args.seed, args.allow_pickle, args.best)
     render = render_mode == "human"
@@ -318,6 +320,7 @@ def _parser():
 
 def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
     """Which agent to load, for the commands that do."""
+    add_import_argument(parser)
     parser.add_argument("fpath", help="directory of the run")
     parser.add_argument(
         "--itr", "-i", type=int, default=-1, help="number of the save to load (-1: the last)"

@@ -279,6 +279,20 @@ def test_the_resume_command_is_for_what_commands_can_start(tmp_path, monkeypatch
     assert command[1] == f"'{tmp_path}/a run'"
 
 
+def test_the_resume_command_names_the_module_of_an_own_environment(tmp_path, monkeypatch, capsys):
+    from spinup_tf2.utils.run_utils import EnvFn
+
+    (tmp_path / "own_carts.py").write_text(
+        "import gymnasium as gym\n"
+        "gym.register('OwnCart-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    logger_kwargs = dict(output_dir=str(tmp_path / "run"), quiet=True)
+    with stopped(monkeypatch, 5):
+        spinup_tf2.a2c(EnvFn("own_carts:OwnCart-v0"), **A2C, logger_kwargs=logger_kwargs)
+    assert f"resume {tmp_path}/run --import own_carts\n" in capsys.readouterr().out
+
+
 # -------------------------------------------------------------------------- what is refused
 
 

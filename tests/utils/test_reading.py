@@ -1,12 +1,11 @@
 """Text files of a run, whoever wrote them."""
 
 import os
-import sys
 
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils.reading import forget_current_directory, read_json, read_text
+from spinup_tf2.utils.reading import read_json, read_text
 
 
 def test_text_is_read(tmp_path):
@@ -47,15 +46,3 @@ def test_what_is_no_json_is_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(UserError, match="not readable as JSON"):
         read_json(path)
-
-
-def test_the_current_directory_is_forgotten_if_it_is_what_is_read(tmp_path, monkeypatch):
-    run, other = tmp_path / "run", tmp_path / "other"
-    for path in (run, other):
-        path.mkdir()
-    paths = ["", str(run), str(other)]
-    for directory, remaining in ((other, paths), (run, paths[2:]), (tmp_path, paths[2:])):
-        monkeypatch.setattr(sys, "path", [*paths])
-        monkeypatch.chdir(run)
-        forget_current_directory(directory)
-        assert sys.path == remaining

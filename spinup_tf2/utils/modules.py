@@ -1,0 +1,244 @@
+"""Which modules are imported because a file of a run names them, or because the user does.
+
+Whoever imports a module runs its code, and run directories are passed around. So the word of a file
+imports only what `import_for_file` lets through. The word of the user, `--import my_envs` on the
+command line and `modules=["my_envs"]` in Python, imports anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.metadata import Distribution, distributions
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlparse
+from urllib.request import url2pathname
+
+from spinup_tf2.errors import UserError, one_line
+
+_OWN = ("gymnasium", "spinup_tf2")
+
+# Packages that register their environments when they are imported, and have no entry point.
+_KNOWN = ("ale_py", "gymnasium_robotics")
+
+_GROUP = "gymnasium.envs"  # of the entry points of packages that register environments
+
+_ENTRY_POINT = re.compile(r"([^\W\d][\w.]*):([^\W\d][\w./-]*)")
+
+_INSTALLED_IN = ("site-packages", "dist-packages")
+
+
+class ModuleRefused(UserError):
+    """A file of a run asks for a module that its word does not import."""
+
+
+# ---------------------------------------------------------------- the user's word
+
+
+def add_import_argument(parser: argparse.ArgumentParser) -> None:
+    """`--import MODULE`, for the commands that make environments."""
+    parser.add_argument(
+        "--import",
+        dest="modules",
+        metavar="MODULE",
+        action="append",
+        default=[],
+        help="import a module of yours first, such as one that registers the run's environment; "
+        "may be given several times",
+    )
+
+
+def import_for_command(modules: Iterable[str]) -> None:
+    """What a command does before it reads a run: import what `--import` names.
+
+    Modules are found in the current directory as well, as with `python -m`. Without `--import`
+    nothing is imported from there any more.
+    """
+    if modules:
+        look_here()
+        import_named(modules)
+    else:
+        forget_current_directory()
+
+
+def import_named(modules: str | Iterable[str]) -> None:
+    """Import what the user names: a module, or several."""
+    for name in [modules] if isinstance(modules, str) else modules:
+        try:
+            import_module(name)
+        except (Exception, SystemExit) as error:  # a module may raise anything
+            raise UserError(
+                f"the module {name!r}, which you name, cannot be imported "
+                f"({type(error).__name__}: {one_line(error)})."
+            ) from error
+
+
+def look_here() -> None:
+    """Find modules in the current directory, as `python -m` does."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
+def forget_current_directory() -> None:
+    """Import nothing more from the current directory, where somebody else's files may lie.
+
+    `python -m` looks there first, for any module that is needed.
+    """
+    here = os.path.realpath(".")
+    if here != os.path.realpath(Path(__file__).parents[2]):  # where this package itself is found
+        sys.path[:] = [path for path in sys.path if os.path.realpath(path or ".") != here]
+
+
+def import_flag(env_name: object) -> str:
+    """What a command line needs to load a run in this environment: ` --import my_envs`, or ""."""
+    module, _, _ = str(env_name).rpartition(":")
+    if not module or _is_own(module) or module in _registering():
+        return ""
+    return f" --import {module}"
+
+
+# ---------------------------------------------------------------- the word of a file
+
+
+def import_for_file(name: str) -> ModuleType:
+    """The module that a file of a run asks for, if the file's word is enough to import it.
+
+    That goes for modules of gymnasium and of this package; for those with which an installed
+    package registers environments, where the package is installed and nowhere else; and for what
+    has been imported before, which runs nothing. Raises ModuleRefused for any other.
+    """
+    parts = name.split(".")
+    if not all(part.isidentifier() and not _is_dunder(part) for part in parts):
+        raise ModuleRefused(f"it asks for {name!r}, which is no name of a module to be imported")
+    if sys.modules.get(name) is not None:
+        return sys.modules[name]
+    if _is_own(name) or _is_installed(name):
+        return import_module(name)
+    raise ModuleRefused(
+        f"it asks to import {name}, which is not an installed package that registers environments; "
+        "if this module is yours, or you trust whoever wrote it, allow it with "
+        f'--import {name} (modules=["{name}"])'
+    )
+
+
+def import_installed(name: str) -> ModuleType:
+    """A package that registers environments; ImportError if it is not installed."""
+    if sys.modules.get(name) is None and not _is_installed(name):
+        raise ModuleNotFoundError(f"{name} is not installed")
+    return import_module(name)
+
+
+def import_registering() -> None:
+    """Import all installed packages that register environments, and let them do so."""
+    for name, dist in _registering().items():
+        # What one of them lacks is not what is asked for, or else its environments stay unknown.
+        with suppress(Exception):
+            if not _is_installed(name):
+                continue
+            import_module(name)
+            for entry in dist.entry_points:
+                if entry.group == _GROUP and entry.attr and _plain(entry.module) == name:
+                    entry.load()()
+
+
+def check_arguments(value: Any) -> None:
+    """Refuse the arguments of an environment if a text in them stands for code.
+
+    Some environments import what an argument `module:name` says. It must be an environment, or a
+    wrapper, of a module that may be imported.
+    """
+    if isinstance(value, dict):
+        check_arguments([*value.values()])
+    elif isinstance(value, list | tuple):
+        for each in value:
+            check_arguments(each)
+    elif isinstance(value, str) and (match := _ENTRY_POINT.fullmatch(value)):
+        _check_entry_point(*match.groups())
+
+
+def _check_entry_point(module, name):
+    import gymnasium as gym
+
+    with suppress(ValueError):  # some modules that have been imported have no spec
+        if find_spec(module.partition(".")[0]) is None:
+            return  # a text with a colon
+    found = vars(import_for_file(module)).get(name)
+    made = isinstance(found, type) and issubclass(found, gym.Env | gym.Wrapper)
+    if not made and name not in gym.registry:
+        raise UserError(
+            f"its argument {module}:{name} is neither an environment nor a wrapper, and nothing "
+            "else is loaded"
+        )
+
+
+def _is_own(name):
+    return name.partition(".")[0] in _OWN
+
+
+def _is_dunder(name):
+    return name.startswith("__") and name.endswith("__")
+
+
+def _plain(module):
+    return module.removesuffix(".__init__")
+
+
+def _registering() -> dict[str, Distribution]:
+    """The modules with which installed packages register environments, and their packages.
+
+    A folder that somebody made can look like an installed package, too, where Python looks for
+    modules; so only those count that lie where packages are installed.
+    """
+    modules = {}
+    for dist in distributions():
+        if Path(dist.locate_file("")).name not in _INSTALLED_IN:
+            continue
+        names = [_plain(entry.module) for entry in dist.entry_points if entry.group == _GROUP]
+        names += [name for name in _KNOWN if name == re.sub("[-.]", "_", dist.name or "").lower()]
+        for name in names:
+            parts = name.split(".")
+            for i in range(len(parts)):
+                modules.setdefault(".".join(parts[: i + 1]), dist)
+    return modules
+
+
+def _is_installed(name):
+    """Whether a module registers environments, and is found where its package is installed."""
+    dist = _registering().get(name)
+    if dist is None:
+        return False
+    folder, files = _folder(dist), _files(name)
+    return files[-1] is not None and all(
+        Path(file).resolve().is_relative_to(folder) for file in files if file is not None
+    )
+
+
+def _folder(dist):
+    """Where the modules of a package lie: where it is installed, or, if editable, its project."""
+    url = json.loads(dist.read_text("direct_url.json") or "{}")
+    if url.get("dir_info", {}).get("editable"):
+        return Path(url2pathname(urlparse(url["url"]).path)).resolve()
+    return Path(dist.locate_file("")).resolve()
+
+
+def _files(name):
+    """The files that importing a module runs, its own the last; None for what has none.
+
+    Those of the packages that it lies in are found, but not imported.
+    """
+    parts = name.split(".")
+    specs = [find_spec(parts[0])]
+    for i in range(1, len(parts)):
+        places = specs[-1] and specs[-1].submodule_search_locations
+        specs.append(PathFinder.find_spec(".".join(parts[: i + 1]), places) if places else None)
+    return [spec and spec.origin for spec in specs]
