@@ -148,7 +148,7 @@ EXAMPLE_COMMANDS = {
         "own_q_network.py",
         "saved_q.py data/own_q_network/own_q_network_s0/tf2_save",
     ],
-    "acting": ["own_wrapper.py", "demonstrations.py"],
+    "acting": ["own_function.py", "demonstrations.py"],
     "environments": [
         f"{PPO_IN} half_reward:HalfReward-v0 --exp_name half",
         f"{PPO_IN} corridor:Corridor-v0 --env_kwargs:length 12 --exp_name corridor",

@@ -383,8 +383,16 @@ def read_steps(saved: Saved, wanted: Callable[[str], bool]) -> list[tuple[dict, 
 
 
 def read_numbered(path: Path) -> list[np.ndarray]:
-    """The arrays of a file in which they are called 0, 1, ...; raises as `read_npz` does."""
+    """The arrays of a file in which they are called 0, 1, ...; raises as `read_npz` does.
+
+    They hold real numbers, as weights do.
+    """
     arrays = read_npz(path)
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise DamagedCheckpoint(
+                f"array {name} of {path.name} is of type {array.dtype}, and not of real numbers"
+            )
     try:
         return [arrays[str(i)] for i in range(len(arrays))]
     except KeyError as error:

@@ -8,6 +8,7 @@ command line and `modules=["my_envs"]` in Python, imports anything.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import re
@@ -139,8 +140,13 @@ def import_installed(name: str) -> ModuleType:
 
 
 def import_registering() -> None:
-    """Import all installed packages that register environments, and let them do so."""
-    for name, dist in _registering().items():
+    """Import all installed packages that register environments, and let them do so, once."""
+    _import_registering(tuple(sys.path))
+
+
+@functools.cache
+def _import_registering(path):
+    for name, dist in _registering_in(path).items():
         # What one of them lacks is not what is asked for, or else its environments stay unknown.
         with suppress(Exception):
             if not _is_installed(name):
@@ -193,14 +199,19 @@ def _plain(module):
     return module.removesuffix(".__init__")
 
 
-def _registering() -> dict[str, Distribution]:
+def _registering():
+    return _registering_in(tuple(sys.path))
+
+
+@functools.cache
+def _registering_in(path: tuple[str, ...]) -> dict[str, Distribution]:
     """The modules with which installed packages register environments, and their packages.
 
     A folder that somebody made can look like an installed package, too, where Python looks for
     modules; so only those count that lie where packages are installed.
     """
     modules = {}
-    for dist in distributions():
+    for dist in distributions(path=[*path]):
         if Path(dist.locate_file("")).name not in _INSTALLED_IN:
             continue
         names = [_plain(entry.module) for entry in dist.entry_points if entry.group == _GROUP]

@@ -100,10 +100,10 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path):
     path = tmp_path / "first" / "tf2_save" / WEIGHTS
     with np.load(path) as arrays:
         arrays = {**arrays}
-    arrays["0"] = arrays["0"] * np.nan
-    np.savez(path, **arrays)
-    with pytest.raises(UserError, match="NaN or infinity"):
-        train(ppo, tmp_path / "second", init_from=tmp_path / "first")
+    for kind, message in {float: "NaN or infinity", complex: "complex128", str: "<U"}.items():
+        np.savez(path, **arrays | {"0": (arrays["0"] * np.nan).astype(kind)})
+        with pytest.raises(UserError, match=message):
+            train(ppo, tmp_path / "second", init_from=tmp_path / "first")
 
 
 # ----------------------------------------------------------------------- log_std_init
