@@ -196,6 +196,9 @@ def _start_helpers():
 
     The fork server imports what environments need, once for all of them.
     """
+    if forkserver._forkserver._forkserver_pid is None:
+        # Last of all that is done at exit: what may still need them has priority 0 or more.
+        multiprocessing.util.Finalize(None, _end_helpers, exitpriority=-1000)
     forkserver.set_forkserver_preload(["gymnasium.vector", "spinup_tf2.core.vector_env"])
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # which they inherit
     try:
@@ -204,6 +207,30 @@ def _start_helpers():
         forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _end_helpers():
+    """End multiprocessing's own processes, and wait for them.
+
+    They would end a moment after this one. Who looks then finds them, and in a container there is
+    often nobody but this process to clear them away. There is no public way to do it.
+    """
+    server, tracker = forkserver._forkserver, resource_tracker._resource_tracker
+    for helper, pid, pipe in (
+        (server, "_forkserver_pid", "_forkserver_alive_fd"),
+        (tracker, "_pid", "_fd"),
+    ):
+        if getattr(helper, pid, None) is None or getattr(helper, pipe, None) is None:
+            continue
+        os.close(getattr(helper, pipe))  # which tells it to end
+        deadline = time.monotonic() + PATIENCE_AFTER_FAULT  # others may hold the pipe, too
+        with suppress(ChildProcessError):
+            while os.waitpid(getattr(helper, pid), os.WNOHANG) == (0, 0):
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.01)
+        setattr(helper, pid, None)
+        setattr(helper, pipe, None)
 
 
 class ProcessVectorEnv(AsyncVectorEnv):

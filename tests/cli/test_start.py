@@ -1,13 +1,17 @@
 """What the command line loads, and what its processes give back: in real processes."""
 
+import json
 import math
 import os
 import resource
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from spinup_tf2.utils import run_entrypoint
 from tests.progress import rows_without_time
 
 COMMANDS_WITHOUT_TENSORFLOW = [
@@ -48,6 +52,24 @@ def test_help_takes_less_than_a_second(arguments):
     assert start(*arguments).returncode == 0
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
+
+
+@pytest.mark.parametrize("program", [["-m", "spinup_tf2.run", "help"], [run_entrypoint.__file__]])
+def test_ctrl_c_while_it_is_loaded_prints_no_traceback(tmp_path, program):
+    """In the place of the first module that takes long to import there is one that is stopped."""
+    text = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise ImportError\n"
+    (tmp_path / "gymnasium.py").write_text(text)
+    (tmp_path / "process.json").write_text(
+        json.dumps(dict(sys_path=[str(tmp_path), *sys.path], environ={}))
+    )
+    done = subprocess.run(
+        [sys.executable, *program, *([] if "-m" in program else [str(tmp_path)])],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{Path(run_entrypoint.__file__).parents[2]}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 def test_an_error_is_one_line_and_status_2(tmp_path):
