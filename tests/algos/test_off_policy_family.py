@@ -133,6 +133,28 @@ def test_minibatches_are_of_what_happened(tiny_run):
     assert min(seen[True, True], seen[False, True], seen[False, False]) > 0
 
 
+def test_what_came_before_a_resume_is_learned_from_as_it_happened(tmp_path, monkeypatch):
+    """The last step before led to what was seen then, not to where environments begin anew."""
+    diary, kwargs = {}, dict(num_envs=4, steps_per_epoch=16, start_steps=100, num_test_episodes=0)
+    kwargs |= dict(env_fn=lambda: Restless(diary), update_after=16, update_every=8, batch_size=32)
+    train(ddpg, tmp_path / "run", epochs=1, **kwargs)
+    before = [*diary]
+    assert len(before) == 16
+    recorded, drawn = record(monkeypatch), set()
+    train(ddpg, tmp_path / "run", epochs=2, resume=True, **kwargs)
+    for _, batches, _, _ in recorded.blocks:
+        for b in minibatches(batches):
+            for obs, rew, terminated, next_obs in zip(
+                b.obs, b.rew, b.terminated, b.next_obs, strict=True
+            ):
+                key = obs.astype(np.float32).tobytes()
+                drawn.add(key)
+                _, true_rew, was_terminal, true_next_obs = diary[key]
+                assert (rew, terminated) == (pytest.approx(true_rew), was_terminal)
+                np.testing.assert_array_equal(next_obs, true_next_obs)
+    assert drawn >= {*before}
+
+
 class Endless(gym.Env):
     """Reward 1 in each step, and two kinds of life: where 1 is shown, one step is all of it."""
 

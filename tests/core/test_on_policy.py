@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from spinup_tf2 import vpg
+from spinup_tf2 import user_config, vpg
 from spinup_tf2.core.buffers import TrajectoryBuffer
+from spinup_tf2.core.checkpoint import Checkpoints
 from spinup_tf2.core.demonstrations import Demonstrations
 from spinup_tf2.core.on_policy import collect
+from spinup_tf2.core.resuming import Keeper
 from spinup_tf2.core.vector_env import VectorEnv
 from tests.runs import train
 
@@ -141,3 +143,24 @@ def test_episodes_that_the_environment_records_are_what_is_logged(tmp_path):
     assert [rows[0][name] for name in columns] == [expected[0][name] for name in columns]
     assert rows[0]["AverageEpRet"] == rows[0]["EpLen"]  # reward 1 in each step
     assert float(rows[0]["LossV"]) < float(expected[0]["LossV"])
+
+
+def test_what_is_saved_when(tmp_path, monkeypatch):
+    """Policies in epochs 2 and 4 of 5, and in the last; checkpoints after 0, 3 and the last."""
+    saved, position = [], []
+    save_policy, save = Keeper.save_policy, Checkpoints.save
+
+    def remember_policy(self):
+        saved.append(len((tmp_path / "progress.txt").read_text().splitlines()))  # and the header
+        return save_policy(self)
+
+    def remember_checkpoint(self, run, counters, *args, **kwargs):
+        position.append(counters["epoch"])
+        return save(self, run, counters, *args, **kwargs)
+
+    monkeypatch.setattr(Keeper, "save_policy", remember_policy)
+    monkeypatch.setattr(Checkpoints, "save", remember_checkpoint)
+    monkeypatch.setattr(user_config, "CHECKPOINT_INTERVAL", 0)
+    train(vpg, tmp_path, steps_per_epoch=20, epochs=5, save_freq=2, checkpoint_freq=3)
+    assert saved == [2, 4, 5]
+    assert position == [0, 3, 5]
