@@ -199,7 +199,7 @@ def _start_helpers():
     if forkserver._forkserver._forkserver_pid is None:
         # Last of all that is done at exit: what may still need them has priority 0 or more.
         multiprocessing.util.Finalize(None, _end_helpers, exitpriority=-1000)
-    forkserver.set_forkserver_preload(["gymnasium.vector", "spinup_tf2.core.vector_env"])
+    forkserver.set_forkserver_preload(["spinup_tf2.core.fork_server"])
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # which they inherit
     try:
         resource_tracker.ensure_running()  # unblocks some of them

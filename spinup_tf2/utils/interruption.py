@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from spinup_tf2.errors import Interrupted
 from spinup_tf2.utils import mpi_tools
@@ -28,6 +28,20 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 # One Ctrl-C reaches launcher, mpirun and ranks at once, and those that pass it on send it again.
 SAME_CTRL_C = 1.0  # seconds
+
+
+_entered = []  # every Interruption that has its handlers installed
+
+
+def _after_fork():
+    # Processes that are forked meanwhile, such as an environment's own, leave the stop to the run.
+    # But SIGTERM is how multiprocessing ends those that it then waits for.
+    while _entered:
+        for signum, handler in _entered.pop().handed_back():
+            signal.signal(signum, handler if signum == signal.SIGTERM else lambda *_: None)
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Interruption:
@@ -55,13 +69,20 @@ class Interruption:
             for signum in SIGNALS:
                 if signal.getsignal(signum) is not signal.SIG_IGN:
                     self._previous[signum] = signal.signal(signum, self._handle)
+            _entered.append(self)
         return self
 
     def __exit__(self, *_):
-        for signum, handler in self._previous.items():
-            # None: a handler that Python did not install, and cannot put back.
-            signal.signal(signum, signal.SIG_DFL if handler is None else handler)
-        self._previous.clear()
+        for signum, handler in self.handed_back():
+            signal.signal(signum, handler)
+        if self in _entered:
+            _entered.remove(self)
+
+    def handed_back(self) -> list[tuple[int, Any]]:
+        """The signals that it has taken over, with the handlers that they had before; once."""
+        previous, self._previous = self._previous, {}
+        # None: a handler that Python did not install, and cannot put back.
+        return [(each, signal.SIG_DFL if x is None else x) for each, x in previous.items()]
 
     def _handle(self, signum, _):
         # Runs between any two bytecodes: no MPI here, and no print, which is not reentrant.

@@ -14,6 +14,18 @@ from spinup_tf2.errors import UserError
 
 LOCK = ".lock"
 
+_held = set()  # descriptors of locks
+
+
+def _let_go():
+    # A process that is forked, such as one of an environment's own, would keep the lock of a run
+    # that is over or was killed.
+    while _held:
+        os.close(_held.pop())
+
+
+os.register_at_fork(after_in_child=_let_go)
+
 
 @contextmanager
 def run_lock(run_dir: str | os.PathLike) -> Iterator[None]:
@@ -32,12 +44,15 @@ def run_lock(run_dir: str | os.PathLike) -> Iterator[None]:
             f"Cannot write to the output directory {run_dir} ({error.strerror}); choose another "
             "data_dir (output_dir)."
         ) from error
+    _held.add(descriptor)
     try:
         yield
     finally:
-        with suppress(OSError):
-            path.unlink()  # while it is still ours
-        os.close(descriptor)
+        if descriptor in _held:  # not in a process that was forked meanwhile
+            with suppress(OSError):
+                path.unlink()  # while it is still ours
+            _held.remove(descriptor)
+            os.close(descriptor)
 
 
 def _locked(path):

@@ -489,3 +489,13 @@ def test_no_process_is_left_behind(ending, tmp_path):
     while any(psutil.pid_exists(pid) for pid in pids):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_other_processes_of_the_fork_server_can_be_ended():
+    """`terminate` must reach them, or multiprocessing waits for them for ever."""
+    with VectorEnv(Faulty, 1, vectorization="async"):
+        process = multiprocessing.get_context("forkserver").Process(target=time.sleep, args=(60,))
+        process.start()
+        process.terminate()
+        process.join(30)
+        assert process.exitcode == -signal.SIGTERM

@@ -44,6 +44,28 @@ def test_handlers_are_put_back():
     assert {signum: signal.getsignal(signum) for signum in SIGNALS} == before
 
 
+def test_a_forked_process_leaves_the_stop_to_the_run_and_can_be_ended(capfd):
+    """As multiprocessing ends processes: with SIGTERM, and it then waits for them."""
+    with Interruption() as asked:
+        child = os.fork()
+        if child == 0:
+            try:
+                for signum in (
+                    *(each for each in SIGNALS if each != signal.SIGTERM),
+                    signal.SIGTERM,
+                ):
+                    send(signum)
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status)
+        assert os.WTERMSIG(status) == signal.SIGTERM
+        assert not asked.requested
+        send(signal.SIGUSR1)
+        assert asked.requested
+    assert capfd.readouterr().err.count("finishing this step") == 1
+
+
 def test_what_is_ignored_stays_ignored():
     previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
     try:

@@ -53,6 +53,23 @@ def test_a_run_that_was_killed_locks_nobody_out(tmp_path):
         assert json.loads((tmp_path / LOCK).read_text())["pid"] == os.getpid()
 
 
+def test_what_a_killed_run_had_forked_locks_nobody_out(tmp_path):
+    forking = HOLDER.replace(
+        "    sys.stdin", "    os.write(1, b'%d\\n' % os.fork())\n    sys.stdin"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", f"import os{forking}", str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout.readline() == b"held\n"
+    child = max(int(holder.stdout.readline()) for _ in range(2))  # which itself prints 0
+    holder.kill()
+    holder.wait()
+    with run_lock(tmp_path):
+        os.kill(child, signal.SIGKILL)  # it was still there
+
+
 def test_a_directory_is_held_once(tmp_path):
     with run_lock(tmp_path / "run"):
         with pytest.raises(UserError, match="is being written to"), run_lock(tmp_path / "run"):
