@@ -10,6 +10,7 @@ from importlib.util import find_spec
 import gymnasium as gym
 
 from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.utils.modules import import_registering
 
 INSTALL_MUJOCO = 'pip install "spinup_tf2[mujoco]"'
 
@@ -50,6 +51,8 @@ class EnvFn:
         module, _, env_id = str(self.env_name).rpartition(":")
         if module:
             import_module(module)
+        if env_id not in gym.registry:
+            import_registering()
         if env_id not in gym.registry:
             raise UserError(_unknown_environment(env_id))
         try:

@@ -435,6 +435,19 @@ def test_an_experiment_has_its_own_process(tmp_path, capfd, monkeypatch):
     )
 
 
+def test_the_command_to_watch_names_the_module_of_an_own_environment(tmp_path, capfd, monkeypatch):
+    (tmp_path / "own_pendulums.py").write_text(
+        "import gymnasium as gym\n"
+        "gym.register('OwnPendulum-v0', 'gymnasium.envs.classic_control:PendulumEnv')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(run_utils, "_run_in_fresh_process", lambda *_: None)
+    options = dict(data_dir=str(tmp_path), env_name="own_pendulums:OwnPendulum-v0")
+    call_experiment("name", tell, **options)
+    watch = f"test_policy {tmp_path}/name/name_s0 --import own_pendulums\n"
+    assert watch in capfd.readouterr().out
+
+
 def test_logger_kwargs_may_be_given(tmp_path, capfd):
     logger_kwargs = {"output_dir": str(tmp_path / "mine")}
     path = tmp_path / "seen.json"
