@@ -1,7 +1,7 @@
 """What --normalize_obs does to PPO, and how far new statistics move its policy between updates.
 
     python benchmarks/normalization.py Hopper-v5 --epochs 25
-    python benchmarks/normalization.py Lock-v0 --epochs 30 --steps_per_epoch 1000
+    python benchmarks/normalization.py Lock-v0 --epochs 30 --steps_per_epoch 1000 --train_v_iters 20
 
 Trains without it, with it, and with statistics that are adopted without a bound. Prints, for each
 seed, the mean return of the first and the last five epochs, and the divergences of each epoch.
@@ -52,6 +52,7 @@ def main() -> None:
     parser.add_argument("env")
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--steps_per_epoch", type=int, default=4000)
+    parser.add_argument("--train_v_iters", type=int, default=80)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     args = parser.parse_args()
@@ -63,7 +64,8 @@ def main() -> None:
                 ppo(
                     lambda: gym.make(args.env),
                     **dict(seed=seed, epochs=args.epochs, steps_per_epoch=args.steps_per_epoch),
-                    **dict(kwargs, logger_kwargs=dict(output_dir=path, quiet=True)),
+                    **dict(kwargs, train_v_iters=args.train_v_iters),
+                    logger_kwargs=dict(output_dir=path, quiet=True),
                 )
                 with open(f"{path}/progress.txt", newline="") as file:
                     rows = list(csv.DictReader(file, delimiter="\t"))
