@@ -16,7 +16,7 @@ from spinup_tf2.core.values import bellman_backup
 
 
 def soft_value(q1: tf.Tensor, q2: tf.Tensor, logp: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:
-    """V(s) of the policy, from an action of its own. All [batch], or [batch, choices] of each.
+    """V(s) of the policy, from an action of its own. All [batch], or [batch, num_actions] of each.
 
     V(s) = min(Q_1(s, a), Q_2(s, a)) - alpha log pi(a|s)   (Haarnoja et al. 2018b, eq. 3)
     """
@@ -26,7 +26,7 @@ def soft_value(q1: tf.Tensor, q2: tf.Tensor, logp: tf.Tensor, alpha: tf.Tensor) 
 def soft_choice_value(
     q1: tf.Tensor, q2: tf.Tensor, probs: tf.Tensor, logp: tf.Tensor, alpha: tf.Tensor
 ) -> tf.Tensor:
-    """V(s) [batch] of the policy over choices, exactly. Inputs [batch, choices].
+    """V(s) [batch] of the policy over discrete actions, exactly. Inputs [batch, num_actions].
 
     V(s) = sum_a pi(a|s) (min(Q_1(s, a), Q_2(s, a)) - alpha log pi(a|s))
     (Christodoulou 2019, eq. 10)
@@ -108,11 +108,11 @@ def sac(
             ====================  ================  ==========================================
             `pi(obs)`             distribution      Of tensorflow_probability, over actions in
                                                     [-1, 1], for observations of shape (batch,
-                                                    obs_dim); for Discrete, over the choices.
+                                                    obs_dim); for Discrete, over the actions.
             `q_values(obs, act)`  two of (batch,)   What the two Q-functions give for these
                                                     observations and actions in [-1, 1]; for
                                                     Discrete, `q_values(obs)`: two of (batch,
-                                                    choices).
+                                                    num_actions).
             ====================  ================  ==========================================
 
             `pi` and the elements of `qs` are Keras models.
@@ -125,7 +125,7 @@ def sac(
 
         target_entropy (float): What alpha='auto' steers the policy's mean entropy to. None: minus
             the number of the action's dimensions; for Discrete, 0.98 times the logarithm of the
-            number of choices.
+            number of actions.
     """
     with off_policy.training("sac", dict(locals()), num_q=2, stochastic=True) as training:
         ac, target = training.ac, training.target

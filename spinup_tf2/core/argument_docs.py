@@ -76,7 +76,7 @@ num_envs (int): Environments in each process. Together they take steps_per_epoch
 vectorization (str): 'sync' steps the environments of a process in turn, 'async' gives each
     of them a process of its own, which pays when a step takes longer than about 0.1 ms.
     'threads' steps several at a time in threads of the process, which pays for environments that
-    do not hold Python's lock, such as the emulator of Super Mario Bros.
+    release the GIL, such as the emulator of Super Mario Bros.
 
 behavior_policy: A function `behavior_policy(t, obs)` that is asked for a demonstration before
     each step: t counts the steps of the episode from 0, obs is the observation as a flat vector

@@ -14,7 +14,7 @@ class Demonstrations:
 
     behavior_policy: gets the number of the step in the episode, from 0, and the observation of one
         environment as a flat vector or an image, not normalised, a copy; returns the action as the
-        environment's `step` takes it, or None to leave the choice to the policy.
+        environment's `step` takes it, or None to let the policy act.
     """
 
     def __init__(
@@ -28,8 +28,8 @@ class Demonstrations:
         """The actions to take for `obs` `[n, ...]`, where the policy has chosen `act`.
 
         columns: which environments these are.
-        Raises UserError for an action of another shape than the action space's, for a choice that
-        it does not have, and for numbers that are not finite.
+        Raises UserError for an action of another shape than the action space's, for a
+        discrete action that it does not have, and for numbers that are not finite.
         """
         act = act.copy()
         for i, (t, obs_i) in enumerate(zip(self.t[columns], obs, strict=True)):

@@ -30,8 +30,8 @@ def sample(distribution: tfd.Distribution | tf.Tensor, noise: np.ndarray | tf.Te
     """The action that `noise` picks from a distribution: a deterministic, pathwise function.
 
     Gaussians: mean + scale @ noise, with standard normal noise `[batch, act_dim]`. Categorical:
-    argmax(logits + noise), with Gumbel noise `[batch, ..., choices]` (Gumbel 1954; Maddison et al.
-    2014). Bernoulli: the same between two choices. Bijections of these are followed. With noise
+    argmax(logits + noise), with Gumbel noise `[batch, ..., num]` (Gumbel 1954; Maddison et al.
+    2014). Bernoulli: the same between two values. Bijections of these are followed. With noise
     of zeros this is the `mode`. The actions of a deterministic policy are returned as they are.
     Raises UserError for other distributions.
     """
@@ -59,7 +59,7 @@ def sample(distribution: tfd.Distribution | tf.Tensor, noise: np.ndarray | tf.Te
 
 
 def mode(distribution: tfd.Distribution | tf.Tensor) -> tf.Tensor:
-    """The deterministic action of a policy: the mean of a Gaussian, the likeliest choice."""
+    """The deterministic action: the mean of a Gaussian, the most likely of discrete actions."""
     if tf.is_tensor(distribution):
         return distribution
     if isinstance(distribution, tfd.Independent):
@@ -99,10 +99,10 @@ class GaussianPolicy(keras.Model):
 
 
 class CategoricalPolicy(keras.Model):
-    """One choice (Discrete) or several independent ones (MultiDiscrete, MultiBinary).
+    """One discrete action (Discrete) or several independent ones (MultiDiscrete, MultiBinary).
 
     net: a model from observations to logits `[batch, sum(num_choices)]`.
-    num_choices: between how many each choice is.
+    num_choices: how many values each of them has.
     single: whether the action is one number rather than a vector of length one.
     """
 
@@ -110,7 +110,7 @@ class CategoricalPolicy(keras.Model):
         super().__init__()
         self.net = net
         self.single = single
-        # Logits of several choices are padded to a rectangle, with logits that are never picked.
+        # Logits of several actions are padded to a rectangle, with logits that are never picked.
         widest = max(num_choices)
         starts = np.cumsum([0, *num_choices[:-1]])
         column = np.arange(widest)
@@ -118,7 +118,7 @@ class CategoricalPolicy(keras.Model):
         self.index = np.where(self.padding, 0, starts[:, None] + column)
 
     def logits(self, flat: tf.Tensor) -> tf.Tensor:
-        """Network outputs `[batch, sum(num_choices)]` as logits `[batch, (k,) choices]`."""
+        """Network outputs `[batch, sum(num_choices)]` as logits `[batch, (k,) values]`."""
         if self.single:
             return flat
         return tf.where(self.padding, NEVER, tf.gather(flat, self.index, axis=-1))

@@ -71,9 +71,10 @@ def sample_and_log_prob(
 
 
 class QFunction(keras.Model):
-    """Q(s, a) as `[batch]`; without an action, Q(s, .) of every choice as `[batch, choices]`.
+    """Q(s, a) as `[batch]`; without an action, Q(s, .) of all actions as `[batch, num_actions]`.
 
-    net: a model from `[batch, features + act_dim]` to one output, or from features to choices.
+    net: a model from `[batch, features + act_dim]` to one output, or from features to
+        one for each action.
     encoder: a model from observations to features; None: the observations are the features.
     """
 
@@ -103,9 +104,9 @@ class QActorCritic(Acting):
     `pi(obs)`             for float32 observations `[batch, obs_dim]` or images, uint8
                           `[batch, height, width, channels]`: DDPG and TD3, actions
                           `[batch, act_dim]` in [-1, 1]; SAC, a distribution over these or, where
-                          the action is a choice, over choices
+                          the action is discrete, over its values
     `q_values(obs, act)`  a list of values `[batch]`, one of each Q-function; where the action is
-                          a choice `q_values(obs)`, of `[batch, choices]`
+                          discrete `q_values(obs)`, of `[batch, num_actions]`
     `act(obs)`            the action, between the environment's bounds, for an observation of the
                           environment (NumPy); `deterministic=True` gives the mode
     ====================  ======================================================================

@@ -75,7 +75,7 @@ class SavedPolicy(tf.Module):
     and noise `[batch, *noise_shape]` (model_info.json says which kind) to a dict of `pi`, the
     action that the noise picks, `mu`, the deterministic action, and, if there is a value function,
     `v`, the value. If there are Q-functions instead, `q(x, a)` gives a dict of the values of
-    actions such as `pi`, or `q(x)` those of all choices: `q`, or `q1` and `q2`.
+    actions such as `pi`, or `q(x)` those of all discrete actions: `q`, or `q1` and `q2`.
 
     observation_space: the raw environment's, before flattening.
     extra: variables that are saved with the policy and not used by it.

@@ -84,10 +84,12 @@ def flatten_observations(env: gym.Env) -> gym.Env:
 class ActionSpec:
     """An action as policies see it, and the noise from which one is made.
 
-    shape: of one action: `[act_dim]` for Box, `[]` for Discrete, `[k]` for k choices at once.
-    num_choices: for each of the k choices, between how many; None for Box.
+    shape: of one action: `[act_dim]` for Box, `[]` for Discrete, `[k]` for k discrete actions at
+        once.
+    num_choices: how many values each of the k discrete actions has; None for Box.
     noise_shape: of the noise for one action: standard normals, one for each dimension of a Box;
-        Gumbel noise `[..., max(num_choices)]` for choices (argmax(logits + noise) is a sample).
+        Gumbel noise `[..., max(num_choices)]` for discrete ones (argmax(logits + noise) is
+        a sample).
     bounded: whether policies act in [-1, 1], for which the environment is given what lies between
         each dimension's own low and high.
     """
@@ -160,7 +162,7 @@ def action_spec(space: spaces.Space) -> ActionSpec:
 def bounded_action_spec(space: spaces.Space, discrete: bool = False) -> ActionSpec:
     """The ActionSpec of policies that act in [-1, 1], the range of tanh.
 
-    discrete: whether Discrete, one choice, is supported as well.
+    discrete: whether Discrete is supported as well.
     Raises UserError for a Box without finite bounds, and for every other space, by name.
     """
     if discrete and isinstance(space, spaces.Discrete):
@@ -242,7 +244,7 @@ def _size(data, depth=0):
 
 def _whole_number(value):
     if type(value) is not int or value < 0:
-        raise UserError(f"{value!r} is not a number of dimensions or choices.")
+        raise UserError(f"{value!r} is not a number of dimensions or discrete values.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Environments in threads of one process, for those that do not hold Python's lock while they work.
+"""Environments in threads of one process, for those that release the GIL while they work.
 
 Emulators and simulators written in C or C++ are such. Threads need no copies of what is sent
 between processes, no start and no memory of their own.

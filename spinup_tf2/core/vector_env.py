@@ -45,7 +45,7 @@ class VectorEnv:
     vectorization: 'sync' steps one after the other in this process; 'async' gives each a process
         of its own (the fork server's: scripts need `if __name__ == "__main__":`), which pays when
         a step takes longer than about 0.1 ms; 'threads' shares them among as many threads as the
-        process may have, which pays for those that do not hold Python's lock.
+        process may have, which pays for those that release the GIL.
     first_env: number of the first environment; by default this MPI rank's.
     make_action_spec: the ActionSpec of the environment's action space.
     env_retries: how often an environment that raises an exception is made anew, each of them; the

@@ -98,7 +98,7 @@ def preprocess(
         episodic_life: A lost life ends an episode.
         fire_reset: FIRE is pressed where a game or a life begins, if the game has that button.
         clip_reward: Only the sign of a reward counts.
-        size: Height and width of the pictures.
+        size: Height and width of the frames.
         stack: Number of frames in an observation.
     """
     if env.spec is None or not is_atari(env.spec.id):

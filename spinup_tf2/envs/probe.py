@@ -9,7 +9,7 @@ class ProbeReward(gym.Env):
     """Reward 1 for ever: nothing to see, nothing to do, and only a time limit ends an episode.
 
     Because a time limit is not a terminal state, the value of every policy is 1 / (1 - gamma).
-    An algorithm that treats the limit as an end learns something smaller.
+    An algorithm that treats the limit as a termination learns something smaller.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium's convention)

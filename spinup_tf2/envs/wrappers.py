@@ -1,4 +1,4 @@
-"""Wrappers for games that are seen as pictures: frames are skipped, scaled and stacked."""
+"""Wrappers for games: frame skip, scaling, frame stack."""
 
 import math
 from collections import deque
@@ -32,7 +32,7 @@ class MaxAndSkip(gym.Wrapper, RecordConstructorArgs):
             check_at_least(1, frameskip=frameskip)
             low, high = frameskip, frameskip + 1
         self._low, self._high = low, high
-        # What is around it sees one picture for each step of the agent: so many in a second.
+        # What is around it sees one frame for each step of the agent: so many in a second.
         fps = round(2 * frames_per_second(env) / (low + high - 1))
         self.metadata = self.metadata | {"render_fps": fps}
 
@@ -66,7 +66,7 @@ class StackFrames(gym.ObservationWrapper, RecordConstructorArgs):
         space = env.observation_space
         if space.dtype != np.uint8 or len(space.shape) != 2:
             raise UserError(
-                f"Observations are {space}, and the preprocessing needs gray pictures: make the "
+                f"Observations are {space}, and the preprocessing needs grayscale frames: make the "
                 "game with obs_type='grayscale' (as make_atari does by itself), or leave out the "
                 "preprocessing (raw=True)."
             )
@@ -87,7 +87,7 @@ class StackFrames(gym.ObservationWrapper, RecordConstructorArgs):
 
 
 class AreaScaling:
-    """Scales pictures `[height, width]` to `[size, size]`: averages over areas, rounded.
+    """Scales frames `[height, width]` to `[size, size]`: averages over areas, rounded.
 
     Scaling a line is a product with a sparse matrix. 210 pixels become 84 as 42 times 5 become 2,
     with the same small matrix each time; and 160 become 84 as 4 times 40 become 21.

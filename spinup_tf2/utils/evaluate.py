@@ -58,7 +58,7 @@ def evaluate_run(
     Args:
         fpath: Directory of the run.
         episodes: Number of sampled episodes, and of greedy ones where these are not all the same.
-        noops: The largest number of frames in which nothing is done at the beginning.
+        noops: The largest number of no-ops (frames without a button pressed) before the agent acts.
         itr: Number of the save, or 'last'.
         best: Whether to take the best weights of the newest checkpoint instead.
         max_ep_len: Where to cut episodes off; None to let each of them end by itself.

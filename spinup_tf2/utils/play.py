@@ -78,7 +78,7 @@ def _parser():
         "--fps", type=int, help="frames in a second, for a human (the environment's own; 0: all)"
     )
     parser.add_argument(
-        "--zoom", type=float, help=f"how much larger a human sees the pictures ({ZOOM:g})"
+        "--zoom", type=float, help=f"how much larger a human sees the frames ({ZOOM:g})"
     )
     parser.add_argument(
         "--episodes", "-n", type=int, help=f"number of episodes at random ({EPISODES})"
@@ -162,7 +162,7 @@ def play_as_human(env: gym.Env, seed: int | None, fps: int | None, zoom: float) 
         env: With the render mode "rgb_array". It says what the keys mean: `get_keys_to_action`.
         seed: Of the environment.
         fps: Steps in a second, 0 for as many as possible; None: those of the environment.
-        zoom: Size of the window, relative to the pictures.
+        zoom: Size of the window, relative to the frames.
     """
     from spinup_tf2.envs.wrappers import frames_per_second
 

@@ -65,7 +65,7 @@ def make_to_render(
 
 
 def _check_render_mode(env, render_mode, hint):
-    """Refuse an environment that draws no pictures (gymnasium makes a window of pictures)."""
+    """Refuse an environment that draws no frames (gymnasium makes a window of frames)."""
     modes = env.metadata.get("render_modes") or []
     if not {render_mode, "rgb_array"} & {*modes}:
         raise UserError(
@@ -135,7 +135,7 @@ _SKIPS_FRAMES = (AtariPreprocessing, MaxAndSkipObservation)  # of gymnasium's ow
 class Recorder(gym.Wrapper):
     """Writes a video of each episode: `directory/name-episode-0.mp4`, and so on.
 
-    It shows where the episode begins and what each step leads to. Pictures are encoded as they
+    It shows where the episode begins and what each step leads to. Frames are encoded as they
     come, so that the length of an episode is not limited by the memory. An episode of no steps has
     no video.
 

@@ -268,7 +268,7 @@ def test_bad_arguments():
         make_atari("PongNoFrameskip-v4", noop_max=-1)
     with pytest.raises(UserError, match="clip_reward is 'no'; it must be True or False"):
         make_atari("PongNoFrameskip-v4", clip_reward="no")
-    with pytest.raises(UserError, match="gray pictures"):
+    with pytest.raises(UserError, match="needs grayscale frames"):
         make_atari("PongNoFrameskip-v4", obs_type="ram")
     with pytest.raises(UserError, match="CartPole-v1 is not a game of ale-py"):
         make_atari("CartPole-v1")

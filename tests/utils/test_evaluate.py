@@ -1,4 +1,4 @@
-"""Evaluation of a saved agent, greedy and sampled, from the usual beginning and from others."""
+"""Evaluation of a saved agent, greedy and sampled, from its usual initial state and from others."""
 
 import json
 import threading
@@ -46,7 +46,7 @@ class Corridor(gym.Env):
 
 
 class Plain(Corridor):
-    """The same without a choice of beginnings: it begins at random, and says as a robot where."""
+    """The same with random initial states; it says as a robot does where it is."""
 
     starts, place = {}, "x_position"
 

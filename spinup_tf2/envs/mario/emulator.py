@@ -2,7 +2,7 @@
 
 nes-py and gym-super-mario-bros are located on disk and never imported: their Python classes belong
 to gym, the predecessor of gymnasium, and fail with NumPy 2. The emulator itself is a shared library
-of a dozen functions. While it works it does not hold Python's lock, so that emulators in several
+of a dozen functions. While it works it does not hold the GIL, so that emulators in several
 threads run at the same time.
 """
 

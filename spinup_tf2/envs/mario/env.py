@@ -64,8 +64,8 @@ class MarioEnv(gym.Env, EzPickle):
     **Reward**: way to the right in pixels, plus the change of the clock (-1 for each tick), -25 for
     a death; at least -15 and at most 15.
 
-    **End**: a death or the flag; in the game with three lives, the last death. Where the clock runs
-    out, Mario dies. There is no time limit beside it.
+    **Termination**: a death or the flag; in the game with three lives, the last death. Where the
+    clock runs out, Mario dies. There is no time limit beside it.
 
     **Info**: `coins flag_get life score stage status time world x_pos y_pos` as in
     gym-super-mario-bros, and `is_success`, which is `flag_get`.
@@ -214,7 +214,7 @@ class MarioEnv(gym.Env, EzPickle):
         return actions
 
     def render(self) -> np.ndarray | None:
-        """The picture, uint8 `[240, 256, 3]`; in mode "human" it is shown instead."""
+        """The frame, uint8 `[240, 256, 3]`; in mode "human" it is shown instead."""
         if self.render_mode is None or self._game is None:
             return None
         picture = cv2.cvtColor(self._game.core.screen, cv2.COLOR_BGRA2RGB)

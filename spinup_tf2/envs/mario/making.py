@@ -57,8 +57,8 @@ def preprocess(
 
     Args:
         frameskip: An action is held for that many frames of the console.
-        size: Height and width of the pictures.
-        stack: Number of pictures in an observation, one from each of the last steps.
+        size: Height and width of the frames.
+        stack: Length of the frame stack, with a frame from each of the last steps.
         score_scale, flag_bonus, death_penalty, reward_scale: of `ScoreReward`.
         noop_max: An episode begins with 0 to that many frames without a button pressed.
         no_progress: An episode is cut off after that many steps without a way to the right; None:

@@ -8,7 +8,7 @@ ZOOM = 3
 
 
 class Window:
-    """A window for pictures of `height` x `width` pixels, `fps` of them in a second.
+    """A window for frames of `height` x `width` pixels, `fps` of them in a second.
 
     pygame draws it; its sound is not touched. Closing the window is for the program what Ctrl-C is.
     """
@@ -27,7 +27,7 @@ class Window:
         self._clock = pygame.time.Clock()
 
     def show(self, picture: np.ndarray) -> None:
-        """Show a picture, uint8 `[height, width, 3]`, when it is time for it.
+        """Show a frame, uint8 `[height, width, 3]`, when it is time for it.
 
         Raises KeyboardInterrupt if the window has been closed meanwhile.
         """

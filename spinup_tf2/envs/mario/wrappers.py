@@ -38,7 +38,7 @@ class ScoreReward(gym.Wrapper, RecordConstructorArgs):
 
     reward = scale * (reward + score_scale * growth of the score + flag_bonus or - death_penalty)
 
-    The bonus is for an end with the flag, the penalty for any other end that is no time limit.
+    The bonus is for a termination with the flag, the penalty for any other termination.
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         phase_hz: Frequency of the clock in the observation; 0 for no clock; None: the task's, 2.5
             to walk (that of the trot) or 0.2 (an episode is one round).
         history: Whether observations hold joint errors and speeds of 10 and 20 ms ago.
-        reset_noise: Whether episodes begin differently.
+        reset_noise: Whether initial states differ.
         domain_randomization: Whether friction, mass and gains are drawn anew for each episode, and
             the robot is pushed every five seconds.
         terminate_on_success: Whether getting up ends an episode; for "recover" only.
@@ -187,7 +187,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         return obs, float(sum(terms.values())), over, False, info
 
     def render(self) -> np.ndarray | None:
-        """The picture, uint8 `[360, 480, 3]`; in mode "human" the window follows the robot."""
+        """The frame, uint8 `[360, 480, 3]`; in mode "human" the window follows the robot."""
         self._check_open()
         if self.render_mode == "rgb_array":
             return self.robot.picture()

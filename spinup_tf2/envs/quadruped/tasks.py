@@ -1,4 +1,4 @@
-"""What the quadruped is to do: how episodes begin and end, what is rewarded, what shows the way."""
+"""What the quadruped is to do: initial states, termination, rewards and demonstrations."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from spinup_tf2.errors import UserError
 
 @dataclass(frozen=True)
 class Motion:
-    """What a control step has led to, which rewards and ends of episodes are made of.
+    """What a control step has led to, which rewards and terminations are made of.
 
     position: [3], of the trunk, in m. up: how upright it is, 1 if level and -1 if upside down.
     forward, sideways: mean speed over the step in m/s, in the direction that the robot looked in at

@@ -241,5 +241,5 @@ def test_noop_starts_in_the_preprocessing():
 
 
 def test_color_cannot_be_preprocessed():
-    with pytest.raises(UserError, match="gray pictures"):
+    with pytest.raises(UserError, match="needs grayscale frames"):
         preprocess(fake_mario())
