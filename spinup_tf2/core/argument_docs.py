@@ -108,7 +108,7 @@ deterministic_resume (bool): Whether a run that is interrupted and resumed is to
     their own, before every epoch whose number is a multiple of checkpoint_freq.
 
 env_retries (int): How often an environment that raises an exception is made anew, each of them.
-    Its episode counts as truncated. With 0 an exception ends the run.
+    Nothing is learned from the step that failed. With 0 an exception ends the run.
 
 stall_timeout (float): Seconds after which a run of several MPI processes ends itself if one of
     them neither takes a step nor hears from the others. None: never.

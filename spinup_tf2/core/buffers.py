@@ -51,6 +51,7 @@ class TrajectoryBuffer:
         """Forget the steps; the arrays are used again."""
         self.t = 0
         self.has_values = False
+        self.terminated[:] = self.truncated[:] = self.lost[:] = False
         self.final_obs = []  # (t, env, obs): where a time limit hid the observation it led to
 
     def store(
@@ -82,13 +83,10 @@ class TrajectoryBuffer:
         if final_obs:
             self.terminated[t] = terminated
             self.truncated[t] = truncated
-            self.lost[t] = False
             self.lost[t, lost(final_obs)] = True
             self.final_obs += [
                 (t, env, last) for env, last in final_obs.items() if last is not None
             ]
-        else:
-            self.terminated[t] = self.truncated[t] = self.lost[t] = False
         self.t += 1
 
     def get(

@@ -17,6 +17,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv
 
+from spinup_tf2.core.environment_protocol import ProtocolError
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.interruption import SIGNALS
 
@@ -56,7 +57,8 @@ class SupervisedEnv(gym.Wrapper):
     An exception in making, reset or step becomes an EnvironmentFailure. With `retries` the
     environment is closed and another one takes its place, with a line on standard error: a step
     that has failed is truncated and leads to no observation (None), and the next episode is the new
-    environment's first. A UserError stays what it is.
+    environment's first. A UserError stays what it is, and an environment that breaks gymnasium's
+    protocol (`CheckedEnv`) would do so again: neither is tried again.
 
     The last observation of an episode is a copy, because it is read after the next reset, with
     which an environment may write over it.
@@ -108,14 +110,14 @@ class SupervisedEnv(gym.Wrapper):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
         try:
-            obs, rew, terminated, truncated, info = self.env.step(action)
+            result = self.env.step(action)
         except FAULTS as error:
             self._replace(error, f"in step {self._steps - self._first_step + 1} of its episode")
             return None, 0.0, False, True, {}
         self._steps += 1
-        if terminated or truncated:
-            obs = np.array(obs)
-        return obs, rew, terminated, truncated, info
+        if result[2] or result[3]:  # terminated or truncated
+            return np.array(result[0]), *result[1:]
+        return result
 
     def add_epoch(self) -> None:
         """Tell the environment that an epoch is over."""
@@ -141,6 +143,10 @@ class SupervisedEnv(gym.Wrapper):
             os._exit(1)  # the process that trains is dead, and has said so, if anybody could
 
     def _replace(self, error, when):
+        if isinstance(error, ProtocolError):
+            self._failed = True
+            text = f"{self._label} {error.did} {when}; {error.expected}. {error.advice}"
+            raise EnvironmentFailure(text) from error.__cause__
         if self._retried < self._retries:  # the last one is closed at the end
             with suppress(*FAULTS):
                 self.env.close()

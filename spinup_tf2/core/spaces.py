@@ -140,6 +140,10 @@ def action_spec(space: spaces.Space) -> ActionSpec:
     """The ActionSpec of an action space; raises UserError for one that is not supported."""
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         act_dim = int(np.prod(space.shape))
+        if act_dim == 0:
+            raise UserError(
+                f"The action space {space} has no dimensions: nothing is left to choose."
+            )
         return ActionSpec(space, (act_dim,), np.float32, None, (act_dim,))
     if isinstance(space, spaces.Discrete):
         choices = int(space.n)

@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from spinup_tf2.core.advantages import segments
 from spinup_tf2.core.environment_faults import ProcessVectorEnv, SupervisedEnv
+from spinup_tf2.core.environment_protocol import CheckedEnv, records_episodes
 from spinup_tf2.core.spaces import (
     ActionSpec,
     action_spec,
@@ -90,7 +91,7 @@ class VectorEnv:
         self.seed = seed
 
         def make():
-            return _EpisodeLimit(flatten_observations(env_fn()), max_ep_len)
+            return flatten_observations(CheckedEnv(env_fn(), max_ep_len))
 
         self.prototype = env_fn()
         try:
@@ -118,7 +119,7 @@ class VectorEnv:
             raise
         ends = [*accumulate((part.num_envs for part in self.parts), initial=0)]
         self.turns = [slice(*columns) for columns in pairwise(ends)]
-        self.recorded = [] if _records_episodes(self.prototype) else None
+        self.recorded = [] if records_episodes(self.prototype) else None
         self.tells_success = False  # unknown before the first reset
         self._successes = []
         self.remember = False
@@ -369,31 +370,6 @@ def _label(env, index):
     number = index if index < FIRST_TEST_ENV else index - FIRST_TEST_ENV
     kind = "environment" if index < FIRST_TEST_ENV else "test environment"
     return f"{kind} {number} ({name}, rank {proc_id()} on {socket.gethostname()})"
-
-
-class _EpisodeLimit(gym.wrappers.TimeLimit):
-    """The time limit, which also ends the episodes that the environment records."""
-
-    def __init__(self, env, max_episode_steps):
-        super().__init__(env, max_episode_steps)
-        self._records = _records_episodes(env)
-
-    def step(self, action):
-        obs, rew, terminated, truncated, info = super().step(action)
-        # Where a wrapper says terminated, the episode that is recorded may go on.
-        if truncated and not terminated and self._records and "episode" not in info:
-            ret, length = map(self.get_wrapper_attr, ("episode_returns", "episode_lengths"))
-            info["episode"] = {"r": ret, "l": length}
-        return obs, rew, terminated, truncated, info
-
-
-def _records_episodes(env):
-    """Whether gymnasium's RecordEpisodeStatistics is among the wrappers of an environment."""
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, gym.wrappers.RecordEpisodeStatistics):
-            return True
-        env = env.env
-    return False
 
 
 def _recorded_episodes(final_info):

@@ -1,0 +1,221 @@
+"""What environments return, held against gymnasium's protocol where it enters.
+
+The usual answers pass after a few comparisons of types, which cost nothing that can be measured;
+only others are looked at closely.
+"""
+
+import inspect
+import traceback
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any, NoReturn
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+_ARRAY = np.ndarray
+_NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64))
+_TRUTHS = frozenset((bool, np.bool_))
+
+_ADVICE = "gymnasium.utils.env_checker.check_env looks for such mistakes."
+_OLD = (
+    "It seems to be written for gym, gymnasium's predecessor: upgrade it to reset(seed, options)"
+    " -> (observation, info) and "
+    "step(action) -> (observation, reward, terminated, truncated, info), "
+    f"or wrap it with shimmy (https://shimmy.farama.org). {_ADVICE}"
+)
+_NOT_FIVE = "not enough values to unpack (expected 5, got 4)"  # in a wrapper, of what step returned
+
+
+class ProtocolError(Exception):
+    """An environment breaks gymnasium's protocol.
+
+    did: what it did, such as 'returned 4 values'. expected: what was expected, as a sentence.
+    """
+
+    def __init__(self, did: str, expected: str, advice: str = _ADVICE):
+        super().__init__(did, expected, advice)
+        self.did, self.expected, self.advice = did, expected, advice
+
+
+class CheckedEnv(gym.Wrapper):
+    """An environment that returns what gymnasium's protocol demands, or raises ProtocolError.
+
+    What the environment itself raises passes through.
+
+    max_ep_len: a time limit, which also ends the episodes that the environment records. (It is a
+        part of this wrapper because another one would take as long as all the checks.)
+    """
+
+    def __init__(self, env: gym.Env, max_ep_len: int):
+        super().__init__(env)
+        self._max_ep_len, self._t = max_ep_len, 0
+        self._records = records_episodes(env)
+        space = env.observation_space
+        self._fits = _test_of(space, spaces.flatten_space(space).dtype)
+        is_box = isinstance(space, spaces.Box)
+        self._shape, self._dtype = (space.shape, space.dtype) if is_box else (None, None)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        self._t = 0
+        try:
+            result = self.env.reset(seed=seed, options=options)
+        except Exception as error:
+            if isinstance(error, TypeError):
+                _check_signature(self.env.unwrapped.reset)
+            _check_cause(error)
+            raise
+        if not isinstance(result, tuple) or len(result) != 2:
+            old = self._fits(result)
+            expected = "a pair is expected, (observation, info)"
+            raise ProtocolError(f"returned {_said(result)}", expected, _OLD if old else _ADVICE)
+        self._check(*result)
+        return result
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        try:
+            result = self.env.step(action)
+        except Exception as error:
+            _check_cause(error)
+            raise
+        if type(result) is not tuple or len(result) != 5:
+            _refuse(result)
+        obs, rew, terminated, truncated, info = result
+        if (
+            type(obs) is not _ARRAY
+            or obs.dtype is not self._dtype
+            or obs.shape != self._shape
+            or type(rew) not in _NUMBERS
+            or type(terminated) not in _TRUTHS
+            or type(truncated) not in _TRUTHS
+            or type(info) is not dict
+        ):
+            self._look_closely(*result)
+        self._t += 1
+        if not truncated and self._t < self._max_ep_len:
+            return result
+        # Where a wrapper says terminated, the episode that is recorded may go on.
+        if not terminated and self._records and "episode" not in info:
+            ret, length = map(self.get_wrapper_attr, ("episode_returns", "episode_lengths"))
+            info["episode"] = {"r": ret, "l": length}
+        return obs, rew, terminated, True, info
+
+    def _look_closely(self, obs, rew, terminated, truncated, info):
+        self._check(obs, info)
+        if not _is_number(rew):
+            raise ProtocolError(f"returned as reward {_said(rew)}", "a number is expected")
+        _check_truth("terminated", terminated)
+        _check_truth("truncated", truncated)
+
+    def _check(self, obs, info):
+        if not self._fits(obs):
+            space = _short(str(self.env.observation_space))
+            expected = f"an element of its observation space is expected, {space}"
+            raise ProtocolError(f"returned as observation {_said(obs)}", expected)
+        if not isinstance(info, Mapping):
+            raise ProtocolError(f"returned as info {_said(info)}", "a dict is expected")
+
+
+def records_episodes(env: gym.Env) -> bool:
+    """Whether gymnasium's RecordEpisodeStatistics is among the wrappers of an environment."""
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, gym.wrappers.RecordEpisodeStatistics):
+            return True
+        env = env.env
+    return False
+
+
+# ------------------------------------------------------------------- what is as it should be
+
+
+def _test_of(space: spaces.Space, dtype: np.dtype) -> Callable[[Any], bool]:
+    """A function that says whether something can stand for an observation of a space.
+
+    dtype: what the numbers of a Box are converted to, which must not change their kind.
+    The bounds of a Box are not looked at.
+    """
+    if isinstance(space, spaces.Box):
+
+        def fits(obs):
+            try:
+                obs = np.asarray(obs)
+            except (TypeError, ValueError):  # lists of unequal length
+                return False
+            return obs.shape == space.shape and np.can_cast(obs.dtype, dtype, "same_kind")
+
+        return fits
+    if isinstance(space, spaces.Discrete):
+        # In the range, and a whole number; `in` alone takes ten times as long.
+        numbers = range(int(space.start), int(space.start + space.n))
+        return lambda obs: (type(obs) is int and obs in numbers) or obs in space
+    if isinstance(space, spaces.Dict):
+        tests = {key: _test_of(part, dtype) for key, part in space.spaces.items()}
+        return lambda obs: (
+            isinstance(obs, Mapping)
+            and all(key in obs and fits(obs[key]) for key, fits in tests.items())
+        )
+    return lambda obs: obs in space
+
+
+def _is_number(x):
+    if isinstance(x, Real):
+        return True
+    try:
+        x = np.asarray(x)
+    except (TypeError, ValueError):
+        return False
+    return x.shape == () and x.dtype.kind in "biuf"
+
+
+def _check_truth(name, value):
+    is_array = isinstance(value, np.ndarray) and (value.shape, value.dtype.kind) == ((), "b")
+    if type(value) not in _TRUTHS and not is_array:
+        raise ProtocolError(f"returned as {name} {_said(value)}", "True or False is expected")
+
+
+# ---------------------------------------------------------------------- what is said about it
+
+
+def _refuse(result) -> NoReturn:
+    expected = "five are expected: observation, reward, terminated, truncated, info"
+    if not isinstance(result, tuple):
+        raise ProtocolError(f"returned {_said(result)}", "a tuple of five values is expected")
+    advice = _OLD if len(result) == 4 else _ADVICE
+    raise ProtocolError(f"returned {len(result)} values", expected, advice)
+
+
+def _check_signature(reset):
+    """Raise ProtocolError if a reset does not take what gymnasium gives to it."""
+    parameters = inspect.signature(reset).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return
+    missing = [name for name in ("seed", "options") if name not in parameters]
+    if missing:
+        did = f"took no {' and no '.join(missing)}"
+        raise ProtocolError(did, "seed and options are expected to be parameters", _OLD) from None
+
+
+def _check_cause(error):
+    """Raise ProtocolError if a wrapper could not use what it was given."""
+    if isinstance(error, ValueError) and str(error) == _NOT_FIVE:
+        raise ProtocolError("returned 4 values", "five are expected", _OLD) from error
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    of_gymnasium = ("gymnasium.wrappers.", "gymnasium.utils.passive_env_checker")
+    if isinstance(
+        error, AssertionError | LookupError | TypeError | ValueError
+    ) and frame.f_globals.get("__name__", "").startswith(of_gymnasium):
+        reason = _short(" ".join(f"{type(error).__name__}: {error}".split()))
+        did = f"returned what gymnasium's own wrappers cannot use ({reason})"
+        raise ProtocolError(did, "what its protocol says is expected") from error
+
+
+def _said(value):
+    if not isinstance(value, np.ndarray):
+        return _short(" ".join(repr(value).split()))
+    array = f"an array of shape {value.shape} and dtype {value.dtype}"
+    return array if value.size > 1 else f"{value.tolist()}, {array}"
+
+
+def _short(text):
+    return text if len(text) <= 200 else f"{text[:200]}..."
