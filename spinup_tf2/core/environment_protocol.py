@@ -14,6 +14,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from spinup_tf2.errors import UserError
+
 _ARRAY = np.ndarray
 _NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64))
 _TRUTHS = frozenset((bool, np.bool_))
@@ -115,6 +117,16 @@ class CheckedEnv(gym.Wrapper):
             raise ProtocolError(f"returned as observation {_said(obs)}", expected)
         if not isinstance(info, Mapping):
             raise ProtocolError(f"returned as info {_said(info)}", "a dict is expected")
+
+
+def check_is_env(env: Any) -> None:
+    """Raise UserError for what is no environment of gymnasium."""
+    if not isinstance(env, gym.Env):
+        kind = type(env)
+        old = any(base.__module__.partition(".")[0] == "gym" for base in kind.__mro__)
+        advice = _OLD if old else "Make it a subclass of gymnasium.Env."
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        raise UserError(f"env_fn returned {_said(env)}, a {name}, and no gymnasium.Env. {advice}")
 
 
 def records_episodes(env: gym.Env) -> bool:

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from spinup_tf2.core.advantages import segments
 from spinup_tf2.core.environment_faults import ProcessVectorEnv, SupervisedEnv
-from spinup_tf2.core.environment_protocol import CheckedEnv, records_episodes
+from spinup_tf2.core.environment_protocol import CheckedEnv, check_is_env, records_episodes
 from spinup_tf2.core.spaces import (
     ActionSpec,
     action_spec,
@@ -94,6 +94,7 @@ class VectorEnv:
             return flatten_observations(CheckedEnv(env_fn(), max_ep_len))
 
         self.prototype = env_fn()
+        check_is_env(self.prototype)
         try:
             self.observation_space = network_observation_space(self.prototype.observation_space)
             self.obs_dtype = network_dtype(self.observation_space)

@@ -188,6 +188,16 @@ def test_what_may_be_passes(space, right):
             assert rew == 1
 
 
+def test_what_is_no_environment_of_gymnasium_is_refused():
+    of_gym = type("Env", (), {"__module__": "gym.core"})  # which is not installed
+    with pytest.raises(UserError, match=r"^env_fn returned None, a builtins.NoneType, and no gymn"):
+        VectorEnv(lambda: None)
+    with pytest.raises(
+        UserError, match=r"a .*\.Arm, and no gymnasium.Env. It seems to be .* gym, "
+    ):
+        VectorEnv(type("Arm", (of_gym,), {}))
+
+
 def test_no_actions_are_refused_before_anything_is_made():
     empty = spaces.Box(-1, 1, (0,), np.float32)
     for make_spec in (action_spec, bounded_action_spec):
