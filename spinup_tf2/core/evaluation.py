@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spinup_tf2.core.acting import Actor
-from spinup_tf2.core.vector_env import FIRST_TEST_ENV, VectorEnv
+from spinup_tf2.core.vector_env import FIRST_TEST_ENV, VectorEnv, lost
 from spinup_tf2.utils.interruption import Interruption
 from spinup_tf2.utils.mpi_tools import num_procs, proc_id
 from spinup_tf2.utils.watchdog import beat
@@ -46,7 +46,8 @@ def evaluate(
     """One episode in each environment, without noise: TestEpRet, TestEpLen and TestSuccessRate.
 
     Environments start from their own seeds every time, so that evaluations differ by the policy.
-    TestSuccessRate is empty where environments do not tell.
+    TestSuccessRate is empty where environments do not tell. An environment that fails (env_retries)
+    plays another episode.
     envs: None takes no part, and all are empty.
     interruption: when it is requested, the episodes are left as they are.
     """
@@ -64,10 +65,13 @@ def evaluate(
         if interruption is not None and interruption.requested:
             break
         a, _ = act(obs, noise)
-        obs, rew, terminated, truncated, _ = envs.step(a)
+        obs, rew, _, _, final_obs = envs.step(a)
         ret += rew
         length += 1
-        ended = [(ret[i], length[i], i) for i in np.flatnonzero(terminated | truncated)]
+        failed = lost(final_obs)
+        ends = set(final_obs).difference(failed)
+        ended = [(ret[i], length[i], i) for i in sorted(ends)]
+        ret[failed], length[failed] = 0, 0  # these environments play another episode
         if envs.recorded is not None:
             for episode in ended:
                 unrecorded[episode[-1]].append(episode)
