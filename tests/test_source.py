@@ -19,6 +19,8 @@ CALLERS = {
     "load_trusted": ["utils/test_policy.py"],
     "load_saved_model": ["core/saved_policy.py"],
     "load_private": ["utils/run_entrypoint.py"],
+    # Of this package, of what the user has typed, and of what a file names, where it may.
+    "import_module": ["__init__.py", "run.py", "envs/making.py", "utils/modules.py"],
 }
 
 RUNS_CODE = {

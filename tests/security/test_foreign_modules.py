@@ -54,7 +54,7 @@ def libraries():
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Where two runs are that were handed over together, as the issue's `shared`."""
+    """Where the folder `shared` is, of two runs that were handed over together."""
     shutil.copytree(RUN, tmp_path / "shared" / "run_s0")
     code = f"open({str(tmp_path / 'executed')!r}, 'w')\n"
     evil = ("run_s1/evil", "run_s1/package/__init__", "run_s1/package/evil", "run_s0/evil", "evil")
