@@ -9,4 +9,5 @@ if __name__ == "__main__":
     grid.add("ac_kwargs:hidden_sizes", [(32,), (64, 64)], "hid")
     grid.add("seed", [0, 10])
     grid.add("epochs", 3)
+    grid.add("steps_per_epoch", 1000)
     grid.run(ppo, num_cpu=1, data_dir="data")

@@ -87,11 +87,11 @@ FEW = [
     ("rectangle", (8, 3), 300, []),
 ]
 MANY = [
-    ("vanilla", None, 4000, clear_1_1()),
-    ("vanilla", (1, 1), 4000, clear_1_1()),
-    ("downsample", (2, 2), 4000, []),  # swimming
-    ("pixel", (4, 2), 4000, []),
-    ("rectangle", (8, 3), 4000, []),
+    ("vanilla", None, 3000, clear_1_1()),
+    ("vanilla", (1, 1), 2000, [*clear_1_1(), *["right B"] * 500]),
+    ("downsample", (2, 2), 1500, []),  # swimming
+    ("pixel", (4, 2), 750, []),
+    ("rectangle", (8, 3), 1500, []),
 ]
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ def test_a_thousand_frames_equal_those_of_upstream():
 
 
 @pytest.mark.slow
-def test_twenty_thousand_frames_equal_those_of_upstream():
+def test_thousands_of_frames_equal_those_of_upstream():
     met = beside_upstream("many")
-    assert sum(each["frames"] for each in met.values()) == 20_000
+    assert sum(each["frames"] for each in met.values()) == 8750
     whole, level = met["vanilla None"], met["vanilla (1, 1)"]
     assert whole["flags"] > 0
     assert whole["stage"] == [1, 2]  # through the pipe between them
