@@ -320,6 +320,23 @@ def test_a_seed_that_is_asked_for_is_used_by_the_new_environment_too():
     assert env.reset(seed=7)[0][0] == 7
 
 
+def test_a_failure_is_replayed_with_the_actions():
+    """Where the same actions lead to it again, a resumed run is where the other one was."""
+
+    def make():
+        return VectorEnv(Faulty, 2, env_retries=1)
+
+    with make() as envs, make() as resumed:
+        envs.remember = resumed.remember = True
+        envs.reset()
+        rows = [envs.step(np.array([0, 1])) for _ in range(10)]
+        assert [lost(final_obs) for *_, final_obs in rows] == [[]] * 6 + [[1]] + [[]] * 3
+        for column in range(2):
+            resumed.set_env_state(column, envs.env_state(column))
+        np.testing.assert_array_equal(resumed.replay(), rows[-1][0])
+        assert resumed.strayed == {}
+
+
 @every
 def test_a_lost_episode_is_not_recorded(vectorization):
     """Environment 1 fails in the third step of its second episode."""
