@@ -106,10 +106,10 @@ def record(monkeypatch) -> SimpleNamespace:
         recorded.steps = list(steps)
         init(self, steps, *args, **kwargs)
 
-    def remember_block(self, batches):
+    def remember_block(self, batches, first):
         before = values(recorded.networks)
         copied = {key: np.array(x) for key, x in batches.items()}
-        info = call(self, batches)
+        info = call(self, batches, first)
         recorded.blocks.append((before, copied, info, values(recorded.networks)))
         return info
 

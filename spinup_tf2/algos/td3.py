@@ -92,8 +92,7 @@ def td3(
         noise_clip (float): Limit of that noise's absolute value.
 
         policy_delay (int): The policy and all target networks are updated in the first update of
-            each block, and then in every one that follows after so many. (2 or 3, and less than
-            update_every: the count starts again in each block.)
+            the Q-functions, and then in every one that follows after so many. (2 or 3.)
     """
     with off_policy.training("td3", dict(locals()), num_q=2) as training:
         ac, target = training.ac, training.target

@@ -84,9 +84,9 @@ behavior_policy: A function `behavior_policy(t, obs)` that is asked for a demons
     the form that the environment's `step` takes, or None to let the policy act.
 
 num_test_episodes (int): Episodes in which the policy is evaluated, without noise, at the end of
-    every epoch, or of some of them (test_freq). Each takes place in an environment of its own,
-    which starts from the same seed every time. With noise a policy may seem to do what it cannot,
-    and the other way round. 0: there is no evaluation.
+    every epoch, or of some of them (test_freq). Each starts from the same seed every time, in
+    environments that serve nothing else: as many as num_envs, or fewer. With noise a policy may
+    seem to do what it cannot, and the other way round. 0: there is no evaluation.
 
 test_freq (int): How often (in epochs) the policy is evaluated; after the last epoch in any case.
 
@@ -153,7 +153,8 @@ q_lr (float): Learning rate of the Q-functions.
 batch_size (int): Interactions in a minibatch, of all processes together.
 
 start_steps (int): Up to the interaction of this number, counted from 0, actions are drawn
-    uniformly, and the policy does not act.
+    uniformly, and the policy does not act. Networks that are trained already (init_from) act from
+    the beginning.
 
 update_after (int): Number of the interaction, counted from 0, after which updates may begin, so
     that there is something to learn from.
@@ -165,8 +166,8 @@ act_noise (float): Standard deviation of the Gaussian noise that is added to the
     while training, as a fraction of half of each dimension's range.
 
 num_test_episodes (int): Episodes in which the policy is evaluated at the end of each epoch,
-    without noise. Each takes place in an environment of its own, which starts from the same seed
-    every time (and is a process of its own if vectorization is 'async').
+    without noise. Each starts from the same seed every time. They take place in environments that
+    serve nothing else: as many as num_envs, or fewer (processes if vectorization is 'async').
 """
 
 OUTCOME = """

@@ -46,14 +46,13 @@ class CheckedEnv(gym.Wrapper):
 
     What the environment itself raises passes through.
 
-    max_ep_len: a time limit, which also ends the episodes that the environment records. (It is a
-        part of this wrapper because another one would take as long as all the checks.)
+    max_ep_len: a time limit. (It is a part of this wrapper because another one would take as long
+        as all the checks.)
     """
 
     def __init__(self, env: gym.Env, max_ep_len: int):
         super().__init__(env)
         self._max_ep_len, self._t = max_ep_len, 0
-        self._records = records_episodes(env)
         space = env.observation_space
         self._fits = _test_of(space, spaces.flatten_space(space).dtype)
         is_box = isinstance(space, spaces.Box)
@@ -97,10 +96,6 @@ class CheckedEnv(gym.Wrapper):
         self._t += 1
         if not truncated and self._t < self._max_ep_len:
             return result
-        # Where a wrapper says terminated, the episode that is recorded may go on.
-        if not terminated and self._records and "episode" not in info:
-            ret, length = map(self.get_wrapper_attr, ("episode_returns", "episode_lengths"))
-            info["episode"] = {"r": ret, "l": length}
         return obs, rew, terminated, True, info
 
     def _look_closely(self, obs, rew, terminated, truncated, info):
@@ -127,15 +122,6 @@ def check_is_env(env: Any) -> None:
         advice = _OLD if old else "Make it a subclass of gymnasium.Env."
         name = f"{kind.__module__}.{kind.__qualname__}"
         raise UserError(f"env_fn returned {_said(env)}, a {name}, and no gymnasium.Env. {advice}")
-
-
-def records_episodes(env: gym.Env) -> bool:
-    """Whether gymnasium's RecordEpisodeStatistics is among the wrappers of an environment."""
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, gym.wrappers.RecordEpisodeStatistics):
-            return True
-        env = env.env
-    return False
 
 
 # ------------------------------------------------------------------- what is as it should be

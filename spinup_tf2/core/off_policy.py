@@ -10,7 +10,13 @@ import numpy as np
 from scipy.special import ndtr
 
 from spinup_tf2.core.acting import Actor
-from spinup_tf2.core.evaluation import evaluate, make_test_envs, score_of
+from spinup_tf2.core.evaluation import (
+    evaluate,
+    log_successes,
+    make_test_envs,
+    own_test_episodes,
+    score_of,
+)
 from spinup_tf2.core.finite import check_info, check_step, check_variables
 from spinup_tf2.core.networks import count_variables
 from spinup_tf2.core.q_actor_critic import (
@@ -68,7 +74,9 @@ def training(
             ac.variables, target.variables, "the networks and the target networks"
         )
 
-        test_envs = stack.enter_context(make_test_envs(args, make_action_spec=make_action_spec))
+        test_envs = stack.enter_context(
+            make_test_envs(args, envs, make_action_spec=make_action_spec)
+        )
 
         models = zip(["pi", *ac.q_names], [ac.pi, *ac.qs], strict=True)
         sizes = {name: count_variables(model) for name, model in models}
@@ -128,14 +136,15 @@ class Training:
             spec.shape,
             spec.dtype,
             max(1, args.replay_size // num_envs),
-            batch_rows(args.batch_size, num_envs, envs.indices),
             envs.generators(),
             obs_dtype=envs.obs_dtype,
         )
         noise_shapes = dict.fromkeys(noise, spec.noise_shape)
+        to_test = own_test_episodes(args.num_test_episodes)
         act = Actor(ac)
         episodes = EpisodeStatistics(envs.num_envs, envs.recorded)
         steps = args.steps_per_epoch // num_envs
+        start_steps = args.start_steps if args.init_from is None else -1  # trained networks can act
         look_every = max(1, args.update_every // num_envs)  # for a request to stop
         rew = np.zeros((steps, envs.num_envs))
         ends, lost_steps = np.zeros((2, steps, envs.num_envs), bool)
@@ -147,8 +156,7 @@ class Training:
             new = slice(at.step, end)
             ep_ret, ep_len = episodes.update(rew[new], ends[new], lost_steps[new])
             logger.store(EpRet=ep_ret, EpLen=ep_len)
-            if envs.tells_success:
-                logger.store(SuccessRate=[success for success, _ in envs.take_successes()])
+            logger.store(SuccessRate=[success for success, _ in envs.take_successes()])
 
         with (
             keeper.attached(variables, parts, buffer, first_epoch=1) as at,
@@ -162,7 +170,7 @@ class Training:
                     beat()
                     obs = keeper.observations(obs, epoch, step)
                     t = epoch * args.steps_per_epoch + step * num_envs  # interactions before
-                    if t > args.start_steps:
+                    if t > start_steps:
                         a, _ = act(obs, act_noise[step])
                         if explore is not None:
                             a = explore(a, act_noise[step])
@@ -175,9 +183,11 @@ class Training:
                     buffer.store(obs, a, rew[step], terminated, next_obs, final_obs)
                     obs = next_obs  # critical: the policy must see what the step led to
 
-                    for _ in range(updates_due(t, t + num_envs, args)):
-                        batches = buffer.sample(args.update_every, noise_shapes)
-                        info = update(batches)
+                    for block in range(updates_due(t, args), updates_due(t + num_envs, args)):
+                        first = block * args.update_every
+                        numbers = range(first, first + args.update_every)
+                        rows = batch_rows(args.batch_size, num_envs, envs.indices, numbers)
+                        info = update(buffer.sample(rows, noise_shapes), first)
                         check_info(info, epoch + 1)
                         logger.store(**info)
                         act.refresh()
@@ -188,14 +198,14 @@ class Training:
                 count_episodes(steps)
                 check_variables(variables, epoch + 1)  # before anybody acts with them
                 keeper.note_acting_policy()
-                tests = evaluate(self.test_envs, act, keeper.interruption)
+                tests = evaluate(self.test_envs, act, to_test, epoch, keeper.interruption)
                 if keeper.asked_to_stop():
                     keeper.stop(Position(epoch, steps))
                 envs.add_epoch()
                 logger.store(**tests)
                 logger.store(**{key: [] for key in columns})  # before the first update: blank
                 if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1 or not saved:
-                    check_params(ac.trainable_variables)
+                    check_params(variables)
                     saved = keeper.save_policy()
 
                 logger.log_tabular("Epoch", epoch + 1)
@@ -203,9 +213,8 @@ class Training:
                 logger.log_tabular("TestEpRet", with_min_and_max=True)
                 logger.log_tabular("EpLen", average_only=True)
                 logger.log_tabular("TestEpLen", average_only=True)
-                if envs.tells_success:
-                    logger.log_tabular("SuccessRate", average_only=True)
-                    logger.log_tabular("TestSuccessRate", average_only=True)
+                rates = ("SuccessRate", "TestSuccessRate")
+                log_successes(logger, rates, (envs, self.test_envs))
                 logger.log_tabular("TotalEnvInteracts", (epoch + 1) * args.steps_per_epoch)
                 for key, all_four in columns.items():
                     kwargs = {"with_min_and_max" if all_four else "average_only": True}
@@ -218,16 +227,15 @@ class Training:
                 bar.update()
 
 
-def updates_due(first: int, end: int, args: SimpleNamespace) -> int:
-    """How many blocks of updates follow the interactions `first` to `end - 1`, counted from 0.
+def updates_due(end: int, args: SimpleNamespace) -> int:
+    """How many blocks of updates follow the interactions 0 to `end - 1`.
 
     One after each that is a multiple of update_every and not before update_after, as in Spinning
     Up, where interactions are counted one by one.
     """
-    first = max(first, args.update_after)
-    if first >= end:
+    if end <= args.update_after:
         return 0
-    return (end - 1) // args.update_every - (first - 1) // args.update_every
+    return (end - 1) // args.update_every - (args.update_after - 1) // args.update_every
 
 
 def uniform(spec: ActionSpec, noise: np.ndarray) -> np.ndarray:

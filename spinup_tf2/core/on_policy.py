@@ -13,7 +13,14 @@ import numpy as np
 from spinup_tf2.core.acting import Actor, Critic
 from spinup_tf2.core.buffers import TrajectoryBuffer
 from spinup_tf2.core.demonstrations import Demonstrations
-from spinup_tf2.core.evaluation import NO_RESULTS, evaluate, make_test_envs, score_of
+from spinup_tf2.core.evaluation import (
+    NO_RESULTS,
+    evaluate,
+    log_successes,
+    make_test_envs,
+    own_test_episodes,
+    score_of,
+)
 from spinup_tf2.core.finite import check_experience, check_info, check_variables
 from spinup_tf2.core.networks import count_variables, orthogonal_initialize
 from spinup_tf2.core.normalization import NormalizedActorCritic, RewardScaler
@@ -55,7 +62,7 @@ def training(
     settings = (args.num_envs, args.seed, args.max_ep_len, args.vectorization)
     with (
         VectorEnv(args.env_fn, *settings, env_retries=args.env_retries) as envs,
-        make_test_envs(args) as test_envs,
+        make_test_envs(args, envs) as test_envs,
     ):
         env = envs.prototype
         ac = make_actor_critic(
@@ -193,8 +200,7 @@ class Training:
                     at.infos.append(update(batch))
                     check_info(at.infos[-1], epoch)
                     logger.store(EpRet=ep_ret, EpLen=ep_len, VVals=batch["val"])
-                    if envs.tells_success:
-                        logger.store(SuccessRate=[success for success, _ in envs.take_successes()])
+                    logger.store(SuccessRate=[success for success, _ in envs.take_successes()])
 
                 check_variables(variables, epoch)
                 tested = args.num_test_episodes > 0
@@ -202,7 +208,7 @@ class Training:
                     self._test(act, at, epoch, local_steps)
                 envs.add_epoch()
                 if (epoch + 1) % args.save_freq == 0 or epoch == args.epochs - 1 or not saved:
-                    check_params(ac.trainable_variables)
+                    check_params(variables)
                     saved = keeper.save_policy()
 
                 logger.log_tabular("Epoch", epoch)
@@ -212,10 +218,8 @@ class Training:
                 logger.log_tabular("EpLen", average_only=True)
                 if tested:
                     logger.log_tabular("TestEpLen", average_only=True)
-                if envs.tells_success:
-                    logger.log_tabular("SuccessRate", average_only=True)
-                    if tested:
-                        logger.log_tabular("TestSuccessRate", average_only=True)
+                rates = ("SuccessRate", "TestSuccessRate") if tested else ("SuccessRate",)
+                log_successes(logger, rates, (envs, self.test_envs))
                 logger.log_tabular("VVals", with_min_and_max=True)
                 logger.log_tabular("TotalEnvInteracts", (epoch + 1) * args.steps_per_epoch)
                 for key, val in at.infos[0].items():
@@ -236,7 +240,8 @@ class Training:
         if (epoch + 1) % args.test_freq == 0 or epoch == args.epochs - 1:
             act.refresh()
             keeper.note_acting_policy()
-            results = evaluate(self.test_envs, act, keeper.interruption)
+            episodes = own_test_episodes(args.num_test_episodes)
+            results = evaluate(self.test_envs, act, episodes, epoch, keeper.interruption)
             if keeper.asked_to_stop():
                 keeper.stop(Position(epoch, local_steps, at.infos))
         self.logger.store(**results)

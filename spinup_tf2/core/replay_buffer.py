@@ -22,7 +22,6 @@ class ReplayBuffer:
     act_dtype, obs_dtype: of the actions and the observations (uint8 for images); rewards are
         float32.
     size: how many steps of each environment are kept. Memory is claimed as they come.
-    batch_rows: for each environment, how many rows of a minibatch are its own.
     rngs: for each environment, the generator of everything that is drawn for it.
     """
 
@@ -32,7 +31,6 @@ class ReplayBuffer:
         act_shape: tuple[int, ...],
         act_dtype: type | np.dtype,
         size: int,
-        batch_rows: Sequence[int],
         rngs: Sequence[np.random.Generator],
         obs_dtype: type | np.dtype = np.float32,
     ):
@@ -45,7 +43,6 @@ class ReplayBuffer:
         self.ended, self.lost = np.zeros((2, slots, num_envs), bool)
         self.final_obs = {}  # (slot, environment): the last observation of an episode
         self.slots = slots
-        self.batch_rows = list(batch_rows)
         self.rngs = list(rngs)
         self.steps = 0  # so far, of each environment
         self.saved = 0  # how many of them `new_steps` need not give any more
@@ -145,21 +142,28 @@ class ReplayBuffer:
         self.steps = self.saved = int(state["steps"])
 
     def sample(
-        self, updates: int, noise: Mapping[str, tuple[int, ...]] | None = None
+        self, rows: np.ndarray, noise: Mapping[str, tuple[int, ...]] | None = None
     ) -> dict[str, np.ndarray]:
-        """`updates` minibatches of steps, drawn uniformly and with replacement.
+        """Minibatches of steps, drawn uniformly and with replacement.
 
+        rows: how many of each minibatch are from the past of each environment, `[updates, n]`; each
+            of them holds equally many altogether.
         noise: names and shapes of what is drawn with each row: float32 standard normal numbers,
             `[updates, batch, *shape]`.
         Returns a dict of obs, act, rew, terminated, next_obs `[updates, batch, ...]` and the noise.
         """
-        slots, normals = [], {name: [] for name in noise or {}}
-        for env, (rng, rows) in enumerate(zip(self.rngs, self.batch_rows, strict=True)):
-            slots.append(self._draw_slots(env, (updates, rows)))
-            for name, drawn in normals.items():
-                drawn.append(rng.standard_normal((updates, rows, *noise[name]), np.float32))
-        slots = np.concatenate(slots, axis=1)
-        envs = np.broadcast_to(np.repeat(np.arange(len(self.rngs)), self.batch_rows), slots.shape)
+        updates, num_envs = rows.shape
+        envs = np.repeat(np.tile(np.arange(num_envs), updates), rows.ravel()).reshape(updates, -1)
+        slots = np.empty(envs.shape, int)
+        normals = {
+            name: np.empty((*envs.shape, *shape), np.float32)
+            for name, shape in (noise or {}).items()
+        }
+        for env, rng in enumerate(self.rngs):
+            own, count = envs == env, rows[:, env].sum()
+            slots[own] = self._draw_slots(env, count)
+            for drawn in normals.values():
+                drawn[own] = rng.standard_normal((count, *drawn.shape[2:]), np.float32)
 
         next_obs = self.obs.take((slots + 1) % self.slots, envs)
         for row in zip(*np.nonzero(self.ended[slots, envs]), strict=True):
@@ -170,13 +174,13 @@ class ReplayBuffer:
             rew=self.rew.take(slots, envs),
             terminated=self.terminated.take(slots, envs),
             next_obs=next_obs,
-            **{name: np.concatenate(drawn, axis=1) for name, drawn in normals.items()},
+            **normals,
         )
 
-    def _draw_slots(self, env, shape):
+    def _draw_slots(self, env, count):
         """Slots of steps of environment `env`; those that were lost are drawn again."""
         draw = lambda size: self._slots_of(self.rngs[env].integers(len(self), size=size))  # noqa: E731
-        slots = draw(shape)
+        slots = draw(count)
         again = self.lost[slots, env]
         if again.any() and self.lost[self._slots_of(np.arange(len(self))), env].all():
             raise EnvironmentFailure(
@@ -232,12 +236,19 @@ class _Rows:
         return taken
 
 
-def batch_rows(batch_size: int, num_envs: int, indices: Sequence[int]) -> list[int]:
-    """How many rows of a minibatch are drawn from the past of each environment in `indices`.
+def batch_rows(
+    batch_size: int, num_envs: int, indices: Sequence[int], numbers: Sequence[int]
+) -> np.ndarray:
+    """How many rows of minibatches are drawn from the past of each environment in `indices`.
 
-    batch_size: of all `num_envs` environments of all MPI ranks together. The rows are spread as
-    evenly as possible, and in a way that does not depend on how environments are spread over
-    ranks, if these take equal shares.
+    batch_size: of all `num_envs` environments of all MPI ranks together. numbers: of the
+    minibatches, counted from 0 since the training began. Returns `[minibatches, environments]`.
+
+    The rows are spread as evenly as possible, and in a way that does not depend on how environments
+    are spread over ranks, if these take equal shares. What cannot be divided goes to others each
+    time: of `num_envs` minibatches that follow each other, every environment has `batch_size` rows.
     """
-    ends = [-(-i * batch_size // num_envs) for i in range(num_envs + 1)]
-    return [ends[i + 1] - ends[i] for i in indices]
+    # For the latter: floor(x / n) + floor((x + 1) / n) + ... + floor((x + n - 1) / n) = x.
+    shift = -1 - np.asarray(numbers)[:, None]
+    first = np.asarray(indices) * batch_size + shift % num_envs
+    return (first + batch_size) // num_envs - first // num_envs

@@ -1,6 +1,7 @@
 """How the off-policy algorithms take many small gradient steps in one compiled call."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import lcm
 
 import keras
@@ -21,7 +22,7 @@ class Minimize:
     loss: a function `loss(batch) -> (loss, info)` of tensors; info is a dict of tensors to log.
     variables: what is trained.
     optimizer: a Keras optimizer.
-    every: in which updates the step is taken: 2 means in the first, third, fifth, ... of a block.
+    every: in which updates the step is taken: 2 means in the first, third, fifth, ... of a run.
     """
 
     def __init__(
@@ -136,6 +137,8 @@ class UpdateBlock:
         jit_compile = jit_compile and self.period <= 5
         for step in self.steps:
             step.compile(jit_compile)
+        # `phase` is a Python number, so that each that occurs is compiled once: only one, where
+        # the period divides the number of updates in a block.
         self._compiled = tf.function(self._block, jit_compile=jit_compile)
 
     @property
@@ -143,17 +146,21 @@ class UpdateBlock:
         """What the updates change, optimizers' variables among them."""
         return [variable for step in self.steps for variable in step.all_variables]
 
-    def __call__(self, batches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def __call__(self, batches: dict[str, np.ndarray], first: int = 0) -> dict[str, np.ndarray]:
         """Take an update on each of the minibatches `[updates, batch, ...]`, in their order.
 
+        first: number of the first of them, counted from 0 since the training began.
         Returns what the losses logged, `[updates, ...]`; of steps that are not taken in every
         update, correspondingly less. With several ranks, it is that of this rank's samples.
         """
         run = self._compiled if num_procs() == 1 else self._over_ranks
-        return {key: np.asarray(x) for key, x in run(batches).items()}
+        return {key: np.asarray(x) for key, x in run(batches, first % self.period).items()}
 
-    def _block(self, batches):
-        """All updates in one graph: a loop over periods, after which the steps repeat."""
+    def _block(self, batches, phase):
+        """All updates in one graph: a loop over periods, after which the steps repeat.
+
+        phase: how many updates of a period have come before.
+        """
         updates = next(iter(batches.values())).shape[0]
         rest = updates % self.period
         infos = []
@@ -162,27 +169,27 @@ class UpdateBlock:
                 key: tf.reshape(x[: updates - rest], (-1, self.period, *x.shape[1:]))
                 for key, x in batches.items()
             }
-            run = tf.function(self._updates)
+            run = tf.function(partial(self._updates, phase=phase))
             first = {key: tf.TensorSpec(x.shape[1:], x.dtype) for key, x in periods.items()}
             outputs = run.get_concrete_function(first).structured_outputs
             signature = {key: tf.TensorSpec(x.shape, x.dtype) for key, x in outputs.items()}
             info = tf.map_fn(run, periods, fn_output_signature=signature, parallel_iterations=1)
             infos.append({key: tf.reshape(x, (-1, *x.shape[2:])) for key, x in info.items()})
         if rest:
-            infos.append(self._updates({key: x[-rest:] for key, x in batches.items()}))
-        return {key: tf.concat([info[key] for info in infos], 0) for key in infos[0]}
+            infos.append(self._updates({key: x[-rest:] for key, x in batches.items()}, phase))
+        return {key: tf.concat([info[key] for info in infos if key in info], 0) for key in infos[0]}
 
-    def _over_ranks(self, batches):
+    def _over_ranks(self, batches, phase):
         batches = {key: tf.constant(x) for key, x in batches.items()}
-        return self._updates(batches, over_ranks=True)
+        return self._updates(batches, phase, over_ranks=True)
 
-    def _updates(self, batches, over_ranks=False):
+    def _updates(self, batches, phase=0, over_ranks=False):
         """The updates on `batches`, one after the other."""
         infos = {}
         for j in range(next(iter(batches.values())).shape[0]):
             batch = {key: x[j] for key, x in batches.items()}
             for step in self.steps:
-                if j % step.every == 0:
+                if (phase + j) % step.every == 0:
                     info = step.over_ranks(batch) if over_ranks else step(batch)
                     for key, x in info.items():
                         infos.setdefault(key, []).append(x)

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from spinup_tf2.core.advantages import segments
 from spinup_tf2.core.environment_faults import ProcessVectorEnv, SupervisedEnv
-from spinup_tf2.core.environment_protocol import CheckedEnv, check_is_env, records_episodes
+from spinup_tf2.core.environment_protocol import CheckedEnv, check_is_env
 from spinup_tf2.core.spaces import (
     ActionSpec,
     action_spec,
@@ -31,6 +31,9 @@ from spinup_tf2.utils.threads import threads_per_rank
 StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray | None]]
 
 FIRST_TEST_ENV = 2**31  # test environments are numbered from here on, far from those that train
+
+RECORDED = "recorded_episode"  # in the info of `reset`: see _RecordedEpisodes
+MOST_LIVES = 100  # that an episode is thought to have
 
 
 class VectorEnv:
@@ -52,6 +55,7 @@ class VectorEnv:
     env_retries: how often an environment that raises an exception is made anew, each of them; the
         step is lost, and nothing may be learned from it. An exception after that is raised as an
         EnvironmentFailure.
+    prototype: that of another VectorEnv with the same env_fn, which closes it; None: one is made.
 
     `labels` are the names of the environments in messages: number, kind, rank and host.
 
@@ -60,11 +64,13 @@ class VectorEnv:
 
     An environment with gymnasium's RecordEpisodeStatistics among its wrappers says itself what its
     episodes are and what they return: wrappers outside of it may change rewards, and end episodes
-    for learning only. Then `recorded` is a list to which `step` appends `(return, length, i)` of
+    for learning only, as where a life of a game is lost. An episode that is reset before it is over
+    counts as it is. Then `recorded` is a list to which `step` appends `(return, length, i)` of
     each, i from 0 to `num_envs - 1`; otherwise it is None.
 
-    Where the infos of an environment hold `is_success`, from `reset` on, it tells of each episode
-    whether it has been a success: `tells_success` says so, and `take_successes` gives them.
+    Where the info of the last step of an episode holds `is_success`, it tells whether the episode
+    has been a success, and `take_successes` gives that. `tells_success` says whether any info has
+    held it so far, also that of a reset or of another step.
 
     An environment with a method `add_epoch`, also below wrappers, is told how far the training is,
     so that it can become harder: `add_epoch` calls it at the end of each epoch, and `reset` for
@@ -84,6 +90,7 @@ class VectorEnv:
         first_env: int | None = None,
         make_action_spec: Callable[[gym.Space], ActionSpec] = action_spec,
         env_retries: int = 0,
+        prototype: gym.Env | None = None,
     ):
         first_env = proc_id() * num_envs if first_env is None else first_env
         self.indices = range(first_env, first_env + num_envs)
@@ -91,9 +98,12 @@ class VectorEnv:
         self.seed = seed
 
         def make():
-            return flatten_observations(CheckedEnv(env_fn(), max_ep_len))
+            env = flatten_observations(CheckedEnv(env_fn(), max_ep_len))
+            recorder = _recorder(env)
+            return env if recorder is None else _RecordedEpisodes(env, recorder)
 
-        self.prototype = env_fn()
+        self._closes_prototype = prototype is None
+        self.prototype = env_fn() if prototype is None else prototype
         check_is_env(self.prototype)
         try:
             self.observation_space = network_observation_space(self.prototype.observation_space)
@@ -116,12 +126,12 @@ class VectorEnv:
             else:
                 self.parts = [_SerialVectorEnv(makers, autoreset_mode=mode)]
         except BaseException:
-            self.prototype.close()
+            self._close_prototype()
             raise
         ends = [*accumulate((part.num_envs for part in self.parts), initial=0)]
         self.turns = [slice(*columns) for columns in pairwise(ends)]
-        self.recorded = [] if records_episodes(self.prototype) else None
-        self.tells_success = False  # unknown before the first reset
+        self.recorded = [] if _recorder(self.prototype) is not None else None
+        self.tells_success = False
         self._successes = []
         self.remember = False
         self._began, self._actions = (0, 0), []
@@ -139,20 +149,24 @@ class VectorEnv:
     def __exit__(self, *_):
         self.close()
 
-    def reset(self, epoch: int = 0, step: int = 0) -> np.ndarray:
+    def reset(
+        self, epoch: int = 0, step: int = 0, seeds: Sequence[int] | None = None
+    ) -> np.ndarray:
         """Start all environments from their own seeds for this moment; returns obs `[n, obs_dim]`.
 
         Images are uint8 `[n, height, width, channels]` here and below, all else float32.
+        seeds: others, one for each environment.
         """
         self._began, self._actions, self._epoch_ends = (epoch, step), [], []
         self._epochs = self._epochs or 0
         while self._epochs < epoch:
             self._tell_epoch()
-        seeds = [environment_seed(self.seed, i, epoch, step) for i in self.indices]
+        if seeds is None:
+            seeds = [environment_seed(self.seed, i, epoch, step) for i in self.indices]
         self._successes, first = [], []
         for part, columns in zip(self.parts, self.turns, strict=True):
             obs, infos = part.reset(seed=seeds[columns])
-            self.tells_success = "is_success" in infos
+            self.tells_success |= "is_success" in infos
             first.append(obs.astype(self.obs_dtype))
         obs = np.concatenate(first)
         self._seen = [_checksums(obs)] if self.remember else []
@@ -188,13 +202,18 @@ class VectorEnv:
                 first + int(i): None if last[i] is None else np.array(last[i], self.obs_dtype)
                 for i in ended
             }
-            if self.recorded is not None:
-                recorded = _recorded_episodes(infos["final_info"])
-                self.recorded += [(ret, length, first + i) for ret, length, i in recorded]
-            if self.tells_success:
-                final = infos["final_info"].get("is_success")  # None: all of them are lost
-                told = [int(i) for i in ended if last[i] is not None]
-                self._successes += [(bool(final[i]), first + i) for i in told]
+            final_info = infos["final_info"]
+            if RECORDED in infos:
+                ret, length = infos[RECORDED]["r"], infos[RECORDED]["l"]
+                over = np.flatnonzero(infos[f"_{RECORDED}"])
+                self.recorded += [(float(ret[i]), int(length[i]), first + int(i)) for i in over]
+            if "is_success" in final_info:
+                success, told = final_info["is_success"], final_info["_is_success"]
+                self._successes += [
+                    (bool(success[i]), first + int(i)) for i in np.flatnonzero(told)
+                ]
+            self.tells_success |= "is_success" in final_info
+        self.tells_success |= "is_success" in infos
         obs = obs.astype(self.obs_dtype)
         if self.remember:
             self._shown[turn] = _checksums(obs, rew.astype(float), terminated, truncated)
@@ -203,7 +222,7 @@ class VectorEnv:
         return obs, rew, terminated, truncated, final_obs
 
     def take_successes(self) -> list[tuple[bool, int]]:
-        """(success, environment of this process) of the episodes that have ended, each once."""
+        """(success, environment of this process) of the episodes that have told, each once."""
         taken, self._successes = self._successes, []
         return taken
 
@@ -313,6 +332,10 @@ class VectorEnv:
         for part in self.parts:
             part.close()
         with suppress(Exception):  # it has taken no part in the training, which is over
+            self._close_prototype()
+
+    def _close_prototype(self):
+        if self._closes_prototype:
             self.prototype.close()
 
 
@@ -373,12 +396,54 @@ def _label(env, index):
     return f"{kind} {number} ({name}, rank {proc_id()} on {socket.gethostname()})"
 
 
-def _recorded_episodes(final_info):
-    """Return, length and environment of the episodes that have been recorded to their end."""
-    if "episode" not in final_info:
-        return []
-    episode, ended = final_info["episode"], np.flatnonzero(final_info["_episode"])
-    return [(float(episode["r"][i]), int(episode["l"][i]), int(i)) for i in ended]
+class _RecordedEpisodes(gym.Wrapper):
+    """Tells in the info of `reset` what the episode before was, as it has been recorded.
+
+    It was over, or it has been reset all the same: by a time limit, or because a wrapper has
+    ended it early. Where neither is so, as where a game has lives left, it goes on. One that goes
+    on for ever, because nothing ever resets it, is none: its parts are counted instead.
+    """
+
+    def __init__(self, env, recorder):
+        super().__init__(env)
+        self._recorder = recorder
+        self._count = 0  # episodes that have been recorded to their ends, when it was reset last
+        self._lives = 0  # resets since the episode that is recorded began
+        self._part = 0.0, 0  # return and length since the last reset
+
+    def step(self, action):
+        result = self.env.step(action)
+        ret, length = self._part
+        self._part = ret + result[1], length + 1
+        return result
+
+    def reset(self, *, seed=None, options=None):
+        recorder, part, self._part = self._recorder, self._part, (0.0, 0)
+        begun = recorder.episode_start_time
+        episode = recorder.episode_returns, recorder.episode_lengths
+        obs, info = self.env.reset(seed=seed, options=options)
+
+        self._lives += 1
+        if recorder.episode_count > self._count:
+            episode = recorder.return_queue[-1], recorder.length_queue[-1]
+        elif recorder.episode_start_time == begun:  # it goes on
+            return obs, info | (_told(part) if self._lives > MOST_LIVES else {})
+        self._count, self._lives = recorder.episode_count, 0
+        return obs, info | (_told(episode) if episode[1] else {})
+
+
+def _told(episode):
+    ret, length = episode
+    return {RECORDED: {"r": float(ret), "l": int(length)}}
+
+
+def _recorder(env):
+    """gymnasium's RecordEpisodeStatistics among the wrappers of an environment, or None."""
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, gym.wrappers.RecordEpisodeStatistics):
+            return env
+        env = env.env
+    return None
 
 
 class EpisodeStatistics:

@@ -36,22 +36,25 @@ def sync_params(params: Sequence[keras.Variable]) -> None:
 
 
 def check_params(params: Sequence[keras.Variable], tolerance: float = 1e-4) -> None:
-    """Check that parameters are the same on all ranks, as data-parallel training promises.
+    """Check that variables are the same on all ranks, as data-parallel training promises.
 
-    Processors of different kinds may round differently: differences below `tolerance` are replaced
-    by rank 0's values. Larger ones mean that the ranks no longer train one policy.
+    params: all that ranks have in common, also the state of optimizers and what is not trained.
+    Processors of different kinds may round differently: where variables differ by no more than
+    `tolerance`, or this share of a value above 1, all are replaced by rank 0's. Larger differences
+    mean that the ranks no longer train one policy.
 
     Collective. Raises RuntimeError on every rank if something is wrong on one. Whether they are
     finite is for `finite.check_variables` to say; what is not finite differs only from what is.
     """
     if num_procs() == 1:
         return
-    flat = flat_concat(params).numpy()
+    # Counts and statistics are not float32, which float64 holds exactly, too.
+    flat = np.concatenate([np.ravel(param).astype(np.float64) for param in params])
     root = flat.copy()
     broadcast(root)
     same = (flat == root) | (np.isnan(flat) & np.isnan(root))
     with np.errstate(invalid="ignore"):
-        distance = np.where(same, 0, np.abs(flat - root))
+        distance = np.where(same, 0, np.abs(flat - root) / np.maximum(1, np.abs(root)))
     distance[np.isnan(distance)] = np.inf
     difference = float(mpi_op(float(distance.max(initial=0)), "MAX"))
     if difference > tolerance:
@@ -61,7 +64,9 @@ def check_params(params: Sequence[keras.Variable], tolerance: float = 1e-4) -> N
             "alike or call sync_params once."
         )
     if difference > 0:
-        assign_params_from_flat(root, params)
+        ends = np.cumsum([param.numpy().size for param in params])
+        for param, value in zip(params, np.split(root, ends[:-1]), strict=True):
+            param.assign(value.reshape(param.shape).astype(param.numpy().dtype))
 
 
 def mpi_avg_grads(grads: list[tf.Tensor]) -> list[tf.Tensor]:

@@ -1,6 +1,8 @@
 """TD3: its signature, its losses by hand, and a run's updates once more, slowly."""
 
 import inspect
+from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import tensorflow as tf
 from spinup_tf2 import td3
 from spinup_tf2.algos.td3 import policy_loss, q_loss, smoothed_action
 from spinup_tf2.core.q_actor_critic import MLPQActorCritic
+from spinup_tf2.core.update_block import UpdateBlock
 from tests.off_policy_runs import (
     COLUMNS,
     Adam,
@@ -108,14 +111,14 @@ def policy(params, obs):
     return tf.tanh(dense(params, obs))
 
 
-@pytest.mark.parametrize(("policy_delay", "delayed"), [(2, [0, 2, 4, 6]), (3, [0, 3, 6])])
+@pytest.mark.parametrize(("policy_delay", "delayed"), [(2, range(0, 14, 2)), (3, range(0, 14, 3))])
 def test_updates_by_hand(tmp_path, monkeypatch, policy_delay, delayed):
-    """Policy and targets move in the updates `delayed` of each block of seven, counted anew."""
+    """Policy and targets move in the updates `delayed` of all fourteen of two blocks."""
     kwargs = dict(pi_lr=0.01, q_lr=0.02, policy_delay=policy_delay, target_noise=0.4)
     recorded, _ = two_blocks_of_seven(td3, tmp_path / "run", monkeypatch, **kwargs)
     start = recorded.blocks[0][0]
     now, pi_adam, q_adam = dict(start), Adam(0.01), Adam(0.02)
-    for _, batches, info, after in recorded.blocks:
+    for block, (_, batches, info, after) in enumerate(recorded.blocks):
         assert (np.abs(0.4 * batches["target_noise"]) > 0.5).any()
         loss_pi_of = iter(info["LossPi"])
         for j, b in enumerate(minibatches(batches)):
@@ -136,7 +139,7 @@ def test_updates_by_hand(tmp_path, monkeypatch, policy_delay, delayed):
             loss, grads = gradient(loss_q, now["q"])
             assert info["LossQ"][j] == pytest.approx(loss, abs=1e-5)
             now["q"] = q_adam(now["q"], grads)
-            if j in delayed:
+            if 7 * block + j in delayed:
                 loss, grads = gradient(loss_pi, now["pi"])
                 assert next(loss_pi_of) == pytest.approx(loss, abs=1e-5)
                 now["pi"] = pi_adam(now["pi"], grads)
@@ -145,3 +148,27 @@ def test_updates_by_hand(tmp_path, monkeypatch, policy_delay, delayed):
         assert not [*loss_pi_of]
         assert_all_close(after, now)
     assert_all_moved(start, now)
+
+
+@pytest.mark.parametrize("update_every", [1, 5, 20])
+def test_the_policy_learns_equally_often_in_blocks_of_any_size(tmp_path, update_every):
+    """40 updates, 20 of them of the policy; also where the run is resumed between two of them."""
+    run = dict(steps_per_epoch=23, start_steps=5, update_after=20, update_every=update_every)
+    run |= dict(num_test_episodes=0, deterministic_resume=True, checkpoint_freq=3)
+    taken = Counter()
+
+    def counting(self, batches, first):
+        info = call(self, batches, first)
+        taken["q"] += len(info["LossQ"])
+        taken["pi"] += len(info.get("LossPi", ()))
+        return info
+
+    call = UpdateBlock.__call__
+    with mock.patch.object(UpdateBlock, "__call__", counting):
+        whole, _ = train(td3, tmp_path / "whole", **run, epochs=3)
+        assert taken["pi"] == taken["q"] / 2 == (60 - 20) / 2
+        train(td3, tmp_path / "run", **run, epochs=1)
+        resumed, _ = train(td3, tmp_path / "run", **run, epochs=3, resume=True)
+    assert taken["pi"] == taken["q"] / 2 == 60 - 20
+    for ours, theirs in zip(resumed.variables, whole.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)

@@ -365,7 +365,7 @@ def test_a_lost_episode_is_none_where_rewards_are_summed():
 
 
 @every
-def test_a_lost_episode_is_no_success(vectorization, stderr):
+def test_a_lost_episode_tells_nothing(vectorization, stderr):
     """Environment 1 fails in step 3 of its second episode, in which no other one ends."""
     make = partial(Succeeding, where=("step", 6))
     with VectorEnv(make, 2, vectorization=vectorization, env_retries=1) as envs:

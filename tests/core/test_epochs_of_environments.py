@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 
 from spinup_tf2 import a2c, ddpg, ppo
+from spinup_tf2.core.acting import Actor
 from spinup_tf2.core.environment_faults import EnvironmentFailure
+from spinup_tf2.core.evaluation import evaluate
+from spinup_tf2.core.policies import MLPActorCritic
 from spinup_tf2.core.vector_env import VectorEnv
 from tests.off_policy_runs import train as train_off_policy
 from tests.runs import FromShow, train
@@ -114,18 +117,37 @@ def test_an_exception_there_names_the_environment():
             envs.add_epoch()
 
 
-def mean_rewards(rows):
-    return [float(row["AverageEpRet"]) / 30 for row in rows]
+def mean_rewards(rows, column="AverageEpRet"):
+    return [float(row[column]) / 30 for row in rows if row[column]]
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_ppo_tells_them_after_each_update_also_when_it_is_resumed(tmp_path, deterministic):
-    """An epoch is two episodes long, so that each return is 30 times the epochs before."""
-    more = dict(steps_per_epoch=60, deterministic_resume=deterministic)
+    """An epoch is two episodes long, so that each return is 30 times the epochs before.
+
+    Test episodes are of the stage that has been trained.
+    """
+    more = dict(steps_per_epoch=60, deterministic_resume=deterministic, num_test_episodes=3)
     _, rows = train(ppo, tmp_path, Curriculum, epochs=2, **more)
     assert mean_rewards(rows) == [0, 1]
     _, rows = train(ppo, tmp_path, Curriculum, epochs=4, resume=True, **more)
     assert mean_rewards(rows) == [0, 1, 2, 3]
+    assert mean_rewards(rows, "AverageTestEpRet") == [0, 1, 2, 3]
+
+
+def test_test_environments_hear_of_epochs_without_a_test(tmp_path):
+    more = dict(steps_per_epoch=60, num_test_episodes=1, test_freq=3, train_pi_iters=1)
+    _, rows = train(ppo, tmp_path, Curriculum, epochs=4, **more)
+    assert mean_rewards(rows, "AverageTestEpRet") == [2, 3]
+
+
+def test_a_test_environment_that_is_made_anew_hears_what_it_missed(capsys):
+    ac = MLPActorCritic(Curriculum.observation_space, Curriculum.action_space, (), None)
+    breaks = [45]  # in the second episode
+    with VectorEnv(lambda: Curriculum(breaks), env_retries=1) as envs:
+        results = evaluate(envs, Actor(ac), range(4), epoch=2)
+    assert results["TestEpRet"][2:] == [60, 60]
+    assert "made anew" in capsys.readouterr().err
 
 
 def test_several_updates_in_an_epoch_are_one_epoch(tmp_path):
@@ -135,6 +157,8 @@ def test_several_updates_in_an_epoch_are_one_epoch(tmp_path):
 
 
 def test_off_policy_epochs_count_too(tmp_path):
-    more = dict(epochs=3, steps_per_epoch=60, num_test_episodes=0)
-    _, rows = train_off_policy(ddpg, tmp_path, Curriculum, **more)
-    assert mean_rewards(rows) == [0, 1, 2]
+    more = dict(steps_per_epoch=60, num_test_episodes=3)
+    _, rows = train_off_policy(ddpg, tmp_path, Curriculum, **more, epochs=2)
+    _, rows = train_off_policy(ddpg, tmp_path, Curriculum, **more, epochs=4, resume=True)
+    assert mean_rewards(rows) == [0, 1, 2, 3]
+    assert mean_rewards(rows, "AverageTestEpRet") == [0, 1, 2, 3]

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -11,10 +12,19 @@ from gymnasium import spaces
 from spinup_tf2 import a2c, ppo, sac, trpo, vpg
 from spinup_tf2.core.acting import Actor
 from spinup_tf2.core.checkpoint import Checkpoints
-from spinup_tf2.core.evaluation import evaluate, score_of
+from spinup_tf2.core.evaluation import (
+    evaluate,
+    log_successes,
+    make_test_envs,
+    own_test_episodes,
+    score_of,
+)
 from spinup_tf2.core.policies import MLPActorCritic
 from spinup_tf2.core.vector_env import FIRST_TEST_ENV, VectorEnv, environment_seed
 from spinup_tf2.errors import UserError
+from spinup_tf2.utils.logx import EpochLogger
+from spinup_tf2.utils.mpi_tools import proc_id
+from tests.fake_mpi import run_ranks
 from tests.runs import train
 
 TEST_COLUMNS = [f"{statistic}TestEpRet" for statistic in ("Average", "Std", "Max", "Min")]
@@ -25,16 +35,19 @@ class Lottery(gym.Env):
     """Episodes of 2 to 6 steps; one succeeds if it has an even number of them.
 
     The reward is the action, so that evaluations show which actions there were.
+    tells: whether it is a success, in 'reset' too, in each 'step', at the 'end' or 'never'.
     """
 
     observation_space = spaces.Box(-1, 1, (2,), np.float32)
     action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
 
-    def __init__(self, tells=True):
+    def __init__(self, tells="reset"):
         self.tells = tells
 
     def _info(self):
-        return {"is_success": self.t == self.length and self.length % 2 == 0} if self.tells else {}
+        since = dict(reset=0, step=1, end=self.length, never=np.inf)[self.tells]
+        told = self.t == self.length and self.length % 2 == 0
+        return {"is_success": told} if self.t >= since else {}
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -66,25 +79,32 @@ def lengths_of(envs, episodes):
     return result
 
 
-@pytest.mark.parametrize("vectorization", ["sync", "threads", "async"])
-def test_environments_tell_of_each_episode_once(vectorization):
-    with VectorEnv(Lottery, 3, seed=5, vectorization=vectorization) as envs:
+@pytest.mark.parametrize(
+    ("vectorization", "tells"),
+    [("sync", "reset"), ("sync", "step"), ("sync", "end"), ("threads", "end"), ("async", "step")],
+)
+def test_environments_tell_of_each_episode_once(vectorization, tells):
+    make = functools.partial(Lottery, tells)
+    with VectorEnv(make, 3, seed=5, vectorization=vectorization) as envs:
         assert not envs.tells_success  # nobody has looked yet
         envs.reset()
-        assert envs.tells_success
+        assert envs.tells_success == (tells == "reset")
+        envs.step(np.zeros((3, 1), np.float32))
+        assert envs.tells_success == (tells != "end")
         found = [[], [], []]
         while min(map(len, found)) < 4:
             envs.step(np.zeros((3, 1), np.float32))
             for success, i in envs.take_successes():
                 found[i].append(success)
         assert envs.take_successes() == []
+        assert envs.tells_success
         expected = [[length % 2 == 0 for length in own] for own in lengths_of(envs, 4)]
     assert [own[:4] for own in found] == expected
     assert {True, False} == {success for own in expected for success in own}
 
 
 def test_environments_that_do_not_tell():
-    with VectorEnv(functools.partial(Lottery, tells=False), 2) as envs:
+    with VectorEnv(functools.partial(Lottery, "never"), 2) as envs:
         envs.reset()
         for _ in range(10):
             envs.step(np.zeros((2, 1), np.float32))
@@ -104,6 +124,96 @@ def test_evaluation_counts_first_episodes_and_takes_the_mean_action():
             found = sorted(zip(*results.values(), strict=True))
             assert found == sorted((n / 4, n, n % 2 == 0) for n in lengths)
     assert len({*lengths}) > 2
+
+
+def test_a_few_environments_play_all_episodes_in_turn():
+    """Each from its own seed; also where the last round does not need all of them."""
+    ac = MLPActorCritic(Lottery.observation_space, Lottery.action_space, (8,), "tanh")
+    episodes = range(FIRST_TEST_ENV, FIRST_TEST_ENV + 8)
+
+    def play(num_envs, episodes):
+        with VectorEnv(Lottery, num_envs, seed=1, first_env=episodes.start) as envs:
+            for _ in range(2):  # the second time as the first
+                results = evaluate(envs, Actor(ac), episodes)
+        return np.array([*results.values()])
+
+    expected = play(8, episodes)
+    assert expected.shape == (3, 8)
+    assert all(len({*row}) > 1 for row in expected)
+    for num_envs in (1, 3):
+        np.testing.assert_allclose(play(num_envs, episodes), expected, rtol=1e-4)
+
+    def rank():
+        own = own_test_episodes(8)
+        return play(1, own)
+
+    np.testing.assert_allclose(np.concatenate(run_ranks(3, rank), axis=1), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "num_test_episodes", "made"),
+    [(1, 10, 1 + 1 + 1), (4, 10, 1 + 4 + 4), (8, 10, 1 + 8 + 5), (4, 3, 1 + 4 + 3), (2, 0, 1 + 2)],
+)
+def test_environments_that_are_made(num_envs, num_test_episodes, made):
+    """One to look at, those that train, and as many as these, or fewer, for the test episodes."""
+    count = []
+
+    def env_fn():
+        count.append(1)
+        return Lottery()
+
+    args = SimpleNamespace(env_fn=env_fn, num_test_episodes=num_test_episodes, seed=0)
+    args.__dict__ |= dict(max_ep_len=9, vectorization="sync", env_retries=0)
+    with VectorEnv(env_fn, num_envs) as envs, make_test_envs(args, envs):
+        assert len(count) == made
+
+
+@pytest.mark.parametrize("tells", ["step", "end"])
+def test_a_success_that_is_told_in_steps_only_is_logged(tells, tmp_path):
+    """The columns are there from the first row on, and stay when the run is resumed."""
+    kwargs = dict(steps_per_epoch=40, train_pi_iters=1, num_envs=2)
+    make = functools.partial(Lottery, tells)
+    _, rows = train(ppo, tmp_path / "plain", Lottery, epochs=3, **kwargs)
+    train(ppo, tmp_path / "run", make, epochs=1, deterministic_resume=True, **kwargs)
+    kwargs |= dict(deterministic_resume=True, resume=True)
+    _, resumed = train(ppo, tmp_path / "run", make, epochs=3, **kwargs)
+    assert [*resumed[0]] == [*rows[0]]
+    assert all(0 < float(row["SuccessRate"]) < 1 for row in resumed)
+    assert resumed[0]["SuccessRate"] == rows[0]["SuccessRate"]
+    _, rows = train(ppo, tmp_path / "never", functools.partial(Lottery, "never"), epochs=1)
+    assert "SuccessRate" not in rows[0]
+
+
+def test_what_is_told_after_the_first_row_is_not_logged(tmp_path, capsys):
+    """No episode is over in the first epoch, of one step of each environment."""
+    kwargs = dict(steps_per_epoch=2, num_envs=2, epochs=8, train_pi_iters=1)
+    _, rows = train(ppo, tmp_path / "late", functools.partial(Lottery, "end"), **kwargs)
+    assert "SuccessRate" not in rows[0]
+    assert any(row["AverageEpRet"] for row in rows)
+    assert capsys.readouterr().out.count("is_success for the first time after the first row") == 1
+    _, rows = train(ppo, tmp_path / "steps", functools.partial(Lottery, "step"), **kwargs)
+    assert rows[0]["SuccessRate"] == ""
+    assert any(row["SuccessRate"] for row in rows)
+
+
+def test_all_ranks_log_a_success_that_one_has_seen(tmp_path):
+    """In the first row; a rank that has seen nothing takes part in later ones, too."""
+
+    def rank():
+        path = str(tmp_path) if proc_id() == 0 else None
+        logger = EpochLogger(path, quiet=True)
+        envs = SimpleNamespace(tells_success=proc_id() == 1)
+        for successes in ([True, False, True], []):
+            logger.store(SuccessRate=successes if proc_id() == 1 else [])
+            logger.log_tabular("Epoch", 0)
+            log_successes(logger, ["SuccessRate"], [envs, None])
+            logger.dump_tabular()
+        return logger.log_headers
+
+    assert run_ranks(2, rank) == [["Epoch", "SuccessRate"]] * 2
+    rows = (tmp_path / "progress.txt").read_text().splitlines()
+    assert float(rows[1].split("\t")[1]) == pytest.approx(2 / 3)
+    assert rows[2] == "0\t"
 
 
 @pytest.mark.parametrize("algorithm", [vpg, trpo, ppo, a2c])
@@ -132,7 +242,9 @@ def test_the_last_evaluation_is_that_of_the_policy_that_is_returned(tmp_path):
     )
     with VectorEnv(Lottery, 4, first_env=FIRST_TEST_ENV) as envs:
         results = evaluate(envs, Actor(ac))
-    assert float(rows[-1]["AverageTestEpRet"]) == pytest.approx(np.mean(results["TestEpRet"]))
+    assert float(rows[-1]["AverageTestEpRet"]) == pytest.approx(
+        np.mean(results["TestEpRet"]), rel=1e-5
+    )
     assert float(rows[-1]["TestSuccessRate"]) == np.mean(results["TestSuccessRate"])
 
 

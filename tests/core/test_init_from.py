@@ -6,9 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from spinup_tf2 import ppo, sac, trpo
+from spinup_tf2 import ppo, sac, td3, trpo
 from spinup_tf2.core.policies import CNNActorCritic, MLPActorCritic
 from spinup_tf2.core.saved_policy import WEIGHTS, load_policy
+from spinup_tf2.core.vector_env import environment_seed
 from spinup_tf2.errors import UserError
 from tests import off_policy_runs, runs
 from tests.runs import make
@@ -17,7 +18,7 @@ SMALL = dict(ac_kwargs=dict(hidden_sizes=(8,)), steps_per_epoch=64, epochs=1, ma
 
 
 def train(algorithm, path, **kwargs):
-    family = off_policy_runs if algorithm is sac else runs
+    family = off_policy_runs if algorithm in (sac, td3) else runs
     return family.train(algorithm, path, make("Pendulum-v1"), **SMALL | kwargs)[0]
 
 
@@ -47,6 +48,29 @@ def test_networks_are_those_of_the_other_run(algorithm, kwargs, tmp_path):
     # Nothing is learned, so that what the second run returns is what it began with.
     second = train(algorithm, tmp_path / "second", seed=7, init_from=tmp_path / "first", **kwargs)
     assert_same_weights(second, first)
+
+
+def test_networks_that_are_trained_act_from_the_first_step_on(tmp_path):
+    """start_steps is for fresh ones; config.json keeps what was given."""
+    first = train(td3, tmp_path / "first")
+    actions = []
+
+    class Watching(gym.Wrapper):
+        def step(self, action):
+            actions.append(action)
+            return self.env.step(action)
+
+    off_policy_runs.train(
+        td3,
+        tmp_path / "second",
+        lambda: Watching(gym.make("Pendulum-v1")),
+        **SMALL | dict(init_from=tmp_path / "first", start_steps=1000, num_test_episodes=0),
+        act_noise=0.0,
+        pi_lr=0.0,
+    )
+    obs, _ = gym.make("Pendulum-v1").reset(seed=environment_seed(0, 0))
+    np.testing.assert_allclose(actions[0], 2 * first.pi(obs[None])[0], rtol=1e-4)
+    assert json.loads((tmp_path / "second" / "config.json").read_text())["start_steps"] == 1000
 
 
 def test_an_algorithm_takes_the_networks_of_a_relative_of_it(tmp_path):

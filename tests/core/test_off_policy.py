@@ -16,7 +16,13 @@ from spinup_tf2.core.evaluation import evaluate
 from spinup_tf2.core.off_policy import uniform, updates_due
 from spinup_tf2.core.q_actor_critic import MLPQActorCritic
 from spinup_tf2.core.spaces import bounded_action_spec
-from spinup_tf2.core.vector_env import FIRST_TEST_ENV, VectorEnv, environment_seed
+from spinup_tf2.core.vector_env import (
+    FIRST_TEST_ENV,
+    MOST_LIVES,
+    EpisodeStatistics,
+    VectorEnv,
+    environment_seed,
+)
 from spinup_tf2.errors import UserError
 
 # ------------------------------------------------------------------------- when to update
@@ -30,7 +36,7 @@ def test_updates_are_due_when_spinning_up_takes_them():
         for t in range(0, 120, num_envs):
             interactions = range(t, t + num_envs)
             expected = sum(i >= update_after and i % update_every == 0 for i in interactions)
-            found = updates_due(t, t + num_envs, args)
+            found = updates_due(t + num_envs, args) - updates_due(t, args)
             assert found == expected, (t, num_envs, args)
 
 
@@ -132,20 +138,63 @@ def test_evaluation_is_the_first_episode_of_each_environment(max_ep_len, recorde
 
 
 class Impatient(gym.Wrapper):
-    """Ends every episode after one step, and resets the environment that was not over."""
+    """Ends every episode after two steps, and resets the environment that was not over."""
 
     def step(self, action):
-        obs, rew, _, truncated, info = self.env.step(action)
-        return obs, rew, True, truncated, info
+        obs, rew, terminated, truncated, info = self.env.step(action)
+        return obs, rew, terminated or obs[0] == 2, truncated, info
 
 
-def test_episodes_that_are_never_recorded_are_counted_where_they_end():
+class Continuing(gym.Wrapper):
+    """Ends every episode after one step, and never resets the environment, which is never over."""
+
+    def reset(self, **kwargs):
+        self.began = getattr(self, "began", None) or self.env.reset(**kwargs)
+        self.unwrapped.length = None
+        return self.began
+
+    def step(self, action):
+        _, rew, _, _, info = self.env.step(action)
+        return self.began[0], rew, True, False, info
+
+
+def ended_by(wrapper):
+    """Two environments with a record inside of `wrapper` and another unit of reward outside."""
+
     def make():
-        return Impatient(gym.wrappers.RecordEpisodeStatistics(Scripted()))
+        env = wrapper(gym.wrappers.RecordEpisodeStatistics(Scripted()))
+        return gym.wrappers.TransformReward(env, lambda rew: rew / 10)
 
-    with VectorEnv(make, 2, 3, make_action_spec=bounded_action_spec) as envs:
+    return VectorEnv(make, 2, 3, make_action_spec=bounded_action_spec)
+
+
+def test_an_episode_that_a_wrapper_ends_is_recorded_as_far_as_it_came():
+    """Also if some end by themselves: Scripted dies after 2 to 9 steps, here none after 2."""
+    with ended_by(Impatient) as envs:
+        obs, rew = envs.reset(), []
+        for _ in range(6):
+            _, each, terminated, _, _ = envs.step(np.zeros((2, 1), np.float32))
+            rew.append(10 * each)
+        recorded = [*envs.recorded]
+        assert EpisodeStatistics(2, envs.recorded).update(None, None)[1] == [2] * 6
         _, length, _ = evaluate(envs, actor()).values()
-    assert length == [1, 1]
+    assert obs.tolist() == [[0], [0]]
+    assert terminated.all()
+    expected = np.array(rew).reshape(3, 2, 2).sum(axis=1).ravel()
+    np.testing.assert_allclose([ret for ret, _, _ in recorded], expected)
+    assert [i for _, _, i in recorded] == [0, 1] * 3
+    assert length == [2, 2]
+
+
+def test_an_episode_that_nothing_resets_is_counted_where_it_ends():
+    """Not before there have been more ends than a game has lives, and from then on at once."""
+    with ended_by(Continuing) as envs:
+        steps, step = [], envs.step
+        envs.step = lambda act: steps.append(act) or step(act)
+        for _ in range(2):
+            _, length, _ = evaluate(envs, actor()).values()
+            assert length == [1, 1]
+        assert len(steps) == MOST_LIVES + 2
 
 
 def test_no_test_environments_no_test_episodes():
@@ -221,7 +270,8 @@ class Run:
         class Record:
             variables = ()
 
-            def __call__(_, batches):
+            def __call__(_, batches, first):
+                assert first == 10 * len(self.updates) or self.args.update_every != 10
                 self.updates.append((len(Watched.actions), batches))
                 update(self.ac)
                 return dict(QVals=batches["rew"], LossQ=np.ones(len(batches["rew"])))

@@ -64,10 +64,15 @@ def stream(
         obs = next_obs
 
 
-def make(size, rows, obs_shape=(3,), obs_dtype=np.float32, indices=None):
-    """A buffer for one environment per element of `rows`, numbered by `indices`."""
-    rngs = [np.random.default_rng([7, i]) for i in indices or range(len(rows))]
-    return ReplayBuffer(obs_shape, ACT_SHAPE, np.float32, size, rows, rngs, obs_dtype)
+def make(size, num_envs, obs_shape=(3,), obs_dtype=np.float32, indices=None):
+    """A buffer for so many environments, numbered by `indices`."""
+    rngs = [np.random.default_rng([7, i]) for i in indices or range(num_envs)]
+    return ReplayBuffer(obs_shape, ACT_SHAPE, np.float32, size, rngs, obs_dtype)
+
+
+def alike(updates, rows):
+    """What to sample: so many minibatches with these rows of each environment."""
+    return np.tile(rows, (updates, 1))
 
 
 def assert_rows_are_steps(batches, reference, rows):
@@ -96,19 +101,19 @@ def assert_rows_are_steps(batches, reference, rows):
 def test_every_sample_is_a_step_of_the_list(monkeypatch, size, rows, block_bytes):
     """From before the ring is full until it has gone round several times; the newest step too."""
     monkeypatch.setattr(replay_buffer, "BLOCK_BYTES", block_bytes)
-    buffer, reference = make(size, rows), ListBuffer(size, len(rows))
+    buffer, reference = make(size, len(rows)), ListBuffer(size, len(rows))
     for k, step in enumerate(stream(45, len(rows)), start=1):
         buffer.store(*step)
         reference.store(*step)
         assert len(buffer) == len(reference.steps[0]) == min(k, size)
-        drawn = assert_rows_are_steps(buffer.sample(6, {}), reference, rows)
+        drawn = assert_rows_are_steps(buffer.sample(alike(6, rows), {}), reference, rows)
         if size < 10 and k % 10 == 0:  # enough draws to meet all that are kept
             assert all(set(env) == set(range(len(buffer))) for env in drawn)
 
 
 def test_steps_that_were_lost_are_never_drawn():
     """The others are, about equally often: 3000 draws of each, with a deviation of sqrt(3000)."""
-    buffer, reference = make(30, [100, 100]), ListBuffer(30, 2)
+    buffer, reference = make(30, 2), ListBuffer(30, 2)
     lost = [deque(maxlen=30), deque(maxlen=30)]
     for step in stream(70, 2, lost_probability=0.3):
         buffer.store(*step)
@@ -117,7 +122,9 @@ def test_steps_that_were_lost_are_never_drawn():
             each.append(step[-1].get(i, ()) is None)
     draws = sum(30 - sum(each) for each in lost) * 15
     for drawn, each in zip(
-        assert_rows_are_steps(buffer.sample(draws), reference, [100, 100]), lost, strict=True
+        assert_rows_are_steps(buffer.sample(alike(draws, [100, 100])), reference, [100, 100]),
+        lost,
+        strict=True,
     ):
         counts = np.bincount(drawn, minlength=30)
         assert 5 < sum(each) < 15
@@ -127,35 +134,35 @@ def test_steps_that_were_lost_are_never_drawn():
 
 
 def test_an_environment_that_has_lost_every_step_is_named():
-    buffer = make(5, [3, 3])
+    buffer = make(5, 2)
     no = np.zeros(2, bool)
     for _ in range(8):
         buffer.store(np.zeros((2, 3)), np.zeros((2, 2)), no, no, np.zeros((2, 3)), {1: None})
     with pytest.raises(EnvironmentFailure, match=r"Environment 1 of .* each of its 5 steps"):
-        buffer.sample(2)
+        buffer.sample(alike(2, [3, 3]))
 
 
 def test_images_stay_bytes():
     shape, rows = (32, 32, 1), [5, 5]
-    buffer, reference = make(6, rows, shape, np.uint8), ListBuffer(6, 2)
+    buffer, reference = make(6, 2, shape, np.uint8), ListBuffer(6, 2)
     for step in stream(20, 2, shape, np.uint8):
         buffer.store(*step)
         reference.store(*step)
-    batches = buffer.sample(10)
+    batches = buffer.sample(alike(10, rows))
     assert batches["obs"].dtype == batches["next_obs"].dtype == np.uint8
     assert_rows_are_steps(batches, reference, rows)
 
 
 def test_an_episode_ends_in_its_last_observation_and_not_in_the_next_one_by_hand():
     """Observations 0, 1 | 10, 11, 12 ...: the second step was cut off and led to 2, not to 10."""
-    buffer = ReplayBuffer((1,), (), np.int32, 5, [60], [np.random.default_rng(0)])
+    buffer = ReplayBuffer((1,), (), np.int32, 5, [np.random.default_rng(0)])
     column = lambda *numbers: np.array(numbers, np.float32)[:, None]  # noqa: E731
     no, yes, none = np.array([False]), np.array([True]), {}
     buffer.store(column(0), np.array([0]), np.array([0.5]), no, column(1), none)
     buffer.store(column(1), np.array([1]), np.array([1.5]), no, column(10), {0: column(2)[0]})
     buffer.store(column(10), np.array([2]), np.array([2.5]), no, column(11), none)
     buffer.store(column(11), np.array([3]), np.array([3.5]), yes, column(20), {0: column(12)[0]})
-    batches = buffer.sample(1)
+    batches = buffer.sample(alike(1, [60]))
     found = {
         (float(obs), int(act), float(rew), bool(terminated), float(next_obs))
         for obs, act, rew, terminated, next_obs in zip(
@@ -173,7 +180,7 @@ def test_an_episode_ends_in_its_last_observation_and_not_in_the_next_one_by_hand
 
 def test_final_observations_are_forgotten_with_their_steps():
     """As many are kept as episodes ended in the slots of the ring: one more than steps."""
-    buffer, ends = make(9, [1, 1, 1]), deque(maxlen=10)
+    buffer, ends = make(9, 3), deque(maxlen=10)
     for step in stream(200, 3, end_probability=0.6):
         buffer.store(*step)
         ends.append(len(step[-1]))
@@ -183,19 +190,19 @@ def test_final_observations_are_forgotten_with_their_steps():
 
 def test_every_step_is_drawn_about_equally_often():
     """20000 draws from 20 steps: 1000 each, with a standard deviation of sqrt(950) = 31."""
-    buffer, reference = make(20, [100]), ListBuffer(20, 1)
+    buffer, reference = make(20, 1), ListBuffer(20, 1)
     for step in stream(33, 1):
         buffer.store(*step)
         reference.store(*step)
-    (drawn,) = assert_rows_are_steps(buffer.sample(200), reference, [100])
+    (drawn,) = assert_rows_are_steps(buffer.sample(alike(200, [100])), reference, [100])
     np.testing.assert_allclose(np.bincount(drawn, minlength=20), 1000, atol=4 * 31)
 
 
 def test_shapes_and_types():
-    buffer = make(9, [3, 2])
+    buffer = make(9, 2)
     for step in stream(4, 2):
         buffer.store(*step)
-    batches = buffer.sample(6, {"noise": (2,), "scalar": ()})
+    batches = buffer.sample(alike(6, [3, 2]), {"noise": (2,), "scalar": ()})
     assert {name: (x.shape, x.dtype) for name, x in batches.items()} == {
         "obs": ((6, 5, 3), np.float32),
         "act": ((6, 5, 2), np.float32),
@@ -209,12 +216,12 @@ def test_shapes_and_types():
 
 def test_draws_come_from_the_generators_that_were_given():
     def samples(disturbance):
-        buffer = make(9, [3, 2])
+        buffer = make(9, 2)
         for step in stream(30, 2):
             buffer.store(*step)
         np.random.seed(disturbance)  # noqa: NPY002 (the global state is what is tested)
         before = np.random.get_state()[1].copy()  # noqa: NPY002
-        batches = [buffer.sample(6, {"noise": (2,)}) for _ in range(3)]
+        batches = [buffer.sample(alike(6, [3, 2]), {"noise": (2,)}) for _ in range(3)]
         np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
         return batches
 
@@ -226,10 +233,10 @@ def test_draws_come_from_the_generators_that_were_given():
 
 
 def test_noise_is_standard_normal_and_independent():
-    buffer = make(9, [30, 20])
+    buffer = make(9, 2)
     for step in stream(4, 2):
         buffer.store(*step)
-    batches = buffer.sample(100, {"noise": (2,), "next_noise": (2,)})
+    batches = buffer.sample(alike(100, [30, 20]), {"noise": (2,), "next_noise": (2,)})
     numbers = np.concatenate([batches["noise"], batches["next_noise"]], axis=-1).reshape(-1, 4)
     # 5000 rows: means within 4 / sqrt(5000) = 0.057, and so covariances (4 sqrt(2) of variances).
     np.testing.assert_allclose(numbers.mean(0), 0, atol=0.057)
@@ -238,18 +245,19 @@ def test_noise_is_standard_normal_and_independent():
 
 def test_minibatches_do_not_depend_on_how_environments_are_spread():
     """One buffer of four environments gives what two buffers of two give together."""
-    rows = batch_rows(10, 4, range(4))
-    whole = make(9, rows)
-    halves = [make(9, rows[part], indices=range(4)[part]) for part in (slice(2), slice(2, 4))]
+    whole = make(9, 4)
+    halves = [make(9, 2, indices=range(4)[part]) for part in (slice(2), slice(2, 4))]
     for obs, act, rew, terminated, next_obs, final_obs in stream(30, 4, lost_probability=0.2):
         whole.store(obs, act, rew, terminated, next_obs, final_obs)
         for first, half in zip((0, 2), halves, strict=True):
             own = slice(first, first + 2)
             last = {i - first: x for i, x in final_obs.items() if first <= i < first + 2}
             half.store(obs[own], act[own], rew[own], terminated[own], next_obs[own], last)
-    for _ in range(2):
-        expected = whole.sample(5, {"noise": (2,)})
-        parts = [half.sample(5, {"noise": (2,)}) for half in halves]
+    for first in (0, 5):
+        rows = batch_rows(10, 4, range(4), range(first, first + 5))
+        expected = whole.sample(rows, {"noise": (2,)})
+        shares = (rows[:, :2], rows[:, 2:])
+        parts = [half.sample(x, {"noise": (2,)}) for half, x in zip(halves, shares, strict=True)]
         for name, x in expected.items():
             found = np.concatenate([part[name] for part in parts], axis=1)
             np.testing.assert_array_equal(found, x, err_msg=name)
@@ -258,7 +266,7 @@ def test_minibatches_do_not_depend_on_how_environments_are_spread():
 @pytest.mark.parametrize("block_bytes", [1, 100, 1000])
 def test_blocks_of_memory_make_no_difference(monkeypatch, block_bytes):
     def fill():
-        buffer = make(20, [30, 20])
+        buffer = make(20, 2)
         for step in stream(50, 2):
             buffer.store(*step)
         return buffer
@@ -269,8 +277,9 @@ def test_blocks_of_memory_make_no_difference(monkeypatch, block_bytes):
     assert len(expected.obs.blocks) == 1
     # 21 rows of 2 x 3 x 4 = 24 bytes: one to a block, 4, all; at 1000 bytes that is one block.
     assert len(several.obs.blocks) == {1: 21, 100: 6, 1000: 1}[block_bytes]
-    found = several.sample(10)
-    for name, x in expected.sample(10).items():
+    rows = alike(10, [30, 20])
+    found = several.sample(rows)
+    for name, x in expected.sample(rows).items():
         np.testing.assert_array_equal(found[name], x, err_msg=name)
 
 
@@ -282,7 +291,7 @@ def claimed(buffer):
 
 def test_memory_for_images_is_claimed_in_pieces():
     """A million stacks of four frames would be 28 GB; ten of them are in one block."""
-    buffer = make(1_000_000, [1], (84, 84, 4), np.uint8)
+    buffer = make(1_000_000, 1, (84, 84, 4), np.uint8)
     assert claimed(buffer) == 0
     frames = np.zeros((1, 84, 84, 4), np.uint8)
     one = np.zeros(1)
@@ -302,7 +311,7 @@ def resident():
         return int(statm.read().split()[1]) * resource.getpagesize()
 
 before = resident()
-buffer = ReplayBuffer((17,), (6,), np.float32, 1_000_000, [100], [np.random.default_rng(0)])
+buffer = ReplayBuffer((17,), (6,), np.float32, 1_000_000, [np.random.default_rng(0)])
 obs, act, one = np.ones((1, 17), np.float32), np.ones((1, 6), np.float32), np.ones(1)
 for _ in range(10_000):
     buffer.store(obs, act, one, one, obs, {})
@@ -321,27 +330,44 @@ def test_memory_grows_with_what_is_stored():
 
 
 def test_rows_of_a_minibatch_by_hand():
-    assert batch_rows(100, 1, [0]) == [100]
-    assert batch_rows(8, 4, range(4)) == [2, 2, 2, 2]
-    assert batch_rows(10, 4, range(4)) == [3, 2, 3, 2]
-    assert batch_rows(10, 4, [2, 3]) == [3, 2]
+    assert batch_rows(100, 1, [0], [0, 7]).tolist() == [[100], [100]]
+    assert batch_rows(8, 4, range(4), [3]).tolist() == [[2, 2, 2, 2]]
+    rows = [[3, 2, 3, 2], [3, 2, 3, 2], [2, 3, 2, 3], [2, 3, 2, 3], [3, 2, 3, 2]]
+    assert batch_rows(10, 4, range(4), range(5)).tolist() == rows
+    assert batch_rows(10, 4, [2, 3], [0, 2]).tolist() == [[3, 2], [2, 3]]
+    assert batch_rows(4, 3, range(3), range(3)).tolist() == [[2, 1, 1], [1, 2, 1], [1, 1, 2]]
 
 
 @pytest.mark.parametrize("num_envs", [1, 2, 3, 4, 6, 12])
 def test_rows_of_a_minibatch_are_even_and_the_same_in_every_layout(num_envs):
+    """In every minibatch nearly, and in as many as there are environments exactly."""
+    numbers = range(5, 5 + num_envs)
     for batch_size in range(num_envs, 101):
-        rows = batch_rows(batch_size, num_envs, range(num_envs))
-        assert sum(rows) == batch_size
-        assert max(rows) - min(rows) <= 1
+        rows = batch_rows(batch_size, num_envs, range(num_envs), numbers)
+        assert set(rows.sum(axis=1)) == {batch_size}
+        assert set(rows.sum(axis=0)) == {batch_size}
+        assert rows.max() - rows.min() <= 1
         for ranks in range(1, num_envs + 1):
             if num_envs % ranks == batch_size % ranks == 0:
                 each = num_envs // ranks
                 shares = [
-                    batch_rows(batch_size, num_envs, range(r * each, (r + 1) * each))
+                    batch_rows(batch_size, num_envs, range(r * each, (r + 1) * each), numbers)
                     for r in range(ranks)
                 ]
-                assert [row for share in shares for row in share] == rows
-                assert {sum(share) for share in shares} == {batch_size // ranks}
+                np.testing.assert_array_equal(np.concatenate(shares, axis=1), rows)
+                for share in shares:
+                    assert set(share.sum(axis=1)) == {batch_size // ranks}
+
+
+def test_every_minibatch_has_the_rows_that_were_asked_for():
+    buffer, reference = make(9, 3), ListBuffer(9, 3)
+    for step in stream(30, 3):
+        buffer.store(*step)
+        reference.store(*step)
+    rows = batch_rows(4, 3, range(3), range(6))
+    batches = buffer.sample(rows, {"noise": (2,)})
+    for k, own in enumerate(rows):
+        assert_rows_are_steps({name: x[k : k + 1] for name, x in batches.items()}, reference, own)
 
 
 # --------------------------------------------------------------------------- saved and resumed
@@ -367,9 +393,9 @@ class Diary:
         return states, list(self.files)
 
 
-def resumed(states, files, size, rows):
+def resumed(states, files, size):
     """Another buffer, with what was saved."""
-    buffer = make(size, rows)
+    buffer = make(size, len(states))
     for column, state in enumerate(states):
         buffer.set_env_state(column, state)
     for first, _, steps in files:
@@ -384,7 +410,7 @@ def test_a_resumed_buffer_is_the_same_buffer(seed):
     rng = np.random.default_rng(seed)
     size, num_envs = int(rng.integers(1, 30)), int(rng.integers(1, 4))
     rows = [10] * num_envs
-    buffer, reference, diary = make(size, rows), ListBuffer(size, num_envs), Diary()
+    buffer, reference, diary = make(size, num_envs), ListBuffer(size, num_envs), Diary()
     other = None  # what has been resumed and goes on beside the one that never stopped
     lost_probability = 0.1 * (size > 20)  # in a small buffer, every step might be lost
     for k, step in enumerate(stream(100, num_envs, lost_probability=lost_probability, seed=seed)):
@@ -404,19 +430,20 @@ def test_a_resumed_buffer_is_the_same_buffer(seed):
         if rng.random() < 0.1:
             states, files = diary.save(buffer)
             assert sum(end - first for first, end, _ in files) >= len(buffer)
-            other = resumed(states, files, size, rows)
+            other = resumed(states, files, size)
         if other is not None and rng.random() < 0.3:
-            assert_rows_are_steps(buffer.sample(2, {"noise": (2,)}), reference, rows)
+            drawn = (alike(2, rows), {"noise": (2,)})
+            assert_rows_are_steps(buffer.sample(*drawn), reference, rows)
             states, files = diary.save(buffer)
-            other = resumed(states, files, size, rows)
-            expected, found = buffer.sample(2, {"noise": (2,)}), other.sample(2, {"noise": (2,)})
+            other = resumed(states, files, size)
+            expected, found = buffer.sample(*drawn), other.sample(*drawn)
             for name, x in expected.items():
                 np.testing.assert_array_equal(found[name], x, err_msg=name)
             assert_rows_are_steps(found, reference, rows)
 
 
 def test_steps_are_saved_once_and_those_that_are_forgotten_never():
-    buffer, ranges = make(10, [1]), []
+    buffer, ranges = make(10, 1), []
     for k, step in enumerate(stream(37, 1), start=1):
         buffer.store(*step)
         if k in (4, 8, 9, 30, 37):
@@ -430,7 +457,7 @@ def test_steps_are_saved_once_and_those_that_are_forgotten_never():
 
 def test_the_step_before_new_episodes_is_saved_again():
     """It was saved as one that goes on, and ends now in what it led to."""
-    buffer = make(10, [1, 1])
+    buffer = make(10, 2)
     steps = list(stream(6, 2, end_probability=0))
     for step in steps:
         buffer.store(*step)
@@ -445,7 +472,7 @@ def test_the_step_before_new_episodes_is_saved_again():
 
 
 def test_new_episodes_before_the_first_step():
-    buffer = make(10, [1])
+    buffer = make(10, 1)
     buffer.restart()
     assert buffer.new_range() == (0, 0, 0)
     assert not buffer.final_obs

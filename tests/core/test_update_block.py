@@ -139,7 +139,20 @@ def test_compiles_once(pi_every):
     traced = learner.calls.copy()
     assert max(traced.values()) <= 2 * pi_every  # and not once for each of the updates
     for seed in range(1, 4):
-        update(minibatches(6, seed=seed))
+        update(minibatches(6, seed=seed), 6 * seed)
+    assert learner.calls == traced
+
+
+def test_compiles_once_for_each_phase():
+    """Blocks of one update, of which the policy's step is due in every second."""
+    learner = Learner()
+    update = learner.update_block(pi_every=2)
+    for first in range(2):
+        update(minibatches(1), first)
+    traced = learner.calls.copy()
+    assert traced == Counter(q=2, pi=1)
+    for first in range(2, 8):
+        update(minibatches(1), first)
     assert learner.calls == traced
 
 
@@ -179,6 +192,26 @@ def test_which_steps_are_taken(every, before_each_step, end, num_procs):
     for (w, _), info in zip(ranks, infos, strict=True):
         np.testing.assert_array_equal(info["w"], before_each_step)
         assert float(w) == end
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("num_procs", [1, 2])
+def test_blocks_of_any_size_take_the_same_steps(size, num_procs):
+    """Every second and every third of seven updates, as in one block of seven."""
+    ranks = [[slide(every, name) for every, name in ((2, "b"), (3, "c"))] for _ in range(num_procs)]
+    blocks = [UpdateBlock([minimize for _, minimize in rank]) for rank in ranks]
+    batches, infos = powers(7), []
+
+    def take():
+        block = blocks[mpi_tools.proc_id()]
+        return [
+            block({"x": batches["x"][first : first + size]}, first) for first in range(0, 7, size)
+        ]
+
+    for rank, infos in zip(ranks, run_ranks(num_procs, take), strict=True):
+        assert [float(w) for w, _ in rank] == [-85, -73]
+        seen = {key: [x for info in infos for x in info.get(key, ())] for key in "bc"}
+        assert seen == {"b": [0, -1, -5, -21], "c": [0, -1, -9]}
 
 
 def test_steps_that_are_taken_differently_often():

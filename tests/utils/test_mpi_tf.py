@@ -3,6 +3,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from spinup_tf2 import ppo, sac
+from spinup_tf2.core import off_policy, on_policy
+from spinup_tf2.core.checkpoint import Checkpoints
 from spinup_tf2.utils import mpi_tools
 from spinup_tf2.utils.mpi_tf import (
     MpiAdamOptimizer,
@@ -12,6 +15,7 @@ from spinup_tf2.utils.mpi_tf import (
     mpi_avg_grads,
     sync_params,
 )
+from tests import off_policy_runs, runs
 from tests.fake_mpi import run_ranks
 
 
@@ -86,6 +90,49 @@ def test_what_is_not_finite_on_one_rank_alone_is_a_difference(value):
     with pytest.raises(RuntimeError, match="differ by up to inf"):
         run_ranks(2, lambda: check_params(variables(value if mpi_tools.proc_id() == 1 else 0.0)))
     run_ranks(2, lambda: check_params(variables(value)))
+
+
+def test_what_is_no_weight_is_evened_out_or_reported_too():
+    """Moments and counts of an optimizer, and statistics, which are float64 and may be large."""
+
+    def rank(statistic=0.0):
+        variable = keras.Variable([1.0, 2.0])
+        optimizer = keras.optimizers.Adam(0.1)
+        optimizer.build([variable])
+        gradient = [1.0, 1.0 + 1e-6 * mpi_tools.proc_id()]
+        optimizer.apply([tf.constant(gradient)], [variable])
+        mean = keras.Variable(1e6 + statistic * mpi_tools.proc_id(), dtype="float64")
+        shared = [variable, *optimizer.variables, mean]
+        before = [each.numpy() for each in shared]
+        check_params(shared)
+        return before, [each.numpy() for each in shared]
+
+    (root, _), (before, after) = run_ranks(2, lambda: rank(statistic=0.25))
+    assert any((x != y).any() for x, y in zip(before, root, strict=True))
+    for x, y in zip(after, root, strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)
+    with pytest.raises(RuntimeError, match=r"differ by up to 0\.0002"):
+        run_ranks(2, lambda: rank(statistic=200.0))
+
+
+@pytest.mark.parametrize(
+    ("family", "algorithm", "kwargs"),
+    [
+        (runs, ppo, dict(normalize_obs=True, normalize_reward=True, train_pi_iters=1)),
+        (off_policy_runs, sac, dict(alpha="auto", steps_per_epoch=60, num_test_episodes=0)),
+    ],
+    ids=["ppo", "sac"],
+)
+def test_training_checks_all_that_a_checkpoint_says_ranks_share(
+    family, algorithm, kwargs, tmp_path, monkeypatch
+):
+    checked = []
+    for module in (on_policy, off_policy):
+        monkeypatch.setattr(module, "check_params", lambda params: checked.append([*params]))
+    family.train(algorithm, tmp_path, runs.make("Pendulum-v1"), epochs=1, **kwargs)
+    unique = {id(each): list(each.shape) for each in checked[-1]}
+    assert [*unique.values()] == Checkpoints(tmp_path).newest().variables
 
 
 def test_rounding_differences_are_evened_out():
