@@ -21,6 +21,8 @@ from spinup_tf2.core.environment_protocol import ProtocolError
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.interruption import SIGNALS
 
+RECORDED = "recorded_episode"  # in the info of a reset: what the episode before it was
+
 FAULTS = (Exception, SystemExit)  # what counts as a failure; KeyboardInterrupt passes through
 
 CLOSING_PATIENCE = 30.0  # seconds that environments in processes of their own have to close
@@ -106,7 +108,7 @@ class SupervisedEnv(gym.Wrapper):
                 seed = self._first_seed
         self._first_seed = None
         self._first_step = self._steps
-        return obs, info
+        return obs, _heard(info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
         try:
@@ -115,9 +117,10 @@ class SupervisedEnv(gym.Wrapper):
             self._replace(error, f"in step {self._steps - self._first_step + 1} of its episode")
             return None, 0.0, False, True, {}
         self._steps += 1
-        if result[2] or result[3]:  # terminated or truncated
-            return np.array(result[0]), *result[1:]
-        return result
+        obs, rew, terminated, truncated, info = result
+        if terminated or truncated:
+            obs = np.array(obs)
+        return obs, rew, terminated, truncated, _heard(info)
 
     def add_epoch(self) -> None:
         """Tell the environment that an epoch is over."""
@@ -186,6 +189,11 @@ class SupervisedEnv(gym.Wrapper):
         else:
             advice = "With env_retries=1 or more it would be made anew, and training would go on"
         raise EnvironmentFailure(f"{text}. {advice}.") from error
+
+
+def _heard(info):
+    """What a training looks at in an info. To gather the rest takes longer than many a step."""
+    return {key: info[key] for key in (RECORDED, "is_success") if key in info}
 
 
 def _outlive_stop_signals():

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from spinup_tf2.core.advantages import segments
-from spinup_tf2.core.environment_faults import ProcessVectorEnv, SupervisedEnv
+from spinup_tf2.core.environment_faults import RECORDED, ProcessVectorEnv, SupervisedEnv
 from spinup_tf2.core.environment_protocol import CheckedEnv, check_is_env
 from spinup_tf2.core.spaces import (
     ActionSpec,
@@ -32,7 +32,6 @@ StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[int, np.
 
 FIRST_TEST_ENV = 2**31  # test environments are numbered from here on, far from those that train
 
-RECORDED = "recorded_episode"  # in the info of `reset`: see _RecordedEpisodes
 MOST_LIVES = 100  # that an episode is thought to have
 
 

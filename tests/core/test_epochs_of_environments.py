@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from spinup_tf2 import a2c, ddpg, ppo
+from spinup_tf2 import a2c, ddpg, ppo, vpg
 from spinup_tf2.core.acting import Actor
 from spinup_tf2.core.environment_faults import EnvironmentFailure
 from spinup_tf2.core.evaluation import evaluate
@@ -136,8 +136,8 @@ def test_ppo_tells_them_after_each_update_also_when_it_is_resumed(tmp_path, dete
 
 
 def test_test_environments_hear_of_epochs_without_a_test(tmp_path):
-    more = dict(steps_per_epoch=60, num_test_episodes=1, test_freq=3, train_pi_iters=1)
-    _, rows = train(ppo, tmp_path, Curriculum, epochs=4, **more)
+    more = dict(steps_per_epoch=60, num_test_episodes=1, test_freq=3, train_v_iters=1)
+    _, rows = train(vpg, tmp_path, Curriculum, epochs=4, **more)
     assert mean_rewards(rows, "AverageTestEpRet") == [2, 3]
 
 

@@ -162,36 +162,29 @@ def test_environments_that_are_made(num_envs, num_test_episodes, made):
         count.append(1)
         return Lottery()
 
-    args = SimpleNamespace(env_fn=env_fn, num_test_episodes=num_test_episodes, seed=0)
-    args.__dict__ |= dict(max_ep_len=9, vectorization="sync", env_retries=0)
+    rest = dict(seed=0, max_ep_len=9, vectorization="sync", env_retries=0)
+    args = SimpleNamespace(env_fn=env_fn, num_test_episodes=num_test_episodes, **rest)
     with VectorEnv(env_fn, num_envs) as envs, make_test_envs(args, envs):
         assert len(count) == made
 
 
-@pytest.mark.parametrize("tells", ["step", "end"])
-def test_a_success_that_is_told_in_steps_only_is_logged(tells, tmp_path):
+def test_a_success_that_is_told_at_the_end_only_is_logged(tmp_path):
     """The columns are there from the first row on, and stay when the run is resumed."""
-    kwargs = dict(steps_per_epoch=40, train_pi_iters=1, num_envs=2)
-    make = functools.partial(Lottery, tells)
-    _, rows = train(ppo, tmp_path / "plain", Lottery, epochs=3, **kwargs)
-    train(ppo, tmp_path / "run", make, epochs=1, deterministic_resume=True, **kwargs)
-    kwargs |= dict(deterministic_resume=True, resume=True)
-    _, resumed = train(ppo, tmp_path / "run", make, epochs=3, **kwargs)
-    assert [*resumed[0]] == [*rows[0]]
-    assert all(0 < float(row["SuccessRate"]) < 1 for row in resumed)
-    assert resumed[0]["SuccessRate"] == rows[0]["SuccessRate"]
-    _, rows = train(ppo, tmp_path / "never", functools.partial(Lottery, "never"), epochs=1)
-    assert "SuccessRate" not in rows[0]
+    make = functools.partial(Lottery, "end")
+    kwargs = dict(steps_per_epoch=40, train_v_iters=1, num_envs=2)
+    train(vpg, tmp_path, make, epochs=1, **kwargs)
+    _, rows = train(vpg, tmp_path, make, epochs=2, resume=True, **kwargs)
+    assert all(0 < float(row["SuccessRate"]) < 1 for row in rows)
 
 
 def test_what_is_told_after_the_first_row_is_not_logged(tmp_path, capsys):
     """No episode is over in the first epoch, of one step of each environment."""
-    kwargs = dict(steps_per_epoch=2, num_envs=2, epochs=8, train_pi_iters=1)
-    _, rows = train(ppo, tmp_path / "late", functools.partial(Lottery, "end"), **kwargs)
+    kwargs = dict(steps_per_epoch=2, num_envs=2, epochs=8, train_v_iters=1)
+    _, rows = train(vpg, tmp_path / "late", functools.partial(Lottery, "end"), **kwargs)
     assert "SuccessRate" not in rows[0]
     assert any(row["AverageEpRet"] for row in rows)
     assert capsys.readouterr().out.count("is_success for the first time after the first row") == 1
-    _, rows = train(ppo, tmp_path / "steps", functools.partial(Lottery, "step"), **kwargs)
+    _, rows = train(vpg, tmp_path / "steps", functools.partial(Lottery, "step"), **kwargs)
     assert rows[0]["SuccessRate"] == ""
     assert any(row["SuccessRate"] for row in rows)
 
