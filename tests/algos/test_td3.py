@@ -150,11 +150,11 @@ def test_updates_by_hand(tmp_path, monkeypatch, policy_delay, delayed):
     assert_all_moved(start, now)
 
 
-@pytest.mark.parametrize("update_every", [1, 5, 20])
+@pytest.mark.parametrize("update_every", [1, 5])
 def test_the_policy_learns_equally_often_in_blocks_of_any_size(tmp_path, update_every):
-    """40 updates, 20 of them of the policy; also where the run is resumed between two of them."""
-    run = dict(steps_per_epoch=23, start_steps=5, update_after=20, update_every=update_every)
-    run |= dict(num_test_episodes=0, deterministic_resume=True, checkpoint_freq=3)
+    """40 updates, 20 of them of the policy; also where the run is resumed after the fifth."""
+    run = dict(steps_per_epoch=5, start_steps=5, update_after=20, update_every=update_every)
+    run |= dict(num_test_episodes=0, deterministic_resume=True, checkpoint_freq=3, save_freq=100)
     taken = Counter()
 
     def counting(self, batches, first):
@@ -165,10 +165,10 @@ def test_the_policy_learns_equally_often_in_blocks_of_any_size(tmp_path, update_
 
     call = UpdateBlock.__call__
     with mock.patch.object(UpdateBlock, "__call__", counting):
-        whole, _ = train(td3, tmp_path / "whole", **run, epochs=3)
-        assert taken["pi"] == taken["q"] / 2 == (60 - 20) / 2
-        train(td3, tmp_path / "run", **run, epochs=1)
-        resumed, _ = train(td3, tmp_path / "run", **run, epochs=3, resume=True)
-    assert taken["pi"] == taken["q"] / 2 == 60 - 20
+        whole, _ = train(td3, tmp_path / "whole", **run, epochs=12)
+        assert taken == Counter(q=40, pi=20)
+        train(td3, tmp_path / "run", **run, epochs=5)
+        resumed, _ = train(td3, tmp_path / "run", **run, epochs=12, resume=True)
+    assert taken == Counter(q=80, pi=40)
     for ours, theirs in zip(resumed.variables, whole.variables, strict=True):
         np.testing.assert_array_equal(ours, theirs)
