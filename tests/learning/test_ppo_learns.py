@@ -19,8 +19,9 @@ def average_returns(path, env_id, epochs, **kwargs):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_cartpole_is_solved_within_120000_steps(tmp_path, seed):
-    assert max(average_returns(tmp_path / "run", "CartPole-v1", 30, seed=seed)) >= 475
+def test_cartpole_is_solved_within_100000_steps_and_stays_so(tmp_path, seed):
+    returns = average_returns(tmp_path / "run", "CartPole-v1", 25, seed=seed)
+    assert sum(returns[-3:]) / 3 >= 475
 
 
 def test_inverted_pendulum_stands_within_80000_steps(tmp_path):
