@@ -308,7 +308,9 @@ def copied(directory: Path) -> Path:
     return directory
 
 
-def test_file(name: str, sample: int | None, cpu_seconds: float, workers: list[Path]) -> list[str]:
+def survivors_of(
+    name: str, sample: int | None, cpu_seconds: float, workers: list[Path]
+) -> list[str]:
     """Run the tests of a file on its mutants; returns the survivors, a line for each."""
     source = (REPOSITORY / "spinup_tf2" / name).read_text()
     every = list(mutants(source))
@@ -367,7 +369,7 @@ def main() -> None:
             if not passes(workers[0], FILES[name], args.cpu_seconds):
                 print((workers[0] / "output.txt").read_text())
                 sys.exit(f"The tests of {name} fail without any change; see above.")
-            survivors += test_file(name, args.sample, args.cpu_seconds, workers)
+            survivors += survivors_of(name, args.sample, args.cpu_seconds, workers)
     print(f"\n{len(survivors)} survivors:", *survivors, sep="\n")
 
 
