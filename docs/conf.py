@@ -83,7 +83,7 @@ def _draw_formula(translator, node):
     style = f"width: {width:.3f}em; height: {height:.3f}em; vertical-align: {-top - height:.3f}em"
     svg.attrib |= {"style": style, "role": "img", "aria-label": node.astext()}
     markup = ElementTree.tostring(svg, encoding="unicode")
-        # Behind a formula in a line no break is allowed, as a full stop may follow.
+    # Behind a formula in a line no break is allowed, as a full stop may follow.
     translator.body.append(f'<div class="formula">{markup}</div>' if block else markup + "\u2060")
     raise nodes.SkipNode
 

@@ -191,7 +191,7 @@ def bounded_action_spec(space: spaces.Space, discrete: bool = False) -> ActionSp
 # ------------------------------------------------------------------------------------ to JSON
 
 _DEEPEST = 32
-LARGEST_SPACE = 2**24  # numbers, such as a picture of 2300 x 2300 in colours; more is a mistake
+LARGEST_SPACE = 2**24  # numbers, such as an image of 2300 x 2300 in colours; more is a mistake
 
 
 def space_to_json(space: spaces.Space) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class EnvFn:
 
     @property
     def shows_pictures(self) -> bool:
-        """Whether it is a game that is known to be seen as pictures."""
+        """Whether it is a game whose observations are known to be images."""
         from spinup_tf2.envs.atari import is_atari
         from spinup_tf2.envs.mario import is_mario
 

@@ -188,7 +188,7 @@ def run_policy(
         max_ep_len: Where to cut episodes off; None or 0 to let each of them end by itself.
         num_episodes: Number of episodes.
         render: Whether to show what happens. An environment with render mode "human" does that
-            at each step by itself; the pictures of one with "ansi" are printed.
+            at each step by itself; the frames of one with "ansi" are printed.
         seed: Seed of the environment's first reset.
 
     Returns:
