@@ -100,13 +100,13 @@ OFF_POLICY |= dict(ac_kwargs=dict(hidden_sizes=(32,)))
 
 @pytest.mark.parametrize("algorithm", [ddpg, td3], ids=lambda f: f.__name__)
 def test_chain_deterministic_policy(tmp_path, algorithm):
-    """Q is that of the best policy: to go right for certain."""
-    kwargs = OFF_POLICY | dict(pi_lr=3e-3, q_lr=5e-3, act_noise=0.3, epochs=2)
+    """From random actions alone; Q is that of the best policy: to go right for certain."""
+    kwargs = OFF_POLICY | dict(pi_lr=5e-3, q_lr=2e-3, start_steps=10_000, epochs=2)
     ac, _ = off_policy_runs.train(algorithm, tmp_path / "run", lambda: Chain(BOX), **kwargs)
     act = ac.act(OBS, deterministic=True)
     assert (act > 0.9).all()
     for q in ac.q_values(OBS, np.ones((STATES, 1), np.float32)):
-        np.testing.assert_allclose(q, BEST, atol=0.06)
+        np.testing.assert_allclose(q, BEST, atol=0.08)
 
 
 def test_chain_soft_policy(tmp_path):
