@@ -7,7 +7,6 @@ only others are looked at closely.
 import inspect
 import traceback
 from collections.abc import Callable, Mapping
-from numbers import Real
 from typing import Any, NoReturn
 
 import gymnasium as gym
@@ -80,7 +79,7 @@ class CheckedEnv(gym.Wrapper):
         except Exception as error:
             _check_cause(error)
             raise
-        if type(result) is not tuple or len(result) != 5:
+        if not isinstance(result, tuple) or len(result) != 5:
             _refuse(result)
         obs, rew, terminated, truncated, info = result
         if (
@@ -100,10 +99,13 @@ class CheckedEnv(gym.Wrapper):
 
     def _look_closely(self, obs, rew, terminated, truncated, info):
         self._check(obs, info)
-        if not _is_number(rew):
+        if not _is_scalar(rew, "biuf"):
             raise ProtocolError(f"returned as reward {_said(rew)}", "a number is expected")
-        _check_truth("terminated", terminated)
-        _check_truth("truncated", truncated)
+        for name, value in (("terminated", terminated), ("truncated", truncated)):
+            if not _is_scalar(value, "b"):
+                raise ProtocolError(
+                    f"returned as {name} {_said(value)}", "True or False is expected"
+                )
 
     def _check(self, obs, info):
         if not self._fits(obs):
@@ -156,20 +158,13 @@ def _test_of(space: spaces.Space, dtype: np.dtype) -> Callable[[Any], bool]:
     return lambda obs: obs in space
 
 
-def _is_number(x):
-    if isinstance(x, Real):
-        return True
+def _is_scalar(x, kinds):
+    """Whether x is one number of these kinds (NumPy's letters), or any library's array of one."""
     try:
         x = np.asarray(x)
     except (TypeError, ValueError):
         return False
-    return x.shape == () and x.dtype.kind in "biuf"
-
-
-def _check_truth(name, value):
-    is_array = isinstance(value, np.ndarray) and (value.shape, value.dtype.kind) == ((), "b")
-    if type(value) not in _TRUTHS and not is_array:
-        raise ProtocolError(f"returned as {name} {_said(value)}", "True or False is expected")
+    return x.shape == () and x.dtype.kind in kinds
 
 
 # ---------------------------------------------------------------------- what is said about it

@@ -1,6 +1,7 @@
 """Environments that return what they must not: one sentence says which, what, and what to do."""
 
 import re
+from collections import namedtuple
 from functools import partial
 
 import gymnasium as gym
@@ -16,6 +17,22 @@ from spinup_tf2.errors import UserError
 BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 PARTS = spaces.Dict(a=BOX, b=spaces.Discrete(4))
 IMAGE = spaces.Box(0, 255, (40, 40, 1), np.uint8)
+
+
+class Tensor:
+    """A number as an array of another library."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.number, dtype)
+
+    def __float__(self):
+        return float(self.number)
+
+    def __bool__(self):
+        return bool(self.number)
 
 
 class Wrong(gym.Env):
@@ -174,6 +191,7 @@ def test_gymnasiums_own_wrappers_may_notice_it_first(wrong):
         (BOX, dict(rew=True)),
         (BOX, dict(terminated=np.bool_(True))),
         (BOX, dict(truncated=np.array(True))),
+        (BOX, dict(rew=Tensor(1.0), terminated=Tensor(False))),
         (spaces.Discrete(4, start=2), dict(obs=np.int32(5))),
         (spaces.Discrete(4, start=2), dict(obs=np.array(2))),
         (spaces.MultiDiscrete([2, 3]), dict(obs=[1, 2])),
@@ -186,6 +204,16 @@ def test_what_may_be_passes(space, right):
         for _ in range(3):
             _, rew, *_ = envs.step(np.zeros(1, int))
             assert rew == 1
+
+
+def test_a_tuple_may_have_names():
+    class Named(Wrong):
+        def step(self, action):
+            return namedtuple("Step", "obs rew terminated truncated info")(*super().step(action))
+
+    with VectorEnv(Named) as envs:
+        envs.reset()
+        assert envs.step(np.zeros(1, int))[1] == 1
 
 
 def test_what_is_no_environment_of_gymnasium_is_refused():
