@@ -34,6 +34,7 @@ from spinup_tf2.utils.modules import (
     check_arguments,
     import_for_file,
     import_registering,
+    is_own,
 )
 from spinup_tf2.utils.reading import read_json
 
@@ -162,24 +163,28 @@ def _build(spec, render_mode):
         wrapper = _load_wrapper(description["entry_point"])
         if not getattr(wrapper, "training_only", False):
             check_arguments(description["kwargs"])
-            _check_size(env, description["kwargs"])
+            if is_own(wrapper.__module__):
+                _check_size(env, description["kwargs"])
             env = wrapper(env, **description["kwargs"])
     return env
 
 
 def _check_size(env, kwargs):
-    """Refuse a wrapper that would keep more numbers than any observation has."""
-    frames = max(kwargs.get(name, 1) for name in ("stack_size", "delay"))
-    if frames > 1:
-        frames *= gym.spaces.flatdim(env.observation_space)
-    shape = kwargs.get("shape", [])
-    picture = math.prod(shape if isinstance(shape, list) else [shape])
-    pictures = kwargs.get("size", 1) ** 2 * kwargs.get("stack", 1)
-    if max(frames, picture, pictures) > LARGEST_SPACE:
+    """Refuse a wrapper that would keep more numbers than any observation has, or skip for ever.
+
+    By the names that such arguments have in the wrappers of gymnasium and of this package.
+    """
+
+    def numbers(*names):
+        return [number for name in names for number in np.ravel(kwargs.get(name, 1)).tolist()]
+
+    kept = max(numbers("stack_size", "delay", "bins"))
+    if kept > 1:
+        kept *= gym.spaces.flatdim(env.observation_space)
+    image = max(numbers("size", "screen_size")) ** 2 * max(numbers("stack"))
+    if max(kept, image, math.prod(numbers("shape"))) > LARGEST_SPACE:
         raise UserError(f"a wrapper with {kwargs} would keep more than {LARGEST_SPACE} numbers")
-    skip = kwargs.get("frameskip", 1)
-    skips = [kwargs.get("noop_max", 1), *(skip if isinstance(skip, list) else [skip])]
-    if max(skips) > MOST_FRAMES:
+    if max(numbers("frameskip", "frame_skip", "skip", "num_repeats", "noop_max")) > MOST_FRAMES:
         raise UserError(f"a wrapper with {kwargs} would let more than {MOST_FRAMES} frames pass")
 
 

@@ -34,8 +34,6 @@ _KNOWN = ("ale_py", "gymnasium_robotics")
 
 _GROUP = "gymnasium.envs"  # of the entry points of packages that register environments
 
-_ENTRY_POINT = re.compile(r"([^\W\d][\w.]*):([^\W\d][\w./-]*)")
-
 _INSTALLED_IN = ("site-packages", "dist-packages")
 
 
@@ -103,7 +101,7 @@ def forget_current_directory() -> None:
 def import_flag(env_name: object) -> str:
     """What a command line needs to load a run in this environment: ` --import my_envs`, or ""."""
     module, _, _ = str(env_name).rpartition(":")
-    if not module or _is_own(module) or module in _registering():
+    if not module or is_own(module) or module in _registering():
         return ""
     return f" --import {module}"
 
@@ -116,14 +114,15 @@ def import_for_file(name: str) -> ModuleType:
 
     That goes for modules of gymnasium and of this package; for those with which an installed
     package registers environments, where the package is installed and nowhere else; and for what
-    has been imported before, which runs nothing. Raises ModuleRefused for any other.
+    has been imported before, which runs nothing. Raises ModuleRefused for any other, and UserError
+    for what is no name of a module.
     """
     parts = name.split(".")
     if not all(part.isidentifier() and not _is_dunder(part) for part in parts):
-        raise ModuleRefused(f"it asks for {name!r}, which is no name of a module to be imported")
+        raise UserError(f"it asks for {name!r}, which is no name of a module to be imported")
     if sys.modules.get(name) is not None:
         return sys.modules[name]
-    if _is_own(name) or _is_installed(name):
+    if is_own(name) or _is_installed(name):
         return import_module(name)
     raise ModuleRefused(
         f"it asks to import {name}, which is not an installed package that registers environments; "
@@ -160,23 +159,25 @@ def _import_registering(path):
 def check_arguments(value: Any) -> None:
     """Refuse the arguments of an environment if a text in them stands for code.
 
-    Some environments import what an argument `module:name` says. It must be an environment, or a
-    wrapper, of a module that may be imported.
+    Some environments import what an argument `module:name` says, whatever the name. It must be an
+    environment, or a wrapper, of a module that may be imported.
     """
     if isinstance(value, dict):
         check_arguments([*value.values()])
     elif isinstance(value, list | tuple):
         for each in value:
             check_arguments(each)
-    elif isinstance(value, str) and (match := _ENTRY_POINT.fullmatch(value)):
-        _check_entry_point(*match.groups())
+    elif isinstance(value, str) and ":" in value:
+        module, _, name = value.partition(":")
+        _check_entry_point(module, name)
 
 
 def _check_entry_point(module, name):
     import gymnasium as gym
 
+    package = module.partition(".")[0]
     with suppress(ValueError):  # some modules that have been imported have no spec
-        if find_spec(module.partition(".")[0]) is None:
+        if not package or find_spec(package) is None:
             return  # a text with a colon
     found = vars(import_for_file(module)).get(name)
     made = isinstance(found, type) and issubclass(found, gym.Env | gym.Wrapper)
@@ -187,7 +188,8 @@ def _check_entry_point(module, name):
         )
 
 
-def _is_own(name):
+def is_own(name: str) -> bool:
+    """Whether a module is one of gymnasium's or of this package's."""
     return name.partition(".")[0] in _OWN
 
 

@@ -5,6 +5,7 @@ import json
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers import ClipReward, FlattenObservation, RecordVideo, TransformObservation
 
 import spinup_tf2  # noqa: F401  (registers its environments)
@@ -80,6 +81,19 @@ class Mine(gym.Wrapper):
         super().__init__(env)
 
 
+class Recorded(gym.Wrapper, RecordConstructorArgs):
+    def __init__(self, env, **kwargs):
+        RecordConstructorArgs.__init__(self, **kwargs)
+        super().__init__(env)
+
+
+def test_arguments_of_own_wrappers_mean_what_they_like(tmp_path):
+    """Also where they are called like arguments of gymnasium's wrappers."""
+    kwargs = dict(size="large", shape=None, delay=[], frameskip=10**6, stack=True)
+    again = rebuilt(tmp_path, Recorded(gym.make("CartPole-v1"), **kwargs))
+    assert again.spec.additional_wrappers[-1].kwargs == kwargs
+
+
 class Bare(gym.Env):
     pass
 
@@ -111,6 +125,7 @@ def test_what_cannot_be_described_says_why_and_what_to_do(tmp_path, make, reason
         ("gymnasium.wrappers:RecordVideo", "would display or record"),
         ("spinup_tf2.utils.rendering:Recorder", "would display or record"),
         ("", "'', which is no name of a module"),
+        ("__main__:Mine", "'__main__', which is no name .* Build the environment yourself"),
     ],
 )
 def test_only_wrappers_are_loaded(tmp_path, entry_point, reason):
@@ -147,6 +162,11 @@ def test_strange_files_are_refused(tmp_path, changes, reason):
         ("spinup_tf2.envs.wrappers:MaxAndSkip", {"frameskip": 10**12}),
         ("spinup_tf2.envs.wrappers:MaxAndSkip", {"frameskip": [1, 10**12]}),
         ("spinup_tf2.envs.atari:NoopReset", {"noop_max": 10**12}),
+        ("gymnasium.wrappers.stateful_observation:MaxAndSkipObservation", {"skip": 10**12}),
+        ("gymnasium.wrappers.stateful_action:RepeatAction", {"num_repeats": 10**12}),
+        ("gymnasium.wrappers.atari_preprocessing:AtariPreprocessing", {"frame_skip": 10**12}),
+        ("gymnasium.wrappers.atari_preprocessing:AtariPreprocessing", {"screen_size": [84, 10**6]}),
+        ("gymnasium.wrappers.transform_observation:DiscretizeObservation", {"bins": 10**12}),
     ],
 )
 def test_wrappers_of_any_size_are_refused(tmp_path, entry_point, kwargs):

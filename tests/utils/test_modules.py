@@ -129,7 +129,7 @@ def test_the_emulator_of_atari_games_is_what_is_installed(place, monkeypatch):
     ],
 )
 def test_names_that_are_none(name):
-    with pytest.raises(ModuleRefused, match="no name of a module"):
+    with pytest.raises(UserError, match="no name of a module"):
         import_for_file(name)
 
 
@@ -157,11 +157,15 @@ def test_modules_of_the_user_that_cannot_be_imported(place, code):
         {"f": "gymnasium.wrappers:no_such"},
         {"f": "antigravity:X"},
         {"f": "venv.__main__:main"},
+        # gymnasium.make imports what is before the colon, and only then looks at the rest.
+        *({"env_id": f"deploy:{name}"} for name in ("", "1", " X", "-", "X\n", ":")),
+        {"env_id": "my-envs:X-v0"},
     ],
     ids=str,
 )
 def test_arguments_that_stand_for_code(place, arguments):
-    write(place, "deploy", "raise SystemExit('executed')")
+    for name in ("deploy", "my-envs"):
+        write(place, name, "raise SystemExit('executed')")
     with pytest.raises(UserError, match=r"asks (for|to import)|neither an environment nor"):
         check_arguments(arguments)
 
