@@ -247,7 +247,8 @@ class Keeper:
             return "It has no checkpoint (checkpoint_freq is 0)."
         if self.run["command"] is None:
             return f"Resume it with the same call and resume=True; it is in {run_dir}."
-        flag = import_flag(self.run["command"]["env_name"])
+        modules = getattr(self.args.env_fn, "modules", ())
+        flag = import_flag(self.run["command"]["env_name"], modules)
         return f"Resume it with: python -m spinup_tf2.run resume {shlex.quote(run_dir)}{flag}"
 
     def _save(self, position):

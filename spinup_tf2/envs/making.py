@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import gymnasium as gym
 
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.utils.modules import import_registering
+from spinup_tf2.utils.modules import import_named, import_registering
 
 INSTALL_MUJOCO = 'pip install "spinup_tf2[mujoco]"'
 
@@ -26,10 +26,12 @@ class EnvFn:
         env_name: Id of a registered environment, or `module:id` to import `module` first, which
             registers it.
         env_kwargs: Keyword arguments for the environment.
+        modules: Modules to import first, in whichever process it is made.
     """
 
     env_name: str
     env_kwargs: dict | None = None
+    modules: tuple[str, ...] = ()
 
     @property
     def shows_pictures(self) -> bool:
@@ -43,6 +45,7 @@ class EnvFn:
         from spinup_tf2.envs.atari import is_atari, make_atari
         from spinup_tf2.envs.mario import is_mario, make_mario
 
+        import_named(self.modules)
         kwargs = self.env_kwargs or {}
         if is_atari(str(self.env_name)):
             return make_atari(self.env_name, **kwargs)

@@ -98,12 +98,15 @@ def forget_current_directory() -> None:
         sys.path[:] = [path for path in sys.path if os.path.realpath(path or ".") != here]
 
 
-def import_flag(env_name: object) -> str:
-    """What a command line needs to load a run in this environment: ` --import my_envs`, or ""."""
+def import_flag(env_name: object, modules: Iterable[str] = ()) -> str:
+    """What a command line needs to load a run in this environment: ` --import my_envs`, or "".
+
+    modules: those that have been named already.
+    """
     module, _, _ = str(env_name).rpartition(":")
-    if not module or is_own(module) or module in _registering():
-        return ""
-    return f" --import {module}"
+    if module and not is_own(module) and module not in _registering():
+        modules = dict.fromkeys([*modules, module])
+    return "".join(f" --import {each}" for each in modules)
 
 
 # ---------------------------------------------------------------- the word of a file

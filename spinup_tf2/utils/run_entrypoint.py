@@ -24,26 +24,24 @@ _PROCESS, _ERROR = "process.json", "error.json"
 _ALGORITHM, _FUNCTION = "algorithm.json", "function.pkl"
 
 
-def write_process(
-    folder: str | os.PathLike, environ: Mapping[str, str], modules: Iterable[str] = ()
-) -> None:
+def write_process(folder: str | os.PathLike, environ: Mapping[str, str]) -> None:
     """Write into `folder` what the process in which `main` runs is to be like.
 
     It finds the same modules as this one: that of a user's own network may lie beside the script
     that was started.
     environ: variables that are set before anything is imported, unless the user has set them.
-    modules: what is imported before the experiment is run, because the user names it.
     """
-    process = dict(sys_path=sys.path, environ=dict(environ), modules=[*modules])
-    _write_json(folder, _PROCESS, process)
+    _write_json(folder, _PROCESS, dict(sys_path=sys.path, environ=dict(environ)))
 
 
-def write_algorithm(folder: str | os.PathLike, algorithm: str, kwargs: Mapping[str, Any]) -> None:
+def write_algorithm(
+    folder: str | os.PathLike, algorithm: str, modules: Iterable[str], kwargs: Mapping[str, Any]
+) -> None:
     """Write into `folder`, for `main` in another process, an algorithm's name and its arguments.
 
-    kwargs: of `run_utils.run_algorithm`; made of what Python literals can hold.
+    modules, kwargs: of `run_utils.run_algorithm`; kwargs are made of what Python literals can hold.
     """
-    _write_json(folder, _ALGORITHM, [algorithm, encode(dict(kwargs))])
+    _write_json(folder, _ALGORITHM, [algorithm, [*modules], encode(dict(kwargs))])
 
 
 def write_function(folder: str | os.PathLike, function: Callable[[], object]) -> None:
@@ -100,8 +98,8 @@ def _read_experiment(folder):
     if Path(folder, _ALGORITHM).exists():
         from spinup_tf2.utils.run_utils import run_algorithm
 
-        algorithm, kwargs = _read_json(folder, _ALGORITHM)
-        return lambda: run_algorithm(algorithm, **decode(kwargs))
+        algorithm, modules, kwargs = _read_json(folder, _ALGORITHM)
+        return lambda: run_algorithm(algorithm, modules, **decode(kwargs))
 
     from spinup_tf2.utils.unpickling import load_private
 
@@ -118,7 +116,6 @@ def main(folder: str | os.PathLike) -> None:
     from spinup_tf2.errors import Interrupted, UserError
     from spinup_tf2.utils import mpi_tools
     from spinup_tf2.utils.interruption import interrupt_once
-    from spinup_tf2.utils.modules import import_named
 
     if sys.stderr is not None:
         faulthandler.enable()  # says where, if a library crashes
@@ -130,7 +127,6 @@ def main(folder: str | os.PathLike) -> None:
 
     try:
         mpi_tools.comm()  # first of all: without MPI nobody could wait for a rank that has failed
-        import_named(process["modules"])
         experiment = _read_experiment(folder)
         with mpi_tools.exit_together():
             experiment()

@@ -167,7 +167,7 @@ class _Experiment:
         """The factory of its environment; None if there is no `env_name`."""
         if "env_name" not in self.kwargs:
             return None
-        return EnvFn(self.kwargs["env_name"], self.kwargs.get("env_kwargs"))
+        return EnvFn(self.kwargs["env_name"], self.kwargs.get("env_kwargs"), self.modules)
 
     @property
     def algorithm(self):
@@ -178,7 +178,7 @@ class _Experiment:
 
     def call(self):
         """Run it, here."""
-        _call(self.thunk, **self._all_kwargs())
+        _call(self.thunk, self.modules, **self._all_kwargs())
 
     def environ(self):
         """Variables that its process needs before TensorFlow is loaded."""
@@ -187,9 +187,10 @@ class _Experiment:
 
     def write(self, folder):
         """Write it into `folder`, for another process to run it."""
-        run_entrypoint.write_process(folder, self.environ(), self.modules)
+        run_entrypoint.write_process(folder, self.environ())
         if isinstance(self.thunk, NamedAlgorithm):
-            run_entrypoint.write_algorithm(folder, self.thunk.name, self._all_kwargs())
+            arguments = (self.thunk.name, self.modules, self._all_kwargs())
+            run_entrypoint.write_algorithm(folder, *arguments)
         else:
             run_entrypoint.write_function(folder, self.call)
 
@@ -212,14 +213,18 @@ class NamedAlgorithm:
         return getattr(spinup_tf2, self.name)(**kwargs)
 
 
-def run_algorithm(name: str, **kwargs: Any) -> Any:
-    """Call an algorithm by its name, with `env_name` (and `env_kwargs`) among the arguments."""
-    return _call(NamedAlgorithm(name), **kwargs)
+def run_algorithm(name: str, modules: Iterable[str], /, **kwargs: Any) -> Any:
+    """Call an algorithm by its name, with `env_name` (and `env_kwargs`) among the arguments.
+
+    modules: what is to be imported before its environment is made.
+    """
+    return _call(NamedAlgorithm(name), (*modules,), **kwargs)
 
 
-def _call(thunk, **kwargs):
+def _call(thunk, modules, /, **kwargs):
     if "env_name" in kwargs:
-        kwargs["env_fn"] = EnvFn(kwargs.pop("env_name"), kwargs.pop("env_kwargs", None))
+        env = (kwargs.pop("env_name"), kwargs.pop("env_kwargs", None), modules)
+        kwargs["env_fn"] = EnvFn(*env)
     return thunk(**kwargs)
 
 
@@ -266,7 +271,7 @@ def resume_experiment(
         thunk: The algorithm.
         exp_name: Name of the experiment to which the run belongs.
         num_cpu, quiet, hosts, launcher, preset: as for `call_experiment`.
-        modules: What its process is to import first, to register the environment.
+        modules: What its processes are to import first, to register the environment.
         **kwargs: Arguments for `thunk`, those with which the run began.
     """
     names = dict(exp_name=exp_name, preset=preset)
@@ -303,7 +308,7 @@ def _run_experiment(experiment, processes, quiet):
         return  # the logger has chosen a directory, and said which
     run_dir = shlex.quote(str(experiment.logger_kwargs["output_dir"]))
     plot = colored(f"python -m spinup_tf2.run plot {run_dir}", "green")
-    flag = import_flag(kwargs.get("env_name", ""))
+    flag = import_flag(kwargs.get("env_name", ""), experiment.modules)
     watch = colored(f"python -m spinup_tf2.run test_policy {run_dir}{flag}", "green")
     say("\n" * 5 + _LINE + _END.format(plot=plot, watch=watch) + _LINE + "\n" * 5)
 

@@ -5,6 +5,7 @@ A module that would be imported leaves a file behind.
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import pytest
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.run import main
-from spinup_tf2.utils import run_utils
+from spinup_tf2.utils import run_entrypoint, run_utils
+from spinup_tf2.utils.modules import import_flag
 from spinup_tf2.utils.test_policy import load_env, load_policy_and_env
 from tests.checkpoints import write_checkpoint
 from tests.sensor import watch
@@ -213,16 +215,23 @@ def test_own_environments_from_python(place, capfd):
 
 
 def test_own_runs_are_resumed_with_one_flag(place, capfd, monkeypatch):
-    started = []
+    started, called = [], []
     monkeypatch.setattr(run_utils, "_run_experiment", lambda *args: started.append(args[0]))
+    monkeypatch.setattr(run_utils.NamedAlgorithm, "__call__", lambda _, **kw: called.append(kw))
     for name in ("my_envs:Mine-v0", "Mine-v0"):
         command = {"env_name": name, "epochs": 3, "ac_kwargs": {"hidden_sizes": [8]}}
         write_checkpoint(place / "shared" / "run_s0", command=command)
         assert "--import my_envs" in refused(place, ["resume", "shared/run_s0"], capfd)
         main(["resume", "shared/run_s0", "--import", "my_envs", "--import", "deploy"])
-        # Its process finds and imports them as well.
-        assert started[-1].modules == ("my_envs", "deploy")
         assert str(place) in sys.path
+        started[-1].write(place)
+        del gym.registry["Mine-v0"], sys.modules["my_envs"], sys.modules["deploy"]
+        os.remove(place / "executed")
+        # Its process finds and imports them as well, and so does that of each environment.
+        run_entrypoint._read_experiment(place)()
+        env_fn = pickle.loads(pickle.dumps(called[-1]["env_fn"]))
+        assert env_fn().spec.id == "Mine-v0"
+        assert import_flag(name, env_fn.modules) == " --import my_envs --import deploy"
         del gym.registry["Mine-v0"], sys.modules["my_envs"], sys.modules["deploy"]
         os.remove(place / "executed")
 

@@ -50,7 +50,8 @@ def test_the_command_line_hands_over_no_code(tmp_path, monkeypatch):
     arguments = ["ppo", "--env", "CartPole-v1", "--hid", "(8,8)", "--quiet", "--data_dir"]
     run.main([*arguments, str(tmp_path / "data")])
     assert sorted(written) == ["algorithm.json", "process.json"]
-    algorithm, kwargs = json.loads((tmp_path / "algorithm.json").read_text())
+    algorithm, modules, kwargs = json.loads((tmp_path / "algorithm.json").read_text())
+    assert modules == []
     assert algorithm == "ppo"
     assert decode(kwargs)["ac_kwargs"] == {"hidden_sizes": (8, 8)}
 
@@ -59,7 +60,7 @@ def test_the_command_line_hands_over_no_code(tmp_path, monkeypatch):
     monkeypatch.setattr(run_utils, "run_algorithm", lambda *a, **k: called.append((a, k)))
     run_entrypoint._read_experiment(tmp_path)()
     [(names, arguments)] = called
-    assert names == ("ppo",)
+    assert names == ("ppo", [])
     assert arguments["env_name"] == "CartPole-v1"
     assert arguments["logger_kwargs"]["output_dir"] == str(tmp_path / "data/cmd_ppo/cmd_ppo_s0")
 
