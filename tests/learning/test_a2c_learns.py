@@ -9,19 +9,22 @@ from tests.runs import train
 pytestmark = [pytest.mark.learning, pytest.mark.slow]
 
 
-def average_returns(path, env_id, epochs, **kwargs):
-    _, rows = train(a2c, path, EnvFn(env_id), steps_per_epoch=4000, epochs=epochs, **kwargs)
-    return [float(row["AverageEpRet"]) for row in rows if row["AverageEpRet"]]
+def last_return(path, env_id, **kwargs):
+    """The average return of the last three of 25 epochs."""
+    kwargs = dict(steps_per_epoch=4000, epochs=25, lr=3e-3, lr_schedule="linear") | kwargs
+    _, rows = train(a2c, path, EnvFn(env_id), **kwargs)
+    return sum(float(row["AverageEpRet"]) for row in rows[-3:]) / 3
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_cartpole_is_solved_within_120000_steps(tmp_path, seed):
-    kwargs = dict(seed=seed, max_grad_norm=None)
-    assert max(average_returns(tmp_path / "run", "CartPole-v1", 30, **kwargs)) >= 450
+def test_cartpole_is_solved_within_100000_steps(tmp_path):
+    """By two of three seeds at least: so large steps are a gamble."""
+    returns = [
+        last_return(tmp_path / f"{seed}", "CartPole-v1", seed=seed, max_grad_norm=None)
+        for seed in range(3)
+    ]
+    assert sorted(returns)[1] >= 450, returns
 
 
-def test_inverted_pendulum_stands_within_120000_steps(tmp_path):
+def test_inverted_pendulum_stands_within_100000_steps(tmp_path):
     pytest.importorskip("mujoco")
-    kwargs = dict(lr=3e-3, lr_schedule="linear", ent_coef=0.0)
-    returns = average_returns(tmp_path / "run", "InvertedPendulum-v5", 30, **kwargs)
-    assert sum(returns[-5:]) / 5 > 500 or max(returns) == 1000
+    assert last_return(tmp_path / "run", "InvertedPendulum-v5", ent_coef=0.0) > 500

@@ -1,6 +1,7 @@
-"""DDPG, TD3 and SAC learn to swing a pendulum up and to hold it: -200 on average, or better.
+"""DDPG, TD3 and SAC learn to swing a pendulum up and to hold it.
 
-All arguments have their defaults, with which the policy has not even acted until then: random
+That costs 150 to 220, depending on where the test episodes begin; who does nothing pays 1200. All
+arguments have their defaults, with which the policy has not even acted until then: random
 interactions are enough to learn from.
 """
 
@@ -13,8 +14,8 @@ from tests.runs import train
 pytestmark = [pytest.mark.learning, pytest.mark.slow]
 
 
-@pytest.mark.parametrize(("algorithm", "interactions"), [(ddpg, 6000), (td3, 8000), (sac, 6000)])
-def test_pendulum_stands(tmp_path, algorithm, interactions):
-    kwargs = dict(steps_per_epoch=2000, epochs=interactions // 2000)
+@pytest.mark.parametrize(("algorithm", "epochs"), [(ddpg, 7), (td3, 9), (sac, 6)])
+def test_pendulum_stands(tmp_path, algorithm, epochs):
+    kwargs = dict(steps_per_epoch=1000, epochs=epochs)
     _, rows = train(algorithm, tmp_path / "run", EnvFn("Pendulum-v1"), **kwargs)
-    assert max(float(row["AverageTestEpRet"]) for row in rows) >= -200
+    assert sum(float(row["AverageTestEpRet"]) for row in rows[-3:]) / 3 >= -250
