@@ -314,18 +314,19 @@ class Numbered(gym.Env):
 
 
 @each
-def test_evaluation_has_environments_of_its_own_and_the_same_seeds_every_time(tmp_path, algorithm):
+def test_evaluation_has_an_environment_of_its_own_and_the_same_seeds_every_time(
+    tmp_path, algorithm
+):
     lives = []
     kwargs = dict(steps_per_epoch=100, epochs=3, num_test_episodes=4)
     _, rows = train(algorithm, tmp_path / "run", lambda: Numbered(lives), **kwargs)
     lives = [lengths for lengths in lives if lengths]  # without those that serve to look at spaces
-    trained, *tests = lives
-    assert len(tests) == 4
+    trained, tested = lives
     assert sum(trained) == 300  # over the ends of epochs, not cut by them
-    first = [lengths[0] for lengths in tests]
+    tested = [length for length in tested if length]  # without those that no step was taken in
+    first = tested[:4]
     assert len(set(first)) > 1
-    for lengths in tests:
-        assert lengths.count(lengths[0]) >= 3  # each evaluation begins with the same episode
+    assert tested == 3 * first  # each evaluation has the same episodes, one after the other
     for row in rows:
         assert float(row["AverageTestEpRet"]) == float(row["TestEpLen"]) == np.mean(first)
         assert float(row["MinTestEpRet"]) == min(first)

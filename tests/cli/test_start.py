@@ -26,8 +26,8 @@ COMMANDS_WITHOUT_TENSORFLOW = [
 
 def start(*arguments, **options):
     command = [sys.executable, "-m", "spinup_tf2.run", *arguments]
-    # With it TensorFlow itself prints as much as without, while it is imported.
-    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "1"}
+    # While it is imported, TensorFlow itself prints as much with this as without.
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
     return subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, **options)
 
 
