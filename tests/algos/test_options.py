@@ -56,7 +56,7 @@ ELSEWHERE = {
         "update_after": "core/test_off_policy.py::test_updates_come_when_they_are_due",
         "update_every": "core/test_off_policy.py::test_updates_come_when_they_are_due",
         "num_test_episodes": "algos/test_off_policy_family.py::"
-        "test_evaluation_has_environments_of_its_own_and_the_same_seeds_every_time",
+        "test_evaluation_has_an_environment_of_its_own_and_the_same_seeds_every_time",
         "act_noise": "algos/test_off_policy_family.py::test_exploration_is_the_policy_with_noise",
     },
     (ddpg,): dict.fromkeys(
