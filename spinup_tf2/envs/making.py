@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -31,7 +31,7 @@ class EnvFn:
 
     env_name: str
     env_kwargs: dict | None = None
-    modules: tuple[str, ...] = ()
+    modules: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def shows_pictures(self) -> bool:

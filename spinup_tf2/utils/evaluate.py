@@ -3,9 +3,9 @@
 A game that begins the same way every time can be cleared by heart, so that one number says little.
 The agent is evaluated with its most likely actions (greedy) and with actions as it takes them in
 training (sampled). Where episodes begin alike, it is also evaluated greedily after some frames of
-doing nothing. An environment says so of itself with an attribute `starts`: the options of `reset`
-for each of its fixed initial states, by name, such as the stages of Super Mario Bros. It has an
-option `noops` of `reset`, too, the number of frames that pass before the agent may act.
+doing nothing. An environment says so of itself with an attribute `fixed_starts`: the options of
+`reset` for each of its fixed initial states, by name, such as the stages of Super Mario Bros. It
+has an option `noops` of `reset`, too, the number of frames that pass before the agent may act.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def evaluate_run(
     envs = [load_env(save_dir, None, allow_pickle)]
     rows = {}
     try:
-        fixed = getattr(envs[0].unwrapped, "starts", {})
+        fixed = getattr(envs[0].unwrapped, "fixed_starts", {})
         ways = {
             (start, way): options
             for start in fixed or [None]

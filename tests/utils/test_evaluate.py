@@ -21,7 +21,7 @@ class Corridor(gym.Env):
     After `noops` nothing is different but the start, x = (at + noops) % 2.
     """
 
-    starts, place = {"left": {}}, "x_pos"
+    fixed_starts, place = {"left": {}}, "x_pos"
     observation_space = spaces.Box(-10, 10, (2,), np.float32)
     action_space = spaces.Discrete(2)
 
@@ -48,7 +48,8 @@ class Corridor(gym.Env):
 class Plain(Corridor):
     """The same with random initial states; it says as a robot does where it is."""
 
-    starts, place = {}, "x_position"
+    fixed_starts, place = {}, "x_position"
+    starts = (0, 1)  # what an environment may call something of its own
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -59,7 +60,7 @@ class Plain(Corridor):
 class Stages(Corridor):
     """The same with two stages, which begin at 0 and at 1."""
 
-    starts = {"1-1": {"at": 0}, "1-2": {"at": 1}}  # noqa: RUF012
+    fixed_starts = {"1-1": {"at": 0}, "1-2": {"at": 1}}  # noqa: RUF012
 
 
 gym.register("Corridor-v0", Corridor)

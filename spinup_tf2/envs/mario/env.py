@@ -179,7 +179,7 @@ class MarioEnv(gym.Env, EzPickle):
         self._game = self._backup
 
     @property
-    def starts(self) -> dict[str, dict[str, Any]]:
+    def fixed_starts(self) -> dict[str, dict[str, Any]]:
         """Each stage's options of `reset`, with which all episodes begin alike, but for `noops`."""
         if self._levels == [None]:
             return {"all stages": {"stages": None}}

@@ -208,13 +208,13 @@ def test_stages_can_be_changed_for_all_following_episodes():
 
 
 def test_each_stage_can_be_started():
-    assert fake_mario(stages=["4-2"]).starts == {"4-2": {"stages": ["4-2"]}}
+    assert fake_mario(stages=["4-2"]).fixed_starts == {"4-2": {"stages": ["4-2"]}}
     env = fake_mario(stages=["1-1", "8-3"])
-    for name, options in env.starts.items():
+    for name, options in env.fixed_starts.items():
         assert levels(env, 3, options=options) == [name] * 3
-    (options,) = fake_mario(stages=None).starts.values()
+    (options,) = fake_mario(stages=None).fixed_starts.values()
     assert levels(env, 2, options=options) == ["1-1"] * 2  # the whole game
-    assert env.starts.keys() == {"all stages"}
+    assert env.fixed_starts.keys() == {"all stages"}
 
 
 def test_the_whole_game_goes_on_after_a_death():
