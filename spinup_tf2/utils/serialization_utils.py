@@ -14,10 +14,10 @@ def convert_json(obj: Any) -> Any:
 
     What JSON can hold stays. Dicts, lists, tuples and sets are converted member by member;
     functions and classes become their names; an object with attributes becomes
-    `{str(obj): attributes}`; everything else `str(obj)`. Memory addresses are left out, so that
-    equal runs give equal texts.
+    `{str(obj): attributes}`, the first time that it is met; everything else `str(obj)`. Memory
+    addresses are left out, so that equal runs give equal texts.
     """
-    return _convert(obj, parents=())
+    return _convert(obj, (), set())
 
 
 def is_json_serializable(v: Any) -> bool:
@@ -29,8 +29,12 @@ def is_json_serializable(v: Any) -> bool:
     return True
 
 
-def _convert(obj, parents):
-    """`parents`: what `obj` is part of. An object inside itself is only named there."""
+def _convert(obj, parents, described):
+    """`parents`: what `obj` is part of. An object inside itself is only named there.
+
+    described: ids of the objects whose attributes have been told. Those of a Keras model lead to
+    each other on very many ways.
+    """
     if is_json_serializable(obj):
         return obj
     if isinstance(obj, np.generic):
@@ -42,19 +46,23 @@ def _convert(obj, parents):
 
     parents = (*parents, obj)
     if isinstance(obj, dict):
-        return {_convert_key(key, parents): _convert(value, parents) for key, value in obj.items()}
+        return {
+            _convert_key(key, parents, described): _convert(value, parents, described)
+            for key, value in obj.items()
+        }
     if isinstance(obj, list | tuple):
-        return [_convert(member, parents) for member in obj]
+        return [_convert(member, parents, described) for member in obj]
     if isinstance(obj, set | frozenset):
-        return sorted((_convert(member, parents) for member in obj), key=str)
-    if getattr(obj, "__dict__", None):
-        return {_text(obj): _convert(vars(obj), parents)}
+        return sorted((_convert(member, parents, described) for member in obj), key=str)
+    if getattr(obj, "__dict__", None) and id(obj) not in described:
+        described.add(id(obj))
+        return {_text(obj): _convert(vars(obj), parents, described)}
     return _text(obj)
 
 
-def _convert_key(key, parents):
+def _convert_key(key, parents, described):
     """JSON has only strings as keys; `json.dumps` makes strings of numbers, but not of tuples."""
-    return key if isinstance(key, _KEY_TYPES) else str(_convert(key, parents))
+    return key if isinstance(key, _KEY_TYPES) else str(_convert(key, parents, described))
 
 
 def _text(obj):

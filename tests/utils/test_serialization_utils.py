@@ -85,3 +85,12 @@ def test_equal_objects_give_equal_texts():
     assert convert_json({"f": lambda: 0, "t": Thing(a=1)}) == convert_json(
         {"f": lambda: 0, "t": Thing(a=1)}
     )
+
+
+def test_an_object_that_is_met_twice_is_described_once():
+    """Fifty objects, with 2**50 ways through them, as there are through a Keras model."""
+    thing = Thing(end=1)
+    for _ in range(50):
+        thing = Thing(left=thing, right=thing)
+    text = json.dumps(convert_json(thing))
+    assert [text.count(f'"{name}"') for name in ("left", "right", "end")] == [50, 50, 1]
