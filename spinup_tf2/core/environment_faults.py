@@ -70,7 +70,6 @@ class SupervisedEnv(gym.Wrapper):
 
     make: makes the environment.
     label: what messages call it.
-    seed_of: `seed_of(retry=k)` is the seed for the first reset of the k-th new environment.
     retries: how often it is made anew at most.
     owner: the process that trains. In any other one, the signals that ask a run to stop do nothing.
     """
@@ -79,14 +78,13 @@ class SupervisedEnv(gym.Wrapper):
         self,
         make: Callable[[], gym.Env],
         label: str,
-        seed_of: Callable[..., int],
         retries: int,
         owner: int,
     ):
         self._elsewhere = os.getpid() != owner
         if self._elsewhere:
             _outlive_stop_signals()
-        self._make, self._label, self._seed_of, self._retries = make, label, seed_of, retries
+        self._make, self._label, self._retries = make, label, retries
         self._steps = 0  # that have been taken, by all environments in this place
         self._first_step = 0  # how many they were when the episode began
         self._retried = 0
@@ -154,7 +152,7 @@ class SupervisedEnv(gym.Wrapper):
             with suppress(*FAULTS):
                 self.env.close()
         self.env = self._new_env(error, when)
-        self._first_seed = self._seed_of(retry=self._retried)
+        self._first_seed = None if self._seed is None else seed_after(self._seed)
 
     def _new_env(self, error=None, when=None):
         """An environment; in the place of one that has raised `error`, if that is given."""
@@ -189,6 +187,14 @@ class SupervisedEnv(gym.Wrapper):
         else:
             advice = "With env_retries=1 or more it would be made anew, and training would go on"
         raise EnvironmentFailure(f"{text}. {advice}.") from error
+
+
+def seed_after(seed: int) -> int:
+    """The first seed of a new environment, where one has failed whose last seed was `seed`.
+
+    It depends on nothing else, so that a run that is resumed finds the same one.
+    """
+    return int(np.random.SeedSequence(seed, spawn_key=(1,)).generate_state(1)[0] >> 1)
 
 
 def _heard(info):

@@ -109,10 +109,9 @@ class VectorEnv:
             self.obs_dtype = network_dtype(self.observation_space)
             self.action_spec = make_action_spec(self.prototype.action_space)
             self.labels = [_label(self.prototype, i) for i in self.indices]
-            seeds = [partial(environment_seed, seed, i) for i in self.indices]
             makers = [
-                partial(SupervisedEnv, make, label, seed_of, env_retries, os.getpid())
-                for label, seed_of in zip(self.labels, seeds, strict=True)
+                partial(SupervisedEnv, make, label, env_retries, os.getpid())
+                for label in self.labels
             ]
             mode = AutoresetMode.SAME_STEP
             if vectorization == "async":
@@ -375,16 +374,10 @@ def lost(final_obs: Mapping[int, np.ndarray | None]) -> list[int]:
     return [i for i, last in final_obs.items() if last is None]
 
 
-def environment_seed(
-    seed: int, index: int, epoch: int = 0, step: int = 0, *, retry: int = 0
-) -> int:
-    """The seed of environment `index` in a run with `seed`, if it is reset at this moment.
-
-    retry: how often it has been made anew; then the first reset has a seed of its own.
-    """
+def environment_seed(seed: int, index: int, epoch: int = 0, step: int = 0) -> int:
+    """The seed of environment `index` in a run with `seed`, if it is reset at this moment."""
     entropy = [seed, index, epoch, step] if epoch or step else [seed, index]
-    again = (retry,) if retry else ()
-    return int(np.random.SeedSequence(entropy, spawn_key=again).generate_state(1)[0] >> 1)
+    return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
 
 
 def _label(env, index):

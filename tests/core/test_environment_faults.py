@@ -15,7 +15,7 @@ import psutil
 import pytest
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from spinup_tf2.core.environment_faults import EnvironmentFailure, SupervisedEnv
+from spinup_tf2.core.environment_faults import EnvironmentFailure, SupervisedEnv, seed_after
 from spinup_tf2.core.vector_env import (
     FIRST_TEST_ENV,
     EpisodeStatistics,
@@ -28,7 +28,8 @@ from spinup_tf2.errors import UserError
 every = pytest.mark.parametrize("vectorization", ["sync", "async", "threads"])
 
 # Environment 1 of a run with seed 0, and what takes its place.
-SEED, SEED_AFTER_RETRY = environment_seed(0, 1), environment_seed(0, 1, retry=1)
+SEED = environment_seed(0, 1)
+SEED_AFTER_RETRY = seed_after(SEED)
 
 
 def raises():
@@ -268,7 +269,7 @@ def test_a_reset_is_tried_again(vectorization, stderr):
 
     broken = partial(Faulty, where=("reset", 0), seeds=(SEED, SEED_AFTER_RETRY))
     obs, *_ = play(broken, 2, vectorization=vectorization, env_retries=2)
-    assert obs[0, 1, 0] == environment_seed(0, 1, retry=2) % 1000
+    assert obs[0, 1, 0] == seed_after(SEED_AFTER_RETRY) % 1000
     with pytest.raises(
         EnvironmentFailure, match=r"after 0 steps in all .*\. It had been made anew 1 t"
     ):
@@ -287,13 +288,13 @@ def test_making_is_tried_again(capsys):
     def supervised(retries):
         makes.clear()
         makes.append(None)
-        return SupervisedEnv(make, "it", partial(environment_seed, 0, 1), retries, os.getpid())
+        return SupervisedEnv(make, "it", retries, os.getpid())
 
     env = supervised(4)  # the second is the first one that is there
     env.reset(seed=0)
     *_, truncated, _ = [env.step(0) for _ in range(7)][-1]  # 4 and 5 could not be made
     assert truncated
-    assert env.reset()[0][0] == environment_seed(0, 1, retry=4) % 1000
+    assert env.reset()[0][0] == seed_after(0) % 1000
     told = capsys.readouterr().err.splitlines()
     assert [line.split(", ")[1] for line in told] == [
         "while it was made",
@@ -308,12 +309,14 @@ def test_making_is_tried_again(capsys):
 
 
 def test_every_new_environment_has_another_seed():
-    seeds = [environment_seed(0, i, retry=k) for i in range(20) for k in range(20)]
-    assert len(set(seeds)) == 400
+    seeds = [[environment_seed(0, i) for i in range(20)]]
+    for _ in range(19):
+        seeds.append([seed_after(seed) for seed in seeds[-1]])
+    assert len({seed for each in seeds for seed in each}) == 400
 
 
 def test_a_seed_that_is_asked_for_is_used_by_the_new_environment_too():
-    env = SupervisedEnv(Faulty, "it", partial(environment_seed, 0, 1), 1, os.getpid())
+    env = SupervisedEnv(Faulty, "it", 1, os.getpid())
     env.reset(seed=SEED)
     while not env.step(0)[3]:
         pass
@@ -331,6 +334,39 @@ def test_a_failure_is_replayed_with_the_actions():
         envs.reset()
         rows = [envs.step(np.array([0, 1])) for _ in range(10)]
         assert [lost(final_obs) for *_, final_obs in rows] == [[]] * 6 + [[1]] + [[]] * 3
+        for column in range(2):
+            resumed.set_env_state(column, envs.env_state(column))
+        np.testing.assert_array_equal(resumed.replay(), rows[-1][0])
+        assert resumed.strayed == {}
+
+
+class Brittle(gym.Env):
+    """Shows random numbers, and fails at random."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (1,))
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.normal(size=1), {}
+
+    def step(self, action):
+        if self.np_random.uniform() < 0.2:
+            raise OSError("gone")
+        return self.np_random.normal(size=1), 0.0, False, False, {}
+
+
+def test_failures_before_the_last_start_do_not_matter():
+    """A resumed run begins there, and counts its failures from there."""
+    with (
+        VectorEnv(Brittle, 2, env_retries=100) as envs,
+        VectorEnv(Brittle, 2, env_retries=100) as resumed,
+    ):
+        envs.remember = resumed.remember = True
+        for epoch in range(2):
+            envs.reset(epoch)
+            rows = [envs.step(np.array([0, 1])) for _ in range(20)]
+            assert {i for *_, final_obs in rows for i in lost(final_obs)} == {0, 1}
         for column in range(2):
             resumed.set_env_state(column, envs.env_state(column))
         np.testing.assert_array_equal(resumed.replay(), rows[-1][0])
