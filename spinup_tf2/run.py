@@ -110,7 +110,7 @@ ones. Valid substitutions are:
 
 These flags go with every algorithm:
 
-\t--preset    NAME      tuned settings instead of the defaults, see below
+\t--preset    NAME      tuned hyperparameters instead of the defaults, see below
 \t--exp_name  NAME      name of the experiment, and of its directory
 \t--data_dir  DIR       where all experiments are saved
 \t--num_cpu   N         MPI processes, or auto for all cores
@@ -230,7 +230,7 @@ def _algorithm_help(algorithm, arguments):
     for name in presets:
         if name in arguments:
             settings = _flag_lines(as_flags(presets[name].arguments))
-            text += f"\nThe settings of preset {name}:\n\n{settings}\n"
+            text += f"\nThe hyperparameters of preset {name}:\n\n{settings}\n"
     return text
 
 
@@ -454,7 +454,7 @@ def _hint(algorithm, env_names):
     if not fitting:
         return ""
     return (
-        f"Hint: there are tuned settings for {' and '.join(env_names)}: "
+        f"Hint: there are tuned hyperparameters for {' and '.join(env_names)}: "
         f"--preset {' or --preset '.join(fitting)}\n"
     )
 

@@ -744,7 +744,7 @@ def _say_how_to_go_on(experiments, stopped, datestamp):
     how = (
         "the same command with --resume"
         if isinstance(here.thunk, NamedAlgorithm)
-        else ("the same grid with grid.add('resume', True)")
+        else "the same grid with grid.add('resume', True)"
     )
     again = " and without overwrite" if here.logger_kwargs.get("overwrite") else ""
     print(f"\nIt goes on with {how}{again}; what is done is not done again.", flush=True)

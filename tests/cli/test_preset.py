@@ -142,7 +142,7 @@ def test_what_is_taken_away_is_shown(experiments, capsys):
 def test_a_hint_where_a_preset_fits(experiments, capsys):
     execute("ppo --env CartPole-v0")
     assert shown(capsys.readouterr().out) == [
-        "Hint: there are tuned settings for CartPole-v0: --preset pole"
+        "Hint: there are tuned hyperparameters for CartPole-v0: --preset pole"
     ]
     assert arguments_of(experiments[0]) == (dict(env_name="CartPole-v0"), None)
 
@@ -233,7 +233,7 @@ def test_the_help_of_an_algorithm_lists_its_presets(capsys):
 def test_help_with_a_preset_shows_its_settings(capsys):
     run.main(["ppo", "--preset", "pole", "--help"])
     out = capsys.readouterr().out
-    _, _, settings = out.partition("The settings of preset pole:")
+    _, _, settings = out.partition("The hyperparameters of preset pole:")
     for flag, value in as_flags(POLE.arguments).items():
         assert re.search(rf"    --{flag} +{re.escape(repr(value))}\n", settings)
 
