@@ -151,8 +151,9 @@ def ppo(
         vf_coef (float): Weight of the value loss, where it is added to the policy's.
 
         normalize_obs (bool): Whether the networks see observations shifted and scaled to mean 0
-            and variance 1 by running statistics, and clipped at 10. These change between epochs,
-            as far as moves the policy by a KL divergence of 0.001. They are saved with it.
+            and variance 1 by running statistics, and clipped at 10. The statistics are saved with
+            the policy. They change between epochs, each time so little that the policy moves by a
+            KL divergence of at most 0.001.
 
         normalize_reward (bool): Whether rewards are divided by the running standard deviation of
             the discounted returns, and clipped at 10. What is logged as EpRet stays as it is.

@@ -91,8 +91,8 @@ def td3(
 
         noise_clip (float): Limit of that noise's absolute value.
 
-        policy_delay (int): The policy and all target networks are updated in the first update of
-            the Q-functions, and then in every one that follows after so many. (2 or 3.)
+        policy_delay (int): The policy and all target networks are updated once in so many updates
+            of the Q-functions, beginning with the first one of the run. (2 or 3.)
     """
     with off_policy.training("td3", dict(locals()), num_q=2) as training:
         ac, target = training.ac, training.target

@@ -28,8 +28,6 @@ ACTIVATIONS = (
     "tanh",
 )
 
-
-_ACTIVATIONS = (None, *ACTIVATIONS)
 _OF_CLASSES = {name.replace("_", ""): name for name in ACTIVATIONS} | {"identity": "linear"}
 
 
@@ -169,7 +167,9 @@ _NETWORK_RULES = {
         "a list of layer widths such as [64,64]",
     ),
     "activation": (
-        lambda v: activation_of_class(v) if isclass(v) else callable(v) or v in _ACTIVATIONS,
+        lambda v: (
+            activation_of_class(v) if isclass(v) else callable(v) or v in (None, *ACTIVATIONS)
+        ),
         f"one of {', '.join(ACTIVATIONS)}, a class of such a name (keras.layers.ReLU), or a "
         "function of a tensor",
     ),

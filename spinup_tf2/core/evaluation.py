@@ -19,7 +19,7 @@ NO_RESULTS = dict(TestEpRet=(), TestEpLen=(), TestSuccessRate=())
 
 
 def own_test_episodes(num_test_episodes: int) -> range:
-    """Numbers of the test episodes that this rank plays; all ranks share them equally."""
+    """Numbers of the test episodes that this rank plays; ranks have nearly equal shares."""
     first, end = (rank * num_test_episodes // num_procs() for rank in (proc_id(), proc_id() + 1))
     return range(FIRST_TEST_ENV + first, FIRST_TEST_ENV + end)
 
@@ -29,7 +29,7 @@ def make_test_envs(
 ) -> AbstractContextManager[VectorEnv | None]:
     """Environments for this rank's share of the test episodes; None if it has none.
 
-    They are as many as those that train, or fewer if these can play it in as many rounds.
+    They are as many as those that train; fewer where fewer need no more rounds.
 
     args: the algorithm's arguments. envs: those that train. kwargs: more arguments of VectorEnv.
     """

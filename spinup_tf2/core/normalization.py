@@ -77,7 +77,7 @@ class ObservationNormalizer(keras.layers.Layer):
         self.seen = RunningStatistics(shape)
 
     def adopt(self) -> None:
-        """Go on with new statistics, as far as `share` says; what it said is done then."""
+        """Go the `share` of the way to the statistics of all observations, and set it to 0."""
         for variable, value in zip((self.mean, self.var), self._next(), strict=True):
             variable.assign(value)
         self.share.assign(0)
