@@ -93,9 +93,15 @@ def forget_current_directory() -> None:
 
     `python -m` looks there first, for any module that is needed.
     """
+    # This package itself may be found there.
+    if os.path.realpath(".") != os.path.realpath(Path(__file__).parents[2]):
+        sys.path[:] = _other_places()
+
+
+def _other_places():
+    """Where Python looks for modules, without the current directory."""
     here = os.path.realpath(".")
-    if here != os.path.realpath(Path(__file__).parents[2]):  # where this package itself is found
-        sys.path[:] = [path for path in sys.path if os.path.realpath(path or ".") != here]
+    return [path for path in sys.path if os.path.realpath(path or ".") != here]
 
 
 def import_flag(env_name: object, modules: Iterable[str] = ()) -> str:
@@ -143,7 +149,7 @@ def import_installed(name: str) -> ModuleType:
 
 def import_registering() -> None:
     """Import all installed packages that register environments, and let them do so, once."""
-    _import_registering(tuple(sys.path))
+    _import_registering(tuple(_other_places()))
 
 
 @functools.cache
@@ -205,15 +211,15 @@ def _plain(module):
 
 
 def _registering():
-    return _registering_in(tuple(sys.path))
+    return _registering_in(tuple(_other_places()))
 
 
 @functools.cache
 def _registering_in(path: tuple[str, ...]) -> dict[str, Distribution]:
     """The modules with which installed packages register environments, and their packages.
 
-    A folder that somebody made can look like an installed package, too, where Python looks for
-    modules; so only those count that lie where packages are installed.
+    path: where to look, without the current directory. A folder that somebody made can look
+    like an installed package, too; so only those count that lie where packages are installed.
     """
     modules = {}
     for dist in distributions(path=[*path]):

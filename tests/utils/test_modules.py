@@ -95,6 +95,15 @@ def test_a_folder_that_looks_like_an_installed_package_is_none(place):
     assert import_flag("shop_of_envs:Shop-v0") == " --import shop_of_envs"
 
 
+def test_nothing_is_installed_in_the_current_directory(place, monkeypatch):
+    site = install(place)
+    write(site, "shop_of_envs", "raise SystemExit('executed')")
+    monkeypatch.chdir(site)
+    import_registering()
+    with pytest.raises(ModuleRefused):
+        import_for_file("shop_of_envs")
+
+
 def test_a_package_that_is_installed_where_it_is_edited(place):
     project, site = place / "project", place / "site-packages"
     write(project, "src/shop_of_envs")
