@@ -62,7 +62,7 @@ class CheckedEnv(gym.Wrapper):
         try:
             result = self.env.reset(seed=seed, options=options)
         except Exception as error:
-            if isinstance(error, TypeError):
+            if isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
                 _check_signature(self.env.unwrapped.reset)
             _check_cause(error)
             raise

@@ -169,6 +169,20 @@ def test_an_environment_of_gym_is_told_what_it_is(kind, wrapped):
     assert given[kind] in message
 
 
+def test_a_mistake_of_another_kind_is_not_taken_for_gym():
+    class Broken(gym.Wrapper):
+        def reset(self, *, seed=None, options=None):
+            return self.env.reset() + None
+
+    with (
+        pytest.raises(
+            EnvironmentFailure, match=r"raised TypeError: unsupported operand .* when it was reset"
+        ),
+        VectorEnv(lambda: Broken(Old("seed"))) as envs,
+    ):
+        envs.reset()
+
+
 @pytest.mark.parametrize("wrong", [dict(info=None), dict(obs=None), dict(rew="1")])
 @pytest.mark.filterwarnings("ignore")
 def test_gymnasiums_own_wrappers_may_notice_it_first(wrong):
