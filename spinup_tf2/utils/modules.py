@@ -93,8 +93,9 @@ def forget_current_directory() -> None:
 
     `python -m` looks there first, for any module that is needed.
     """
-    # This package itself may be found there.
-    if os.path.realpath(".") != os.path.realpath(Path(__file__).parents[2]):
+    # This package may be found there, or one with environments that is installed to be edited.
+    homes = [Path(__file__).resolve().parents[2], *map(_folder, _registering().values())]
+    if Path(".").resolve() not in homes:
         sys.path[:] = _other_places()
 
 

@@ -112,6 +112,17 @@ def test_a_package_that_is_installed_where_it_is_edited(place):
     assert import_for_file("shop_of_envs").__file__.startswith(str(project))
 
 
+def test_a_project_is_found_from_within(place, monkeypatch):
+    project, site = place / "project", place / "site-packages"
+    write(project, "shop_of_envs")
+    write_package(site, editable=project)
+    sys.path[:0] = [str(site), str(project)]
+    monkeypatch.chdir(project)
+    forget_current_directory()
+    with EnvFn("Shop-v0")() as env:
+        assert env.spec.id == "Shop-v0"
+
+
 def test_the_emulator_of_atari_games_is_what_is_installed(place, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "ale_py"]:
         monkeypatch.delitem(sys.modules, name)
