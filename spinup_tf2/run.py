@@ -360,11 +360,11 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
 def _register_environment(command, run_dir):
     """Register the environment of a checkpoint, of which the file's word decides nothing more."""
     from spinup_tf2.utils.env_spec import register_for_file
-    from spinup_tf2.utils.modules import check_arguments
+    from spinup_tf2.utils.modules import check_environment_arguments
 
     try:
         register_for_file(command.get("env_name"))
-        check_arguments(command.get("env_kwargs"))
+        check_environment_arguments(command.get("env_kwargs"))
     except (Exception, SystemExit) as error:  # what is installed may raise anything, too
         reason = one_line(error)
         raise UserError(

@@ -101,7 +101,8 @@ class TrajectoryBuffer:
         Advantages are normalised (if they are) to mean 0 and standard deviation 1 over all ranks.
 
         A step that was lost is a trajectory of no steps: its advantage is 0 and its return V(obs),
-        so that neither policy nor value function learns from it. The one before it is cut off.
+        so that what was done in it teaches the policy nothing, and the value function at most to
+        stay as it is. The one before it is cut off.
         """
         if self.t != self.size:
             raise ValueError(f"The buffer holds {self.t} of {self.size} steps; fill it first.")

@@ -31,7 +31,7 @@ from spinup_tf2.envs.atari import is_atari
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.utils.modules import (
     ModuleRefused,
-    check_arguments,
+    check_environment_arguments,
     import_for_file,
     import_registering,
     is_own,
@@ -151,7 +151,7 @@ def register_for_file(env_name: object) -> str:
 def _build(spec, render_mode):
     """The environment of a description."""
     kwargs = dict(spec["kwargs"])
-    check_arguments(kwargs)
+    check_environment_arguments(kwargs)
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
     env_id = register_for_file(spec["env_name"])
@@ -162,7 +162,7 @@ def _build(spec, render_mode):
     for description in spec["wrappers"][already_there:]:
         wrapper = _load_wrapper(description["entry_point"])
         if not getattr(wrapper, "training_only", False):
-            check_arguments(description["kwargs"])
+            check_environment_arguments(description["kwargs"])
             if is_own(wrapper.__module__):
                 _check_size(env, description["kwargs"])
             env = wrapper(env, **description["kwargs"])

@@ -166,17 +166,17 @@ def _import_registering(path):
                     entry.load()()
 
 
-def check_arguments(value: Any) -> None:
+def check_environment_arguments(value: Any) -> None:
     """Refuse the arguments of an environment if a text in them stands for code.
 
     Some environments import what an argument `module:name` says, whatever the name. It must be an
     environment, or a wrapper, of a module that may be imported.
     """
     if isinstance(value, dict):
-        check_arguments([*value.values()])
+        check_environment_arguments([*value.values()])
     elif isinstance(value, list | tuple):
         for each in value:
-            check_arguments(each)
+            check_environment_arguments(each)
     elif isinstance(value, str) and ":" in value:
         module, _, name = value.partition(":")
         _check_entry_point(module, name)

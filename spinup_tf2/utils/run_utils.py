@@ -40,7 +40,7 @@ from spinup_tf2.core.arguments import whole_numbers
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.utils import launch, mpi_tools, run_entrypoint
-from spinup_tf2.utils.experiment_checks import algorithm_name, check_experiment
+from spinup_tf2.utils.experiment_checks import algorithm_name, check_experiment, signature_of
 from spinup_tf2.utils.interruption import SIGNALS
 from spinup_tf2.utils.logx import EXISTING_RUN, colored, holds_run
 from spinup_tf2.utils.modules import import_flag
@@ -279,13 +279,23 @@ def resume_experiment(
     name = exp_name or os.path.basename(os.path.abspath(run_dir))
     experiment = _Experiment(name, thunk, kwargs | {"resume": True}, logger_kwargs, (*modules,))
     _check_launch([experiment])
-    _run_experiment(experiment, resolve_processes(num_cpu, hosts, launcher), quiet)
+    defaults = signature_of(experiment.algorithm).defaults if experiment.algorithm else {}
+    changed = {
+        name: value
+        for name, value in experiment.kwargs.items()
+        if name not in defaults or value != defaults[name]
+    }
+    processes = resolve_processes(num_cpu, hosts, launcher)
+    _run_experiment(experiment, processes, quiet, changed)
 
 
-def _run_experiment(experiment, processes, quiet):
-    """Run an experiment that has been checked, and print what it is and what can follow it."""
+def _run_experiment(experiment, processes, quiet, shown=None):
+    """Run an experiment that has been checked, and print what it is and what can follow it.
+
+    shown: those of its arguments that are printed; None: all.
+    """
     say = _silent if quiet or mpi_tools.launched_rank() != 0 else print
-    kwargs = convert_json(experiment.kwargs)
+    kwargs = convert_json(experiment.kwargs if shown is None else shown)
     say(colored("Running experiment:\n", color="cyan", bold=True))
     say(experiment.exp_name + "\n")
     say(colored("with kwargs:\n", color="cyan", bold=True))

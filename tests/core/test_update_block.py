@@ -101,7 +101,7 @@ class Learner:
         return np.concatenate([np.ravel(variable) for variable in variables])
 
 
-@pytest.mark.parametrize(("pi_every", "updates"), [(1, 50), (2, 11)])
+@pytest.mark.parametrize(("pi_every", "updates"), [(1, 20), (2, 11)])
 def test_a_block_equals_updates_one_by_one(pi_every, updates):
     """In TensorFlow's own compilation; in XLA's too, once, because that takes seconds."""
     batches = minibatches(updates)

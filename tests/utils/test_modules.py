@@ -13,7 +13,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.utils import modules
 from spinup_tf2.utils.modules import (
     ModuleRefused,
-    check_arguments,
+    check_environment_arguments,
     forget_current_directory,
     import_flag,
     import_for_file,
@@ -187,11 +187,11 @@ def test_arguments_that_stand_for_code(place, arguments):
     for name in ("deploy", "my-envs"):
         write(place, name, "raise SystemExit('executed')")
     with pytest.raises(UserError, match=r"asks (for|to import)|neither an environment nor"):
-        check_arguments(arguments)
+        check_environment_arguments(arguments)
 
 
 def test_arguments_that_stand_for_environments_and_those_that_are_texts():
-    check_arguments(
+    check_environment_arguments(
         {
             "env": "gymnasium:CartPole-v1",
             "wrapper": "gymnasium.wrappers:TimeLimit",

@@ -283,6 +283,7 @@ class Robot:
 
     def close(self) -> None:
         """End the simulation; a second time, nothing is done."""
+        atexit.unregister(self.close)
         client, self.client = self.client, None
         if client is not None:
             # PyBullet reports on the threads of its window, which the user may have closed before.
