@@ -151,6 +151,11 @@ def test_beta_follows_the_divergence(kl, expected):
     assert adapted_beta(3, kl, target_kl=0.02) == expected
 
 
+@pytest.mark.parametrize("limit", [1.5 * 0.02, 0.02 / 1.5])
+def test_beta_stays_at_the_limits_themselves(limit):
+    assert adapted_beta(3, limit, target_kl=0.02) == 3
+
+
 # ------------------------------------------------------------------------- the other arguments
 
 
