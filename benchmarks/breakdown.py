@@ -13,11 +13,11 @@ from itertools import pairwise
 # the inner section only; what is in none of them is "rest".
 COMMON_SECTIONS = {
     "acting": [
-        "spinup_tf2.core.acting:Actor.__call__",
-        "spinup_tf2.core.acting:Actor.refresh",
-        "spinup_tf2.core.vector_env:VectorEnv.noise",
+        "spinup_tf2.core.nets.acting:Actor.__call__",
+        "spinup_tf2.core.nets.acting:Actor.refresh",
+        "spinup_tf2.core.rollout.vector_env:VectorEnv.noise",
     ],
-    "environment": ["spinup_tf2.core.vector_env:VectorEnv.step"],
+    "environment": ["spinup_tf2.core.rollout.vector_env:VectorEnv.step"],
     "logging": [
         "spinup_tf2.utils.logx:EpochLogger.store",
         "spinup_tf2.utils.logx:EpochLogger.log_tabular",
@@ -26,14 +26,14 @@ COMMON_SECTIONS = {
     "saving": ["spinup_tf2.utils.logx:EpochLogger.save_state"],
 }
 ON_POLICY_SECTIONS = COMMON_SECTIONS | {
-    "storing": ["spinup_tf2.core.buffers:TrajectoryBuffer.store"],
-    "advantage": ["spinup_tf2.core.buffers:TrajectoryBuffer.get"],
-    "update": ["spinup_tf2.core.optimization:GradientSteps.__call__"],
+    "storing": ["spinup_tf2.core.experience.trajectory_buffer:TrajectoryBuffer.store"],
+    "advantage": ["spinup_tf2.core.experience.trajectory_buffer:TrajectoryBuffer.get"],
+    "update": ["spinup_tf2.core.optimize.gradient_steps:GradientSteps.__call__"],
 }
 OFF_POLICY_SECTIONS = COMMON_SECTIONS | {
-    "storing": ["spinup_tf2.core.replay_buffer:ReplayBuffer.store"],
-    "sampling": ["spinup_tf2.core.replay_buffer:ReplayBuffer.sample"],
-    "update": ["spinup_tf2.core.update_block:UpdateBlock.__call__"],
+    "storing": ["spinup_tf2.core.experience.replay_buffer:ReplayBuffer.store"],
+    "sampling": ["spinup_tf2.core.experience.replay_buffer:ReplayBuffer.sample"],
+    "update": ["spinup_tf2.core.optimize.update_block:UpdateBlock.__call__"],
 }
 REST = "rest"
 

@@ -23,8 +23,8 @@ import numpy as np
 
 import spinup_tf2
 from spinup_tf2 import user_config
-from spinup_tf2.core import resuming
-from spinup_tf2.core.replay_buffer import ReplayBuffer
+from spinup_tf2.core.experience.replay_buffer import ReplayBuffer
+from spinup_tf2.persistence import keeper as resuming
 
 
 def measured_saves():

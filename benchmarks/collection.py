@@ -4,13 +4,13 @@ import os
 import tempfile
 import time
 
-from spinup_tf2.utils.tensorflow_import import quiet_tensorflow
+from spinup_tf2.tensorflow_import import quiet_tensorflow
 
 quiet_tensorflow()
 
 from spinup_tf2 import ppo  # noqa: E402
 from spinup_tf2.core import on_policy  # noqa: E402
-from spinup_tf2.utils.mpi_tools import broadcast_object, mpi_op  # noqa: E402
+from spinup_tf2.parallel.mpi import broadcast_object, mpi_op  # noqa: E402
 from spinup_tf2.utils.run_utils import EnvFn  # noqa: E402
 
 

@@ -18,7 +18,7 @@ import gymnasium as gym
 import numpy as np
 
 from spinup_tf2 import ppo
-from spinup_tf2.core import normalization
+from spinup_tf2.core.nets import normalization
 
 VARIANTS = {  # arguments of PPO, and the bound
     "raw observations": ({}, None),

@@ -14,7 +14,7 @@ from docutils import nodes
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # document this checkout, whatever is installed
 
-from spinup_tf2.utils.tensorflow_import import quiet_tensorflow  # noqa: E402
+from spinup_tf2.tensorflow_import import quiet_tensorflow  # noqa: E402
 
 quiet_tensorflow()
 

@@ -21,8 +21,8 @@ if _OWN_PROGRAM and signal.getsignal(signal.SIGINT) is signal.default_int_handle
     # Until it is loaded, Ctrl-C ends it without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from spinup_tf2.utils.tensorflow_import import quiet_tensorflow  # noqa: E402
-from spinup_tf2.utils.threads import limit_openmp  # noqa: E402
+from spinup_tf2.parallel.threads import limit_openmp  # noqa: E402
+from spinup_tf2.tensorflow_import import quiet_tensorflow  # noqa: E402
 
 if _OWN_PROGRAM:
     quiet_tensorflow()
@@ -30,9 +30,11 @@ limit_openmp()  # before anything loads numpy
 os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user has chosen for other programs
 
 from spinup_tf2.envs import register_envs  # noqa: E402
+from spinup_tf2.moved import find_moved_modules  # noqa: E402
 from spinup_tf2.version import __version__  # noqa: E402
 
 register_envs()
+find_moved_modules()
 
 _HOME = {
     "vpg": "spinup_tf2.algos.vpg",

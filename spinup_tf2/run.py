@@ -21,10 +21,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from spinup_tf2.core.arguments import MAY_CHANGE, check_epochs_left, whole_numbers
+from spinup_tf2.arguments.checks import MAY_CHANGE, check_epochs_left, whole_numbers
 from spinup_tf2.errors import Interrupted, UserError, one_line
-from spinup_tf2.presets import PRESETS, as_flags, presets_for
-from spinup_tf2.utils.experiment_checks import (
+from spinup_tf2.experiments.checks import (
     ALGORITHMS,
     check_spaces,
     check_values,
@@ -32,6 +31,7 @@ from spinup_tf2.utils.experiment_checks import (
     network_arguments,
     signature_of,
 )
+from spinup_tf2.presets import PRESETS, as_flags, presets_for
 from spinup_tf2.version import __version__
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except UserError as error:
         _fail(error, traceback.format_exc() if debug else "")
     except subprocess.CalledProcessError as error:
-        from spinup_tf2.utils.mpi_tools import launched_by_mpi
+        from spinup_tf2.parallel.mpi import launched_by_mpi
 
         if launched_by_mpi():
             raise  # the experiment ran here, and failed to run a program
@@ -163,7 +163,7 @@ def _fail(error, trace):
 
 def _leave(report, status):
     """Report once, and leave with `status`, on all ranks."""
-    from spinup_tf2.utils.mpi_tools import fail_together
+    from spinup_tf2.parallel.mpi import fail_together
 
     fail_together(report, status)
     sys.exit(status)
@@ -196,7 +196,7 @@ def _run_command(argv):
 
 
 def _print_once(text):
-    from spinup_tf2.utils.mpi_tools import launched_rank
+    from spinup_tf2.parallel.mpi import launched_rank
 
     if launched_rank() == 0:
         print(text)
@@ -243,13 +243,13 @@ def _flag_lines(flags):
 
 
 def _run_algorithm(algorithm, arguments):
-    from spinup_tf2.utils import mpi_tools
-    from spinup_tf2.utils.modules import look_here
+    from spinup_tf2.envs.modules import look_here
+    from spinup_tf2.parallel import mpi
     from spinup_tf2.utils.run_utils import NamedAlgorithm
 
-    mpi_tools.write_by_lines()
+    mpi.write_by_lines()
     look_here()  # for environments as module:EnvId
-    mpi_tools.comm()  # first of all: without MPI nobody could wait for a rank that has failed
+    mpi.comm()  # first of all: without MPI nobody could wait for a rank that has failed
 
     grid, run_options = parse_experiments(algorithm, arguments)
     # Every environment of a grid is combined with every argument of its networks.
@@ -263,12 +263,12 @@ def _resume(arguments):
     if any(argument in HELP for argument in arguments):
         _print_once(RESUME_USAGE.format(flags="\n".join(f"\t--{key}" for key in RESUME_KEYS)))
         return
-    from spinup_tf2.utils import mpi_tools
-    from spinup_tf2.utils.modules import import_for_command
+    from spinup_tf2.envs.modules import import_for_command
+    from spinup_tf2.parallel import mpi
     from spinup_tf2.utils.run_utils import NamedAlgorithm, resume_experiment
 
-    mpi_tools.write_by_lines()
-    mpi_tools.comm()
+    mpi.write_by_lines()
+    mpi.comm()
     modules, arguments = _take_modules(arguments)
     import_for_command(modules)
     run_dir, algorithm, options, kwargs = parse_resume(arguments)
@@ -278,7 +278,7 @@ def _resume(arguments):
 
 def _take_modules(arguments):
     """What `--import` names in a command line, and the rest of it."""
-    from spinup_tf2.utils.modules import add_import_argument
+    from spinup_tf2.envs.modules import add_import_argument
 
     parser = argparse.ArgumentParser("resume", add_help=False, allow_abbrev=False)
     add_import_argument(parser)
@@ -292,9 +292,9 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
     Returns the run's directory, the algorithm, and the keyword arguments for `resume_experiment`
     and those for the algorithm. Raises UserError for what cannot be resumed.
     """
-    from spinup_tf2.core.checkpoint import Checkpoints
-    from spinup_tf2.utils.mpi_tools import launched_by_mpi
-    from spinup_tf2.utils.reading import runs_in
+    from spinup_tf2.parallel.mpi import launched_by_mpi
+    from spinup_tf2.persistence.checkpoints import Checkpoints
+    from spinup_tf2.persistence.reading import runs_in
     from spinup_tf2.utils.run_utils import check_exp_name
 
     if not arguments or arguments[0].startswith("--"):
@@ -359,8 +359,8 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
 
 def _register_environment(command, run_dir):
     """Register the environment of a checkpoint, of which the file's word decides nothing more."""
-    from spinup_tf2.utils.env_spec import register_for_file
-    from spinup_tf2.utils.modules import check_environment_arguments
+    from spinup_tf2.envs.modules import check_environment_arguments
+    from spinup_tf2.persistence.env_spec import register_for_file
 
     try:
         register_for_file(command.get("env_name"))
@@ -526,7 +526,7 @@ _TORCH_ACTIVATIONS = {
 @functools.cache
 def _known_names():
     """What words other than literals stand for."""
-    from spinup_tf2.core.arguments import ACTIVATIONS
+    from spinup_tf2.arguments.checks import ACTIVATIONS
 
     dotted = {prefix + name: name for prefix in _ACTIVATION_PREFIXES for name in ACTIVATIONS}
     return dotted | _TORCH_ACTIVATIONS

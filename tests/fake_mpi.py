@@ -1,6 +1,6 @@
 """MPI without MPI: ranks are threads, and the communicator is a barrier and a shared list.
 
-    results = run_ranks(4, lambda: mpi_tools.mpi_sum(mpi_tools.proc_id()))
+    results = run_ranks(4, lambda: mpi.mpi_sum(mpi.proc_id()))
 
 Meant for testing what ranks compute together; how real processes start and end is tested in
 `tests/mpi`.
@@ -13,7 +13,7 @@ from unittest import mock
 
 import numpy as np
 
-from spinup_tf2.utils import mpi_tools
+from spinup_tf2.parallel import mpi
 
 _REDUCE = {"SUM": np.add, "MIN": np.minimum, "MAX": np.maximum, "PROD": np.multiply}
 _this_thread = threading.local()
@@ -87,8 +87,8 @@ def run_ranks(n, fn, timeout=60):
             raise
 
     with (
-        mock.patch.object(mpi_tools, "comm", _comm_of_this_thread),
-        mock.patch.object(mpi_tools, "_operation", str),
+        mock.patch.object(mpi, "comm", _comm_of_this_thread),
+        mock.patch.object(mpi, "_operation", str),
         ThreadPoolExecutor(n) as pool,
     ):
         futures = [pool.submit(run, rank) for rank in range(n)]

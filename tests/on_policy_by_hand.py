@@ -13,14 +13,14 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from spinup_tf2.core.optimization import GradientSteps
-from spinup_tf2.core.policies import (
+from spinup_tf2.core.nets.actor_critic import (
     ActorCritic,
     CategoricalPolicy,
     MLPActorCritic,
     ValueFunction,
 )
-from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps
+from spinup_tf2.core.rollout.vector_env import VectorEnv
 from tests.runs import train
 
 BOX, DISCRETE = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3)

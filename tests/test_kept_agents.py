@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.presets import PRESETS
-from spinup_tf2.utils.evaluate import evaluate_run
 
 DATA = Path(__file__).parents[1] / "data"
 

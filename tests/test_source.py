@@ -14,13 +14,13 @@ PACKAGE = Path(spinup_tf2.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 # The one place that loads what may run code: see there who may call it, and below who does.
-AUDITED = "utils/unpickling.py"
+AUDITED = "persistence/unpickling.py"
 CALLERS = {
     "load_trusted": ["utils/test_policy.py"],
-    "load_saved_model": ["core/saved_policy.py"],
+    "load_saved_model": ["core/nets/saved_policy.py"],
     "load_private": ["utils/run_entrypoint.py"],
     # Of this package, of what the user has typed, and of what a file names, where it may.
-    "import_module": ["__init__.py", "run.py", "envs/making.py", "utils/modules.py"],
+    "import_module": ["__init__.py", "run.py", "moved.py", "envs/making.py", "envs/modules.py"],
 }
 
 RUNS_CODE = {

@@ -6,8 +6,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from spinup_tf2 import ppo
-from spinup_tf2.core.networks import mlp
-from spinup_tf2.core.policies import ActorCritic, ValueFunction
+from spinup_tf2.core.nets.actor_critic import ActorCritic, ValueFunction
+from spinup_tf2.core.nets.bodies import mlp
 
 
 class StateDependentGaussian(keras.Model):

@@ -5,8 +5,8 @@ import keras
 import tensorflow as tf
 
 from spinup_tf2 import sac
-from spinup_tf2.core.networks import mlp
-from spinup_tf2.core.q_actor_critic import QActorCritic, SquashedGaussianPolicy
+from spinup_tf2.core.nets.bodies import mlp
+from spinup_tf2.core.nets.q_actor_critic import QActorCritic, SquashedGaussianPolicy
 
 
 class NormalizedQ(keras.Model):

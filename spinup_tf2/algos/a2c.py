@@ -7,11 +7,11 @@ import gymnasium as gym
 import numpy as np
 import tensorflow as tf
 
+from spinup_tf2.arguments.docs import documented
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.argument_docs import documented
-from spinup_tf2.core.optimization import GradientSteps, rmsprop
-from spinup_tf2.core.policies import ActorCritic, MLPActorCritic
-from spinup_tf2.core.values import value_loss
+from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps, rmsprop
+from spinup_tf2.core.optimize.losses import value_loss
 
 
 def policy_loss(logp: tf.Tensor, adv: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:

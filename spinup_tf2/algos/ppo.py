@@ -8,12 +8,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from spinup_tf2.arguments.docs import documented
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.argument_docs import documented
-from spinup_tf2.core.optimization import GradientSteps, adam, take_steps
-from spinup_tf2.core.policies import ActorCritic, MLPActorCritic
-from spinup_tf2.core.ppo_buffer import PPOBuffer
-from spinup_tf2.core.values import value_loss, value_regression
+from spinup_tf2.core.experience.ppo_buffer import PPOBuffer
+from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, take_steps
+from spinup_tf2.core.optimize.losses import value_loss, value_regression
 
 __all__ = ["PPOBuffer", "adapted_beta", "penalty_loss", "policy_loss", "ppo"]
 

@@ -7,12 +7,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from spinup_tf2.arguments.docs import documented
 from spinup_tf2.core import off_policy
-from spinup_tf2.core.argument_docs import documented
-from spinup_tf2.core.optimization import adam
-from spinup_tf2.core.q_actor_critic import MLPQActorCritic, QActorCritic, sample_and_log_prob
-from spinup_tf2.core.update_block import Minimize, PolyakAverage, UpdateBlock
-from spinup_tf2.core.values import bellman_backup
+from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic, sample_and_log_prob
+from spinup_tf2.core.optimize.gradient_steps import adam
+from spinup_tf2.core.optimize.losses import bellman_backup
+from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock
 
 
 def soft_value(q1: tf.Tensor, q2: tf.Tensor, logp: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:

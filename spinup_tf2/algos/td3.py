@@ -6,12 +6,12 @@ import gymnasium as gym
 import numpy as np
 import tensorflow as tf
 
+from spinup_tf2.arguments.docs import documented
 from spinup_tf2.core import off_policy
-from spinup_tf2.core.argument_docs import documented
-from spinup_tf2.core.optimization import adam
-from spinup_tf2.core.q_actor_critic import MLPQActorCritic, QActorCritic
-from spinup_tf2.core.update_block import Minimize, PolyakAverage, UpdateBlock
-from spinup_tf2.core.values import bellman_backup
+from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
+from spinup_tf2.core.optimize.gradient_steps import adam
+from spinup_tf2.core.optimize.losses import bellman_backup
+from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock
 
 
 def smoothed_action(

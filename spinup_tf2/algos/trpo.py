@@ -8,12 +8,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from spinup_tf2.arguments.docs import documented
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.argument_docs import documented
-from spinup_tf2.core.natural_gradient import PolicyObjective, conjugate_gradient
-from spinup_tf2.core.optimization import loss_columns
-from spinup_tf2.core.policies import ActorCritic, MLPActorCritic
-from spinup_tf2.core.values import value_regression
+from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
+from spinup_tf2.core.optimize.gradient_steps import loss_columns
+from spinup_tf2.core.optimize.losses import value_regression
+from spinup_tf2.core.optimize.natural_gradient import PolicyObjective, conjugate_gradient
 
 
 def policy_loss(

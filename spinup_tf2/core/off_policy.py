@@ -9,32 +9,32 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from spinup_tf2.core.acting import Actor
-from spinup_tf2.core.evaluation import (
+from spinup_tf2.core.experience.replay_buffer import ReplayBuffer, batch_rows
+from spinup_tf2.core.finite import check_info, check_step, check_variables
+from spinup_tf2.core.nets.acting import Actor
+from spinup_tf2.core.nets.bodies import count_variables
+from spinup_tf2.core.nets.q_actor_critic import (
+    MLPQActorCritic,
+    QActorCritic,
+    check_no_variable_in_both,
+    make_q_actor_critic,
+)
+from spinup_tf2.core.optimize.update_block import UpdateBlock
+from spinup_tf2.core.rollout.evaluation import (
     evaluate,
     log_successes,
     make_test_envs,
     own_test_episodes,
     score_of,
 )
-from spinup_tf2.core.finite import check_info, check_step, check_variables
-from spinup_tf2.core.networks import count_variables
-from spinup_tf2.core.q_actor_critic import (
-    MLPQActorCritic,
-    QActorCritic,
-    check_no_variable_in_both,
-    make_q_actor_critic,
-)
-from spinup_tf2.core.replay_buffer import ReplayBuffer, batch_rows
-from spinup_tf2.core.resuming import Keeper, Position
-from spinup_tf2.core.spaces import ActionSpec, bounded_action_spec
+from spinup_tf2.core.rollout.vector_env import EpisodeStatistics, VectorEnv, lost
 from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar, with_env_fn
-from spinup_tf2.core.update_block import UpdateBlock
-from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv, lost
+from spinup_tf2.envs.spaces import ActionSpec, bounded_action_spec
+from spinup_tf2.parallel.heartbeat import beat
+from spinup_tf2.parallel.mpi import num_procs
+from spinup_tf2.persistence.keeper import Keeper, Position
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
-from spinup_tf2.utils.mpi_tools import num_procs
-from spinup_tf2.utils.watchdog import beat
 
 XLA_PAYS_AFTER = 5000  # updates; below, it saves less time than it takes to compile
 

@@ -10,10 +10,21 @@ import gymnasium as gym
 import keras
 import numpy as np
 
-from spinup_tf2.core.acting import Actor, Critic
-from spinup_tf2.core.buffers import TrajectoryBuffer
-from spinup_tf2.core.demonstrations import Demonstrations
-from spinup_tf2.core.evaluation import (
+from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
+from spinup_tf2.core.finite import check_experience, check_info, check_variables
+from spinup_tf2.core.nets.acting import Actor, Critic
+from spinup_tf2.core.nets.actor_critic import (
+    ActorCritic,
+    CNNActorCritic,
+    MLPActorCritic,
+    check_closed_forms,
+    make_actor_critic,
+)
+from spinup_tf2.core.nets.bodies import count_variables, orthogonal_initialize
+from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps
+from spinup_tf2.core.rollout.demonstrations import Demonstrations
+from spinup_tf2.core.rollout.evaluation import (
     NO_RESULTS,
     evaluate,
     log_successes,
@@ -21,25 +32,14 @@ from spinup_tf2.core.evaluation import (
     own_test_episodes,
     score_of,
 )
-from spinup_tf2.core.finite import check_experience, check_info, check_variables
-from spinup_tf2.core.networks import count_variables, orthogonal_initialize
-from spinup_tf2.core.normalization import NormalizedActorCritic, RewardScaler
-from spinup_tf2.core.optimization import GradientSteps
-from spinup_tf2.core.policies import (
-    ActorCritic,
-    CNNActorCritic,
-    MLPActorCritic,
-    check_closed_forms,
-    make_actor_critic,
-)
-from spinup_tf2.core.resuming import Keeper, Position
+from spinup_tf2.core.rollout.vector_env import EpisodeStatistics, VectorEnv, join
 from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar, with_env_fn
-from spinup_tf2.core.vector_env import EpisodeStatistics, VectorEnv, join
-from spinup_tf2.utils.interruption import Interruption
+from spinup_tf2.parallel.heartbeat import beat
+from spinup_tf2.parallel.interruption import Interruption
+from spinup_tf2.parallel.mpi import num_procs
+from spinup_tf2.persistence.keeper import Keeper, Position
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
-from spinup_tf2.utils.mpi_tools import num_procs
-from spinup_tf2.utils.watchdog import beat
 
 
 @contextmanager

@@ -9,19 +9,19 @@ from typing import Any
 import keras
 from tqdm import tqdm
 
-from spinup_tf2.core.arguments import check_arguments
-from spinup_tf2.core.checkpoint import Checkpoints
-from spinup_tf2.core.policies import ActorCritic, CNNActorCritic
-from spinup_tf2.core.q_actor_critic import CNNQActorCritic, QActorCritic
-from spinup_tf2.core.resuming import Keeper, checkpoint_to_resume, describe_run
-from spinup_tf2.core.saved_policy import SavedPolicy, begin_with
-from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.arguments.checks import check_arguments
+from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic
+from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, QActorCritic
+from spinup_tf2.core.nets.saved_policy import SavedPolicy, begin_with
+from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.making import EnvFn
+from spinup_tf2.parallel.mpi import broadcast_object, exit_together, num_procs, on_root, proc_id
+from spinup_tf2.parallel.threads import limit_tensorflow
+from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.persistence.keeper import Keeper, checkpoint_to_resume, describe_run
+from spinup_tf2.persistence.run_lock import run_lock
 from spinup_tf2.utils.logx import EpochLogger, Logger
 from spinup_tf2.utils.mpi_tf import sync_params
-from spinup_tf2.utils.mpi_tools import broadcast_object, exit_together, num_procs, on_root, proc_id
-from spinup_tf2.utils.run_lock import run_lock
-from spinup_tf2.utils.threads import limit_tensorflow
 
 
 def check_and_seed(arguments: Mapping[str, Any]) -> SimpleNamespace:

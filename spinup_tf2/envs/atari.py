@@ -15,9 +15,9 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers import RecordEpisodeStatistics
 
+from spinup_tf2.envs.modules import import_installed
 from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames, check_at_least, check_switches
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils.modules import import_installed
 
 INSTALL = 'pip install "spinup_tf2[atari]"'
 

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 
 import gymnasium as gym
 
+from spinup_tf2.envs.modules import import_named, import_registering
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.utils.modules import import_named, import_registering
 
 INSTALL_MUJOCO = 'pip install "spinup_tf2[mujoco]"'
 

@@ -19,7 +19,7 @@ class MaxAndSkip(gym.Wrapper, RecordConstructorArgs):
     `low` to `high - 1`.
     """
 
-    skips_frames = True  # what records all frames belongs inside, see utils/rendering.py
+    skips_frames = True  # what records all frames belongs inside, see envs/rendering.py
 
     def __init__(self, env: gym.Env, frameskip: int | tuple[int, int] = 4):
         RecordConstructorArgs.__init__(self, frameskip=frameskip)

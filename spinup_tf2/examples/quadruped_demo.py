@@ -17,10 +17,10 @@ import keras
 import numpy as np
 
 from spinup_tf2 import ppo
-from spinup_tf2.core.policies import MLPActorCritic
-from spinup_tf2.core.saved_policy import SavedPolicy
+from spinup_tf2.cli.evaluate import evaluate_run
+from spinup_tf2.core.nets.actor_critic import MLPActorCritic
+from spinup_tf2.core.nets.saved_policy import SavedPolicy
 from spinup_tf2.presets import PRESETS
-from spinup_tf2.utils.evaluate import evaluate_run
 from spinup_tf2.utils.logx import EpochLogger, holds_run
 from spinup_tf2.utils.run_utils import (
     EnvFn,

@@ -33,8 +33,8 @@ import numpy as np
 from tqdm import tqdm
 
 from spinup_tf2.errors import UserError, printable
-from spinup_tf2.utils import mpi_tools
-from spinup_tf2.utils.run_lock import LOCK
+from spinup_tf2.parallel import mpi
+from spinup_tf2.persistence.run_lock import LOCK
 from spinup_tf2.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:
@@ -136,12 +136,10 @@ class Logger:
         self._model = None
         self._unwritten = b""  # rows for which the disk has had no room
         self._warned = set()
-        self._is_root = mpi_tools.proc_id() == 0
+        self._is_root = mpi.proc_id() == 0
 
         # Only the first rank looks at the disk, but every rank must learn what it found there.
-        headers = mpi_tools.on_root(
-            lambda: self._open(output_dir, output_fname, overwrite, keep_rows)
-        )
+        headers = mpi.on_root(lambda: self._open(output_dir, output_fname, overwrite, keep_rows))
         if headers:
             self.first_row, self.log_headers = False, headers
         if self._is_root:
@@ -261,7 +259,7 @@ class Logger:
 
     def save_env_spec(self, env: gym.Env, env_fn: Callable[[], gym.Env]) -> None:
         """Write env_spec.json, from which `test_policy` builds the environment again."""
-        from spinup_tf2.utils.env_spec import write_env_spec
+        from spinup_tf2.persistence.env_spec import write_env_spec
 
         if self._is_root:
             with atomic_save(os.path.join(self.output_dir, "env_spec.json")) as path:
@@ -391,8 +389,8 @@ class EpochLogger(Logger):
             return
         values = self._values(key)
         # NaN would not do to recognise "no data": it is also what a diverged loss looks like.
-        has_data = mpi_tools.mpi_sum(values.size) > 0
-        stats = mpi_tools.mpi_statistics_scalar(values, with_min_and_max) if has_data else [""] * 4
+        has_data = mpi.mpi_sum(values.size) > 0
+        stats = mpi.mpi_statistics_scalar(values, with_min_and_max) if has_data else [""] * 4
         super().log_tabular(key if average_only else f"Average{key}", stats[0])
         if not average_only:
             super().log_tabular(f"Std{key}", stats[1])
@@ -410,7 +408,7 @@ class EpochLogger(Logger):
 
         Nothing is cleared. NaN if there is no data.
         """
-        return mpi_tools.mpi_statistics_scalar(self._values(key))
+        return mpi.mpi_statistics_scalar(self._values(key))
 
     def _values(self, key):
         return np.concatenate([*self.epoch_dict[key], np.empty(0)])

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.utils.mpi_tools import broadcast, mpi_avg, mpi_op, num_procs
+from spinup_tf2.parallel.mpi import broadcast, mpi_avg, mpi_op, num_procs
 
 
 def flat_concat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -14,9 +14,9 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spinup_tf2.envs.modules import forget_current_directory
 from spinup_tf2.errors import UserError, printable
-from spinup_tf2.utils.modules import forget_current_directory
-from spinup_tf2.utils.reading import read_json, read_text
+from spinup_tf2.persistence.reading import read_json, read_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -101,7 +101,7 @@ def _read_experiment(folder):
         algorithm, modules, kwargs = _read_json(folder, _ALGORITHM)
         return lambda: run_algorithm(algorithm, modules, **decode(kwargs))
 
-    from spinup_tf2.utils.unpickling import load_private
+    from spinup_tf2.persistence.unpickling import load_private
 
     return load_private(Path(folder, _FUNCTION))  # which the parent process has just written
 
@@ -114,29 +114,29 @@ def main(folder: str | os.PathLike) -> None:
         os.environ.setdefault(name, value)
 
     from spinup_tf2.errors import Interrupted, UserError
-    from spinup_tf2.utils import mpi_tools
-    from spinup_tf2.utils.interruption import interrupt_once
+    from spinup_tf2.parallel import mpi
+    from spinup_tf2.parallel.interruption import interrupt_once
 
     if sys.stderr is not None:
         faulthandler.enable()  # says where, if a library crashes
     interrupt_once()
-    mpi_tools.write_by_lines()
+    mpi.write_by_lines()
 
     def write_error():
         _write_json(folder, _ERROR, [str(error), traceback.format_exc()])
 
     try:
-        mpi_tools.comm()  # first of all: without MPI nobody could wait for a rank that has failed
+        mpi.comm()  # first of all: without MPI nobody could wait for a rank that has failed
         experiment = _read_experiment(folder)
-        with mpi_tools.exit_together():
+        with mpi.exit_together():
             experiment()
     except UserError as caught:
         error = caught
-        mpi_tools.fail_together(write_error, 2)
+        mpi.fail_together(write_error, 2)
         sys.exit(2)
     except KeyboardInterrupt as interrupt:
         status = interrupt.status if isinstance(interrupt, Interrupted) else 130
-        mpi_tools.fail_together(lambda: None, status)
+        mpi.fail_together(lambda: None, status)
         sys.exit(status)
 
 

@@ -36,16 +36,17 @@ from typing import TYPE_CHECKING, Any
 from tqdm import trange
 
 from spinup_tf2 import user_config
-from spinup_tf2.core.arguments import whole_numbers
+from spinup_tf2.arguments.checks import whole_numbers
 from spinup_tf2.envs.making import EnvFn
+from spinup_tf2.envs.modules import import_flag
 from spinup_tf2.errors import Interrupted, UserError
-from spinup_tf2.utils import launch, mpi_tools, run_entrypoint
-from spinup_tf2.utils.experiment_checks import algorithm_name, check_experiment, signature_of
-from spinup_tf2.utils.interruption import SIGNALS
+from spinup_tf2.experiments.checks import algorithm_name, check_experiment, signature_of
+from spinup_tf2.parallel import launch, mpi
+from spinup_tf2.parallel.interruption import SIGNALS
+from spinup_tf2.parallel.threads import FAST_CONVOLUTIONS, available_cores
+from spinup_tf2.utils import run_entrypoint
 from spinup_tf2.utils.logx import EXISTING_RUN, colored, holds_run
-from spinup_tf2.utils.modules import import_flag
 from spinup_tf2.utils.serialization_utils import convert_json
-from spinup_tf2.utils.threads import FAST_CONVOLUTIONS, available_cores
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -294,7 +295,7 @@ def _run_experiment(experiment, processes, quiet, shown=None):
 
     shown: those of its arguments that are printed; None: all.
     """
-    say = _silent if quiet or mpi_tools.launched_rank() != 0 else print
+    say = _silent if quiet or mpi.launched_rank() != 0 else print
     kwargs = convert_json(experiment.kwargs if shown is None else shown)
     say(colored("Running experiment:\n", color="cyan", bold=True))
     say(experiment.exp_name + "\n")
@@ -306,10 +307,10 @@ def _run_experiment(experiment, processes, quiet, shown=None):
     if experiment.algorithm:
         say("Loading TensorFlow ...\n")
 
-    if mpi_tools.launched_by_mpi():
+    if mpi.launched_by_mpi():
         for name, value in experiment.environ().items():
             os.environ.setdefault(name, value)
-        with mpi_tools.exit_together():
+        with mpi.exit_together():
             experiment.call()
     else:
         _run_in_fresh_process(experiment, processes)
@@ -359,7 +360,7 @@ def resolve_processes(
     num_cpu: int | str = 1, hosts: str | None = None, launcher: str | None = None
 ) -> Processes:
     """What the three arguments stand for; what cannot be had is refused."""
-    if (hosts or launcher) and mpi_tools.launched_by_mpi():
+    if (hosts or launcher) and mpi.launched_by_mpi():
         raise UserError(
             "hosts and launcher say how to start processes, but an MPI launcher has started them "
             "already; leave both out."
@@ -384,7 +385,7 @@ def resolve_processes(
 
 def resolve_num_cpu(num_cpu: int | str) -> int:
     """The number of processes that `num_cpu` stands for; what cannot be had is refused."""
-    launched = mpi_tools.num_procs() if mpi_tools.launched_by_mpi() else None
+    launched = mpi.num_procs() if mpi.launched_by_mpi() else None
     if num_cpu == "auto":
         return launched or available_cores()
     if not isinstance(num_cpu, int) or isinstance(num_cpu, bool) or num_cpu < 1:
@@ -410,7 +411,7 @@ def _check_launch(experiments, check_env=None):
         _check_environments(experiments, check_env)
         _check_directories(experiments)
 
-    mpi_tools.on_root(look)
+    mpi.on_root(look)
 
 
 def _check_directories(experiments):
@@ -719,7 +720,7 @@ class ExperimentGrid:
             experiments.append(_prepare_experiment(name, function, **options, **variant))
 
         _check_launch(experiments, check_env)
-        if not quiet and mpi_tools.proc_id() == 0:
+        if not quiet and mpi.proc_id() == 0:
             if note:
                 print(note)
             self._announce({experiment.exp_name for experiment in experiments})
@@ -727,7 +728,7 @@ class ExperimentGrid:
             try:
                 _run_experiment(experiment, processes, quiet)
             except KeyboardInterrupt:
-                if not quiet and mpi_tools.launched_rank() == 0 and len(experiments) > 1:
+                if not quiet and mpi.launched_rank() == 0 and len(experiments) > 1:
                     _say_how_to_go_on(experiments, i, datestamp)
                 raise
 

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup_tf2.envs.modules import add_import_argument, import_for_command, import_named
 from spinup_tf2.errors import UserError
+from spinup_tf2.persistence.reading import runs_in
+from spinup_tf2.persistence.unpickling import load_trusted
+from spinup_tf2.tensorflow_import import quiet_tensorflow
 from spinup_tf2.utils.logx import format_table
-from spinup_tf2.utils.modules import add_import_argument, import_for_command, import_named
-from spinup_tf2.utils.reading import runs_in
-from spinup_tf2.utils.tensorflow_import import quiet_tensorflow
-from spinup_tf2.utils.unpickling import load_trusted
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -133,7 +133,7 @@ def load_env(
     save_dir: str | os.PathLike, render_mode: str | None = None, allow_pickle: bool = False
 ) -> gym.Env:
     """Build the environment of a run; raises UserError if that is not possible."""
-    from spinup_tf2.utils.env_spec import make_env
+    from spinup_tf2.persistence.env_spec import make_env
 
     run_dir = Path(save_dir).parent
     try:
@@ -161,7 +161,7 @@ def load_agent(
     best: bool = False,
 ) -> Callable[[Any], Any]:
     """Load a saved policy as `get_action(obs)`."""
-    from spinup_tf2.core.saved_policy import load_policy
+    from spinup_tf2.core.nets.saved_policy import load_policy
 
     print(f"\n\nLoading from {save_dir}.\n\n")
     print(f"Using {'deterministic' if deterministic else 'default'} action op.", flush=True)
@@ -272,7 +272,7 @@ def _show(env):
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `test_policy`."""
     args = _parser().parse_args(argv)
-    from spinup_tf2.utils.rendering import choose_render_mode, shown_or_recorded
+    from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
 
     render_mode = choose_render_mode(args.record, args.norender)
     episodes = args.episodes

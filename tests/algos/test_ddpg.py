@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from spinup_tf2 import ddpg
 from spinup_tf2.algos.ddpg import policy_loss, q_loss
-from spinup_tf2.core.q_actor_critic import MLPQActorCritic
+from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
 from tests.off_policy_runs import (
     COLUMNS,
     Adam,

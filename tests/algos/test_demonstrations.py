@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from spinup_tf2 import a2c, ppo, trpo, vpg
-from spinup_tf2.core.vector_env import environment_seed
+from spinup_tf2.core.rollout.vector_env import environment_seed
 from spinup_tf2.errors import UserError
 from tests.runs import make, train
 

@@ -4,8 +4,8 @@ import gymnasium as gym
 import pytest
 
 from spinup_tf2 import ddpg, ppo
-from spinup_tf2.core.checkpoint import Checkpoints
 from spinup_tf2.errors import UserError
+from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.utils.test_policy import load_policy_and_env
 from tests import off_policy_runs, runs
 

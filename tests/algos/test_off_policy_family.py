@@ -12,19 +12,19 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2 import ddpg, sac, td3
-from spinup_tf2.core.networks import mlp
-from spinup_tf2.core.policies import mode
-from spinup_tf2.core.q_actor_critic import (
+from spinup_tf2.core.nets.actor_critic import mode
+from spinup_tf2.core.nets.bodies import mlp
+from spinup_tf2.core.nets.q_actor_critic import (
     CNNQActorCritic,
     DeterministicPolicy,
     MLPQActorCritic,
     QActorCritic,
     SquashedGaussianPolicy,
 )
-from spinup_tf2.core.saved_policy import load_policy
-from spinup_tf2.core.spaces import bounded_action_spec
-from spinup_tf2.core.values import bellman_backup
-from spinup_tf2.core.vector_env import FIRST_TEST_ENV, environment_seed
+from spinup_tf2.core.nets.saved_policy import load_policy
+from spinup_tf2.core.optimize.losses import bellman_backup
+from spinup_tf2.core.rollout.vector_env import FIRST_TEST_ENV, environment_seed
+from spinup_tf2.envs.spaces import bounded_action_spec
 from spinup_tf2.errors import UserError
 from tests.off_policy_runs import (
     UNEQUAL_BOUNDS,

@@ -13,11 +13,11 @@ from gymnasium import spaces
 
 from spinup_tf2 import ppo
 from spinup_tf2.algos.ppo import policy_loss
-from spinup_tf2.core.networks import mlp
-from spinup_tf2.core.optimization import GradientSteps
-from spinup_tf2.core.policies import ActorCritic, MLPActorCritic, ValueFunction
-from spinup_tf2.core.saved_policy import load_policy
-from spinup_tf2.core.values import value_loss
+from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic, ValueFunction
+from spinup_tf2.core.nets.bodies import mlp
+from spinup_tf2.core.nets.saved_policy import load_policy
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps
+from spinup_tf2.core.optimize.losses import value_loss
 from spinup_tf2.errors import UserError
 from tests import runs
 from tests.runs import COLUMNS, make, positional_defaults

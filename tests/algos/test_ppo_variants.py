@@ -10,18 +10,18 @@ from scipy import stats
 
 from spinup_tf2 import ppo, trpo
 from spinup_tf2.algos.ppo import adapted_beta, penalty_loss
-from spinup_tf2.core.networks import mlp
-from spinup_tf2.core.optimization import GradientSteps
-from spinup_tf2.core.policies import (
+from spinup_tf2.core.nets.actor_critic import (
     ActorCritic,
     CategoricalPolicy,
     GaussianPolicy,
     MLPActorCritic,
     ValueFunction,
 )
-from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.nets.bodies import mlp
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps
+from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils import mpi_tools
+from spinup_tf2.parallel import mpi
 from tests import runs
 from tests.fake_mpi import run_ranks
 from tests.runs import COLUMNS, Identity, make
@@ -233,7 +233,7 @@ def test_two_processes_train_as_one_does(tmp_path, variant):
     for other in ranks:
         for a, b in zip(other.trainable_variables, ac.trainable_variables, strict=True):
             np.testing.assert_allclose(a, b, atol=2e-4)
-    assert mpi_tools.num_procs() == 1
+    assert mpi.num_procs() == 1
     lines = (tmp_path / "two" / "progress.txt").read_text().splitlines()
     header = lines[0].split("\t")
     assert header == list(rows[0])

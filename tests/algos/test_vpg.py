@@ -10,8 +10,8 @@ from scipy import stats
 
 from spinup_tf2 import vpg
 from spinup_tf2.algos.vpg import policy_loss
-from spinup_tf2.core.optimization import GradientSteps
-from spinup_tf2.core.policies import MLPActorCritic
+from spinup_tf2.core.nets.actor_critic import MLPActorCritic
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from tests.runs import COLUMNS, Identity, positional_defaults, train
 
 VPG_COLUMNS = [

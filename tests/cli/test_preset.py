@@ -12,11 +12,11 @@ import gymnasium as gym
 import pytest
 
 from spinup_tf2 import run, user_config
-from spinup_tf2.core.arguments import check_arguments, check_network_arguments
+from spinup_tf2.arguments.checks import check_arguments, check_network_arguments
+from spinup_tf2.arguments.signatures import read_signature
 from spinup_tf2.envs.mario import is_mario
 from spinup_tf2.presets import PRESETS, Preset, as_flags, presets_for
 from spinup_tf2.utils import run_entrypoint, run_utils
-from spinup_tf2.utils.signatures import read_signature
 from tests.cli.test_run import execute
 from tests.progress import rows_without_time
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from spinup_tf2 import run
-from spinup_tf2.core import checkpoint
 from spinup_tf2.errors import UserError
+from spinup_tf2.persistence import checkpoints as checkpoint
 from tests.progress import rows_without_time
 
 COMMAND = dict(
@@ -162,7 +162,7 @@ import os
 import signal
 import sys
 from spinup_tf2 import run
-from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.rollout.vector_env import VectorEnv
 
 begin, count = VectorEnv.begin, 0
 

@@ -17,7 +17,7 @@ from spinup_tf2.core.finite import (
     check_step,
     check_variables,
 )
-from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.rollout.vector_env import VectorEnv
 
 HOST = f"rank 0 on {platform.node()}"
 bad_values = pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

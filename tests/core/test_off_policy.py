@@ -9,20 +9,20 @@ import pytest
 import scipy.stats
 from gymnasium import spaces
 
+from spinup_tf2.arguments.checks import check_arguments
 from spinup_tf2.core import off_policy
-from spinup_tf2.core.acting import Actor
-from spinup_tf2.core.arguments import check_arguments
-from spinup_tf2.core.evaluation import evaluate
+from spinup_tf2.core.nets.acting import Actor
+from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
 from spinup_tf2.core.off_policy import uniform, updates_due
-from spinup_tf2.core.q_actor_critic import MLPQActorCritic
-from spinup_tf2.core.spaces import bounded_action_spec
-from spinup_tf2.core.vector_env import (
+from spinup_tf2.core.rollout.evaluation import evaluate
+from spinup_tf2.core.rollout.vector_env import (
     FIRST_TEST_ENV,
     MOST_LIVES,
     EpisodeStatistics,
     VectorEnv,
     environment_seed,
 )
+from spinup_tf2.envs.spaces import bounded_action_spec
 from spinup_tf2.errors import UserError
 
 # ------------------------------------------------------------------------- when to update

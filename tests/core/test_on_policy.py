@@ -9,12 +9,12 @@ import pytest
 from gymnasium import spaces
 
 from spinup_tf2 import user_config, vpg
-from spinup_tf2.core.buffers import TrajectoryBuffer
-from spinup_tf2.core.checkpoint import Checkpoints
-from spinup_tf2.core.demonstrations import Demonstrations
+from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
 from spinup_tf2.core.on_policy import collect
-from spinup_tf2.core.resuming import Keeper
-from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.rollout.demonstrations import Demonstrations
+from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.persistence.keeper import Keeper
 from tests.runs import train
 
 

@@ -289,7 +289,7 @@ SPECS = [
 
 
 def test_env_spec(fuzz, tmp_path):
-    from spinup_tf2.utils.env_spec import make_env
+    from spinup_tf2.persistence.env_spec import make_env
 
     path = tmp_path / "env_spec.json"
 
@@ -315,7 +315,7 @@ ENTRIES = [
 
 
 def test_model_info(fuzz, tmp_path):
-    from spinup_tf2.core.saved_policy import load_policy
+    from spinup_tf2.core.nets.saved_policy import load_policy
 
     shutil.copytree(RUN / "tf2_save", tmp_path / "tf2_save")
     path = tmp_path / "tf2_save" / "model_info.json"
@@ -341,7 +341,7 @@ def test_model_info(fuzz, tmp_path):
 
 
 def test_weights(fuzz, tmp_path):
-    from spinup_tf2.core.saved_policy import load_policy
+    from spinup_tf2.core.nets.saved_policy import load_policy
 
     shutil.copytree(RUN / "tf2_save", tmp_path / "tf2_save")
     path = tmp_path / "tf2_save" / "weights.npz"
@@ -380,8 +380,8 @@ def restored(run_dir, name, contents):
 
 
 def test_manifest(fuzz, checkpoint):
-    from spinup_tf2.core.checkpoint import Checkpoints
-    from spinup_tf2.core.resuming import position_of
+    from spinup_tf2.persistence.checkpoints import Checkpoints
+    from spinup_tf2.persistence.keeper import position_of
 
     run_dir, files = checkpoint
 
@@ -395,7 +395,7 @@ def test_manifest(fuzz, checkpoint):
 
 
 def test_ranks(fuzz, checkpoint, tmp_path):
-    from spinup_tf2.core.checkpoint import DamagedCheckpoint, read_npz
+    from spinup_tf2.persistence.checkpoints import DamagedCheckpoint, read_npz
 
     def check(contents):
         (tmp_path / "rank0.npz").write_bytes(contents)

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils import launch
+from spinup_tf2.parallel import launch
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ SECONDS = 5  # in which the job must have ended, counted from the death
 # Without TensorFlow: a loop of collectives, in which rank 1 dies.
 LOOP = """
 import ctypes, os, signal, sys, time
-from spinup_tf2.utils import mpi_tools
+from spinup_tf2.parallel import mpi
 def lost():
     raise RuntimeError("lost")
 deaths = dict(
@@ -25,10 +25,10 @@ deaths = dict(
     killed=lambda: os.kill(os.getpid(), signal.SIGKILL),
     crashes=lambda: ctypes.string_at(0),
 )
-with mpi_tools.exit_together():
+with mpi.exit_together():
     for i in range(1_000_000):
-        mpi_tools.mpi_sum(i)
-        if i == 200 and mpi_tools.proc_id() == 1:
+        mpi.mpi_sum(i)
+        if i == 200 and mpi.proc_id() == 1:
             open("death", "w").write(repr(time.time()))
             deaths[sys.argv[1]]()
 """
@@ -38,13 +38,14 @@ TRAINING = """
 import sys, time
 import gymnasium as gym
 import spinup_tf2
-from spinup_tf2.utils import logx, mpi_tools
+from spinup_tf2.utils import logx
+from spinup_tf2.parallel import mpi
 place, calls = sys.argv[1], 0
 def dies(function, after):
     def wrapper(*args, **kwargs):
         global calls
         calls += 1
-        if mpi_tools.proc_id() == 1 and calls > after:
+        if mpi.proc_id() == 1 and calls > after:
             open("death", "w").write(repr(time.time()))
             raise RuntimeError("lost")
         return function(*args, **kwargs)

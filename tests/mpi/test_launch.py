@@ -7,7 +7,7 @@ import time
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils import launch
+from spinup_tf2.parallel import launch
 from tests.progress import rows_without_time
 
 try:

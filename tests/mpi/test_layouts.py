@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from spinup_tf2.utils.launch import find_mpirun, mpirun_environment
+from spinup_tf2.parallel.launch import find_mpirun, mpirun_environment
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 
@@ -26,8 +26,8 @@ import gymnasium as gym
 import numpy as np
 import spinup_tf2
 from spinup_tf2.core import off_policy, on_policy
-from spinup_tf2.core.replay_buffer import ReplayBuffer
-from spinup_tf2.utils.mpi_tools import proc_id
+from spinup_tf2.core.experience.replay_buffer import ReplayBuffer
+from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.utils.mpi_tf import flat_concat
 
 out, num_envs, jobs = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])

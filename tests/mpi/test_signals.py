@@ -23,19 +23,20 @@ MPICH_PASSES_ON = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
 LOOP = """
 import sys, time
 from spinup_tf2.errors import Interrupted
-from spinup_tf2.utils import mpi_tools
-from spinup_tf2.utils.interruption import Interruption
-mpi_tools.mpi_fork(int(sys.argv[1]))
-mpi_tools.comm()
+from spinup_tf2.parallel import mpi
+from spinup_tf2.parallel.interruption import Interruption
+from spinup_tf2.utils.mpi_tools import mpi_fork
+mpi_fork(int(sys.argv[1]))
+mpi.comm()
 with Interruption() as asked:
     for step in range(1_000_000):
-        for _ in range(2 + 4 * mpi_tools.proc_id()):
+        for _ in range(2 + 4 * mpi.proc_id()):
             if not asked.requested:
                 time.sleep(0.05)
         if asked.agreed():
-            open(f"saved{mpi_tools.proc_id()}", "w").write(str(step))
+            open(f"saved{mpi.proc_id()}", "w").write(str(step))
             asked.leave("Resume it.")
-        if step == 3 and mpi_tools.proc_id() == 0:
+        if step == 3 and mpi.proc_id() == 0:
             open("running", "w").close()
 """
 
@@ -66,7 +67,7 @@ def test_a_launcher_turns_signals_into_sigusr1(mpi, signum, tmp_path):  # noqa: 
     # mpi_fork takes the mpirun beside Python, or else the one on PATH.
     program = (
         "import sys\n"
-        "from spinup_tf2.utils import launch\n"
+        "from spinup_tf2.parallel import launch\n"
         f"launch.find_mpirun = lambda: {mpi.mpirun!r}\n"
         "sys.argv = sys.argv[1:]\n"
         "sys.orig_argv = [sys.executable, *sys.argv]\n"
@@ -108,11 +109,12 @@ def test_a_second_ctrl_c_kills_ranks_that_do_not_listen(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import signal, time\n"
-        "from spinup_tf2.utils import mpi_tools\n"
-        "mpi_tools.mpi_fork(2)\n"
-        "mpi_tools.comm()\n"
+        "from spinup_tf2.parallel import mpi\n"
+        "from spinup_tf2.utils.mpi_tools import mpi_fork\n"
+        "mpi_fork(2)\n"
+        "mpi.comm()\n"
         "signal.signal(signal.SIGUSR1, signal.SIG_IGN)\n"
-        "open(f'running{mpi_tools.proc_id()}', 'w').close()\n"
+        "open(f'running{mpi.proc_id()}', 'w').close()\n"
         "time.sleep(1000)\n"
     )
     process = start([sys.executable, script], None, cwd=tmp_path, preexec_fn=with_ctrl_c)

@@ -1,7 +1,7 @@
 """Changes the source in small ways, one at a time, and looks whether the tests notice.
 
     nice python tests/mutation/run.py                          # every file of FILES: some hours
-    nice python tests/mutation/run.py algos/ppo.py core/values.py
+    nice python tests/mutation/run.py algos/ppo.py core/optimize/losses.py
     nice python tests/mutation/run.py --sample 20 --jobs 2     # of each file, 20 at random
 
 Each mutant is the whole package with one change: an operator, a comparison or a number replaced by
@@ -56,41 +56,50 @@ FILES = {
         "tests/algos/test_sac.py -k (by_hand or columns)",
         f"{OFF_POLICY} and sac",
     ],
-    "core/advantages.py": ["tests/core/test_advantages.py", "tests/core/test_buffers.py"],
-    "core/values.py": [
-        "tests/core/test_values.py",
+    "core/experience/advantages.py": [
+        "tests/core/experience/test_advantages.py",
+        "tests/core/experience/test_buffers.py",
+    ],
+    "core/optimize/losses.py": [
+        "tests/core/optimize/test_losses.py",
         "tests/algos/test_ppo.py -k value_loss",
         "tests/algos/test_ddpg.py -k (by_hand or columns)",
         f"{BY_HAND} -k penalty",
     ],
-    "core/buffers.py": ["tests/core/test_buffers.py", f"{BY_HAND} -k vpg"],
-    "core/ppo_buffer.py": ["tests/core/test_buffers.py"],
-    "core/natural_gradient.py": [
-        "tests/core/test_natural_gradient.py",
+    "core/experience/trajectory_buffer.py": [
+        "tests/core/experience/test_buffers.py",
+        f"{BY_HAND} -k vpg",
+    ],
+    "core/experience/ppo_buffer.py": ["tests/core/experience/test_buffers.py"],
+    "core/optimize/natural_gradient.py": [
+        "tests/core/optimize/test_natural_gradient.py",
         f"{BY_HAND} -k (trpo or npg)",
     ],
-    "core/normalization.py": ["tests/core/test_normalization.py", f"{BY_HAND} -k normalized"],
-    "core/optimization.py": [
-        "tests/core/test_optimization.py",
+    "core/nets/normalization.py": [
+        "tests/core/nets/test_normalization.py",
+        f"{BY_HAND} -k normalized",
+    ],
+    "core/optimize/gradient_steps.py": [
+        "tests/core/optimize/test_gradient_steps.py",
         f"{BY_HAND} -k (a2c or penalty or minibatches)",
     ],
-    "core/update_block.py": [
-        "tests/core/test_update_block.py",
+    "core/optimize/update_block.py": [
+        "tests/core/optimize/test_update_block.py",
         "tests/algos/test_td3.py -k (by_hand or columns)",
     ],
-    "core/replay_buffer.py": ["tests/core/test_replay_buffer.py"],
-    "core/policies.py": [
-        "tests/core/test_policies.py",
+    "core/experience/replay_buffer.py": ["tests/core/experience/test_replay_buffer.py"],
+    "core/nets/actor_critic.py": [
+        "tests/core/nets/test_actor_critic.py",
         f"{BY_HAND} -k (vpg or shared)",
         "tests/algos/test_a2c.py -k images",
     ],
-    "core/q_actor_critic.py": ["tests/core/test_q_actor_critic.py"],
+    "core/nets/q_actor_critic.py": ["tests/core/nets/test_q_actor_critic.py"],
     "core/on_policy.py": [
         f"{BY_HAND} -k (vpg or normalized)",
         "tests/core/test_on_policy.py",
         f"{BY_HAND} -k a2c",
         "tests/algos/test_demonstrations.py",
-        "tests/core/test_evaluation.py",
+        "tests/core/rollout/test_evaluation.py",
     ],
     "core/off_policy.py": ["tests/core/test_off_policy.py", OFF_POLICY],
 }

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from spinup_tf2.utils.launch import find_mpirun, mpirun_environment
-from spinup_tf2.utils.mpi_tools import launched_by_mpi
+from spinup_tf2.parallel.launch import find_mpirun, mpirun_environment
+from spinup_tf2.parallel.mpi import launched_by_mpi
 from tests.progress import rows_without_time
 
 ON_POLICY = dict(steps_per_epoch=160, train_v_iters=3, max_ep_len=50)
@@ -124,9 +124,9 @@ def train(each):
 
 def be_killed(rank, step=None, save=None, file=None):
     """Arrange for this process to be killed."""
-    from spinup_tf2.core import checkpoint
-    from spinup_tf2.core.vector_env import FIRST_TEST_ENV, VectorEnv
-    from spinup_tf2.utils.mpi_tools import proc_id
+    from spinup_tf2.core.rollout.vector_env import FIRST_TEST_ENV, VectorEnv
+    from spinup_tf2.parallel.mpi import proc_id
+    from spinup_tf2.persistence import checkpoints as checkpoint
 
     if proc_id() != rank:
         return

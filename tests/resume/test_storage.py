@@ -17,11 +17,12 @@ import pytest
 
 import spinup_tf2
 from spinup_tf2 import user_config
-from spinup_tf2.core import checkpoint, resuming
-from spinup_tf2.core.checkpoint import Checkpoints
 from spinup_tf2.errors import UserError
+from spinup_tf2.persistence import checkpoints as checkpoint
+from spinup_tf2.persistence import keeper as resuming
+from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.persistence.run_lock import run_lock
 from spinup_tf2.utils.logx import EpochLogger
-from spinup_tf2.utils.run_lock import run_lock
 from tests.progress import rows_without_time
 from tests.resume.killed import assert_same, left_by
 from tests.runs import make

@@ -12,7 +12,7 @@ import pytest
 import spinup_tf2
 from spinup_tf2 import user_config
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.vector_env import FIRST_TEST_ENV, VectorEnv
+from spinup_tf2.core.rollout.vector_env import FIRST_TEST_ENV, VectorEnv
 from spinup_tf2.errors import Interrupted, UserError
 from tests import images  # noqa: F401  (registers Lamp-v0)
 from tests.progress import rows_without_time

@@ -14,10 +14,10 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
+from spinup_tf2.envs.modules import import_flag
 from spinup_tf2.errors import UserError
 from spinup_tf2.run import main
 from spinup_tf2.utils import run_entrypoint, run_utils
-from spinup_tf2.utils.modules import import_flag
 from spinup_tf2.utils.test_policy import load_env, load_policy_and_env
 from tests.checkpoints import write_checkpoint
 from tests.sensor import watch

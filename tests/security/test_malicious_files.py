@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spinup_tf2.core.checkpoint import Checkpoints, DamagedCheckpoint, read_npz
 from spinup_tf2.errors import UserError
+from spinup_tf2.persistence.checkpoints import Checkpoints, DamagedCheckpoint, read_npz
 from spinup_tf2.run import main
 from spinup_tf2.utils import run_utils
 from spinup_tf2.utils.logx import EpochLogger, atomic_save
@@ -271,7 +271,10 @@ def test_libraries_that_lie_in_the_run(place, capfd, monkeypatch):
         {"entry_point": "gymnasium.wrappers:RecordVideo", "kwargs": {"video_folder": "outside"}},
         {"entry_point": "gymnasium.wrappers.rendering:RecordVideo", "kwargs": {"video_folder": ""}},
         {"entry_point": "gymnasium.wrappers.common:np.load", "kwargs": {}},
-        {"entry_point": "spinup_tf2.utils.unpickling:load_trusted", "kwargs": {"path": "vars.pkl"}},
+        {
+            "entry_point": "spinup_tf2.persistence.unpickling:load_trusted",
+            "kwargs": {"path": "vars.pkl"},
+        },
         {"entry_point": "spinup_tf2...os:system", "kwargs": {}},
         {"entry_point": 3, "kwargs": 4},
     ],

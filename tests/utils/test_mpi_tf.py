@@ -5,8 +5,8 @@ import tensorflow as tf
 
 from spinup_tf2 import ppo, sac
 from spinup_tf2.core import off_policy, on_policy
-from spinup_tf2.core.checkpoint import Checkpoints
-from spinup_tf2.utils import mpi_tools
+from spinup_tf2.parallel import mpi
+from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.utils.mpi_tf import (
     MpiAdamOptimizer,
     assign_params_from_flat,
@@ -32,7 +32,7 @@ def test_flat_and_back():
 
 def test_sync_params_gives_every_rank_those_of_rank_0():
     def rank():
-        params = variables(float(mpi_tools.proc_id()))
+        params = variables(float(mpi.proc_id()))
         sync_params(params)
         return flat_concat(params).numpy()
 
@@ -42,7 +42,7 @@ def test_sync_params_gives_every_rank_those_of_rank_0():
 
 def test_mpi_avg_grads_is_the_mean_over_ranks():
     def rank():
-        r = float(mpi_tools.proc_id())
+        r = float(mpi.proc_id())
         return mpi_avg_grads([tf.fill((2, 2), r), tf.constant([3 * r])])
 
     for a, b in run_ranks(3, rank):
@@ -54,8 +54,8 @@ def test_mpi_adam_steps_with_averaged_gradients():
     def rank():
         variable = keras.Variable([1.0])
         optimizer = MpiAdamOptimizer(learning_rate=0.1)
-        optimizer.apply([tf.constant([float(mpi_tools.proc_id())])], [variable])  # mean 0.5
-        optimizer.apply([tf.constant([-1.5 + float(mpi_tools.proc_id())])], [variable])  # mean -1
+        optimizer.apply([tf.constant([float(mpi.proc_id())])], [variable])  # mean 0.5
+        optimizer.apply([tf.constant([-1.5 + float(mpi.proc_id())])], [variable])  # mean -1
         return variable.numpy()
 
     alone = keras.Variable([1.0])
@@ -79,7 +79,7 @@ def test_mpi_adam_in_a_compiled_function_says_why_not():
 
 def test_ranks_that_differ_are_reported():
     def rank():
-        check_params(variables(0.5 * mpi_tools.proc_id()))
+        check_params(variables(0.5 * mpi.proc_id()))
 
     with pytest.raises(RuntimeError, match=r"differ by up to 0\.5"):
         run_ranks(2, rank)
@@ -88,7 +88,7 @@ def test_ranks_that_differ_are_reported():
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_not_finite_on_one_rank_alone_is_a_difference(value):
     with pytest.raises(RuntimeError, match="differ by up to inf"):
-        run_ranks(2, lambda: check_params(variables(value if mpi_tools.proc_id() == 1 else 0.0)))
+        run_ranks(2, lambda: check_params(variables(value if mpi.proc_id() == 1 else 0.0)))
     run_ranks(2, lambda: check_params(variables(value)))
 
 
@@ -99,9 +99,9 @@ def test_what_is_no_weight_is_evened_out_or_reported_too():
         variable = keras.Variable([1.0, 2.0])
         optimizer = keras.optimizers.Adam(0.1)
         optimizer.build([variable])
-        gradient = [1.0, 1.0 + 1e-6 * mpi_tools.proc_id()]
+        gradient = [1.0, 1.0 + 1e-6 * mpi.proc_id()]
         optimizer.apply([tf.constant(gradient)], [variable])
-        mean = keras.Variable(1e6 + statistic * mpi_tools.proc_id(), dtype="float64")
+        mean = keras.Variable(1e6 + statistic * mpi.proc_id(), dtype="float64")
         shared = [variable, *optimizer.variables, mean]
         before = [each.numpy() for each in shared]
         check_params(shared)
@@ -137,7 +137,7 @@ def test_training_checks_all_that_a_checkpoint_says_ranks_share(
 
 def test_rounding_differences_are_evened_out():
     def rank():
-        params = variables(1e-6 * mpi_tools.proc_id())
+        params = variables(1e-6 * mpi.proc_id())
         check_params(params)
         return flat_concat(params).numpy()
 

@@ -16,8 +16,9 @@ import pytest
 import spinup_tf2
 from spinup_tf2 import user_config
 from spinup_tf2.errors import Interrupted, UserError
-from spinup_tf2.utils import launch, mpi_tools, run_utils
-from spinup_tf2.utils.interruption import SIGNALS
+from spinup_tf2.parallel import launch, mpi
+from spinup_tf2.parallel.interruption import SIGNALS
+from spinup_tf2.utils import run_utils
 from spinup_tf2.utils.run_utils import (
     EnvFn,
     ExperimentGrid,
@@ -600,8 +601,8 @@ def test_num_cpu(monkeypatch):
 
 
 def test_num_cpu_in_a_launched_world(monkeypatch):
-    monkeypatch.setattr(mpi_tools, "launched_by_mpi", lambda: True)
-    monkeypatch.setattr(mpi_tools, "num_procs", lambda: 4)
+    monkeypatch.setattr(mpi, "launched_by_mpi", lambda: True)
+    monkeypatch.setattr(mpi, "num_procs", lambda: 4)
     assert [run_utils.resolve_num_cpu(n) for n in (1, 4, "auto")] == [4, 4, 4]
     with pytest.raises(UserError, match="num_cpu is 3, but the MPI launcher started 4 processes"):
         run_utils.resolve_num_cpu(3)
@@ -624,7 +625,7 @@ def test_hosts_and_launcher(monkeypatch):
     with pytest.raises(UserError, match="launcher is given, but for one process"):
         resolve(1, None, "env -i")
 
-    monkeypatch.setattr(mpi_tools, "launched_by_mpi", lambda: True)
+    monkeypatch.setattr(mpi, "launched_by_mpi", lambda: True)
     with pytest.raises(UserError, match="an MPI launcher has started them already"):
         resolve(1, "node1:2")
 
@@ -702,12 +703,12 @@ def test_algorithms_are_waited_for_with_a_word(monkeypatch, tmp_path, capsys):
 
 
 def test_in_a_launched_world_the_ranks_are_the_experiment(monkeypatch, tmp_path):
-    monkeypatch.setattr(mpi_tools, "launched_by_mpi", lambda: True)
+    monkeypatch.setattr(mpi, "launched_by_mpi", lambda: True)
     monkeypatch.setattr(run_utils, "_run_in_fresh_process", lambda *_: pytest.fail("started"))
     ran = []
 
     def experiment(seed, logger_kwargs):
-        ran.append((mpi_tools.proc_id(), os.getpid(), seed))
+        ran.append((mpi.proc_id(), os.getpid(), seed))
 
     run_ranks(3, lambda: call_experiment("name", experiment, data_dir=str(tmp_path), quiet=True))
     assert sorted(ran) == [(rank, os.getpid(), 0) for rank in range(3)]
@@ -721,6 +722,6 @@ def test_what_rank_0_finds_is_raised_on_all_ranks(tmp_path):
         experiment = run_utils._Experiment("name", tell, {}, logger_kwargs)
         with pytest.raises(UserError, match="already holds a run"):
             run_utils._check_launch([experiment])
-        return mpi_tools.proc_id()
+        return mpi.proc_id()
 
     assert run_ranks(3, check) == [0, 1, 2]

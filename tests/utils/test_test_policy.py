@@ -14,8 +14,8 @@ import pytest
 from gymnasium import spaces
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.persistence.env_spec import write_env_spec
 from spinup_tf2.utils import test_policy
-from spinup_tf2.utils.env_spec import write_env_spec
 from spinup_tf2.utils.run_utils import EnvFn
 from spinup_tf2.utils.test_policy import find_save, load_policy_and_env, main, run_policy
 
@@ -337,8 +337,8 @@ def test_videos_of_atari_have_every_frame(here, tmp_path, env_kwargs):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A run as an algorithm writes it, of an untrained agent."""
-    from spinup_tf2.core.policies import MLPActorCritic
-    from spinup_tf2.core.saved_policy import SavedPolicy
+    from spinup_tf2.core.nets.actor_critic import MLPActorCritic
+    from spinup_tf2.core.nets.saved_policy import SavedPolicy
     from spinup_tf2.utils.logx import EpochLogger
 
     directory = tmp_path_factory.mktemp("data") / "trained"

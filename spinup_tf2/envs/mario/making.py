@@ -102,6 +102,6 @@ def create_train_env(
     env = preprocess(env)
     if output_path is None:
         return env
-    from spinup_tf2.utils.rendering import record
+    from spinup_tf2.envs.rendering import record
 
     return record(env, output_path, f"{world}-{stage}")

@@ -1,0 +1,54 @@
+"""What a function takes, read from its source: to import it would load TensorFlow."""
+
+import ast
+import inspect
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from spinup_tf2.arguments.docs import complete_docstring
+
+
+@dataclass(frozen=True)
+class Name:
+    """A default value that is not a literal, such as a class: where it is imported from."""
+
+    module: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Signature:
+    """doc: the docstring. defaults: all parameters that have one, in order, and the default."""
+
+    doc: str
+    defaults: dict
+
+
+def read_signature(module: str, name: str) -> Signature:
+    """The Signature of a function, or of a class's `__init__`, of an importable module."""
+    tree = ast.parse(Path(find_spec(module).origin).read_text(encoding="utf-8"))
+    [definition] = (node for node in tree.body if getattr(node, "name", None) == name)
+    function = definition
+    if isinstance(definition, ast.ClassDef):
+        [function] = (n for n in definition.body if getattr(n, "name", None) == "__init__")
+    imported = {
+        alias.asname or alias.name: Name(node.module, alias.name)
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+    def value(node):
+        return imported[node.id] if isinstance(node, ast.Name) else ast.literal_eval(node)
+
+    arguments = function.args
+    with_default = arguments.args[len(arguments.args) - len(arguments.defaults) :]
+    pairs = [*zip(with_default, arguments.defaults, strict=True)]
+    pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    defaults = {argument.arg: value(default) for argument, default in pairs if default}
+    doc = inspect.cleandoc(ast.get_docstring(definition) or "")
+    if "documented" in [ast.unparse(decorator) for decorator in definition.decorator_list]:
+        every = [*arguments.args, *arguments.kwonlyargs]
+        doc = complete_docstring(doc, [argument.arg for argument in every])
+    return Signature(doc, defaults)

@@ -1,0 +1,238 @@
+"""How well a trained agent does: `python -m spinup_tf2.run evaluate RUN_DIR`.
+
+A game that begins the same way every time can be cleared by heart, so that one number says little.
+The agent is evaluated with its most likely actions (greedy) and with actions as it takes them in
+training (sampled). Where episodes begin alike, it is also evaluated greedily after some frames of
+doing nothing. An environment says so of itself with an attribute `fixed_starts`: the options of
+`reset` for each of its fixed initial states, by name, such as the stages of Super Mario Bros. It
+has an option `noops` of `reset`, too, the number of frames that pass before the agent may act.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spinup_tf2.envs.modules import import_for_command, import_named
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel.threads import threads_per_rank
+from spinup_tf2.tensorflow_import import quiet_tensorflow
+from spinup_tf2.utils.test_policy import add_agent_arguments, find_save, load_env
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+EPISODES = 100
+NOOPS = 30
+
+_ENVIRONMENTS = 8  # that are played at the same time
+
+
+def evaluate_run(
+    fpath: str | os.PathLike,
+    episodes: int = EPISODES,
+    noops: int = NOOPS,
+    *,
+    itr: int | str = "last",
+    best: bool = False,
+    max_ep_len: int | None = None,
+    seed: int = 0,
+    allow_pickle: bool = False,
+    modules: Iterable[str] = (),
+) -> dict[str, dict[str, float]]:
+    """Let the agent of a run play in several ways, and print a row of numbers for each.
+
+    Where episodes begin the same way every time, but for the option `noops`, these are `greedy`,
+    one episode; `greedy, after no-ops`, one for each number from 0 to `noops`; and `sampled`. An
+    agent of several stages has these rows for each of them, such as `1-2: greedy`, and then their
+    means, `mean: greedy` and so on. Elsewhere the rows are `greedy` and `sampled`. Environments
+    are those of the run without what only helps to train.
+
+    Args:
+        fpath: Directory of the run.
+        episodes: Number of sampled episodes, and of greedy ones where these are not all the same.
+        noops: The largest number of no-ops (frames without a button pressed) before the agent acts.
+        itr: Number of the save, or 'last'.
+        best: Whether to take the best weights of the newest checkpoint instead.
+        max_ep_len: Where to cut episodes off; None to let each of them end by itself.
+        seed: Of the agent's samples and the environments; episode i has `seed + i`.
+        allow_pickle, modules: As for `load_policy_and_env`.
+
+    Returns:
+        For each row a dict of `Episodes`, `SuccessRate` (if the environment tells), `EpRet`,
+        `StdEpRet`, `EpLen` and, where the environment tells, `X`, how far the agent has come.
+    """
+    limits = (("episodes", episodes, 1), ("noops", noops, 0), ("max_ep_len", max_ep_len or 0, 0))
+    for name, value, least in limits:
+        if value < least:
+            raise UserError(f"{name} is {value}; it must be at least {least}.")
+    from spinup_tf2.core.nets.saved_policy import load_policy
+
+    import_named(modules)
+    save_dir = find_save(fpath, itr)
+    print(f"Evaluating {save_dir}.", flush=True)
+    envs = [load_env(save_dir, None, allow_pickle)]
+    rows = {}
+    try:
+        fixed = getattr(envs[0].unwrapped, "fixed_starts", {})
+        ways = {
+            (start, way): options
+            for start in fixed or [None]
+            for way, options in _ways(fixed.get(start), episodes, noops).items()
+        }
+        wanted = min(_ENVIRONMENTS, max(map(len, ways.values())))
+        while len(envs) < wanted:
+            envs.append(load_env(save_dir, None, allow_pickle))
+        several = len(fixed) > 1
+        for (start, way), options in ways.items():
+            greedy = way != "sampled"
+            get_action = load_policy(save_dir, greedy, seed, allow_pickle=allow_pickle, best=best)
+            resets = [dict(seed=seed + i, options=o or None) for i, o in enumerate(options)]
+            row = _summary(play(envs, get_action, resets, max_ep_len or None))
+            _show(rows, f"{start}: {way}" if several else way, row)
+        for way in _ways({}, episodes, noops) if several else ():
+            _show(rows, f"mean: {way}", _mean([rows[f"{start}: {way}"] for start in fixed]))
+    finally:
+        for env in envs:
+            env.close()
+    return rows
+
+
+def _ways(start, episodes, noops):
+    """The options of `reset` of each episode, by row. start: those of a fixed initial state."""
+    if start is None:
+        return dict(greedy=[{}] * episodes, sampled=[{}] * episodes)
+    return {
+        "greedy": [start],
+        "greedy, after no-ops": [start | {"noops": number} for number in range(noops + 1)],
+        "sampled": [start] * episodes,
+    }
+
+
+class _Episode:
+    """An episode that is being played."""
+
+    def __init__(self, env, start, max_ep_len):
+        self.env = env
+        self.obs, self.info = env.reset(**start)
+        self.ret, self.len, self.max_ep_len, self.over = 0.0, 0, max_ep_len, False
+
+    def step(self, action):
+        self.obs, rew, terminated, truncated, self.info = self.env.step(action)
+        self.ret += float(rew)
+        self.len += 1
+        self.over = terminated or truncated or self.len == self.max_ep_len
+
+
+def play(
+    envs: Sequence[gym.Env],
+    get_action: Callable[[Any], Any],
+    starts: Iterable[dict[str, Any]],
+    max_ep_len: int | None = None,
+) -> list[_Episode]:
+    """Play an episode for each of `starts`, the arguments of its `reset`, in their order.
+
+    As many as there are environments are played at the same time. The agent acts for one after the
+    other, so that the same starts give the same episodes; the environments step in threads.
+    """
+    waiting = enumerate(starts)
+    episodes = {}
+
+    def begin(env):
+        for number, start in waiting:
+            episodes[number] = _Episode(env, start, max_ep_len)
+            return [episodes[number]]
+        return []
+
+    with ThreadPoolExecutor(threads_per_rank()) as pool:
+        playing = [episode for env in envs for episode in begin(env)]
+        while playing:
+            actions = [get_action(episode.obs) for episode in playing]
+            list(pool.map(_Episode.step, playing, actions))
+            playing = [
+                episode
+                for each in playing
+                for episode in (begin(each.env) if each.over else [each])
+            ]
+    return [episodes[number] for number in range(len(episodes))]
+
+
+def _summary(episodes):
+    row = dict(Episodes=len(episodes))
+    infos = [episode.info for episode in episodes]
+    if all("is_success" in info for info in infos):
+        row["SuccessRate"] = float(np.mean([info["is_success"] for info in infos]))
+    row["EpRet"] = float(np.mean([episode.ret for episode in episodes]))
+    row["StdEpRet"] = float(np.std([episode.ret for episode in episodes]))
+    row["EpLen"] = float(np.mean([episode.len for episode in episodes]))
+    for key in ("x_pos", "x_position"):  # of a level, of a robot
+        if all(key in info for info in infos):
+            row["X"] = float(np.mean([info[key] for info in infos]))
+    return row
+
+
+def _mean(rows):
+    """The mean of each column over rows, and the sum of their episodes."""
+    mean = {column: float(np.mean([row[column] for row in rows])) for column in rows[0]}
+    return mean | dict(Episodes=sum(row["Episodes"] for row in rows))
+
+
+def _show(rows, name, row):
+    """Add a row to the others and print it."""
+    widths = {column: max(len(column) + 2, 10) for column in row}
+    if not rows:
+        print(f"{'':26}" + "".join(f"{column:>{width}}" for column, width in widths.items()))
+    rows[name] = row
+    cells = "".join(f"{row[column]:>{width}.4g}" for column, width in widths.items())
+    print(f"{name:26}" + cells, flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line; `argv` is what follows `evaluate`."""
+    args = _parser().parse_args(argv)
+    if args.output and os.path.exists(args.output):
+        raise UserError(f"{args.output} exists; give another name for the results, or remove it.")
+    if args.output and not Path(args.output).absolute().parent.is_dir():
+        raise UserError(f"--output is {args.output}, whose directory does not exist; make it.")
+    import_for_command(args.modules)
+    find_save(args.fpath, args.itr)  # before TensorFlow is loaded, which takes a while
+    quiet_tensorflow()
+    rows = evaluate_run(
+        args.fpath,
+        args.episodes,
+        args.noops,
+        itr=args.itr,
+        best=args.best,
+        max_ep_len=args.len,
+        seed=args.seed,
+        allow_pickle=args.allow_pickle,
+    )
+    if args.output:
+        Path(args.output).write_text(json.dumps(rows, indent=4) + "\n", encoding="utf-8")
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m spinup_tf2.run evaluate",
+        description="Evaluate a trained agent: greedy, greedy after no-ops, and sampled.",
+    )
+    add_agent_arguments(parser)
+    parser.add_argument(
+        "--episodes", "-n", type=int, default=EPISODES, help=f"number of episodes ({EPISODES})"
+    )
+    parser.add_argument(
+        "--noops",
+        type=int,
+        default=NOOPS,
+        help=f"where it is an option, episodes that begin with 0 to this many no-ops ({NOOPS})",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the samples and the environments")
+    parser.add_argument("--output", metavar="FILE", help="write the numbers as JSON, too")
+    return parser

@@ -1,0 +1,273 @@
+"""Play a game yourself, or leave it to chance: `python -m spinup_tf2.run play --env ID`.
+
+It is the bare environment: no frames are skipped, and rewards are its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from spinup_tf2.envs.modules import add_import_argument, import_named, look_here
+from spinup_tf2.errors import UserError
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+MODES = ("human", "random")
+
+EPISODES = 3
+ZOOM = 3.0
+
+# What goes with one of the modes only.
+_ONLY = {"human": ("fps", "zoom"), "random": ("episodes", "norender")}
+
+_RANDOM_HINT = (
+    "Without one there is --mode random, with --norender (returns only) or --record DIR (videos)."
+)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line; `argv` is what follows `play`."""
+    args, rest = _parser().parse_known_args(argv)
+    _check_arguments(args)
+    env_kwargs = _env_kwargs(rest)
+    look_here()  # for environments as module:EnvId
+    import_named(args.modules)
+    from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
+
+    human = args.mode == "human"
+    if human:
+        choose_render_mode(record=False, norender=False, hint=_RANDOM_HINT)
+        render_mode = "rgb_array"  # gymnasium's `play` has a window of its own
+    else:
+        render_mode = choose_render_mode(args.record, args.norender)
+    make = _maker(args.env, env_kwargs, human)
+    name = args.env.rpartition(":")[2].replace("/", "-")
+    with shown_or_recorded(make, render_mode, args.record, name) as env:
+        if human:
+            play_as_human(env, args.seed, args.fps, args.zoom or ZOOM)
+        else:
+            play_randomly(env, args.seed, args.episodes or EPISODES)
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m spinup_tf2.run play",
+        description="Play a game with the keyboard, or leave it to chance.",
+        epilog="Arguments of the environment: --env_kwargs:NAME VALUE.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--env", required=True, metavar="ID", help="the environment: an id, or module:EnvId"
+    )
+    add_import_argument(parser)
+    parser.add_argument(
+        "--mode",
+        choices=MODES,
+        default="human",
+        help="human: with the keyboard, until Esc is pressed; random: actions at random",
+    )
+    parser.add_argument("--seed", type=int, help="makes the games the same every time")
+    parser.add_argument(
+        "--record", metavar="DIR", help="write a video (mp4) of each episode into DIR"
+    )
+    parser.add_argument(
+        "--fps", type=int, help="frames in a second, for a human (the environment's own; 0: all)"
+    )
+    parser.add_argument(
+        "--zoom", type=float, help=f"how much larger a human sees the frames ({ZOOM:g})"
+    )
+    parser.add_argument(
+        "--episodes", "-n", type=int, help=f"number of episodes at random ({EPISODES})"
+    )
+    parser.add_argument(
+        "--norender",
+        "-nr",
+        action="store_true",
+        help="open no window, only print what becomes of the episodes at random",
+    )
+    return parser
+
+
+def _check_arguments(args):
+    for mode, names in _ONLY.items():
+        for name in names:
+            if args.mode != mode and getattr(args, name) not in (None, False):
+                raise UserError(f"--{name} goes with --mode {mode} only; leave it out.")
+    for name, least in dict(episodes=1, fps=0).items():
+        value = getattr(args, name)
+        if value is not None and value < least:
+            raise UserError(f"--{name} is {value}; it must be at least {least}.")
+    if args.zoom is not None and not 0 < args.zoom <= 100:
+        raise UserError(f"--zoom is {args.zoom:g}; it must be a number above 0, up to 100.")
+
+
+def _env_kwargs(arguments):
+    """The dict that `--env_kwargs:NAME VALUE ...` stands for, as with the algorithms."""
+    from spinup_tf2.run import parse_flags
+    from spinup_tf2.utils.run_utils import ExperimentGrid
+
+    grid = ExperimentGrid()
+    for name, values in parse_flags(arguments)[0].items():
+        if name.partition(":")[0] != "env_kwargs":
+            raise UserError(
+                f"--{name} is not a flag of play; python -m spinup_tf2.run play --help shows them."
+            )
+        if len(values) > 1:
+            raise UserError(f"You can only provide one value for {name}.")
+        grid.add(name, values)
+    [variant] = grid.variants()
+    env_kwargs = variant.get("env_kwargs", {})
+    if not isinstance(env_kwargs, dict):
+        raise UserError(
+            f"env_kwargs is {env_kwargs!r}; it must be a dict such as {{'key': value}}, or be "
+            "given as --env_kwargs:key value."
+        )
+    if "render_mode" in env_kwargs:
+        raise UserError("render_mode follows from --mode, --norender and --record; leave it out.")
+    return env_kwargs
+
+
+def _maker(env_name, env_kwargs, human):
+    """A function that makes the environment with a render mode; UserError if it cannot be made."""
+    from spinup_tf2.envs.atari import is_atari
+    from spinup_tf2.envs.mario import is_mario
+    from spinup_tf2.utils.run_utils import EnvFn, check_environment
+
+    if is_atari(env_name):
+        env_kwargs = dict(raw=True, frameskip=1) | env_kwargs
+    elif is_mario(env_name):
+        all_buttons = dict(actions="complex") if human else {}
+        env_kwargs = dict(raw=True) | all_buttons | env_kwargs
+    check_environment(EnvFn(env_name, env_kwargs), _keys if human else None)
+
+    def make(render_mode):
+        # Some environments know nothing of rendering.
+        rendering = {} if render_mode is None else dict(render_mode=render_mode)
+        return EnvFn(env_name, env_kwargs | rendering)()
+
+    return make
+
+
+# ---------------------------------------------------------------- a human
+
+
+def play_as_human(env: gym.Env, seed: int | None, fps: int | None, zoom: float) -> None:
+    """Open a window and let the keyboard play, one episode after the other, until Esc.
+
+    Args:
+        env: With the render mode "rgb_array". It says what the keys mean: `get_keys_to_action`.
+        seed: Of the environment.
+        fps: Steps in a second, 0 for as many as possible; None: those of the environment.
+        zoom: Size of the window, relative to the frames.
+    """
+    from spinup_tf2.envs.wrappers import frames_per_second
+
+    play = _gymnasium_play()
+    keys_to_action, noop = _keys(env), _no_operation(env)
+    print(_explanation(env, keys_to_action, noop), flush=True)
+    if fps is None:
+        fps = frames_per_second(env)
+    env.reset(seed=seed)  # `play` would begin every episode with the seed that it is given
+    reports = _Reports()
+    play(
+        env,
+        fps=fps,
+        zoom=zoom,
+        keys_to_action=keys_to_action,
+        noop=noop,
+        callback=lambda obs, next_obs, act, *result: reports.step(*result),
+    )
+
+
+def _gymnasium_play():
+    from gymnasium.error import DependencyNotInstalled
+
+    from spinup_tf2.envs.rendering import INSTALL
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about its plots, which nobody sees here
+            from gymnasium.utils.play import play
+    except DependencyNotInstalled as error:
+        raise UserError(f"Playing needs pygame; install it with: {INSTALL}.") from error
+    return play
+
+
+def _keys(env):
+    """What keys mean, as `gymnasium.utils.play` wants to know it."""
+    try:
+        return env.get_wrapper_attr("get_keys_to_action")()
+    except AttributeError as error:  # there is none, or not with these actions
+        raise UserError(
+            "it does not say what the keys of the keyboard mean (it has no get_keys_to_action); "
+            "--mode random can play it."
+        ) from error
+
+
+def _meanings(env):
+    """What each action does, in words; empty if the environment does not say it."""
+    named = env.has_wrapper_attr("get_action_meanings")
+    return env.get_wrapper_attr("get_action_meanings")() if named else []
+
+
+def _no_operation(env):
+    """The action where no key is held: that without a button, or else the first."""
+    meanings = _meanings(env)
+    return meanings.index("NOOP") if "NOOP" in meanings else 0
+
+
+def _explanation(env, keys_to_action, noop):
+    """A table of the keys: for each action the fewest that stand for it."""
+    meanings = dict(enumerate(_meanings(env)))
+    combinations = [((), noop), *((_names(keys), act) for keys, act in keys_to_action.items())]
+    fewest = {}
+    for keys, action in sorted(combinations, key=lambda each: len(each[0])):
+        fewest.setdefault(str(meanings.get(action, f"action {action}")), " ".join(keys) or "none")
+    rows = [("Keys", "Buttons"), *((keys, buttons) for buttons, keys in fewest.items())]
+    return "\n".join(f"    {keys:<12}{text}" for keys, text in [*rows, ("Esc", "the end")])
+
+
+def _names(keys):
+    """The names of the keys of a combination: "d ", ("d", " "), (100, 32) or 100."""
+    keys = (keys,) if isinstance(keys, int) else keys
+    letters = [chr(key) if isinstance(key, int) else key for key in keys]
+    return ["space" if letter == " " else letter for letter in letters]
+
+
+# ---------------------------------------------------------------- chance
+
+
+def play_randomly(env: gym.Env, seed: int | None, episodes: int) -> None:
+    """Play a number of episodes with random actions."""
+    env.action_space.seed(seed)
+    reports = _Reports()
+    for episode in range(episodes):
+        env.reset(seed=seed if episode == 0 else None)
+        over = False
+        while not over:
+            _, *result = env.step(env.action_space.sample())
+            over = reports.step(*result)
+
+
+class _Reports:
+    """Says of each episode what has become of it."""
+
+    def __init__(self):
+        self._number, self._ret, self._len = 0, 0.0, 0
+
+    def step(self, rew, terminated, truncated, info):
+        """Count a step; returns whether it was an episode's last."""
+        self._ret += float(rew)
+        self._len += 1
+        over = terminated or truncated
+        if over:
+            line = f"Episode {self._number} \t EpRet {self._ret:.3f} \t EpLen {self._len}"
+            if "x_pos" in info:  # in Super Mario Bros
+                line += f" \t x {info['x_pos']} \t flag {'yes' if info['flag_get'] else 'no'}"
+            print(line, flush=True)
+            self._number, self._ret, self._len = self._number + 1, 0.0, 0
+        return over

@@ -1,0 +1,91 @@
+"""Returns and advantages. Time is the first axis.
+
+An episode ends in one of three ways, and they differ in what the future is worth:
+
+- `terminated`: the environment says that it is over. Nothing follows; the future is worth 0.
+- `truncated`: a time limit. The future is worth V(the last observation).
+- cut off by the end of the epoch's data: the same, and the episode goes on in the next epoch.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.signal import lfilter
+
+from spinup_tf2.parallel.mpi import mpi_statistics_scalar
+
+
+def discount_cumsum(x: np.ndarray, discount: float) -> np.ndarray:
+    """y[t] = x[t] + discount * x[t+1] + discount^2 * x[t+2] + ... along the first axis."""
+    return lfilter([1], [1, -discount], x[::-1], axis=0)[::-1]
+
+
+def segments(ends: np.ndarray) -> Iterator[tuple[int, slice]]:
+    """The pieces of trajectory in `[T, n]` data: yields `(environment, slice of time)`.
+
+    ends: bool `[T, n]`, whether step t of environment i is the last of an episode. The last row
+        ends a piece in any case.
+    """
+    steps, num_envs = ends.shape
+    for env in range(num_envs):
+        start = 0
+        for end in np.flatnonzero(ends[:, env]) + 1:
+            yield env, slice(start, end)
+            start = end
+        if start < steps:
+            yield env, slice(start, steps)
+
+
+def gae(
+    rew: np.ndarray,
+    val: np.ndarray,
+    next_val: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    gamma: float,
+    lam: float | Sequence[float],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Generalised advantage estimates and rewards-to-go, both float32 `[T, n]`.
+
+        delta[t] = rew[t] + gamma * next_val[t] - val[t]      (next_val is 0 after termination)
+        adv[t] = delta[t] + gamma * lam * adv[t+1]            (Schulman et al. 2016, eq. 16)
+        ret[t] = rew[t] + gamma * ret[t+1]                    (ret = next_val where the data end)
+
+    rew, val: `[T, n]`.
+    next_val: `[T, n]`, V of the observation that step t really led to (not of the one after a
+        reset).
+    terminated, truncated: bool `[T, n]`.
+    lam: a number; or k of them, for advantages `[k, T, n]` from the same deltas.
+    """
+    lams = np.atleast_1d(lam)
+    future = gamma * np.where(terminated, 0.0, next_val)
+    delta = rew + future - val
+    adv, ret = np.empty((len(lams), *delta.shape), delta.dtype), np.empty_like(delta)
+    for env, piece in segments(terminated | truncated):
+        for i, each in enumerate(lams):
+            adv[i, piece, env] = discount_cumsum(delta[piece, env], gamma * each)
+        rewards = rew[piece, env].astype(np.float64)
+        rewards[-1] += future[piece, env][-1]  # what follows the piece
+        ret[piece, env] = discount_cumsum(rewards, gamma)
+    adv = adv.astype(np.float32)
+    return adv[0] if np.ndim(lam) == 0 else adv, ret.astype(np.float32)
+
+
+def normalized(adv: np.ndarray, valid: np.ndarray | bool = True) -> np.ndarray:
+    """Advantages of any shape, shifted and scaled to mean 0 and deviation 1 over all MPI ranks.
+
+    valid: bool, of the same shape; those that are not become 0 and do not count.
+    """
+    mean, std = mpi_statistics_scalar(adv[valid])
+    # All advantages equal (std 0) say nothing: they become 0, not nan.
+    return np.where(valid, (adv - mean) / (std if std > 0 else 1), np.float32(0))
+
+
+def mixture(
+    advs: np.ndarray, coeffs: Sequence[float], valid: np.ndarray | bool = True
+) -> np.ndarray:
+    """sum_i coeffs[i] * normalized(advs[i]): several estimates `[k, ...]` as one `[...]`.
+
+    The mixture is not normalised again. Its deviation is below 1 as far as the estimates disagree.
+    """
+    return sum(coeff * normalized(adv, valid) for coeff, adv in zip(coeffs, advs, strict=True))

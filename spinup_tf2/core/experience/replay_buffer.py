@@ -1,0 +1,254 @@
+"""The past of the off-policy algorithms, from which they learn again and again."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from spinup_tf2.core.rollout.faults import EnvironmentFailure
+from spinup_tf2.core.rollout.vector_env import lost
+
+BLOCK_BYTES = 2**28  # address space is reserved in pieces of 256 MB, and filled row by row
+
+
+class ReplayBuffer:
+    """The last `size` steps of each of `n` environments.
+
+    An observation is kept once: it is the next observation of one step and the observation of the
+    following one. Only where an episode ended, its last observation is kept beside. A step that was
+    lost keeps its place, and is never drawn.
+
+    obs_shape, act_shape: shapes of one observation and one action.
+    act_dtype, obs_dtype: of the actions and the observations (uint8 for images); rewards are
+        float32.
+    size: how many steps of each environment are kept. Memory is claimed as they come.
+    rngs: for each environment, the generator of everything that is drawn for it.
+    """
+
+    def __init__(
+        self,
+        obs_shape: tuple[int, ...],
+        act_shape: tuple[int, ...],
+        act_dtype: type | np.dtype,
+        size: int,
+        rngs: Sequence[np.random.Generator],
+        obs_dtype: type | np.dtype = np.float32,
+    ):
+        num_envs = len(rngs)
+        slots = size + 1  # one more, for the observation that the newest step has led to
+        self.obs = _Rows(slots, (num_envs, *obs_shape), obs_dtype)
+        self.act = _Rows(slots, (num_envs, *act_shape), act_dtype)
+        self.rew = _Rows(slots, (num_envs,), np.float32)
+        self.terminated = _Rows(slots, (num_envs,), bool)
+        self.ended, self.lost = np.zeros((2, slots, num_envs), bool)
+        self.final_obs = {}  # (slot, environment): the last observation of an episode
+        self.slots = slots
+        self.rngs = list(rngs)
+        self.steps = 0  # so far, of each environment
+        self.saved = 0  # how many of them `new_steps` need not give any more
+
+    def __len__(self) -> int:
+        """How many steps of each environment there are to draw from."""
+        return min(self.steps, self.slots - 1)
+
+    def store(
+        self,
+        obs: np.ndarray,
+        act: np.ndarray,
+        rew: np.ndarray,
+        terminated: np.ndarray,
+        next_obs: np.ndarray,
+        final_obs: Mapping[int, np.ndarray | None],
+    ) -> None:
+        """Append one step of all environments; the oldest one is forgotten if there are too many.
+
+        obs, act, rew, terminated: what was seen, done and gained, `[n, ...]`.
+        next_obs: what is seen next, `[n, ...]`; it must be obs of the following step.
+        final_obs: {environment: last observation} of the episodes that ended in this step, of
+            which next_obs is no part; None where the step was lost.
+        """
+        slot = self.steps % self.slots
+        for env in np.flatnonzero(self.ended[slot]):
+            del self.final_obs[slot, int(env)]  # of an episode that is forgotten
+        self.obs[slot] = obs
+        self.act[slot] = act
+        self.rew[slot] = rew
+        self.terminated[slot] = terminated
+        self.ended[slot] = self.lost[slot] = False
+        if final_obs:
+            self.lost[slot, lost(final_obs)] = True
+            last = {env: last for env, last in final_obs.items() if last is not None}
+            self.ended[slot, list(last)] = True
+            self.final_obs.update({(slot, env): each for env, each in last.items()})
+        self.obs[(slot + 1) % self.slots] = next_obs
+        self.steps += 1
+
+    def restart(self) -> None:
+        """All environments begin new episodes: the next observation stored is no next_obs."""
+        if self.steps == 0:
+            return
+        slot, following = (self.steps - 1) % self.slots, self.steps % self.slots
+        envs = np.arange(len(self.rngs))
+        last = self.obs.take(np.full(len(envs), following), envs)
+        for env in np.flatnonzero(~self.ended[slot]):
+            self.final_obs[slot, int(env)] = last[env]
+        self.ended[slot] = True
+        self.saved = min(self.saved, self.steps - 1)
+
+    def new_range(self) -> tuple[int, int, int]:
+        """Numbers of the first step that has not been saved, of the next step, of the oldest."""
+        oldest = self.steps - len(self)
+        return max(self.saved, oldest), self.steps, oldest
+
+    def new_steps(self, column: int) -> dict[str, np.ndarray]:
+        """The steps of environment `column` in `new_range`, for `put_steps`."""
+        first, end, _ = self.new_range()
+        slots = np.arange(first, end + 1) % self.slots
+        columns = np.full(len(slots), column)
+        obs, slots, columns = self.obs.take(slots, columns), slots[:-1], columns[:-1]
+        ended = self.ended[slots, column]
+        last = [self.final_obs[int(slot), column] for slot in slots[ended]]
+        return dict(
+            obs=obs,
+            act=self.act.take(slots, columns),
+            rew=self.rew.take(slots, columns),
+            terminated=self.terminated.take(slots, columns),
+            ended=ended,
+            lost=self.lost[slots, column],
+            final_obs=np.array(last, obs.dtype).reshape(-1, *obs.shape[1:]),
+        )
+
+    def put_steps(self, column: int, first: int, steps: Mapping[str, np.ndarray]) -> None:
+        """Take back what `new_steps` gave, beginning at step `first`."""
+        slots = np.arange(first, first + len(steps["obs"])) % self.slots
+        self.obs.put(slots, column, steps["obs"])
+        slots = slots[:-1]
+        for name in ("act", "rew", "terminated"):
+            getattr(self, name).put(slots, column, steps[name])
+        for slot in slots[self.ended[slots, column]]:
+            del self.final_obs[int(slot), column]
+        self.ended[slots, column] = steps["ended"]
+        self.lost[slots, column] = steps.get("lost", False)  # older checkpoints have none
+        for slot, last in zip(slots[steps["ended"]], steps["final_obs"], strict=True):
+            self.final_obs[int(slot), column] = last
+
+    def env_state(self, column: int) -> dict[str, np.ndarray]:
+        """What belongs to environment `column`, beside its steps."""
+        generator = json.dumps(self.rngs[column].bit_generator.state)
+        return dict(generator=np.array(generator), steps=np.array(self.steps))
+
+    def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
+        self.rngs[column].bit_generator.state = json.loads(str(state["generator"]))
+        self.steps = self.saved = int(state["steps"])
+
+    def sample(
+        self, rows: np.ndarray, noise: Mapping[str, tuple[int, ...]] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Minibatches of steps, drawn uniformly and with replacement.
+
+        rows: how many of each minibatch are from the past of each environment, `[updates, n]`; each
+            of them holds equally many altogether.
+        noise: names and shapes of what is drawn with each row: float32 standard normal numbers,
+            `[updates, batch, *shape]`.
+        Returns a dict of obs, act, rew, terminated, next_obs `[updates, batch, ...]` and the noise.
+        """
+        updates, num_envs = rows.shape
+        envs = np.repeat(np.tile(np.arange(num_envs), updates), rows.ravel()).reshape(updates, -1)
+        slots = np.empty(envs.shape, int)
+        normals = {
+            name: np.empty((*envs.shape, *shape), np.float32)
+            for name, shape in (noise or {}).items()
+        }
+        for env, rng in enumerate(self.rngs):
+            own, count = envs == env, rows[:, env].sum()
+            slots[own] = self._draw_slots(env, count)
+            for drawn in normals.values():
+                drawn[own] = rng.standard_normal((count, *drawn.shape[2:]), np.float32)
+
+        next_obs = self.obs.take((slots + 1) % self.slots, envs)
+        for row in zip(*np.nonzero(self.ended[slots, envs]), strict=True):
+            next_obs[row] = self.final_obs[int(slots[row]), int(envs[row])]
+        return dict(
+            obs=self.obs.take(slots, envs),
+            act=self.act.take(slots, envs),
+            rew=self.rew.take(slots, envs),
+            terminated=self.terminated.take(slots, envs),
+            next_obs=next_obs,
+            **normals,
+        )
+
+    def _draw_slots(self, env, count):
+        """Slots of steps of environment `env`; those that were lost are drawn again."""
+        draw = lambda size: self._slots_of(self.rngs[env].integers(len(self), size=size))  # noqa: E731
+        slots = draw(count)
+        again = self.lost[slots, env]
+        if again.any() and self.lost[self._slots_of(np.arange(len(self))), env].all():
+            raise EnvironmentFailure(
+                f"Environment {env} of this process has failed in each of its {len(self)} steps; "
+                "there is nothing to learn from. Repair it before you use env_retries."
+            )
+        while again.any():
+            slots[again] = draw(again.sum())
+            again = self.lost[slots, env]
+        return slots
+
+    def _slots_of(self, ages):
+        """From the oldest step on, which is in slot 0 until the first one is forgotten."""
+        return (self.steps - len(self) + ages) % self.slots
+
+
+class _Rows:
+    """An array `[length, *shape]` whose memory is claimed in blocks, as they are written to."""
+
+    def __init__(self, length, shape, dtype):
+        row_bytes = np.dtype(dtype).itemsize * int(np.prod(shape))
+        self.in_block = min(length, max(1, BLOCK_BYTES // max(1, row_bytes)))
+        self.blocks = [None] * -(-length // self.in_block)
+        self.shape, self.dtype = shape, dtype
+
+    def __setitem__(self, row, value):
+        number, row = divmod(row, self.in_block)
+        self._claim(number)[row] = value
+
+    def put(self, rows, column, values):
+        """Set the elements `[rows[i], column]`."""
+        numbers, rows = np.divmod(rows, self.in_block)
+        for number in np.unique(numbers):
+            here = numbers == number
+            self._claim(number)[rows[here], column] = values[here]
+
+    def _claim(self, number):
+        """The block of this number, which has memory now."""
+        if self.blocks[number] is None:
+            self.blocks[number] = np.empty((self.in_block, *self.shape), self.dtype)
+        return self.blocks[number]
+
+    def take(self, rows, columns):
+        """The elements `[rows[...], columns[...]]`, in a new array."""
+        if len(self.blocks) == 1:  # most buffers; `take` is faster than two indices
+            elements = self.blocks[0].reshape(-1, *self.shape[1:])
+            return elements.take(rows * self.shape[0] + columns, axis=0)
+        taken = np.empty((*rows.shape, *self.shape[1:]), self.dtype)
+        numbers, rows = np.divmod(rows, self.in_block)
+        for number in np.unique(numbers):
+            here = numbers == number
+            taken[here] = self.blocks[number][rows[here], columns[here]]
+        return taken
+
+
+def batch_rows(
+    batch_size: int, num_envs: int, indices: Sequence[int], numbers: Sequence[int]
+) -> np.ndarray:
+    """How many rows of minibatches are drawn from the past of each environment in `indices`.
+
+    batch_size: of all `num_envs` environments of all MPI ranks together. numbers: of the
+    minibatches, counted from 0 since the training began. Returns `[minibatches, environments]`.
+
+    The rows are spread as evenly as possible, and in a way that does not depend on how environments
+    are spread over ranks, if these take equal shares. What cannot be divided goes to others each
+    time: of `num_envs` minibatches that follow each other, every environment has `batch_size` rows.
+    """
+    # For the latter: floor(x / n) + floor((x + 1) / n) + ... + floor((x + n - 1) / n) = x.
+    shift = -1 - np.asarray(numbers)[:, None]
+    first = np.asarray(indices) * batch_size + shift % num_envs
+    return (first + batch_size) // num_envs - first // num_envs

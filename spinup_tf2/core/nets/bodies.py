@@ -1,0 +1,175 @@
+"""Keras bodies of policies and value functions."""
+
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from spinup_tf2.arguments.checks import ACTIVATIONS, activation_of_class
+from spinup_tf2.errors import UserError
+
+if keras.backend.backend() != "tensorflow":  # loaded before spinup_tf2 could choose
+    raise UserError(
+        f"Keras was loaded with the backend {keras.backend.backend()!r}; import spinup_tf2 before "
+        "keras, or set KERAS_BACKEND=tensorflow."
+    )
+
+# The TensorFlow functions that Spinning Up's users pass, and the Keras functions they are.
+_KERAS_NAME = {
+    tf.nn.relu: "relu",
+    tf.nn.tanh: "tanh",
+    tf.nn.elu: "elu",
+    tf.nn.selu: "selu",
+    tf.nn.sigmoid: "sigmoid",
+    tf.nn.softplus: "softplus",
+    tf.nn.silu: "silu",
+    tf.identity: "linear",
+}
+
+
+def mlp(
+    input_dim: int,
+    hidden_sizes: Sequence[int],
+    output_dim: int,
+    activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
+    output_activation: str | Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> keras.Sequential:
+    """A multilayer perceptron: Dense layers with Glorot-uniform kernels and zero biases.
+
+    input_dim, output_dim: widths of the input `[batch, input_dim]` and output.
+    hidden_sizes: widths of the hidden layers.
+    activation, output_activation: names that Keras knows, or functions of a tensor; None is linear.
+    """
+    layers = [keras.layers.Dense(size, _keras_activation(activation)) for size in hidden_sizes]
+    layers.append(keras.layers.Dense(output_dim, _keras_activation(output_activation)))
+    return keras.Sequential([keras.Input((input_dim,)), *layers])
+
+
+# (filters, kernel size, stride) of each layer, and what happens at the borders.
+CONVOLUTIONS = {
+    "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), "valid"),
+    "small": (((32, 3, 2),) * 4, "same"),
+}
+
+
+def cnn(
+    input_shape: tuple[int, int, int],
+    conv: str | Sequence[tuple[int, int, int]] = "nature",
+    hidden_sizes: Sequence[int] = (512,),
+    activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
+) -> keras.Sequential:
+    """Convolutions and dense layers, from images `[batch, *input_shape]` of bytes to features.
+
+    input_shape: (height, width, channels), or (channels, height, width): channels are the fewest.
+    conv: a name in CONVOLUTIONS: 'nature' is that of Mnih et al. 2015; or a list of (filters,
+        kernel size, stride), with zero padding.
+    hidden_sizes: widths of the dense layers behind them.
+    Bytes are scaled to 0 ... 1. Kernels are Glorot-uniform, biases zero.
+    """
+    layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")
+    activation = _keras_activation(activation)
+    channels_first = input_shape[0] < input_shape[2]
+    height, width = input_shape[1:] if channels_first else input_shape[:2]
+    smallest = smallest_image(layers) if padding == "valid" else 1
+    if min(height, width) < smallest:
+        raise UserError(
+            f"Images of {height} x {width} pixels are too small for the convolutions {conv!r}, "
+            f"which need {smallest} x {smallest}. Use the convolutions 'small', or a list of "
+            "(filters, kernel size, stride); or enlarge the images with a wrapper."
+        )
+    return keras.Sequential(
+        [
+            keras.Input(input_shape, dtype="uint8"),
+            *([keras.layers.Permute((2, 3, 1))] if channels_first else []),
+            keras.layers.Rescaling(1 / 255),
+            *[keras.layers.Conv2D(*layer, padding, activation=activation) for layer in layers],
+            keras.layers.Flatten(),
+            *[keras.layers.Dense(size, activation) for size in hidden_sizes],
+        ]
+    )
+
+
+def smallest_image(layers: Sequence[tuple[int, int, int]]) -> int:
+    """The least height and width of which convolutions without padding leave one pixel.
+
+    layers: (filters, kernel size, stride) of each.
+    """
+    size = 1
+    for _, kernel_size, stride in reversed(layers):
+        size = (size - 1) * stride + kernel_size
+    return size
+
+
+def _keras_activation(activation):
+    if inspect.isclass(activation):
+        activation = activation_of_class(activation) or activation
+    if callable(activation):
+        activation = _KERAS_NAME.get(activation, activation)
+    return keras.activations.get(activation)
+
+
+def activation_name(activation: str | Callable[[tf.Tensor], tf.Tensor] | None) -> str | None:
+    """The name, one of ACTIVATIONS, of an activation as `mlp` takes it; None for any other."""
+    function = _keras_activation(activation)
+    names = (name for name in ACTIVATIONS if keras.activations.get(name) is function)
+    return next(names, None)
+
+
+def mlp_shapes(input_dim: int, hidden_sizes: Sequence[int], output_dim: int) -> list[tuple]:
+    """The shapes of the variables of `mlp`, without making them."""
+    widths = [input_dim, *hidden_sizes, output_dim]
+    return [shape for n, m in itertools.pairwise(widths) for shape in ((n, m), (m,))]
+
+
+def cnn_shapes(
+    input_shape: tuple[int, int, int], conv: str | Sequence[tuple[int, int, int]]
+) -> tuple[list[tuple], int]:
+    """The shapes of the variables of the convolutions of `cnn`, and the number of its features."""
+    layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")
+    channels_first = input_shape[0] < input_shape[2]
+    channels, *size = input_shape if channels_first else [input_shape[2], *input_shape[:2]]
+    shapes = []
+    for filters, kernel_size, stride in layers:
+        shapes += [(kernel_size, kernel_size, channels, filters), (filters,)]
+        border = kernel_size - 1 if padding == "valid" else 0
+        size = [-(-(pixels - border) // stride) for pixels in size]
+        channels = filters
+    return shapes, math.prod(size) * channels
+
+
+def orthogonal_initialize(model: keras.Model, output_gain: float) -> None:
+    """Give all Dense and Conv2D layers orthogonal kernels and zero biases (Saxe et al. 2014).
+
+    Kernels are scaled by sqrt(2), the last layer's by `output_gain`. Seeded, as all initialisers
+    are, by keras.utils.set_random_seed.
+    """
+    layers = _layers_with_kernels(model)
+    if not layers:
+        raise UserError(
+            f"orthogonal_init is True, but no Dense or Conv2D layer was found in {model.name}; "
+            "they are looked for in Keras models and the models that these consist of."
+        )
+    for layer in layers:
+        gain = output_gain if layer is layers[-1] else 2**0.5
+        layer.kernel.assign(keras.initializers.Orthogonal(gain)(layer.kernel.shape))
+        if layer.bias is not None:
+            layer.bias.assign(tf.zeros_like(layer.bias))
+
+
+def _layers_with_kernels(model):
+    found = []
+    for layer in model.layers:
+        if isinstance(layer, keras.Model):
+            found += _layers_with_kernels(layer)
+        elif isinstance(layer, keras.layers.Dense | keras.layers.Conv2D):
+            found.append(layer)
+    return found
+
+
+def count_variables(model: Any) -> int:
+    """The number of trainable parameters of a Keras model, or of an actor-critic."""
+    return sum(int(tf.size(variable)) for variable in model.trainable_variables)

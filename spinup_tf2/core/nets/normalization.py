@@ -1,0 +1,220 @@
+"""Running statistics of observations and returns, and what is scaled by them.
+
+The statistics are those of gymnasium's NormalizeObservation and NormalizeReward, merged over all
+environments of all MPI ranks, and what is scaled is clipped as in the published settings. Those of
+returns take a batch in before it is learned from. Those of observations are a part of the policy,
+which learns, is tested and is saved with one set of them: see `ObservationNormalizer`.
+"""
+
+from collections.abc import Callable, Mapping
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+from gymnasium import spaces
+from gymnasium.wrappers.utils import update_mean_var_count_from_moments
+
+from spinup_tf2.core.nets.actor_critic import ActorCritic
+from spinup_tf2.envs.spaces import is_image
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel.mpi import mpi_avg, mpi_sum
+
+EPSILON = 1e-8  # added to variances, as gymnasium does
+
+# The largest normalised observation or reward, as in the published settings. What has hardly varied
+# so far would else be multiplied by up to 10,000 (1 / sqrt(EPSILON)) where it first does.
+CLIP = 10.0
+
+# How far new statistics may move the policy between two updates: the mean KL divergence over the
+# last batch. A tenth of PPO's default target_kl.
+MAX_KL = 0.001
+SHARES = (*2.0 ** -np.arange(21), 0.0)  # of the way to new statistics, tried in this order
+
+
+class RunningStatistics(keras.layers.Layer):
+    """Mean and variance of everything that `update` was given.
+
+    shape: of one sample. The state is three variables that are not trained: mean 0 and variance 1
+    at first, which count for nothing.
+    """
+
+    def __init__(self, shape: tuple[int, ...]):
+        super().__init__(trainable=False, autocast=False)
+        self.mean, self.var = _mean_and_var(self, shape)
+        self.count = _not_trained(self, "count", (), "zeros")
+        self.built = True
+
+    def update(self, x: np.ndarray) -> None:
+        """Take in this rank's samples `[batch, *shape]`. Collective."""
+        x = np.asarray(x, np.float64)
+        count = mpi_sum(float(len(x)))
+        if count == 0:
+            return
+        mean = mpi_sum(x.sum(axis=0)) / count
+        var = mpi_sum(np.square(x - mean).sum(axis=0)) / count
+        state = (self.mean, self.var, self.count)
+        merged = update_mean_var_count_from_moments(
+            *(variable.numpy() for variable in state), mean, var, count
+        )
+        for variable, value in zip(state, merged, strict=True):
+            variable.assign(value)
+
+
+class ObservationNormalizer(keras.layers.Layer):
+    """Shifts and scales observations `[batch, *shape]`, and clips them at CLIP.
+
+    mean, var: what it does this with, 0 and 1 at first. They change in `adopt` alone.
+    seen: the statistics of all observations so far.
+    share: how much of the way from the former to the latter the next `adopt` goes.
+    All of these are variables that are not trained, so that a saved model holds them.
+    """
+
+    def __init__(self, shape: tuple[int, ...]):
+        super().__init__(trainable=False, autocast=False)
+        self.mean, self.var = _mean_and_var(self, shape)
+        self.share = _not_trained(self, "share", (), "zeros")
+        self.seen = RunningStatistics(shape)
+
+    def adopt(self) -> None:
+        """Go the `share` of the way to the statistics of all observations, and set it to 0."""
+        for variable, value in zip((self.mean, self.var), self._next(), strict=True):
+            variable.assign(value)
+        self.share.assign(0)
+
+    def _next(self):
+        pairs = ((self.mean, self.seen.mean), (self.var, self.seen.var))
+        return [now + self.share * (seen - now) for now, seen in pairs]
+
+    def shift_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """`(shift, scale)`, float32: x is normalised to (x - shift) * scale, and clipped."""
+        scale = 1 / np.sqrt(self.var.numpy() + EPSILON)
+        return np.float32(self.mean.numpy()), np.float32(scale)
+
+    def call(self, x: tf.Tensor, after_adopting: bool = False) -> tf.Tensor:
+        """x, normalised with the present statistics, or with those that `adopt` would leave."""
+        mean, var = self._next() if after_adopting else (self.mean, self.var)
+        scale = tf.math.rsqrt(var + EPSILON)
+        scaled = (x - tf.cast(mean, x.dtype)) * tf.cast(scale, x.dtype)
+        return tf.clip_by_value(scaled, -CLIP, CLIP)
+
+
+def _not_trained(layer, name, shape, start):
+    return layer.add_weight(
+        name=name, shape=shape, initializer=start, dtype="float64", trainable=False
+    )
+
+
+def _mean_and_var(layer, shape):
+    return _not_trained(layer, "mean", shape, "zeros"), _not_trained(layer, "var", shape, "ones")
+
+
+class Normalized(keras.Model):
+    """A model of normalised observations, as a model of observations."""
+
+    def __init__(self, normalizer: ObservationNormalizer, model: keras.Model):
+        super().__init__()
+        self.normalizer = normalizer
+        self.model = model
+
+    def call(self, obs: tf.Tensor) -> tf.Tensor | tfp.distributions.Distribution:
+        return self.model(self.normalizer(obs))
+
+
+class NormalizedActorCritic(ActorCritic):
+    """An actor-critic that normalises observations `[batch, obs_dim]` with running statistics.
+
+    Raises UserError for images, whose bytes the networks scale themselves.
+    """
+
+    def __init__(self, ac: ActorCritic, observation_space: spaces.Box, action_space: spaces.Space):
+        if is_image(observation_space):
+            raise UserError(
+                "normalize_obs is True, but the observations are images; networks for images scale "
+                "their bytes themselves. Leave normalize_obs out."
+            )
+        self.inner = ac
+        self.normalizer = ObservationNormalizer(observation_space.shape)
+        pi, v = (Normalized(self.normalizer, model) for model in (ac.pi, ac.v))
+        super().__init__(pi, v, action_space)
+        self._compiled_kl = tf.function(self._kl_of_adopting)
+
+    def pi_and_v(self, obs: tf.Tensor) -> tuple[tfp.distributions.Distribution, tf.Tensor]:
+        return self.inner.pi_and_v(self.normalizer(obs))
+
+    def taking_in(
+        self, update: Callable[[dict[str, np.ndarray]], dict[str, float]]
+    ) -> Callable[[dict[str, np.ndarray]], dict[str, float]]:
+        """An `update(batch)` of this actor-critic that takes the batch's observations in as well.
+
+        The policy that the update leaves is the one that is tested and saved. Where the next batch
+        begins, `normalizer.adopt()` moves it, by a mean KL divergence on this batch that is logged
+        as NormKL and is at most MAX_KL.
+
+        The first statistics are adopted at once, so that nothing is learned from observations on
+        their raw scale. The first batch has then been collected by a policy that does not exist
+        any more. It is learned from as if it had been collected by the new one: old probabilities
+        are the new policy's. Ratios to those of the policy that acted would be beyond every clip
+        and every limit before the first step, and nothing would be learned. As advantages are
+        0 on average in each state, an action's still says which way to go from the new policy: for
+        the mean of a Gaussian, E[(act - mean) adv] does not depend on the mean.
+        """
+
+        def take_in_and_update(batch):
+            normalizer, obs = self.normalizer, tf.constant(batch["obs"])
+            first = normalizer.seen.count == 0
+            normalizer.seen.update(batch["obs"])
+            if first:
+                normalizer.share.assign(1)
+                normalizer.adopt()
+            info = update(batch)
+            for share in SHARES:
+                normalizer.share.assign(share)
+                kl = mpi_avg(float(self._compiled_kl(obs)))
+                if kl <= MAX_KL:
+                    break
+            return info | dict(NormKL=kl)
+
+        return take_in_and_update
+
+    def _kl_of_adopting(self, obs):
+        after = self.inner.pi(self.normalizer(obs, after_adopting=True))
+        return tf.reduce_mean(self.pi(obs).kl_divergence(after))
+
+
+class RewardScaler:
+    """Divides rewards by the standard deviation of the discounted returns up to each step.
+
+    Rewards are not shifted, which would change what is optimal. They are clipped at CLIP.
+    """
+
+    def __init__(self, num_envs: int, gamma: float):
+        self.statistics = RunningStatistics(())
+        self.gamma = gamma
+        self.ret = np.zeros(num_envs)  # of each environment's episode so far, discounted backwards
+
+    def restart(self) -> None:
+        """All environments begin new episodes."""
+        self.ret = np.zeros_like(self.ret)
+
+    def env_state(self, column: int) -> dict[str, np.ndarray]:
+        return dict(ret=self.ret[column])
+
+    def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
+        self.ret[column] = state["ret"]
+
+    def __call__(
+        self, rew: np.ndarray, ends: np.ndarray, lost: np.ndarray | bool = False
+    ) -> np.ndarray:
+        """Rewards `[T, n]`, scaled. Collective.
+
+        ends, lost: bool `[T, n]`, where episodes end; which steps were lost and do not count.
+        """
+        returns = np.empty(rew.shape)
+        for t in range(len(rew)):
+            self.ret = self.gamma * self.ret + rew[t]
+            returns[t] = self.ret
+            self.ret = np.where(ends[t], 0.0, self.ret)
+        self.statistics.update(returns[~np.broadcast_to(lost, ends.shape)])
+        scale = np.float32(1 / np.sqrt(self.statistics.var.numpy() + EPSILON))
+        return (rew * scale).clip(-CLIP, CLIP)

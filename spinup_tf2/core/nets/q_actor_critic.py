@@ -1,0 +1,346 @@
+"""Policies for bounded actions, Q-functions, and the actor-critics made of them.
+
+Policies act in [-1, 1]; what the environment is given lies between its own bounds
+(`spaces.bounded_action_spec`). So all dimensions are of one size for the networks, whatever the
+bounds, and log-probabilities are exact: they are those of actions in [-1, 1].
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+from gymnasium import spaces
+
+from spinup_tf2.arguments.checks import check_network_arguments
+from spinup_tf2.core.nets.actor_critic import Acting, Recipe, mode, policy_for, sample, unique
+from spinup_tf2.core.nets.bodies import cnn, mlp
+from spinup_tf2.envs.spaces import bounded_action_spec, is_image, network_dtype
+from spinup_tf2.errors import UserError
+
+tfb, tfd = tfp.bijectors, tfp.distributions
+
+LOG_STD_MIN, LOG_STD_MAX = -20, 2
+
+
+# ------------------------------------------------------------------------------- networks
+
+
+class DeterministicPolicy(keras.Model):
+    """The action itself, `[batch, act_dim]` in [-1, 1], of a network that ends in tanh."""
+
+    def __init__(self, net: keras.Model):
+        super().__init__()
+        self.net = net
+
+    def call(self, obs: tf.Tensor) -> tf.Tensor:
+        return self.net(obs)
+
+
+class SquashedGaussianPolicy(keras.Model):
+    """tanh of a Gaussian with diagonal covariance (Haarnoja et al. 2018, appendix C).
+
+    net: a model from observations to `[batch, 2 act_dim]`: the means, and the log standard
+        deviations, which are clipped to [LOG_STD_MIN, LOG_STD_MAX].
+    """
+
+    def __init__(self, net: keras.Model):
+        super().__init__()
+        self.net = net
+
+    def call(self, obs: tf.Tensor) -> tfd.Distribution:
+        mean, log_std = tf.split(self.net(obs), 2, axis=-1)
+        std = tf.exp(tf.clip_by_value(log_std, LOG_STD_MIN, LOG_STD_MAX))
+        return tfd.TransformedDistribution(tfd.MultivariateNormalDiag(mean, std), tfb.Tanh())
+
+
+def sample_and_log_prob(
+    distribution: tfd.TransformedDistribution, noise: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The action that `noise` picks from a squashed Gaussian, and its log-probability `[batch]`.
+
+    log pi(a) = log N(u) - sum_i log(1 - tanh(u_i)^2),  a = tanh(u)   (Haarnoja et al. 2018, eq. 21)
+
+    From u, not from a: where tanh rounds to 1 the inverse is infinite.
+    """
+    gaussian, squash = distribution.distribution, distribution.bijector
+    u = sample(gaussian, noise)
+    return squash.forward(u), gaussian.log_prob(u) - squash.forward_log_det_jacobian(u, 1)
+
+
+class QFunction(keras.Model):
+    """Q(s, a) as `[batch]`; without an action, Q(s, .) of all actions as `[batch, num_actions]`.
+
+    net: a model from `[batch, features + act_dim]` to one output, or from features to
+        one for each action.
+    encoder: a model from observations to features; None: the observations are the features.
+    """
+
+    def __init__(self, net: keras.Model, encoder: keras.Model | None = None):
+        super().__init__()
+        self.net = net
+        self.encoder = encoder
+
+    def call(self, obs: tf.Tensor, act: tf.Tensor | None = None) -> tf.Tensor:
+        return self.of_features(obs if self.encoder is None else self.encoder(obs), act)
+
+    def of_features(self, features: tf.Tensor, act: tf.Tensor | None = None) -> tf.Tensor:
+        """Q where the encoder's output is `features`."""
+        if act is None:
+            return self.net(features)
+        q = self.net(tf.concat([features, act], axis=-1))
+        return tf.squeeze(q, axis=-1)  # critical: [batch], or losses broadcast
+
+
+# --------------------------------------------------------------------------- actor-critic
+
+
+class QActorCritic(Acting):
+    """A policy `pi` and one or more Q-functions `qs`: what the off-policy algorithms train.
+
+    ====================  ======================================================================
+    `pi(obs)`             for float32 observations `[batch, obs_dim]` or images, uint8
+                          `[batch, height, width, channels]`: DDPG and TD3, actions
+                          `[batch, act_dim]` in [-1, 1]; SAC, a distribution over these or, where
+                          the action is discrete, over its values
+    `q_values(obs, act)`  a list of values `[batch]`, one of each Q-function; where the action is
+                          discrete `q_values(obs)`, of `[batch, num_actions]`
+    `act(obs)`            the action, between the environment's bounds, for an observation of the
+                          environment (NumPy); `deterministic=True` gives the mode
+    ====================  ======================================================================
+
+    To use networks of your own, make Keras models `pi(obs)` and `q(obs, act)` with these contracts
+    and return `QActorCritic(pi, [q], action_space)` (TD3 and SAC: `[q1, q2]`) from a function
+    `actor_critic(observation_space, action_space, **ac_kwargs)`. It is called twice: the second
+    time for the target networks. Where the Q-functions begin with the same layers, override
+    `q_values`, so that these are computed once.
+    """
+
+    shared = False  # policy and Q-functions are never trained together
+
+    def __init__(self, pi: keras.Model, qs: Sequence[keras.Model], action_space: spaces.Space):
+        super().__init__(pi, bounded_action_spec(action_space, discrete=True))
+        self.qs = list(qs)
+
+    def q_values(self, *inputs: tf.Tensor) -> list[tf.Tensor]:
+        """The values that each of the Q-functions gives."""
+        return [q(*inputs) for q in self.qs]
+
+    @property
+    def q_names(self) -> list[str]:
+        """What the Q-functions are called: q, or q1 and q2."""
+        return ["q"] if len(self.qs) == 1 else [f"q{i + 1}" for i in range(len(self.qs))]
+
+    @property
+    def q_variables(self) -> list[keras.Variable]:
+        """The parameters of all Q-functions, each once."""
+        return unique(variable for q in self.qs for variable in q.trainable_variables)
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """The parameters of all networks, each once."""
+        return unique([*self.pi.trainable_variables, *self.q_variables])
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """All variables of all networks, each once."""
+        return unique(variable for model in (self.pi, *self.qs) for variable in model.variables)
+
+    def outputs(self, obs: tf.Tensor, noise: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What is saved of the policy as a function of tensors."""
+        pi = self.pi(obs)
+        return {"pi": sample(pi, noise), "mu": mode(pi)}
+
+
+class MLPQActorCritic(QActorCritic):
+    """Separate multilayer perceptrons for the policy and each Q-function.
+
+    observation_space: a Box of one dimension (`spaces.network_observation_space`).
+    action_space: a Box with finite bounds or, for a stochastic policy, Discrete.
+    hidden_sizes: widths of the hidden layers of all networks.
+    activation: of the hidden layers, one of `arguments.checks.ACTIVATIONS`, a class of such a name
+        (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
+    stochastic: whether the policy is a squashed Gaussian (for Discrete: categorical), or
+        deterministic.
+    num_q: the number of Q-functions.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        hidden_sizes: Sequence[int] = (256, 256),
+        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
+        *,
+        stochastic: bool,
+        num_q: int,
+    ):
+        layers = dict(hidden_sizes=hidden_sizes, activation=activation)
+        check_network_arguments(layers)
+        obs_dim = observation_space.shape[0]
+        pi = _policy(action_space, stochastic, lambda *output: _mlp(obs_dim, layers, *output))
+        qs = [QFunction(_q_net(obs_dim, action_space, layers)) for _ in range(num_q)]
+        super().__init__(pi, qs, action_space)
+        self.recipe = Recipe(dict(layers, stochastic=stochastic, num_q=num_q), [pi, *qs])
+
+
+class CNNQActorCritic(QActorCritic):
+    """Multilayer perceptrons on convolutions of images: the policy's own, and the Q-functions'.
+
+    observation_space: a Box of uint8 `[height, width, channels]`, or `[channels, height, width]`.
+    conv: the convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters, 3 x 3
+        with stride 2), or a list of (filters, kernel size, stride).
+    The others: as in MLPQActorCritic.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        conv: str | Sequence[tuple[int, int, int]] = "nature",
+        hidden_sizes: Sequence[int] = (256, 256),
+        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
+        *,
+        stochastic: bool,
+        num_q: int,
+    ):
+        layers = dict(hidden_sizes=hidden_sizes, activation=activation)
+        check_network_arguments(dict(layers, conv=conv))
+        pi_encoder, self.q_encoder = (
+            cnn(observation_space.shape, conv, (), activation) for _ in range(2)
+        )
+        features = self.q_encoder.output_shape[-1]
+
+        def pi_net(*output):
+            return keras.Sequential([pi_encoder, _mlp(features, layers, *output)])
+
+        pi = _policy(action_space, stochastic, pi_net)
+        q_nets = [_q_net(features, action_space, layers) for _ in range(num_q)]
+        super().__init__(pi, [QFunction(net, self.q_encoder) for net in q_nets], action_space)
+        arguments = dict(layers, conv=conv, stochastic=stochastic, num_q=num_q)
+        self.recipe = Recipe(arguments, [pi, *self.qs])
+
+    def q_values(self, obs: tf.Tensor, *act: tf.Tensor) -> list[tf.Tensor]:
+        features = self.q_encoder(obs)
+        return [q.of_features(features, *act) for q in self.qs]
+
+
+def _mlp(inputs, layers, outputs, output_activation=None):
+    return mlp(inputs, output_dim=outputs, output_activation=output_activation, **layers)
+
+
+def _policy(action_space, stochastic, make_net):
+    """The policy for an action space, on the network `make_net(outputs, output_activation)`."""
+    if isinstance(action_space, spaces.Discrete):
+        return policy_for(action_space, make_net)
+    act_dim = int(np.prod(action_space.shape))
+    if stochastic:
+        return SquashedGaussianPolicy(make_net(2 * act_dim))
+    return DeterministicPolicy(make_net(act_dim, "tanh"))
+
+
+def _q_net(features, action_space, layers):
+    if isinstance(action_space, spaces.Discrete):
+        return _mlp(features, layers, int(action_space.n))
+    return _mlp(features + int(np.prod(action_space.shape)), layers, 1)
+
+
+def make_q_actor_critic(
+    actor_critic: Callable[..., QActorCritic],
+    observation_space: spaces.Space,
+    action_space: spaces.Space,
+    ac_kwargs: dict | None,
+    stochastic: bool,
+    num_q: int,
+) -> QActorCritic:
+    """The actor-critic of a run, built and checked.
+
+    stochastic, num_q: what the algorithm needs. Those that have arguments of these names, as
+        MLPQActorCritic and CNNQActorCritic do, are told; what is returned is checked. Raises
+        UserError if it is something else.
+    Images are for CNNQActorCritic, where the default MLPQActorCritic was asked for.
+    """
+    kwargs = dict(ac_kwargs or {})
+    if actor_critic is MLPQActorCritic and is_image(observation_space):
+        actor_critic = CNNQActorCritic
+    known = inspect.signature(actor_critic).parameters
+    chosen = dict(stochastic=stochastic, num_q=num_q)
+    if chosen.keys() & kwargs.keys():
+        raise UserError(f"ac_kwargs has {kwargs}; the algorithm itself chooses {chosen}.")
+    chosen = {name: value for name, value in chosen.items() if name in known}
+    ac = actor_critic(observation_space, action_space, **kwargs, **chosen)
+    if not isinstance(ac, QActorCritic):
+        raise UserError(
+            f"The actor_critic returned {type(ac).__name__}; this algorithm needs a QActorCritic: "
+            "return spinup_tf2.core.nets.q_actor_critic.QActorCritic(pi, [q, ...], action_space)."
+        )
+    _build(ac, observation_space, stochastic, num_q)
+    check_no_variable_in_both(
+        ac.pi.trainable_variables, ac.q_variables, "the policy and the Q-functions"
+    )
+    return ac
+
+
+def check_no_variable_in_both(
+    some: Iterable[keras.Variable], others: Iterable[keras.Variable], names: str
+) -> None:
+    """Raise UserError if two networks that must be apart have a variable in common."""
+    if {id(variable) for variable in some} & {id(variable) for variable in others}:
+        raise UserError(
+            f"In the actor_critic {names} share variables; they are trained apart. Make new Keras "
+            "layers for each, every time that it is called."
+        )
+
+
+def _build(ac, observation_space, stochastic, num_q):
+    """Run an actor-critic once, so that all its variables exist, and check what it returns."""
+    spec = ac.action_spec
+    obs = np.zeros((2, *observation_space.shape), network_dtype(observation_space))
+    pi = ac.pi(obs)
+    if stochastic and not isinstance(pi, tfd.Distribution):
+        raise UserError(
+            f"The actor-critic's pi(obs) returned {type(pi).__name__}; this algorithm needs a "
+            "distribution of tensorflow_probability over the actions."
+        )
+    if not stochastic and not tf.is_tensor(pi):
+        raise UserError(
+            f"The actor-critic's pi(obs) returned {type(pi).__name__}; this algorithm needs a "
+            "deterministic policy, which returns the actions themselves as a tensor."
+        )
+    if stochastic:
+        _check_distribution(pi, spec)
+    act = sample(pi, spec.draw_noise(np.random.default_rng(0), 2))
+    if tuple(act.shape) != (2, *spec.shape):
+        raise UserError(
+            f"For 2 observations the actor-critic's pi gives actions of shape {tuple(act.shape)}; "
+            f"they must be {(2, *spec.shape)}."
+        )
+    choice = spec.num_choices is not None
+    values = ac.q_values(obs) if choice else ac.q_values(obs, act)
+    expected = (2, *spec.num_choices) if choice else (2,)
+    if len(values) != num_q or any(tuple(q.shape) != expected for q in values):
+        raise UserError(
+            f"For 2 observations the actor-critic's q_values returned shapes "
+            f"{[tuple(q.shape) for q in values]}; this algorithm needs {num_q} of shape {expected}."
+        )
+
+
+def _check_distribution(pi, spec):
+    """Check that a distribution is of the kind that SAC can learn."""
+    if spec.num_choices is not None:
+        if not isinstance(pi, tfd.Categorical):
+            raise UserError(
+                f"The actor-critic's pi(obs) returned {type(pi).__name__}; for Discrete actions "
+                "this algorithm needs a Categorical of tensorflow_probability."
+            )
+        return
+    gaussian = isinstance(pi, tfd.MultivariateNormalLinearOperator)  # a kind of the following, too
+    if gaussian or not isinstance(pi, tfd.TransformedDistribution) or pi.event_shape.rank != 1:
+        raise UserError(
+            f"The actor-critic's pi(obs) returned {type(pi).__name__}, of events of shape "
+            f"{tuple(pi.event_shape)}; this algorithm needs tensorflow_probability's "
+            "TransformedDistribution(MultivariateNormalDiag(mean, std), bijectors.Tanh()), whose "
+            f"events are actions of shape {spec.shape} in [-1, 1]."
+        )

@@ -1,0 +1,378 @@
+"""The policy of a run on disk: written as a SavedModel, read back without any of its code.
+
+A SavedModel is a program. To load one is to trust whoever made it, and TensorFlow's own files of
+variables want to be trusted too: a garbled one may end the process. So the same numbers lie beside
+it in weights.npz. The networks that they belong to are built again as model_info.json says, whose
+entry `networks` is null for networks that are not this package's:
+
+    {"networks": {"actor_critic": "MLPActorCritic", "normalize_obs": false, "extra": 0,
+                  "arguments": {"hidden_sizes": [64, 64], "activation": "tanh"}}}
+"""
+
+import math
+import os
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from spinup_tf2.arguments.checks import check_network_arguments
+from spinup_tf2.core.nets.acting import Actor
+from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
+from spinup_tf2.core.nets.bodies import activation_name, cnn_shapes, mlp_shapes
+from spinup_tf2.core.nets.normalization import NormalizedActorCritic
+from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
+from spinup_tf2.envs.spaces import (
+    action_spec,
+    bounded_action_spec,
+    is_image,
+    network_dtype,
+    network_observation_space,
+    space_from_json,
+    space_to_json,
+    to_network,
+)
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.persistence.checkpoints import Checkpoints, DamagedCheckpoint, read_numbered
+from spinup_tf2.persistence.reading import read_json
+from spinup_tf2.persistence.unpickling import load_saved_model
+from spinup_tf2.utils.serialization_utils import convert_json
+from spinup_tf2.utils.test_policy import find_save
+
+WEIGHTS = "weights.npz"
+
+_OWN = {
+    each.__name__: each
+    for each in (MLPActorCritic, CNNActorCritic, MLPQActorCritic, CNNQActorCritic)
+}
+
+_ARGUMENTS = {
+    MLPActorCritic: {"hidden_sizes", "activation"},
+    CNNActorCritic: {"hidden_sizes", "activation", "conv", "shared"},
+    MLPQActorCritic: {"hidden_sizes", "activation", "stochastic", "num_q"},
+    CNNQActorCritic: {"hidden_sizes", "activation", "conv", "stochastic", "num_q"},
+}
+
+_OPT_IN = (
+    "If you trust whoever made the run, load its SavedModel with --allow_pickle "
+    "(allow_pickle=True), which runs code that lies in the run."
+)
+
+
+# ---------------------------------------------------------------------------------- writing
+
+
+class SavedPolicy(tf.Module):
+    """What `EpochLogger.setup_tf_saver` takes, so that `save_state` saves an actor-critic.
+
+    The SavedModel has a function `policy(x, noise)`: observations `[batch, obs_dim]` (or images)
+    and noise `[batch, *noise_shape]` (model_info.json says which kind) to a dict of `pi`, the
+    action that the noise picks, `mu`, the deterministic action, and, if there is a value function,
+    `v`, the value. If there are Q-functions instead, `q(x, a)` gives a dict of the values of
+    actions such as `pi`, or `q(x)` those of all discrete actions: `q`, or `q1` and `q2`.
+
+    observation_space: the raw environment's, before flattening.
+    extra: variables that are saved with the policy and not used by it.
+    """
+
+    def __init__(
+        self,
+        ac: ActorCritic | QActorCritic,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        extra: Iterable[keras.Variable] = (),
+    ):
+        super().__init__()
+        extra = [*extra]
+        # The variables that a SavedModel function uses must be attributes of the module. The Keras
+        # models must not be: their own functions return distributions, which it cannot hold.
+        self.parameters = [variable.value for variable in [*ac.variables, *extra]]
+        spec = ac.action_spec
+        seen = network_observation_space(observation_space)
+        x = tf.TensorSpec([None, *seen.shape], network_dtype(seen), name="x")
+        noise = tf.TensorSpec([None, *spec.noise_shape], tf.float32, name="noise")
+        info = {
+            "noise": "gumbel" if spec.num_choices else "normal",
+            "noise_shape": list(spec.noise_shape),
+            "observation_space": space_to_json(observation_space),
+            "action_space": space_to_json(action_space),
+            "bounded": spec.bounded,
+            "networks": _describe(ac, len(extra)),
+        }
+
+        # What cannot be saved fails now, and not at the first save.
+        self.policy = tf.function(ac.outputs, input_signature=[x, noise])
+        outputs = self.policy.get_concrete_function().structured_outputs
+        info |= {"inputs": ["x", "noise"], "outputs": list(outputs)}
+        if isinstance(ac, QActorCritic):
+            a = tf.TensorSpec([None, *spec.shape], tf.float32, name="a")
+            inputs = [x] if spec.num_choices else [x, a]
+            self.q = tf.function(
+                lambda *inputs: dict(zip(ac.q_names, ac.q_values(*inputs), strict=True)),
+                input_signature=inputs,
+            )
+            self.q.get_concrete_function()
+            info |= {"q_inputs": [each.name for each in inputs], "q_outputs": ac.q_names}
+        # Set as it is: tf.Module would wrap the dict, and Python 3.13 writes no such thing as JSON.
+        object.__setattr__(self, "info", info)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What the variables hold now, by their number: for weights.npz."""
+        return {str(i): variable.numpy() for i, variable in enumerate(self.parameters)}
+
+
+def _describe(ac, extra):
+    """How to build the networks of an actor-critic again; None if they are not the package's."""
+    normalize_obs = type(ac) is NormalizedActorCritic
+    inner = ac.inner if normalize_obs else ac
+    if type(inner) not in _ARGUMENTS:
+        return None  # also for a class that was derived from one of them
+    others = inner.qs if isinstance(inner, QActorCritic) else [inner.v]
+    if inner.recipe.networks != [inner.pi, *others]:
+        return None  # somebody put another in the place of one of them
+    arguments = inner.recipe.arguments
+    activation = activation_name(arguments["activation"])
+    if activation is None:
+        return None
+    return {
+        "actor_critic": type(inner).__name__,
+        "arguments": convert_json(arguments | {"activation": activation}),
+        "normalize_obs": normalize_obs,
+        "extra": extra,
+    }
+
+
+# ---------------------------------------------------------------------------------- reading
+
+
+def load_policy(
+    save_dir: str | os.PathLike,
+    deterministic: bool = False,
+    seed: int | None = None,
+    *,
+    allow_pickle: bool = False,
+    best: bool = False,
+) -> Callable[[Any], Any]:
+    """Load the policy in `save_dir` (a run's `tf2_save`).
+
+    deterministic: whether to take the mode of the policy instead of a sample.
+    seed: of the samples; None gives different ones every time.
+    allow_pickle: whether networks other than the package's own may be loaded as the SavedModel that
+        they were saved as. That runs code in the file: only for runs of people you trust.
+    best: whether to take the weights with the best mean return so far, which the run's newest
+        checkpoint holds. Not for networks that are loaded as a SavedModel.
+    Returns `get_action(obs)`, from an observation of the raw environment to an action for its
+    `step`. Raises UserError if there is no complete save, or it holds something unexpected.
+    """
+    try:
+        info = _read_info(save_dir)
+        observation_space, action_space = (
+            space_from_json(info[name]) for name in ("observation_space", "action_space")
+        )
+    except (OSError, ValueError) as error:
+        raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
+    try:
+        act, spec = _act_from_weights(save_dir, info, observation_space, action_space, best)
+    except UserError:
+        if best or not allow_pickle:
+            raise
+        make_spec = bounded_action_spec if info.get("bounded") else action_spec
+        spec = make_spec(action_space)
+        act = _act_of_saved_model(save_dir, "mu" if deterministic else "pi")
+    shape = network_observation_space(observation_space).shape
+    rng = np.random.default_rng(seed)
+
+    def get_action(obs):
+        x = _seen(observation_space, obs, shape)
+        noise = spec.draw_noise(rng, 1)
+        if deterministic:
+            noise = np.zeros_like(noise)  # which picks the mode
+        return spec.to_env(act(x[None], noise))[0]
+
+    return get_action
+
+
+def _seen(observation_space, obs, shape):
+    """What the networks see of an observation, which may be that of another environment."""
+    try:
+        x = to_network(observation_space, obs)
+        if x.shape != shape:
+            raise ValueError(f"it has shape {x.shape} instead of {shape}")
+    except (LookupError, OverflowError, TypeError, ValueError) as error:
+        raise UserError(
+            f"The agent was trained on observations in {reprlib.repr(observation_space)}, and this "
+            f"is none of them ({one_line(error)})."
+        ) from error
+    return x
+
+
+def _read_info(save_dir):
+    info = read_json(Path(save_dir, "model_info.json"))
+    if not isinstance(info, dict) or not {"observation_space", "action_space"} <= {*info}:
+        raise UserError("model_info.json does not say what the spaces are")
+    return info
+
+
+def _act_of_saved_model(save_dir, output):
+    try:
+        model = load_saved_model(save_dir)
+    except (OSError, ValueError) as error:
+        raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
+    return lambda x, noise: model.policy(x, noise)[output].numpy()
+
+
+def _act_from_weights(save_dir, info, observation_space, action_space, best):
+    """`act(x, noise)` and the ActionSpec of networks that are built again."""
+    networks = info.get("networks")
+    if networks is None:
+        raise UserError(
+            f"The networks in {save_dir} are not this package's own (or were saved by an earlier "
+            f"version), so that they cannot be built again from their weights. {_OPT_IN}"
+        )
+    try:
+        weights = _best_weights(save_dir) if best else _read_weights(save_dir)
+        if best and isinstance(networks, dict):
+            networks = networks | {"extra": 0}
+        ac = build_again(networks, observation_space, action_space, weights)
+    except UserError as error:
+        raise UserError(
+            f"The networks in {save_dir} cannot be built again from their weights: {error} "
+            f"{_OPT_IN}"
+        ) from error
+    actor = Actor(ac)
+    return lambda x, noise: actor(x, noise)[0], ac.action_spec
+
+
+def _read_weights(save_dir):
+    """The arrays of weights.npz, in the order of the variables."""
+    path = Path(save_dir, WEIGHTS)
+    if not path.is_file():
+        raise UserError(f"There is no complete saved policy in {save_dir} (no {WEIGHTS}).")
+    try:
+        return read_numbered(path)
+    except DamagedCheckpoint as error:
+        raise UserError(f"{WEIGHTS} is damaged ({one_line(error)}).") from error
+
+
+def begin_with(ac: ActorCritic | QActorCritic, run_dir: str | os.PathLike) -> None:
+    """Give an actor-critic the weights of the last save of a run; init_from of the algorithms.
+
+    Raises UserError, with nothing changed, if they are not those of such networks.
+    """
+    save_dir = find_save(run_dir)
+    weights = _read_weights(save_dir)[: len(ac.variables)]
+    ours, theirs = ([each.shape for each in group] for group in (ac.variables, weights))
+    for i, pair in enumerate(zip_longest(ours, theirs)):
+        here, there = ("none" if shape is None else str(tuple(shape)) for shape in pair)
+        if here != there:
+            raise UserError(
+                f"init_from is {run_dir}, whose networks are others than those of this run: the "
+                f"shape of their variable {i + 1} is {there}, and here it is {here}. Use the same "
+                "kind of environment, the same algorithm or a relative of it, and the same "
+                "ac_kwargs."
+            )
+    if not all(np.isfinite(weight).all() for weight in weights):
+        raise UserError(f"init_from is {run_dir}, in whose weights there is NaN or infinity.")
+    for variable, weight in zip(ac.variables, weights, strict=True):
+        variable.assign(weight)
+
+
+def _best_weights(save_dir):
+    """The weights that have done best in a run."""
+    arrays, best = Checkpoints(Path(save_dir).parent).best()
+    success = f"success rate {best['success']:.2f}, " if best.get("success") else ""
+    print(
+        f"The best policy so far: epoch {best['epoch']}, {success}mean return {best['score']:.4g}."
+    )
+    return arrays
+
+
+def build_again(
+    networks: Mapping[str, Any],
+    observation_space: spaces.Space,
+    action_space: spaces.Space,
+    weights: Sequence[np.ndarray],
+) -> ActorCritic | QActorCritic:
+    """The actor-critic that an entry `networks` of model_info.json describes, with its weights.
+
+    weights: of all its variables, in their order, and then of those that it does not use.
+    Nothing is built that would be larger than these. Raises UserError if anything is not as
+    `SavedPolicy` writes it.
+    """
+    make, arguments, normalize_obs, extra = _check_entry(networks)
+    seen = network_observation_space(observation_space)
+    if is_image(seen) != ("conv" in arguments) or (normalize_obs and is_image(seen)):
+        raise UserError(f"{make.__name__} is not for the observations of this run.")
+    expected = _shapes(make, arguments, seen, action_space)
+    if normalize_obs:
+        expected += [seen.shape, seen.shape, (), seen.shape, seen.shape, ()]
+    shapes = sorted(weight.shape for weight in weights[: len(expected)])
+    if len(weights) != len(expected) + extra or shapes != sorted(expected):
+        raise UserError("Its weights are not those of the networks in model_info.json.")
+
+    ac = make(seen, action_space, **arguments)
+    if normalize_obs:
+        ac = NormalizedActorCritic(ac, seen, action_space)
+    for variable, weight in zip(ac.variables, weights, strict=False):
+        if (tuple(variable.shape), variable.dtype) != (weight.shape, weight.dtype.name):
+            raise UserError("Its weights are of another order or type than those of the networks.")
+        if not np.isfinite(weight).all():
+            raise UserError("There is NaN or infinity in its weights.")
+        variable.assign(weight)
+    return ac
+
+
+def _check_entry(networks):
+    """(class, arguments, normalize_obs, extra), of the types that they should have."""
+    try:
+        make = _OWN[networks["actor_critic"]]
+        arguments = dict(networks["arguments"])
+        normalize_obs, extra = networks["normalize_obs"], networks["extra"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"model_info.json does not describe them ({one_line(error)}).") from error
+    if arguments.keys() != _ARGUMENTS[make]:
+        raise UserError(f"{make.__name__} takes {', '.join(sorted(_ARGUMENTS[make]))}.")
+    check_network_arguments(arguments)
+    switches = [normalize_obs, arguments.get("stochastic", True)]
+    if not all(isinstance(value, bool) for value in switches) or type(extra) is not int:
+        raise UserError("model_info.json has an entry of another type.")
+    num_q = arguments.get("num_q", 1)
+    if type(num_q) is not int or num_q not in (1, 2):
+        raise UserError(f"num_q is {num_q!r}; it must be 1 or 2.")
+    if normalize_obs and "num_q" in arguments:
+        raise UserError("normalize_obs is not for the off-policy algorithms.")
+    return make, arguments, normalize_obs, extra
+
+
+def _shapes(make, arguments, seen, action_space):
+    """The shapes of the variables of an actor-critic, known before any of it is made."""
+    off_policy = "num_q" in arguments
+    spec = (
+        bounded_action_spec(action_space, discrete=True)
+        if off_policy
+        else action_spec(action_space)
+    )
+    hidden_sizes = arguments["hidden_sizes"]
+    body, features = [], math.prod(seen.shape)
+    if "conv" in arguments:
+        body, features = cnn_shapes(seen.shape, arguments["conv"])
+
+    choices = sum(spec.num_choices or ())
+    act_dim = 0 if choices else spec.shape[0]
+    if not off_policy:
+        log_std = [] if choices else [(act_dim,)]
+        policy = body + mlp_shapes(features, hidden_sizes, choices or act_dim) + log_std
+        value = body + mlp_shapes(features, hidden_sizes, 1)
+        if arguments.get("shared"):
+            value = value[-2:]  # only the output is its own
+        return policy + value
+    outputs = choices or act_dim * (2 if arguments["stochastic"] else 1)
+    policy = body + mlp_shapes(features, hidden_sizes, outputs)
+    q_function = mlp_shapes(features + act_dim, hidden_sizes, choices or 1)
+    return policy + body + q_function * arguments["num_q"]

@@ -1,0 +1,34 @@
+"""What value functions and Q-functions are fitted to."""
+
+import keras
+import tensorflow as tf
+
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
+
+
+def value_loss(val: tf.Tensor, ret: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Mean squared error of the values against the rewards-to-go. Both [batch]."""
+    loss = tf.reduce_mean(tf.square(ret - val))
+    return loss, dict(LossV=loss)
+
+
+def bellman_backup(
+    rew: tf.Tensor, terminated: tf.Tensor, next_val: tf.Tensor, gamma: float
+) -> tf.Tensor:
+    """What a Q-function is fitted to, as a constant: r + gamma (1 - terminated) V(s'). All [batch].
+
+    Only a terminal state ends the sum: a time limit does not.
+    """
+    return tf.stop_gradient(rew + gamma * tf.where(terminated, 0.0, next_val))
+
+
+def value_regression(
+    v: keras.Model, learning_rate: float, num_steps: int, max_grad_norm: float | None = None
+) -> GradientSteps:
+    """`num_steps` of Adam on the value loss; called with a batch of obs and ret."""
+    return GradientSteps(
+        lambda batch: value_loss(v(batch["obs"]), batch["ret"]),
+        v.trainable_variables,
+        adam(learning_rate, max_grad_norm),
+        num_steps,
+    )

@@ -1,0 +1,113 @@
+"""The pieces of a natural-gradient step: conjugate gradients, Fisher-vector products."""
+
+from collections.abc import Callable, Iterable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.parallel.mpi import mpi_avg
+from spinup_tf2.utils.mpi_tf import assign_params_from_flat, flat_concat
+
+
+def conjugate_gradient(
+    product: Callable[[np.ndarray], np.ndarray], b: np.ndarray, num_iters: int
+) -> np.ndarray:
+    """Solve H x = b by at most `num_iters` conjugate-gradient steps from x = 0, in float64.
+
+    product: `product(v) -> H v`, for a positive definite H. b: `[n]`.
+    See Nocedal & Wright (2006), algorithm 5.2. Ends early where nothing is left to solve, so that
+    b = 0 gives x = 0 (and not 0 / 0), and where H has no positive curvature.
+    """
+    b = np.asarray(b, np.float64)
+    x = np.zeros_like(b)
+    residual, direction = b, b
+    error = residual @ residual
+    for _ in range(num_iters):
+        if error <= 1e-10 * (b @ b):  # no more can be had from products in float32
+            break
+        h_direction = product(direction)
+        curvature = direction @ h_direction
+        if curvature <= 0:
+            break
+        alpha = error / curvature
+        x = x + alpha * direction
+        residual = residual - alpha * h_direction
+        last_error, error = error, residual @ residual
+        direction = residual + error / last_error * direction
+    return x
+
+
+class PolicyObjective:
+    """A policy's loss and KL divergence as functions of its parameters as one vector `[n]`.
+
+    loss: a function `loss(batch) -> (loss, info)` of tensors; info is a dict of scalars, in which
+        'KL' is the mean KL divergence between the policy that acted and the present one.
+    variables: the parameters of the policy.
+
+    Each method runs one compiled function and averages what it gives over MPI ranks. Ranks hold
+    equally many samples, so that this is the result for the whole batch: all ranks see the same.
+    """
+
+    def __init__(
+        self,
+        loss: Callable[[dict], tuple[tf.Tensor, dict[str, tf.Tensor]]],
+        variables: Iterable[keras.Variable],
+    ):
+        self.loss = loss
+        self.variables = list(variables)
+        # One compiled function each, bound to this object.
+        self._compiled_evaluate = tf.function(self._evaluate)
+        self._compiled_gradient = tf.function(self._gradient)
+        self._compiled_fisher_product = tf.function(self._fisher_product)
+
+    @property
+    def params(self) -> np.ndarray:
+        """All parameters, `[n]` in float32."""
+        return flat_concat(self.variables).numpy()
+
+    @params.setter
+    def params(self, flat: np.ndarray) -> None:
+        assign_params_from_flat(np.asarray(flat, np.float32), self.variables)
+
+    def evaluate(self, batch: dict) -> dict[str, float]:
+        """Loss (as 'Loss') and info."""
+        return _averages(self._compiled_evaluate(batch))
+
+    def gradient(self, batch: dict) -> tuple[np.ndarray, dict[str, float]]:
+        """The gradient of the loss `[n]`, and what `evaluate` returns."""
+        gradient, info = self._compiled_gradient(batch)
+        return mpi_avg(gradient.numpy()), _averages(info)
+
+    def fisher_product(self, batch: dict, vector: np.ndarray) -> np.ndarray:
+        """F v: the Hessian of the KL divergence with respect to the parameters, times `[n]`.
+
+        Where the policy is still the one that acted, the Hessian is the Fisher information matrix.
+        """
+        return mpi_avg(self._compiled_fisher_product(batch, tf.cast(vector, tf.float32)).numpy())
+
+    def _evaluate(self, batch):
+        loss, info = self.loss(batch)
+        return {"Loss": loss, **info}
+
+    def _gradient(self, batch):
+        with tf.GradientTape() as tape:
+            info = self._evaluate(batch)
+        return self._flat_gradient(tape, info["Loss"]), info
+
+    def _fisher_product(self, batch, vector):
+        """F v is the gradient of (gradient of KL) . v (Pearlmutter 1994): F itself is not made."""
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                _, info = self.loss(batch)
+            slope = tf.tensordot(self._flat_gradient(inner, info["KL"]), vector, 1)
+        return self._flat_gradient(outer, slope)
+
+    def _flat_gradient(self, tape, y):
+        variables = [v.value for v in self.variables]
+        zero = tf.UnconnectedGradients.ZERO  # for what y does not depend on, instead of None
+        return flat_concat(tape.gradient(y, variables, unconnected_gradients=zero))
+
+
+def _averages(info):
+    return {key: mpi_avg(float(value)) for key, value in info.items()}

@@ -1,0 +1,130 @@
+"""What can be known to be wrong with an experiment before it starts.
+
+Said once for the command line, `call_experiment` and `ExperimentGrid`. Imports no TensorFlow: an
+algorithm's arguments are read from its source.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from spinup_tf2.arguments.checks import check_arguments, check_network_arguments
+from spinup_tf2.arguments.signatures import Signature, read_signature
+from spinup_tf2.errors import UserError
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+# Each algorithm is a function of that name, in the module of that name in spinup_tf2.algos.
+ALGORITHMS = ("vpg", "trpo", "ppo", "a2c", "ddpg", "td3", "sac")
+
+# The networks that are taken where observations are images, instead of an algorithm's default.
+FOR_IMAGES = {"MLPActorCritic": "CNNActorCritic", "MLPQActorCritic": "CNNQActorCritic"}
+
+# The algorithms whose actions must have bounds, and whether they take Discrete as well.
+BOUNDED_ACTIONS = {"ddpg": False, "td3": False, "sac": True}
+
+# What an experiment has in the place of env_fn.
+ENVIRONMENT = ("env_name", "env_kwargs")
+
+
+def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
+    """A question about the nearest of the known words, with a space before it; or ""."""
+    close = difflib.get_close_matches(str(word), known, n=1)
+    return f" did you mean {prefix}{close[0]}?" if close else ""
+
+
+def algorithm_name(function: Callable[..., Any]) -> str | None:
+    """Which of ALGORITHMS a function is; None if it is another function."""
+    name = getattr(function, "__name__", None)
+    is_algorithm = getattr(function, "__module__", None) == f"spinup_tf2.algos.{name}"
+    return name if is_algorithm and name in ALGORITHMS else None
+
+
+@functools.cache
+def signature_of(algorithm: str) -> Signature:
+    """The arguments of an algorithm, and its docstring."""
+    return read_signature(f"spinup_tf2.algos.{algorithm}", algorithm)
+
+
+@functools.cache
+def _actor_critics(algorithm):
+    """The names of the default networks, for vectors and for images, and of their arguments."""
+    default = signature_of(algorithm).defaults["actor_critic"]
+    names = [default.name, FOR_IMAGES.get(default.name, default.name)]
+    return [(name, [*read_signature(default.module, name).defaults]) for name in names]
+
+
+def network_arguments(algorithm: str) -> list[str]:
+    """The arguments of an algorithm's default networks."""
+    (_, for_vectors), (_, for_images) = _actor_critics(algorithm)
+    return [*dict.fromkeys(for_vectors + for_images)]
+
+
+def check_experiment(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> None:
+    """Check what a Python program gives to an algorithm, as the command line checks its flags.
+
+    kwargs: the arguments, of which env_name and env_kwargs may stand for env_fn.
+    num_procs: how many processes the experiment will have.
+    """
+    known = ["env_fn", *ENVIRONMENT, *signature_of(algorithm).defaults]
+    for name in kwargs:
+        if name not in known:
+            raise UserError(
+                f"{name} is not an argument of {algorithm};{did_you_mean(name, known)} "
+                f"help(spinup_tf2.{algorithm}) shows them all."
+            )
+    if not {"env_fn", "env_name"} & kwargs.keys():
+        raise UserError("You did not give a value for env_name! Add one and try again.")
+    check_values(algorithm, kwargs, num_procs)
+
+
+def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> None:
+    """Check the values of an algorithm's arguments, and the arguments of its default networks."""
+    for name in ("ac_kwargs", "env_kwargs"):
+        if not isinstance(kwargs.get(name) or {}, dict):
+            raise UserError(
+                f"{name} is {kwargs[name]!r}; it must be a dict such as {{'key': value}}, or be "
+                f"given as {name}:key, and the value."
+            )
+    if "actor_critic" not in kwargs:
+        known = network_arguments(algorithm)
+        for name in kwargs.get("ac_kwargs") or {}:
+            if name not in known:
+                raise UserError(
+                    f"{name!r} in ac_kwargs is not an argument of the networks;"
+                    f"{did_you_mean(name, known)} they take {', '.join(known)}."
+                )
+        check_network_arguments(kwargs.get("ac_kwargs") or {})
+    check_arguments(signature_of(algorithm).defaults | dict(kwargs), num_procs)
+
+
+def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) -> None:
+    """Raise UserError if an algorithm does not support the spaces of an environment.
+
+    ac_kwargs: names of arguments that its networks must have.
+    """
+    from spinup_tf2.envs.spaces import (
+        action_spec,
+        bounded_action_spec,
+        is_image,
+        network_observation_space,
+    )
+
+    network_observation_space(env.observation_space)
+    if algorithm in BOUNDED_ACTIONS:
+        bounded_action_spec(env.action_space, discrete=BOUNDED_ACTIONS[algorithm])
+    else:
+        action_spec(env.action_space)
+    images = is_image(env.observation_space)
+    actor_critic, known = _actor_critics(algorithm)[images]
+    for name in ac_kwargs:
+        if name not in known:
+            raise UserError(
+                f"its observations are {'images' if images else 'no images'}, and the networks "
+                f"for them, {actor_critic}, have no argument {name!r}; they take "
+                f"{', '.join(known)}."
+            )

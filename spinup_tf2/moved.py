@@ -1,0 +1,68 @@
+"""Old import paths, which keep working: `core.policies` is `core.nets.actor_critic` now."""
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+PACKAGE = "spinup_tf2."
+
+# Modules whose names users have imported, and where these are now.
+MOVED = {
+    "core.acting": "core.nets.acting",
+    "core.advantages": "core.experience.advantages",
+    "core.buffers": "core.experience.trajectory_buffer",
+    "core.environment_faults": "core.rollout.faults",
+    "core.evaluation": "core.rollout.evaluation",
+    "core.natural_gradient": "core.optimize.natural_gradient",
+    "core.networks": "core.nets.bodies",
+    "core.normalization": "core.nets.normalization",
+    "core.optimization": "core.optimize.gradient_steps",
+    "core.policies": "core.nets.actor_critic",
+    "core.ppo_buffer": "core.experience.ppo_buffer",
+    "core.q_actor_critic": "core.nets.q_actor_critic",
+    "core.replay_buffer": "core.experience.replay_buffer",
+    "core.saved_policy": "core.nets.saved_policy",
+    "core.spaces": "envs.spaces",
+    "core.update_block": "core.optimize.update_block",
+    "core.values": "core.optimize.losses",
+    "core.vector_env": "core.rollout.vector_env",
+    "utils.env_spec": "persistence.env_spec",
+    "utils.evaluate": "cli.evaluate",
+    "utils.play": "cli.play",
+    "utils.rendering": "envs.rendering",
+    "utils.tensorflow_import": "tensorflow_import",
+}
+
+
+class _Alias(Loader):
+    """Makes a module whose names are those of another one."""
+
+    def __init__(self, home: str):
+        self.home = home
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """The default."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        home = import_module(self.home)
+        module.__doc__ = home.__doc__
+        module.__getattr__ = lambda name: getattr(home, name)
+        module.__dir__ = lambda: dir(home)
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, homes: Mapping[str, str]):
+        self.homes = homes
+
+    def find_spec(self, name, path=None, target=None):
+        home = self.homes.get(name)
+        return home and ModuleSpec(name, _Alias(home), origin=f"moved to {home}")
+
+
+def find_moved_modules() -> None:
+    """Let import statements find modules at their old paths."""
+    homes = {PACKAGE + old: PACKAGE + new for old, new in MOVED.items()}
+    sys.meta_path.append(_Finder(homes))

@@ -1,0 +1,150 @@
+"""Signals that ask a training to stop: it finishes its step, saves, and leaves.
+
+The loops of the algorithms are made like this::
+
+    with Interruption() as interruption:
+        while training:
+            step()                                  # ends early where `interruption.requested`
+            if interruption.agreed():               # on all ranks, or on none
+                save()
+                interruption.leave("Resume it with: python -m spinup_tf2.run resume DIRECTORY")
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from spinup_tf2.errors import Interrupted
+from spinup_tf2.parallel import mpi
+
+# Ctrl-C; the polite kill of schedulers, containers and shutdowns; the warning that schedulers send
+# before the time is up, and that mpirun passes on untouched; the end of the terminal.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+
+# One Ctrl-C reaches launcher, mpirun and ranks at once, and those that pass it on send it again.
+SAME_CTRL_C = 1.0  # seconds
+
+
+_entered = []  # every Interruption that has its handlers installed
+
+
+def _after_fork():
+    # Processes that are forked meanwhile, such as an environment's own, leave the stop to the run.
+    # But SIGTERM is how multiprocessing ends those that it then waits for.
+    while _entered:
+        for signum, handler in _entered.pop().handed_back():
+            signal.signal(signum, handler if signum == signal.SIGTERM else lambda *_: None)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Interruption:
+    """While it is entered, SIGINT, SIGTERM, SIGUSR1 and SIGHUP only ask for a stop.
+
+    A SIGINT that comes a second or more after the first signal raises KeyboardInterrupt at once.
+    Signals that were ignored stay so, as under nohup. In any thread but the main one nothing is
+    installed, because Python's signals belong to that.
+
+    requested: whether this process has been asked to stop.
+    signum: the signal that asked; 0 before.
+    """
+
+    def __init__(self):
+        self.requested = False
+        self.signum = 0
+        self._agreed = 0
+        self._since = 0.0
+        self._previous = {}
+        self._terminals = []
+
+    def __enter__(self) -> Interruption:
+        self._terminals = [fd for fd in (1, 2) if _is_terminal(fd)]
+        if threading.current_thread() is threading.main_thread():
+            for signum in SIGNALS:
+                if signal.getsignal(signum) is not signal.SIG_IGN:
+                    self._previous[signum] = signal.signal(signum, self._handle)
+            _entered.append(self)
+        return self
+
+    def __exit__(self, *_):
+        for signum, handler in self.handed_back():
+            signal.signal(signum, handler)
+        if self in _entered:
+            _entered.remove(self)
+
+    def handed_back(self) -> list[tuple[int, Any]]:
+        """The signals that it has taken over, with the handlers that they had before; once."""
+        previous, self._previous = self._previous, {}
+        # None: a handler that Python did not install, and cannot put back.
+        return [(each, signal.SIG_DFL if x is None else x) for each, x in previous.items()]
+
+    def _handle(self, signum, _):
+        # Runs between any two bytecodes: no MPI here, and no print, which is not reentrant.
+        if signum == signal.SIGHUP:
+            self._let_terminals_go()
+        if not self.requested:
+            self.request(signum)
+        elif signum == signal.SIGINT and time.monotonic() - self._since >= SAME_CTRL_C:
+            raise KeyboardInterrupt
+
+    def request(self, signum: int) -> None:
+        """Ask for a stop, as the signal `signum` does."""
+        self.signum, self._since = int(signum), time.monotonic()
+        self.requested = True
+        if mpi.launched_rank() == 0:
+            name = signal.Signals(signum).name
+            text = f"\n{name}: finishing this step and saving; Ctrl-C stops at once.\n"
+            with suppress(OSError):
+                os.write(2, text.encode())
+
+    def _let_terminals_go(self):
+        """Whatever is still printed would fail where the terminal is gone, and with it the save."""
+        for fd in self._terminals:
+            if not _is_terminal(fd):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, fd)
+                os.close(nowhere)
+
+    def agreed(self) -> bool:
+        """Whether any rank has been asked to stop; the same on all. Collective."""
+        self._agreed = int(mpi.mpi_op(float(self.signum), "MAX"))
+        return self._agreed != 0
+
+    def leave(self, how_to_go_on: str) -> NoReturn:
+        """Say that the run stops, and `how_to_go_on`, and raise Interrupted. To be called on all
+        ranks, after `agreed` was True and all is saved.
+        """
+        signum = self._agreed or self.signum
+        if mpi.proc_id() == 0:
+            print(f"\nStopped by {signal.Signals(signum).name}. {how_to_go_on}\n", flush=True)
+        raise Interrupted(signum)
+
+
+def _is_terminal(fd):
+    try:
+        return os.isatty(fd)
+    except OSError:
+        return False  # closed
+
+
+def interrupt_once() -> None:
+    """Let one Ctrl-C raise one KeyboardInterrupt, where it may reach this process twice.
+
+    Also where it has been made to end the process, as while spinup_tf2 is loaded.
+    """
+    last = -SAME_CTRL_C
+
+    def handle(*_):
+        nonlocal last
+        last, before = time.monotonic(), last
+        if last - before >= SAME_CTRL_C:
+            raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_DFL):
+        signal.signal(signal.SIGINT, handle)

@@ -1,0 +1,205 @@
+"""env_spec.json: how to build the environment of a run again, with nothing unpickled.
+
+The file holds what `gymnasium.make` was given and the wrappers around the environment:
+
+    {"spec": {"env_name": "CartPole-v1", "kwargs": {}, "max_episode_steps": 500, "wrappers": []}}
+
+or, for an environment that cannot be described so, `{"spec": null, "reason": "..."}`.
+
+Run directories are passed around, so the file is not trusted. The environment is the one that is
+registered under that name. The module of a name `module:EnvId` and those of wrappers are imported
+as `modules.import_for_file` says, and of them nothing is called but wrappers.
+
+Whoever builds an environment again wants to see how well an agent does. Wrappers that only help to
+train, such as one that clips rewards, have a class attribute `training_only = True`; they are left
+out.
+"""
+
+import json
+import math
+import os
+from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+
+from spinup_tf2.envs.atari import is_atari
+from spinup_tf2.envs.modules import (
+    ModuleRefused,
+    check_environment_arguments,
+    import_for_file,
+    import_registering,
+    is_own,
+)
+from spinup_tf2.envs.spaces import LARGEST_SPACE
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.persistence.reading import read_json
+
+# Bytes of the file: what environments make of a long argument may be a thousand times as large.
+LARGEST_SPEC = 2**16
+
+# Frames that pass in one step of a wrapper, which in Super Mario Bros takes some seconds.
+MOST_FRAMES = 10_000
+
+# These only show or record what happens: whoever builds the environment again decides on that, and
+# not the arguments of a run, which may name any file.
+_DISPLAY_WRAPPERS = ("HumanRendering", "RecordVideo", "Recorder", "RenderCollection")
+
+_WHAT_TO_DO = (
+    "Build the environment yourself and call run_policy(env, get_action), or, if you trust whoever "
+    "made the run, load it from vars.pkl with --allow_pickle (allow_pickle=True), which runs code "
+    "in that file."
+)
+
+
+def write_env_spec(path: str | os.PathLike, env: gym.Env, env_fn: Callable[[], gym.Env]) -> None:
+    """Write how to build `env` again.
+
+    Args:
+        path: File to write.
+        env: The environment, as `env_fn` made it.
+        env_fn: The function that made it. If it has an attribute `env_name`, this is the name that
+            `gymnasium.make` was given, which may begin with the module that registers it.
+    """
+    try:
+        contents = json.dumps({"spec": describe_env(env, env_fn)}, indent=4)
+        if len(contents) >= LARGEST_SPEC:
+            raise ValueError(f"its arguments take more than {LARGEST_SPEC} bytes")
+    except (TypeError, ValueError) as error:
+        contents = json.dumps({"spec": None, "reason": str(error)}, indent=4)
+    Path(path).write_text(contents + "\n", encoding="utf-8")
+
+
+def make_env(path: str | os.PathLike, render_mode: str | None = None) -> gym.Env:
+    """Build the environment that env_spec.json describes.
+
+    Args:
+        path: The file.
+        render_mode: gymnasium's render mode: None, "human", "rgb_array", ...
+
+    Raises:
+        UserError: It cannot be built; the message says why and what to do instead.
+    """
+    try:
+        contents = read_json(path, LARGEST_SPEC)
+        if contents["spec"] is None:
+            raise UserError(contents["reason"])
+        return _build(contents["spec"], render_mode)
+    except ModuleRefused as error:  # which says what to do
+        raise UserError(f"The environment of {path} cannot be built: {error}.") from error
+    # The file may hold anything, and environments and modules raise what they like.
+    except (Exception, SystemExit) as error:
+        kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+        reason = kind + one_line(error)
+        raise UserError(
+            f"The environment of {path} cannot be built: {reason}. {_WHAT_TO_DO}"
+        ) from error
+
+
+def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
+    """What `make_env` needs to know; TypeError or ValueError say why that is not possible."""
+    spec = env.spec
+    if spec is None:
+        raise ValueError("it was not made by gymnasium.make, so it has no spec")
+    kwargs = {key: _plain(value) for key, value in spec.kwargs.items()}
+    if kwargs.get("render_mode") == "human":
+        del kwargs["render_mode"]
+    return {
+        # An environment keeps its id, but not the module that had to be imported to register it.
+        "env_name": getattr(env_fn, "env_name", None) or spec.id,
+        "kwargs": kwargs,
+        "max_episode_steps": spec.max_episode_steps,
+        "wrappers": [
+            {
+                "entry_point": wrapper.entry_point,
+                "kwargs": {key: _plain(value) for key, value in (wrapper.kwargs or {}).items()},
+            }
+            for wrapper in spec.additional_wrappers
+            if wrapper.name not in _DISPLAY_WRAPPERS
+        ],
+    }
+
+
+def _plain(value):
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def register_for_file(env_name: object) -> str:
+    """The id of the environment that a file of a run asks for, which is registered then.
+
+    Raises UserError if that is not possible, or would take a module that may not be imported.
+    """
+    if not isinstance(env_name, str) or not env_name.isprintable():
+        raise UserError(f"{env_name!r} is not the name of an environment")
+    is_atari(env_name)  # which registers it, if it is
+    module, _, env_id = env_name.rpartition(":")
+    if module:
+        import_for_file(module)
+    if env_id not in gym.registry:
+        import_registering()
+    if env_id not in gym.registry:
+        raise UserError(
+            f"no environment {env_id} is registered; if it is in a module of yours, name that with "
+            '--import my_envs (modules=["my_envs"])'
+        )
+    return env_id
+
+
+def _build(spec, render_mode):
+    """The environment of a description."""
+    kwargs = dict(spec["kwargs"])
+    check_environment_arguments(kwargs)
+    if render_mode is not None:
+        kwargs["render_mode"] = render_mode
+    env_id = register_for_file(spec["env_name"])
+    time_limit = spec["max_episode_steps"] or -1  # -1 is none, and None is the registered one
+    env = gym.make(env_id, max_episode_steps=time_limit, **kwargs)
+    # The function that is registered may have put the first of the wrappers around it by itself.
+    already_there = len(env.spec.additional_wrappers)
+    for description in spec["wrappers"][already_there:]:
+        wrapper = _load_wrapper(description["entry_point"])
+        if not getattr(wrapper, "training_only", False):
+            check_environment_arguments(description["kwargs"])
+            if is_own(wrapper.__module__):
+                _check_size(env, description["kwargs"])
+            env = wrapper(env, **description["kwargs"])
+    return env
+
+
+def _check_size(env, kwargs):
+    """Refuse a wrapper that would keep more numbers than any observation has, or skip for ever.
+
+    By the names that such arguments have in the wrappers of gymnasium and of this package.
+    """
+
+    def numbers(*names):
+        return [number for name in names for number in np.ravel(kwargs.get(name, 1)).tolist()]
+
+    kept = max(numbers("stack_size", "delay", "bins"))
+    if kept > 1:
+        kept *= gym.spaces.flatdim(env.observation_space)
+    image = max(numbers("size", "screen_size")) ** 2 * max(numbers("stack"))
+    if max(kept, image, math.prod(numbers("shape"))) > LARGEST_SPACE:
+        raise UserError(f"a wrapper with {kwargs} would keep more than {LARGEST_SPACE} numbers")
+    if max(numbers("frameskip", "frame_skip", "skip", "num_repeats", "noop_max")) > MOST_FRAMES:
+        raise UserError(f"a wrapper with {kwargs} would let more than {MOST_FRAMES} frames pass")
+
+
+def _load_wrapper(entry_point):
+    """The wrapper class at `module:Class`, if it is one that may be loaded."""
+    module, _, name = entry_point.partition(":")
+    # What a module holds, and not what it makes up when it is asked (PEP 562).
+    wrapper = vars(import_for_file(module)).get(name)
+    if not (isinstance(wrapper, type) and issubclass(wrapper, gym.Wrapper)):
+        raise UserError(f"{entry_point} is not a wrapper")
+    if wrapper.__name__ in _DISPLAY_WRAPPERS:
+        raise UserError(f"{entry_point} would display or record, which is not part of a run")
+    if not issubclass(wrapper, RecordConstructorArgs) and len(signature(wrapper).parameters) > 1:
+        raise UserError(
+            f"it was wrapped in {entry_point}, which does not record its arguments; it must be "
+            "derived from gymnasium.utils.RecordConstructorArgs as well"
+        )
+    return wrapper

@@ -1,0 +1,211 @@
+"""Evaluation of a saved agent, greedy and sampled, from its usual initial state and from others."""
+
+import json
+import threading
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from spinup_tf2 import ppo
+from spinup_tf2.cli.evaluate import evaluate_run, main, play
+from spinup_tf2.core.nets.saved_policy import WEIGHTS
+from spinup_tf2.errors import UserError
+from tests.runs import train
+
+
+class Corridor(gym.Env):
+    """Steps to the right, 1 or 2 long, to x >= 6; whoever steps onto x = 5 falls into a hole.
+
+    After `noops` nothing is different but the start, x = (at + noops) % 2.
+    """
+
+    fixed_starts, place = {"left": {}}, "x_pos"
+    observation_space = spaces.Box(-10, 10, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+    def _result(self):
+        obs = np.array([self.x, 1], np.float32)
+        return obs, {"is_success": self.x >= 6, self.place: self.x}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x, self.t = sum((options or {}).values()) % 2, 0
+        self.threads = {threading.get_ident()}
+        return self._result()
+
+    def step(self, action):
+        self.threads.add(threading.get_ident())
+        self.x, self.t = self.x + 1 + int(action), self.t + 1
+        obs, info = self._result()
+        return obs, float(self.x), self.x >= 5, False, info
+
+
+class Plain(Corridor):
+    """The same with random initial states; it says as a robot does where it is."""
+
+    fixed_starts, place = {}, "x_position"
+    starts = (0, 1)  # what an environment may call something of its own
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = int(self.np_random.integers(2))
+        return self._result()
+
+
+class Stages(Corridor):
+    """The same with two stages, which begin at 0 and at 1."""
+
+    fixed_starts = {"1-1": {"at": 0}, "1-2": {"at": 1}}  # noqa: RUF012
+
+
+gym.register("Corridor-v0", Corridor)
+gym.register("StagesCorridor-v0", Stages)
+gym.register("PlainCorridor-v0", Plain)
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory):
+    """A run whose most likely action is the long step."""
+
+    def run(env_id):
+        path = tmp_path_factory.mktemp("runs") / env_id
+        ac, _ = train(
+            ppo,
+            path,
+            lambda: gym.make(env_id),
+            ac_kwargs=dict(hidden_sizes=()),
+            steps_per_epoch=40,
+            epochs=1,
+            pi_lr=0.0,
+        )
+        (layer,) = ac.pi.net.layers
+        layer.kernel.assign(np.zeros((2, 2)))
+        layer.bias.assign([0.0, 1.0])
+        arrays = {str(i): variable.numpy() for i, variable in enumerate(ac.variables)}
+        np.savez(path / "tf2_save" / WEIGHTS, **arrays)
+        return path
+
+    return run
+
+
+def test_a_game_with_no_ops_is_evaluated_in_three_ways(agent, capsys):
+    rows = evaluate_run(agent("Corridor-v0"), episodes=200, noops=4)
+    # From 0: 2, 4, 6. From 1: 3, 5.
+    expected = dict(Episodes=1, SuccessRate=1, EpRet=12, StdEpRet=0, EpLen=3, X=6)
+    assert rows["greedy"] == expected
+    # No-ops 0, 2 and 4 are as above; 1 and 3 end in the hole.
+    after = rows["greedy, after no-ops"]
+    assert (after["Episodes"], after["SuccessRate"]) == (5, 3 / 5)
+    assert after["EpRet"] == pytest.approx((3 * 12 + 2 * 8) / 5)
+    assert after["X"] == pytest.approx((3 * 6 + 2 * 5) / 5)
+    sampled = rows["sampled"]
+    assert sampled["Episodes"] == 200
+    assert sampled["SuccessRate"] == pytest.approx(clear_rate(), abs=0.1)
+    printed = capsys.readouterr().out
+    assert "greedy, after no-ops" in printed
+    assert "SuccessRate" in printed
+
+
+def test_each_stage_has_rows_of_its_own(agent, capsys):
+    rows = evaluate_run(agent("StagesCorridor-v0"), episodes=20, noops=2)
+    ways = ("greedy", "greedy, after no-ops", "sampled")
+    assert [*rows] == [f"{name}: {way}" for name in ("1-1", "1-2", "mean") for way in ways]
+    # From 0: 2, 4, 6, the end. From 1: 3, 5, the hole.
+    of_first = dict(Episodes=1, SuccessRate=1, EpRet=12, StdEpRet=0, EpLen=3, X=6)
+    of_second = dict(Episodes=1, SuccessRate=0, EpRet=8, StdEpRet=0, EpLen=2, X=5)
+    assert (rows["1-1: greedy"], rows["1-2: greedy"]) == (of_first, of_second)
+    mean = dict(Episodes=2, SuccessRate=0.5, EpRet=10, StdEpRet=0, EpLen=2.5, X=5.5)
+    assert rows["mean: greedy"] == mean
+    # No-ops 0 and 2 leave a stage as it is, 1 makes it the other one.
+    rates = [rows[f"{name}: greedy, after no-ops"]["SuccessRate"] for name in ("1-1", "1-2")]
+    assert rates == pytest.approx([2 / 3, 1 / 3])
+    assert rows["mean: greedy, after no-ops"]["SuccessRate"] == pytest.approx(1 / 2)
+    sampled = [rows[f"{name}: sampled"]["EpRet"] for name in ("1-1", "1-2")]
+    assert rows["mean: sampled"]["EpRet"] == pytest.approx(np.mean(sampled))
+    assert rows["mean: sampled"]["Episodes"] == 40
+    assert len(capsys.readouterr().out.splitlines()) == 2 + len(rows)  # what is evaluated, columns
+
+
+def clear_rate():
+    """How likely it is not to step onto 5 from 0, with long steps of probability e / (1 + e)."""
+    long = np.e / (1 + np.e)
+    on = {0: 1.0}  # how likely it is that a step leads to x
+    for x in range(1, 6):
+        on[x] = on.get(x - 1, 0) * (1 - long) + on.get(x - 2, 0) * long
+    return 1 - on[5]
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_one_others(agent):
+    path = agent("Corridor-v0")
+    first, again, other = (
+        evaluate_run(path, episodes=30, noops=0, seed=seed)["sampled"] for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+def test_any_other_environment_is_evaluated_in_two_ways(agent):
+    rows = evaluate_run(agent("PlainCorridor-v0"), episodes=40)
+    assert [*rows] == ["greedy", "sampled"]
+    assert {row["Episodes"] for row in rows.values()} == {40}
+    starts = [Plain() for _ in range(40)]
+    for i, env in enumerate(starts):
+        env.reset(seed=i)
+    assert rows["greedy"]["SuccessRate"] == np.mean([env.x == 0 for env in starts])
+    assert rows["greedy"]["X"] == np.mean([6 - env.x for env in starts])
+
+
+def test_episodes_are_those_of_one_after_the_other():
+    """However many environments there are, and whichever of them is free first."""
+
+    def outcomes(count):
+        envs = [Corridor() for _ in range(count)]
+        starts = [dict(seed=i, options=dict(noops=i)) for i in range(7)]
+        episodes = play(envs, lambda obs: int(obs[0] < 3), starts)
+        return [(each.ret, each.len, each.info["x_pos"]) for each in episodes]
+
+    assert outcomes(1) == outcomes(3) == outcomes(20)
+    assert len({*outcomes(1)}) == 2
+
+
+def test_episodes_are_cut_off():
+    (episode,) = play([Corridor()], lambda obs: 0, [{}], max_ep_len=2)
+    assert (episode.len, episode.ret) == (2, 3.0)
+
+
+def test_environments_step_in_other_threads():
+    env = Corridor()
+    play([env], lambda obs: 0, [{}])
+    assert len(env.threads) == 2
+
+
+def test_the_command_writes_a_file_and_replaces_none(agent, tmp_path, capsys):
+    path, file = agent("Corridor-v0"), tmp_path / "results.json"
+    arguments = [str(path), "-n", "3", "--noops", "1", "--output", str(file)]
+    main(arguments)
+    rows = json.loads(file.read_text())
+    assert rows["greedy, after no-ops"]["Episodes"] == 2
+    with pytest.raises(UserError, match=r"results\.json exists"):
+        main(arguments)
+    capsys.readouterr()
+    with pytest.raises(UserError, match="whose directory does not exist"):
+        main([str(path), "--output", str(tmp_path / "nowhere" / "results.json")])
+    assert not capsys.readouterr().out  # nothing has been played in vain
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (dict(episodes=0), "episodes is 0"),
+        (dict(noops=-1), "noops is -1"),
+        (dict(max_ep_len=-1), "len is -1"),
+        ({}, "no directory"),
+    ],
+)
+def test_what_is_refused(wrong, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        evaluate_run(tmp_path / "nowhere", **wrong)

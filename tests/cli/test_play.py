@@ -1,0 +1,340 @@
+"""Playing: with keys that are pressed here, in SDL's dummy window, and at random."""
+
+import re
+import sys
+from importlib.util import find_spec
+from types import SimpleNamespace
+
+import gymnasium as gym
+import matplotlib
+import numpy as np
+import pytest
+
+from spinup_tf2 import run
+from spinup_tf2.cli import play
+from spinup_tf2.cli.play import main
+from spinup_tf2.errors import UserError
+
+pygame = pytest.importorskip("pygame")
+
+HAVE_MARIO = all(find_spec(name) for name in ("nes_py", "gym_super_mario_bros", "cv2"))
+needs_mario = pytest.mark.skipif(not HAVE_MARIO, reason="needs the mario extra")
+MARIO = ["--env", "SuperMarioBros-1-1-v0", "--fps", "0"]
+
+
+class Buttons(gym.Env):
+    """A game of four frames. Its pictures are as bright as the action was."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 60}  # noqa: RUF012
+    observation_space = gym.spaces.Discrete(1)
+    action_space = gym.spaces.Discrete(4)
+
+    def __init__(self, render_mode=None, length=4):
+        self.render_mode, self.length = render_mode, length
+
+    def get_action_meanings(self):
+        return ["FIRE", "LEFT", "NOOP", "LEFTFIRE"]
+
+    def get_keys_to_action(self):
+        return {(ord(" "), "a"): 3, " ": 0, ord("a"): 1, "ab": 1}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.action = 0, 0
+        return 0, {}
+
+    def step(self, action):
+        self.t, self.action = self.t + 1, action
+        return 0, float(action) + self.np_random.random(), self.t == self.length, False, {}
+
+    def render(self):
+        return np.full((8, 8, 3), 50 * self.action, np.uint8)
+
+
+gym.register("Buttons-v0", entry_point=Buttons)
+BUTTONS = ["--env", "Buttons-v0", "--fps", "0"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def backend():
+    """gymnasium's module takes a backend of matplotlib that needs a screen."""
+
+    matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def no_screen(monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setenv("SDL_AUDIODRIVER", "dummy")
+    yield
+    pygame.quit()
+
+
+@pytest.fixture
+def press(monkeypatch):
+    """press(env_class, {t: keys}): from step t on, exactly these keys are held, "esc" among them.
+
+    Returns a list that gets (action, info) of every step.
+    """
+
+    def press(env_class, keys):
+        steps, held = [], set()
+        step = env_class.step
+
+        def step_and_press(env, action):
+            assert len(steps) < 500, "Esc has had no effect"
+            result = step(env, action)
+            steps.append(SimpleNamespace(action=action, info=result[-1]))
+            for key in ({*keys.get(len(steps), held)}) ^ held:
+                kind = pygame.KEYUP if key in held else pygame.KEYDOWN
+                code = pygame.K_ESCAPE if key == "esc" else ord(key)
+                pygame.event.post(pygame.event.Event(kind, key=code))
+                held.symmetric_difference_update([key])
+            return result
+
+        monkeypatch.setattr(env_class, "step", step_and_press)
+        return steps
+
+    return press
+
+
+# ---------------------------------------------------------------- keys
+
+
+@needs_mario
+@pytest.mark.mario
+def test_mario_runs_and_jumps(press, capsys):
+    """By default with all buttons. A key that is posted counts from the next step on."""
+    from spinup_tf2.envs.mario.env import MarioEnv
+
+    steps = press(MarioEnv, {5: "d", 45: "od", 75: "", 80: ["esc"]})
+    main(MARIO)
+    assert len(steps) == 80
+    actions, x, y = zip(*((s.action, s.info["x_pos"], s.info["y_pos"]) for s in steps), strict=True)
+    assert actions == (0,) * 5 + (1,) * 40 + (2,) * 30 + (0,) * 5  # nothing, right, right A
+    assert x[4] == 40
+    assert x[44] > x[4] + 30
+    assert y[44] == y[0]
+    assert max(y) > y[0] + 30
+    out = capsys.readouterr().out
+    for line in (
+        "    d o         right A\n",
+        "    a o p       left A B\n",
+        "    none        NOOP\n",
+    ):
+        assert line in out
+
+
+@needs_mario
+@pytest.mark.mario
+def test_the_order_of_pressing_does_not_matter(press):
+    from spinup_tf2.envs.mario.env import MarioEnv
+
+    steps = press(MarioEnv, {1: "p", 2: "po", 3: "pod", 5: "", 6: "od", 7: "odp", 9: ["esc"]})
+    main(MARIO)
+    assert [step.action for step in steps] == [0, 0, 5, 4, 4, 0, 2, 4, 4]  # 4 is right A B
+
+
+def test_keys_of_super_mario_bros():
+    """Of the actions whose buttons are all held the one with the most, or else the first."""
+    pytest.importorskip("cv2")
+    from spinup_tf2.envs.mario.env import ACTIONS, MarioEnv
+
+    def pressed(held, actions):
+        keys = {frozenset(keys): act for keys, act in actions.get_keys_to_action().items()}
+        action = keys.get(frozenset(held))
+        return None if action is None else actions.get_action_meanings()[action]
+
+    every = MarioEnv(actions="complex")
+    names = {"right": "d", "left": "a", "down": "s", "up": "w", "A": "o", "B": "p"}
+    for combination in ACTIONS["complex"][1:]:
+        assert pressed([names[name] for name in combination], every) == " ".join(combination)
+    assert pressed("p", every) == "NOOP"  # B alone is none of the actions
+    assert pressed("wdo", every) == "right A"
+    assert pressed("ad", every) == "right"
+    assert pressed("sd", every) == "right"
+    assert pressed("so", every) == "A"
+    few = MarioEnv(actions="run")
+    assert pressed("d", few) is None
+    assert pressed("dp", few) == "right B"
+    assert pressed("dpoa", few) == "right A B"
+
+
+def test_any_game_with_keys(press, capsys):
+    """Without a key it is NOOP, wherever that is; what no action stands for is NOOP, too."""
+    steps = press(Buttons, {2: "a", 4: " a", 6: " ", 8: " b", 9: ["esc"]})
+    main(BUTTONS)
+    assert [step.action for step in steps] == [2, 2, 1, 1, 3, 3, 0, 0, 2]
+    out = capsys.readouterr().out
+    table, _, episodes = out.partition("Episode 0")
+    assert table == (
+        "    Keys        Buttons\n"
+        "    none        NOOP\n"
+        "    space       FIRE\n"
+        "    a           LEFT\n"
+        "    space a     LEFTFIRE\n"
+        "    Esc         the end\n"
+    )
+    assert re.findall(r"EpLen (\d+)", episodes) == ["4", "4"]  # Esc came in the third one
+
+
+def test_closing_the_window_ends_it(monkeypatch):
+    """As Esc does."""
+    steps = []
+    step = Buttons.step
+
+    def step_and_close(env, action):
+        steps.append(action)
+        pygame.event.post(pygame.event.Event(pygame.QUIT))
+        return step(env, action)
+
+    monkeypatch.setattr(Buttons, "step", step_and_close)
+    main(BUTTONS)
+    assert len(steps) == 1
+
+
+def test_a_seed_makes_games_the_same_and_each_of_them_different(press, capsys):
+    printed = []
+    for seed in ("1", "1", "2"):
+        press(Buttons, {9: ["esc"]})
+        main([*BUTTONS, "--seed", seed])
+        printed.append(re.findall(r"EpRet (\S+)", capsys.readouterr().out))
+    assert printed[0] == printed[1] != printed[2]
+    assert printed[0][0] != printed[0][1]
+
+
+def test_size_and_speed_of_the_window(monkeypatch):
+    received = []
+    monkeypatch.setattr("gymnasium.utils.play.play", lambda env, **kwargs: received.append(kwargs))
+    main(["--env", "Buttons-v0"])
+    main([*BUTTONS, "--zoom", "1.5"])
+    assert [(kwargs["fps"], kwargs["zoom"]) for kwargs in received] == [(60, 3.0), (0, 1.5)]
+
+
+def test_recording_what_a_human_plays(press, tmp_path, capsys):
+    """Every frame, and nothing of the resets with which gymnasium begins."""
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    press(Buttons, {7: ["esc"]})
+    main([*BUTTONS, "--record", str(tmp_path / "videos")])
+    frames = [ffmpeg.count_frames_and_secs(str(x))[0] for x in sorted(tmp_path.glob("videos/*"))]
+    assert frames == [1 + 4, 1 + 3]
+    assert f"Wrote 2 videos to {tmp_path}/videos\n" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- chance
+
+
+def test_random_games_are_the_same_with_the_same_seed(capsys):
+    printed = []
+    for seed in ("1", "1", "2"):
+        main(["--env", "Buttons-v0", "--mode", "random", "--norender", "--seed", seed, "-n", "2"])
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] != printed[2]
+    assert re.findall(r"Episode (\d) \t EpRet \S+ \t EpLen (\d)\n", printed[0]) == [
+        ("0", "4"),
+        ("1", "4"),
+    ]
+
+
+def test_how_far_mario_has_come_is_printed(capsys):
+    reports = play._Reports()
+    reports.step(2.5, False, False, dict(x_pos=30, flag_get=False))
+    reports.step(3.0, True, False, dict(x_pos=33, flag_get=False))
+    reports.step(1.0, False, True, dict(x_pos=34, flag_get=True))
+    assert capsys.readouterr().out == (
+        "Episode 0 \t EpRet 5.500 \t EpLen 2 \t x 33 \t flag no\n"
+        "Episode 1 \t EpRet 1.000 \t EpLen 1 \t x 34 \t flag yes\n"
+    )
+
+
+def test_recording_chance(tmp_path, monkeypatch):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    monkeypatch.delenv("SDL_VIDEODRIVER")
+    main(["--env", "Buttons-v0", "--mode", "random", "--record", str(tmp_path), "-n", "1"])
+    [video] = tmp_path.iterdir()
+    assert video.name == "Buttons-v0-episode-0.mp4"
+    assert ffmpeg.count_frames_and_secs(str(video))[0] == 5
+
+
+def test_chance_in_a_window():
+    """The environment has none of its own, and gets gymnasium's."""
+    main(["--env", "Buttons-v0", "--mode", "random", "-n", "1"])
+
+
+def test_arguments_of_the_environment(capsys):
+    command = ["--env", "Buttons-v0", "--mode", "random", "-nr", "-n", "1"]
+    main([*command, "--env_kwargs:length", "7"])
+    main([*command, "--env_kwargs", "{'length': 8}"])
+    assert re.findall(r"EpLen (\d+)", capsys.readouterr().out) == ["7", "8"]
+
+
+def test_atari_is_played_frame_by_frame(monkeypatch):
+    """Not only every fourth frame of version 5, and not as agents see it."""
+    pytest.importorskip("ale_py")
+    make = play._maker("ALE/Pong-v5", {}, human=True)
+    with make("rgb_array") as env:
+        assert env.reset()[0].shape == (210, 160, 3)
+        assert env.spec.kwargs["frameskip"] == 1
+    with play._maker("ALE/Pong-v5", {"frameskip": 2}, human=True)(None) as env:
+        assert env.spec.kwargs["frameskip"] == 2
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+RANDOM = "--env Buttons-v0 --mode random "
+
+MISTAKES = {
+    "--env Nothing-v0": "Nothing-v0 is not registered with gymnasium",
+    "--env no_module:Nothing-v0": "no_module:Nothing-v0 cannot be made: ModuleNotFoundError",
+    "--env CartPole-v1": "does not say what the keys .* --mode random",
+    "--env ProbeGoal-v0 --mode random": r"no render mode 'human' \(it has: none\).*--norender",
+    "--env ProbeGoal-v0 --mode random --record videos": "no render mode 'rgb_array'",
+    "--env Buttons-v0 --env_kwargs:size 3": "cannot be made with {'size': 3}: TypeError",
+    "--env Buttons-v0 --env_kwargs:length 3 4": "only provide one value for env_kwargs:length",
+    "--env Buttons-v0 --env_kwargs 3": "env_kwargs is 3; it must be a dict",
+    "--env Buttons-v0 --env_kwargs:render_mode human": "render_mode follows from --mode",
+    "--env Buttons-v0 --speed 3": "--speed is not a flag of play; .*--help",
+    "--env Buttons-v0 --episodes 3": "--episodes goes with --mode random only",
+    "--env Buttons-v0 --norender": "--norender goes with --mode random only",
+    "--env Buttons-v0 --fps -1": "--fps is -1; it must be at least 0",
+    "--env Buttons-v0 --zoom 0": "--zoom is 0; it must be a number above 0",
+    RANDOM + "--fps 30": "--fps goes with --mode human only",
+    RANDOM + "--zoom 2": "--zoom goes with --mode human only",
+    RANDOM + "--episodes 0": "--episodes is 0; it must be at least 1",
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_mistakes(line, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as exit_:
+        run.main(["play", *line.split()])
+    assert exit_.value.code == 2
+    err = capsys.readouterr().err
+    assert re.search(MISTAKES[line], err)
+    assert err.startswith("spinup_tf2: error: ")
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_keys_that_actions_leave_out():
+    pytest.importorskip("ale_py")
+    with pytest.raises(UserError, match=r"Pong-v5 cannot be used: it does not say what the keys"):
+        main(["--env", "ALE/Pong-v5", "--env_kwargs:continuous", "True"])
+
+
+@pytest.mark.parametrize("flags", [[], ["--mode", "random"]])
+def test_without_a_display_it_says_what_to_do(monkeypatch, flags):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    with pytest.raises(UserError, match=r"no display.*--norender.*--record DIR"):
+        main(["--env", "Buttons-v0", *flags])
+
+
+def test_without_pygame_it_says_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "gymnasium.utils.play")
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    with pytest.raises(UserError, match=r'pip install "spinup_tf2\[video\]"'):
+        main(BUTTONS)

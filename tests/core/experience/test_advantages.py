@@ -1,0 +1,101 @@
+"""Advantages and returns against slow, obvious versions."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from spinup_tf2.core.experience.advantages import discount_cumsum, gae, mixture, normalized
+from spinup_tf2.parallel import mpi
+from tests.fake_mpi import run_ranks
+
+GO_ON, TERMINATED, TRUNCATED = range(3)
+
+
+def slow_gae(rew, val, next_val, terminated, truncated, gamma, lam):
+    """The definitions as double sums, one environment and one step at a time."""
+    steps, num_envs = rew.shape
+    adv, ret = np.zeros(rew.shape), np.zeros(rew.shape)
+    for i, t in itertools.product(range(num_envs), range(steps)):
+        for k in range(t, steps):
+            future = 0 if terminated[k, i] else gamma * next_val[k, i]
+            delta = rew[k, i] + future - val[k, i]
+            adv[t, i] += (gamma * lam) ** (k - t) * delta
+            ret[t, i] += gamma ** (k - t) * rew[k, i]
+            if terminated[k, i] or truncated[k, i] or k == steps - 1:
+                ret[t, i] += gamma ** (k - t) * future
+                break
+    return adv, ret
+
+
+@pytest.mark.parametrize(("gamma", "lam"), [(0.99, 0.97), (0.9, 0.5), (1, 1), (0, 0.5), (0.9, 0)])
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_gae_equals_the_double_sum_for_every_pattern_of_ends(steps, gamma, lam):
+    """All 3^T patterns of go on / terminated / truncated at once, one in each environment."""
+    patterns = np.array(list(itertools.product([GO_ON, TERMINATED, TRUNCATED], repeat=steps))).T
+    rng = np.random.default_rng(0)
+    rew, val, next_val = rng.normal(size=(3, *patterns.shape))
+    args = rew, val, next_val, patterns == TERMINATED, patterns == TRUNCATED, gamma, lam
+    for fast, slow in zip(gae(*args), slow_gae(*args), strict=True):
+        np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-6)
+
+
+def test_several_lambdas_are_several_double_sums_with_one_return():
+    patterns = np.array(list(itertools.product([GO_ON, TERMINATED, TRUNCATED], repeat=4))).T
+    rew, val, next_val = np.random.default_rng(1).normal(size=(3, *patterns.shape))
+    args = rew, val, next_val, patterns == TERMINATED, patterns == TRUNCATED, 0.9
+    lams = (0.97, 0.5, 0)
+    advs, ret = gae(*args, lams)
+    assert advs.shape == (3, *patterns.shape)
+    for adv, lam in zip(advs, lams, strict=True):
+        slow_adv, slow_ret = slow_gae(*args, lam)
+        np.testing.assert_allclose(adv, slow_adv, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(ret, slow_ret, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(adv, gae(*args, lam)[0])
+
+
+def test_mixture_by_hand():
+    """Each estimate is normalised, (x - mean) / std, and the mixture is not.
+
+    [1, 3] -> [-1, 1] and [8, 4] -> [1, -1]; 0.75 * [-1, 1] + 0.25 * [1, -1] = [-0.5, 0.5]
+    """
+    advs = np.array([[1.0, 3.0], [8.0, 4.0]], np.float32)
+    np.testing.assert_allclose(mixture(advs, (0.75, 0.25)), [-0.5, 0.5])
+    np.testing.assert_array_equal(mixture(advs, (1, 0)), normalized(advs[0]))
+
+
+def test_mixture_normalises_over_all_ranks():
+    advs = np.random.default_rng(0).normal([[[1.0]], [[5.0]]], 3, size=(2, 10, 4))
+    parts = [advs[:, :, :1], advs[:, :, 1:]]  # not even equally many on each rank
+    results = run_ranks(2, lambda: mixture(parts[mpi.proc_id()], (0.3, 0.7)))
+    first, second = ((adv - adv.mean()) / adv.std() for adv in advs)
+    expected = 0.3 * first + 0.7 * second
+    np.testing.assert_allclose(np.concatenate(results, axis=1), expected, rtol=1e-5)
+
+
+def test_terminated_and_truncated_at_once_is_terminated():
+    one = np.ones((1, 1))
+    yes = one.astype(bool)
+    adv, ret = gae(one, 2 * one, 5 * one, yes, yes, 0.9, 0.95)
+    assert ret[0, 0] == 1  # nothing of the 5 that might follow
+    assert adv[0, 0] == -1
+
+
+def test_reward_one_for_ever_is_worth_one_over_one_minus_gamma():
+    """With V already right, every advantage is 0 and every return V, time limits or not."""
+    gamma = 0.9
+    rew = np.ones((50, 2))
+    val = np.full((50, 2), 1 / (1 - gamma))
+    truncated = np.zeros((50, 2), bool)
+    truncated[[9, 30], [0, 1]] = True
+    adv, ret = gae(rew, val, val, np.zeros((50, 2), bool), truncated, gamma, 0.95)
+    np.testing.assert_allclose(adv, 0, atol=1e-5)
+    np.testing.assert_allclose(ret, val, rtol=1e-6)
+
+
+def test_discount_cumsum_by_hand():
+    # 3 + .5 * (2 + .5 * 1) = 4.25;  2 + .5 * 1 = 2.5;  1
+    x = np.array([3.0, 2.0, 1.0])
+    np.testing.assert_allclose(discount_cumsum(x, 0.5), [4.25, 2.5, 1])
+    columns = np.stack([x, 2 * x], axis=1)
+    np.testing.assert_allclose(discount_cumsum(columns, 0.5), [[4.25, 8.5], [2.5, 5], [1, 2]])

@@ -1,0 +1,296 @@
+import numpy as np
+import pytest
+
+from spinup_tf2.algos.ppo import PPOBuffer
+from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
+from spinup_tf2.errors import UserError
+from tests.fake_mpi import run_ranks
+
+
+def value(obs):
+    """V(s) = s in these tests, so that bootstraps can be read off."""
+    return obs[:, 0]
+
+
+def fill(buffer, steps, seed=0, num_envs=2):
+    rng = np.random.default_rng(seed)
+    no = np.zeros(num_envs, bool)
+    for _ in range(steps):
+        obs = rng.normal(size=(num_envs, 1)).astype(np.float32)
+        buffer.store(obs, np.zeros(num_envs), rng.normal(size=num_envs), no, no, {})
+    return buffer
+
+
+def make(steps=4, num_envs=2, **kwargs):
+    return TrajectoryBuffer((1,), (), np.int32, steps, num_envs, **kwargs)
+
+
+def test_bootstraps_by_hand():
+    """Three steps of one environment: a time limit, a death, and the end of the data.
+
+    gamma = 0.5, lam = 1, V(s) = s:
+    t=0 shows 10 and hits the time limit at 4:  ret = 1 + .5 * 4 = 3
+    t=1 shows 20 and dies:                      ret = 1
+    t=2 shows 30, and 8 comes next:             ret = 1 + .5 * 8 = 5
+    """
+    buffer = make(3, 1, gamma=0.5, lam=1)
+    yes, no = np.ones(1, bool), np.zeros(1, bool)
+    act = np.zeros(1)
+    buffer.store(np.array([[10.0]]), act, [1], no, yes, {0: np.array([4.0], np.float32)})
+    buffer.store(np.array([[20.0]]), act, [1], yes, no, {0: np.array([99.0], np.float32)})
+    buffer.store(np.array([[30.0]]), act, [1], no, no, {})
+    batch = buffer.get(value, np.array([[8.0]], np.float32))
+    np.testing.assert_allclose(batch["ret"], [3, 1, 5])
+    np.testing.assert_allclose(batch["val"], [10, 20, 30])
+    adv = np.array([3 - 10, 1 - 20, 5 - 30])
+    np.testing.assert_allclose(batch["adv"], (adv - adv.mean()) / adv.std(), rtol=1e-6)
+
+
+def lose(buffer, obs, env_lost):
+    """Append a step of two environments that one of them has lost."""
+    no = np.zeros(2, bool)
+    final_obs = {env_lost: None}
+    buffer.store(obs, np.zeros(2), np.zeros(2), no, np.arange(2) == env_lost, final_obs)
+
+
+@pytest.mark.parametrize("coeff", [None, (0.25, 0.75)])
+def test_a_step_that_was_lost_teaches_nothing_by_hand(coeff):
+    """Environment 0 loses its third step of four, environment 1 none.
+
+    gamma = 0.5, lam = 1, V(s) = s. Environment 0 shows 10, 20, 30, and after the new start 40, 8:
+    t=1 is cut off in 30:             ret = 2 + .5 * 30 = 17,  t=0:  ret = 1 + .5 * 17 = 9.5
+    t=2 is lost:                      adv = 0, ret = V(30) = 30
+    t=3 is cut off by the end in 8:   ret = 4 + .5 * 8 = 8
+    """
+    lam = 1 if coeff is None else (1, 1)
+    buffer = make(4, 2, gamma=0.5, lam=lam, coeff=coeff)
+    no, rng = np.zeros(2, bool), np.random.default_rng(0)
+    for epoch in range(2):  # the second time, nothing is left of the first
+        buffer.start_epoch()
+        others = rng.normal(size=5)
+        for t, shown in enumerate((10, 20, 30, 40)):
+            obs = np.array([[shown], [others[t]]], np.float32)
+            if t == 2 and epoch == 0:
+                lose(buffer, obs, 0)
+            else:
+                buffer.store(obs, np.zeros(2), np.array([t + 1, t]), no, no, {})
+        last_obs = np.array([[8], [others[4]]], np.float32)
+        batch = {
+            key: x.reshape(4, 2) for key, x in buffer.get(value, last_obs).items() if key != "obs"
+        }
+        if epoch == 0:
+            np.testing.assert_allclose(batch["ret"][:, 0], [9.5, 17, 30, 8])
+            adv = batch["ret"] - batch["val"]
+            valid = np.ones((4, 2), bool)
+            valid[2, 0] = False
+            expected = (adv - adv[valid].mean()) / adv[valid].std()
+            np.testing.assert_allclose(batch["adv"][valid], expected[valid], rtol=1e-5)
+            assert batch["adv"][2, 0] == 0
+    assert batch["ret"][2, 0] == 3 + 0.5 * (4 + 0.5 * 8)
+
+
+def test_the_step_before_the_first_one_is_none_of_this_batch():
+    """A batch in which only the first steps are lost, and one in which all are."""
+    buffer = make(2, 2, gamma=0.5, lam=1)
+    lose(buffer, np.array([[1.0], [2.0]]), 1)
+    fill(buffer, 1)
+    batch = buffer.get(value, np.zeros((2, 1), np.float32))
+    assert (batch["adv"][1], batch["ret"][1]) == (0, 2)
+
+    buffer = make(1, 1)
+    buffer.store(np.ones((1, 1)), [0], [0], [False], [True], {0: None})
+    batch = buffer.get(value, np.zeros((1, 1), np.float32))
+    assert (batch["adv"].tolist(), batch["ret"].tolist()) == ([0], [1])
+
+
+def test_rows_of_all_environments_are_in_the_batch():
+    buffer = fill(make(4, 2), 4)
+    batch = buffer.get(value, np.zeros((2, 1), np.float32))
+    assert batch["obs"].shape == (8, 1)
+    assert {batch[k].shape for k in ("act", "adv", "ret", "val")} == {(8,)}
+    np.testing.assert_array_equal(batch["obs"][2:4], buffer.obs[1])
+    assert all(x.dtype == np.float32 for k, x in batch.items() if k != "act")
+
+
+def test_equal_advantages_become_zero_not_nan():
+    buffer = make(2, 1)
+    no = np.zeros(1, bool)
+    for _ in range(2):
+        buffer.store(np.zeros((1, 1)), np.zeros(1), [0], no, no, {})
+    assert (buffer.get(value, np.zeros((1, 1)))["adv"] == 0).all()
+
+
+def test_advantages_are_normalised_over_all_ranks():
+    def rank(seed):
+        return fill(make(50), 50, seed).get(value, np.zeros((2, 1), np.float32))["adv"]
+
+    from spinup_tf2.parallel import mpi
+
+    adv = np.concatenate(run_ranks(3, lambda: rank(mpi.proc_id())))
+    assert abs(adv.mean()) < 1e-6
+    assert abs(adv.std() - 1) < 1e-6
+
+
+def test_values_that_were_stored_are_not_computed_again():
+    """Only V of what follows is asked for: the last observation, and those at time limits."""
+    buffer = make(3, 1, gamma=0.5, lam=1, normalize_adv=False)
+    asked, yes, no, act = [], np.ones(1, bool), np.zeros(1, bool), np.zeros(1)
+
+    def value_now(obs):
+        asked.extend(obs[:, 0])
+        return obs[:, 0]
+
+    for end, final_obs in ((no, {}), (yes, {0: np.array([4.0], np.float32)}), (no, {})):
+        buffer.store(np.zeros((1, 1)), act, [1], no, end, final_obs, np.array([7.0]))
+    batch = buffer.get(value_now, np.array([[8.0]], np.float32))
+    assert asked == [8.0, 4.0]
+    np.testing.assert_array_equal(batch["val"], [7, 7, 7])
+    np.testing.assert_allclose(batch["ret"], [1 + 0.5 * 3, 1 + 0.5 * 4, 1 + 0.5 * 8])
+    np.testing.assert_allclose(batch["adv"], batch["ret"] - 7)
+
+
+def test_stored_values_give_what_computed_ones_give():
+    stored, computed = make(normalize_adv=False), fill(make(normalize_adv=False), 4)
+    for t in range(4):
+        no = np.zeros(2, bool)
+        row = computed.obs[t], computed.act[t], computed.rew[t]
+        stored.store(*row, no, no, {}, val=value(computed.obs[t]))
+    last_obs = np.ones((2, 1), np.float32)
+    expected = computed.get(value, last_obs)
+    for key, x in stored.get(value, last_obs).items():
+        np.testing.assert_array_equal(x, expected[key])
+
+
+def test_images_are_kept_as_bytes():
+    shape = (84, 84, 4)
+    buffer = TrajectoryBuffer(shape, (), np.int32, 2, 3, obs_dtype=np.uint8)
+    assert buffer.obs.nbytes == 2 * 3 * 84 * 84 * 4
+    image = np.random.default_rng(0).integers(0, 256, (3, *shape), np.uint8)
+    for _ in range(2):
+        buffer.store(image, np.zeros(3), np.zeros(3), np.zeros(3, bool), np.zeros(3, bool), {})
+    batch = buffer.get(lambda obs: np.zeros(len(obs), np.float32), image)
+    assert batch["obs"].dtype == np.uint8
+    assert np.shares_memory(batch["obs"], buffer.obs)  # no second copy of the epoch
+    np.testing.assert_array_equal(batch["obs"][3:], image)
+
+
+def test_a_full_or_unfilled_buffer_says_so():
+    buffer = fill(make(4), 3)
+    with pytest.raises(ValueError, match="holds 3 of 4"):
+        buffer.get(value, np.zeros((2, 1)))
+    fill(buffer, 1)
+    with pytest.raises(IndexError, match="full"):
+        fill(buffer, 1)
+
+
+# ------------------------------------------------------------------------------ two lambdas
+
+
+def both_buffers(lam, coeff, size=40):
+    """The same two episodes and a bit in a TrajectoryBuffer and in a PPOBuffer: `adv, ret` each."""
+    rng = np.random.default_rng(3)
+    states = rng.normal(size=(size + 1, 1)).astype(np.float32)
+    rews = rng.normal(size=size).astype(np.float32)
+    many = make(size, 1, gamma=0.9, lam=lam, coeff=coeff)
+    one = PPOBuffer(1, None, size, 0.9, lam, coeff)
+    for t in range(size):
+        died, timed_out = t == 11, t == 30
+        last = {0: states[t + 1] + 1} if died or timed_out else {}
+        flags = np.array([died]), np.array([timed_out])
+        many.store(states[t : t + 1], np.zeros(1), rews[t : t + 1], *flags, last)
+        one.store(states[t], 0, rews[t], states[t, 0], -1)
+        if died or timed_out or t == size - 1:
+            last_obs = last[0] if last else states[t + 1]
+            one.finish_path(0 if died else last_obs[0])
+    batch = many.get(value, states[-1:])
+    _, _, adv, ret, _ = one.get()
+    return (batch["adv"], batch["ret"]), (adv, ret)
+
+
+@pytest.mark.parametrize(("lam", "coeff"), [(0.97, None), ((0.97, 0.5), (0.25, 0.75))])
+def test_the_two_buffers_agree(lam, coeff):
+    for ours, theirs in zip(*both_buffers(lam, coeff), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_one_lambda_is_a_special_case_of_two():
+    (plain, ret), _ = both_buffers(0.97, None)
+    (first, ret_first), _ = both_buffers((0.97, 0.5), (1, 0))
+    (equal, ret_equal), _ = both_buffers((0.97, 0.97), (0.3, 0.7))
+    np.testing.assert_array_equal(first, plain)
+    np.testing.assert_allclose(equal, plain, rtol=1e-5)
+    np.testing.assert_array_equal(ret_first, ret)
+    np.testing.assert_array_equal(ret_equal, ret)
+    (second, _), _ = both_buffers((0.5, 0.97), (0, 1))
+    np.testing.assert_array_equal(second, plain)
+
+
+def golden(lam, coeff=None):
+    """gamma = 0.5. A path of three steps that is cut off at V = 8, and a step that terminates:
+
+    rew 1 2 3, val 1 2 4:  delta = 1 + 1 - 1, 2 + 2 - 2, 3 + 4 - 4 = 1, 2, 3
+    rew 1, val 3:          delta = 1 - 3 = -2
+    ret = 1 + .5 * 5.5, 2 + .5 * 7, 3 + .5 * 8 and 1
+    """
+    buf = PPOBuffer((2,), 3, 4, gamma=0.5, lam=lam, coeff=coeff)
+    for t, (rew, val) in enumerate([(1, 1), (2, 2), (3, 4)]):
+        buf.store(np.full(2, t), np.full(3, -t), rew, val, -0.1 * t)
+    buf.finish_path(8)
+    buf.store(np.full(2, 3), np.full(3, -3), 1, 3, -0.3)
+    buf.finish_path(0)
+    obs, act, adv, ret, logp = buf.get()
+    np.testing.assert_array_equal(obs, [[0, 0], [1, 1], [2, 2], [3, 3]])
+    np.testing.assert_array_equal(act, -np.arange(4.0)[:, None] * np.ones(3))
+    np.testing.assert_allclose(logp, [0, -0.1, -0.2, -0.3], rtol=1e-6)
+    np.testing.assert_allclose(ret, [3.75, 5.5, 7, 1])
+    assert {x.dtype for x in (obs, act, adv, ret, logp)} == {np.dtype(np.float32)}
+    return adv
+
+
+# adv[t] = delta[t] + gamma * lam * adv[t+1], with gamma * lam = 1/4 and 1/2
+ADV_HALF = np.array([1 + 2.75 / 4, 2 + 3 / 4, 3, -2])
+ADV_ONE = np.array([1 + 3.5 / 2, 2 + 3 / 2, 3, -2])
+
+
+def test_ppo_buffer_is_spinning_ups():
+    np.testing.assert_allclose(
+        golden(0.5), (ADV_HALF - ADV_HALF.mean()) / ADV_HALF.std(), rtol=1e-5
+    )
+
+
+def test_ppo_buffer_with_two_lambdas():
+    half, one = ((adv - adv.mean()) / adv.std() for adv in (ADV_HALF, ADV_ONE))
+    np.testing.assert_allclose(golden((0.5, 1), (0.25, 0.75)), half / 4 + one * 3 / 4, rtol=1e-5)
+
+
+def test_ppo_buffer_is_used_again_after_get():
+    buf = PPOBuffer(None, None, 2)
+    for reward in (1.0, 5.0):
+        for _ in range(2):
+            buf.store(0, 0, reward, 0, 0)
+        buf.finish_path()
+        assert buf.get()[3][-1] == reward
+
+
+def test_ppo_buffer_full_or_unfilled_says_so():
+    buf = PPOBuffer(3, 1, 1)
+    with pytest.raises(ValueError, match="holds 0 of 1"):
+        buf.get()
+    buf.store(np.zeros(3), 0, 0, 0, 0)
+    with pytest.raises(IndexError, match="full"):
+        buf.store(np.zeros(3), 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("lam", "coeff", "message"),
+    [
+        ((0.97, 0.93), None, r"several lambdas need as many coefficients"),
+        (0.97, (1.0,), "one lambda needs none"),
+        ((0.97, 0.93), (0.5, 0.4), "add up to 1"),
+        ((0.97, 0.93), (1.5, -0.5), "none below 0"),
+        ((0.97, 0.93), (1.0,), "one weight for each lambda"),
+    ],
+)
+def test_ppo_buffer_refuses_what_does_not_fit(lam, coeff, message):
+    with pytest.raises(UserError, match=message):
+        PPOBuffer(3, 1, 10, 0.99, lam, coeff)

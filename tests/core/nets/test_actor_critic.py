@@ -1,0 +1,271 @@
+"""Policies against SciPy, and samples against the distributions they come from."""
+
+import keras
+import numpy as np
+import pytest
+import scipy.stats
+import tensorflow as tf
+import tensorflow_probability as tfp
+from gymnasium import spaces
+
+from spinup_tf2.core.nets.actor_critic import (
+    CNNActorCritic,
+    MLPActorCritic,
+    make_actor_critic,
+    mode,
+    sample,
+)
+from spinup_tf2.core.nets.bodies import activation_name, count_variables, mlp
+from spinup_tf2.envs.spaces import action_spec
+from spinup_tf2.errors import UserError
+
+tfd = tfp.distributions
+OBS = spaces.Box(-1, 1, (4,))
+IMAGES = spaces.Box(0, 255, (40, 36, 2), np.uint8)
+ACTION_SPACES = [
+    spaces.Box(-1, 1, (3,)),
+    spaces.Box(-1, 1, (2, 2)),
+    spaces.Discrete(5, start=1),
+    spaces.MultiDiscrete([3, 2, 4]),
+    spaces.MultiBinary(3),
+]
+
+
+def observations(n, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 4)).astype(np.float32)
+
+
+def test_parameter_counts_of_spinning_up():
+    """CartPole: pi 4610, v 4545. Hopper: pi 5126, of which 3 are log_std, v 4993."""
+    ac = MLPActorCritic(OBS, spaces.Discrete(2))
+    assert (count_variables(ac.pi), count_variables(ac.v)) == (4610, 4545)
+    ac = MLPActorCritic(spaces.Box(-1, 1, (11,)), spaces.Box(-1, 1, (3,)))
+    assert (count_variables(ac.pi), count_variables(ac.v)) == (5126, 4993)
+
+
+def test_log_std_starts_at_minus_a_half_and_is_trained():
+    ac = MLPActorCritic(OBS, spaces.Box(-1, 1, (3,)))
+    np.testing.assert_array_equal(ac.pi.log_std, [-0.5] * 3)
+    assert any(v is ac.pi.log_std for v in ac.pi.trainable_variables)
+
+
+def test_gaussian_log_prob_equals_scipy():
+    ac = MLPActorCritic(OBS, spaces.Box(-1, 1, (3,)))
+    obs, act = observations(7), np.random.default_rng(1).normal(size=(7, 3)).astype(np.float32)
+    mean = ac.pi.net(obs).numpy()
+    expected = scipy.stats.norm.logpdf(act, mean, np.exp(-0.5)).sum(-1)
+    np.testing.assert_allclose(ac.pi(obs).log_prob(act), expected, rtol=1e-5)
+
+
+def test_categorical_log_prob_equals_log_softmax():
+    ac = MLPActorCritic(OBS, spaces.Discrete(5))
+    obs, act = observations(7), np.arange(7) % 5
+    log_softmax = scipy.special.log_softmax(ac.pi.net(obs).numpy(), axis=-1)
+    np.testing.assert_allclose(
+        ac.pi(obs).log_prob(act), log_softmax[np.arange(7), act], rtol=1e-5, atol=1e-6
+    )
+
+
+def test_several_choices_are_independent_and_padding_counts_for_nothing():
+    ac = MLPActorCritic(OBS, spaces.MultiDiscrete([3, 2, 4]))
+    obs = observations(5)
+    act = np.array([[0, 1, 3]] * 5)
+    logits = np.split(ac.pi.net(obs).numpy(), [3, 5], axis=-1)
+    expected = sum(
+        scipy.special.log_softmax(part, axis=-1)[:, a]
+        for part, a in zip(logits, (0, 1, 3), strict=True)
+    )
+    np.testing.assert_allclose(ac.pi(obs).log_prob(act), expected, rtol=1e-5)
+    with tf.GradientTape() as tape:
+        entropy = tf.reduce_sum(ac.pi(obs).entropy())
+    gradient = tape.gradient(entropy, ac.pi.trainable_variables)
+    assert np.isfinite(entropy)
+    assert all(np.isfinite(g).all() for g in gradient)
+
+
+@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
+def test_samples_have_the_frequencies_that_log_prob_claims(space):
+    ac = MLPActorCritic(OBS, space)
+    spec = action_spec(space)
+    n = 20000
+    obs = np.repeat(observations(1), n, axis=0)
+    distribution = ac.pi(obs)
+    act = sample(distribution, spec.draw_noise(np.random.default_rng(3), n)).numpy()
+    assert act.shape == (n, *spec.shape)
+    if spec.num_choices is None:
+        np.testing.assert_allclose(act.mean(0), distribution.mean()[0], atol=0.03)
+        np.testing.assert_allclose(act.std(0), np.exp(-0.5), rtol=0.03)
+    else:
+        unique, counts = np.unique(act, axis=0, return_counts=True)
+        probability = np.exp(ac.pi(obs[: len(unique)]).log_prob(unique))
+        assert probability.sum() == pytest.approx(1, abs=1e-4)
+        np.testing.assert_allclose(counts / n, probability, atol=0.015)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "noise", "expected"),
+    [
+        (tfd.Normal([1.0], [2.0]), [[0.5]], [[2.0]]),
+        (tfd.Independent(tfd.Normal([[1.0]], [[2.0]]), 1), [[0.5]], [[2.0]]),
+        # scale @ noise = [[1, 0], [2, 3]] @ [1, 1] = [1, 5]
+        (tfd.MultivariateNormalTriL([0.0, 0.0], [[1.0, 0.0], [2.0, 3.0]]), [1.0, 1.0], [1.0, 5.0]),
+        (tfd.Bernoulli(logits=[0.0]), [[[0.0, 1.0]]], [[1]]),
+        (
+            tfd.TransformedDistribution(tfd.Normal([0.0], [1.0]), tfp.bijectors.Tanh()),
+            [0.5],
+            [np.tanh(0.5)],
+        ),
+    ],
+)
+def test_users_distributions(distribution, noise, expected):
+    np.testing.assert_allclose(sample(distribution, np.float32(noise)), expected, rtol=1e-6)
+
+
+def test_modes():
+    np.testing.assert_allclose(mode(tfd.MultivariateNormalDiag([1.0, 2.0], [1.0, 1.0])), [1, 2])
+    assert mode(tfd.Categorical(logits=[0.0, 3.0, 1.0])) == 1
+    squashed = tfd.TransformedDistribution(tfd.Normal([2.0], [1.0]), tfp.bijectors.Tanh())
+    np.testing.assert_allclose(mode(squashed), np.tanh([2.0]), rtol=1e-6)
+
+
+def test_a_distribution_that_cannot_be_sampled_is_refused_by_name():
+    with pytest.raises(UserError, match="Beta"):
+        sample(tfd.Beta(1.0, 1.0), np.zeros(1, np.float32))
+
+
+@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
+def test_step_and_act_take_one_observation_or_a_batch(space):
+    ac = MLPActorCritic(OBS, space)
+    act, val, logp = ac.step(observations(3))
+    assert (act.shape, val.shape, logp.shape) == ((3, *space.shape), (3,), (3,))
+    act, val, logp = ac.step(observations(1)[0])
+    assert (act.shape, val.shape, logp.shape) == (space.shape, (), ())
+    flat = ac.action_spec.from_env(act)
+    np.testing.assert_allclose(ac.pi(observations(1)).log_prob(flat[None])[0], logp, rtol=1e-5)
+    act = ac.act(observations(1)[0])
+    assert act.shape == space.shape
+    assert isinstance(space, spaces.Box) or space.contains(act)  # a Gaussian has no bounds
+    first, second = (ac.act(observations(3), deterministic=True) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_activations_by_name_by_tensorflow_function_and_by_own_function():
+    x = observations(2)
+    for name, function in [
+        ("relu", tf.nn.relu),
+        ("tanh", tf.tanh),
+        ("elu", lambda y: tf.nn.elu(y)),
+    ]:
+        tf.keras.utils.set_random_seed(0)
+        by_name = mlp(4, (8,), 2, name)(x)
+        tf.keras.utils.set_random_seed(0)
+        np.testing.assert_allclose(mlp(4, (8,), 2, function)(x), by_name, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [
+        *(("relu", keras.layers.ReLU), ("leaky_relu", keras.layers.LeakyReLU)),
+        *(("tanh", type("Tanh", (), {})), ("linear", type("Identity", (), {}))),  # as PyTorch's
+    ],
+)
+def test_activations_by_class(name, layer):
+    ac = MLPActorCritic(OBS, spaces.Discrete(2), activation=layer)
+    assert ac.pi.net.layers[0].activation is keras.activations.get(name)
+    assert activation_name(layer) == name  # with which the networks are built again
+    with pytest.raises(UserError, match=r"activation is <class .*Dense'>; it must be one of"):
+        MLPActorCritic(OBS, spaces.Discrete(2), activation=keras.layers.Dense)
+
+
+# ------------------------------------------------------------------------------------- images
+
+
+def images(n, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (n, *IMAGES.shape), np.uint8)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_parameters_of_image_networks(shared):
+    """A body of (2 * 9 + 1) * 4 + (20 * 18 * 4 + 1) * 8, and 9 for each output of the heads."""
+    body = 76 + 11_528
+    kwargs = dict(conv=[(4, 3, 2)], hidden_sizes=(8,), shared=shared)
+    ac = CNNActorCritic(IMAGES, spaces.Discrete(3), **kwargs)
+    assert ac.shared == shared
+    assert count_variables(ac.pi) == body + 27
+    assert count_variables(ac.v) == body + 9
+    total = sum(int(tf.size(v)) for v in ac.trainable_variables)
+    assert total == (body if shared else 2 * body) + 36
+    assert len({id(v) for v in ac.trainable_variables}) == len(ac.trainable_variables)
+
+
+@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
+@pytest.mark.parametrize("shared", [True, False])
+def test_pi_and_v_are_pi_and_v(space, shared):
+    ac = CNNActorCritic(IMAGES, space, "small", (16,), shared=shared)
+    obs = images(3)
+    distribution, val = ac.pi_and_v(obs)
+    act = sample(distribution, action_spec(space).draw_noise(np.random.default_rng(0), 3))
+    expected = ac.pi(obs).log_prob(act)
+    np.testing.assert_allclose(distribution.log_prob(act), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(val, ac.v(obs), rtol=1e-5, atol=1e-6)
+    assert val.shape == (3,)
+
+
+def test_a_shared_body_is_computed_once():
+    """The activation is called in each of its two layers."""
+    calls = []
+
+    def counting(x):
+        calls.append(x)
+        return tf.nn.relu(x)
+
+    kwargs = dict(conv=[(4, 3, 2)], hidden_sizes=(8,), activation=counting)
+    for shared, expected in ((True, 2), (False, 4)):
+        ac = CNNActorCritic(IMAGES, spaces.Discrete(3), **kwargs, shared=shared)
+        calls.clear()
+        ac.pi_and_v(images(1))
+        assert len(calls) == expected
+
+
+def test_gradients_of_a_shared_body_add_up():
+    """d(pi + v) = d(pi) + d(v) in the body; a Box policy's log_std belongs to the policy alone."""
+    ac = CNNActorCritic(IMAGES, spaces.Box(-1, 1, (2,)), "small", (8,))
+    obs, act = images(4), np.zeros((4, 2), np.float32)
+
+    def gradient(loss):
+        with tf.GradientTape() as tape:
+            value = tf.reduce_sum(loss())
+        grads = tape.gradient(value, ac.trainable_variables)
+        zeros = (np.zeros(v.shape) for v in ac.trainable_variables)
+        return [z if g is None else g.numpy() for z, g in zip(zeros, grads, strict=True)]
+
+    def both():
+        distribution, val = ac.pi_and_v(obs)
+        return distribution.log_prob(act) + val
+
+    parts = [gradient(lambda: ac.pi(obs).log_prob(act)), gradient(lambda: ac.v(obs))]
+    for total, from_pi, from_v in zip(gradient(both), *parts, strict=True):
+        atol = 1e-5 * max(1, np.abs(total).max())
+        np.testing.assert_allclose(total, from_pi + from_v, atol=atol)
+
+
+def test_images_are_for_the_image_networks():
+    """Of all spaces but images, MLPActorCritic is the default; who trains apart does not share."""
+    box = spaces.Discrete(2)
+    assert type(make_actor_critic(MLPActorCritic, OBS, box, None, False)) is MLPActorCritic
+    for asked_for in (MLPActorCritic, CNNActorCritic):
+        small = dict(conv="small", hidden_sizes=(8,))
+        assert make_actor_critic(asked_for, IMAGES, box, small, separate=False).shared
+        assert not make_actor_critic(asked_for, IMAGES, box, small, separate=True).shared
+    with pytest.raises(UserError, match=r"share variables.*shared=False"):
+        make_actor_critic(MLPActorCritic, IMAGES, box, dict(small, shared=True), separate=True)
+
+
+def test_step_and_act_take_one_image_or_a_batch():
+    ac = CNNActorCritic(IMAGES, spaces.Discrete(3), "small", (8,))
+    act, val, logp = ac.step(images(3))
+    assert (act.shape, val.shape, logp.shape) == ((3,), (3,), (3,))
+    act, val, logp = ac.step(images(1)[0])
+    assert (act.shape, val.shape, logp.shape) == ((), (), ())
+    deterministic = ac.act(images(3), deterministic=True)
+    np.testing.assert_array_equal(deterministic, ac.pi.net(images(3)).numpy().argmax(-1))

@@ -1,0 +1,161 @@
+"""Network bodies: numbers of parameters by hand, pixels, and orthogonal kernels."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from spinup_tf2.arguments import checks as arguments
+from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
+from spinup_tf2.core.nets.bodies import (
+    CONVOLUTIONS,
+    cnn,
+    count_variables,
+    orthogonal_initialize,
+    smallest_image,
+)
+from spinup_tf2.errors import UserError
+
+
+def images(*shape, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
+
+
+# ------------------------------------------------------------------------------- convolutions
+
+
+def test_parameters_and_sizes_of_the_nature_network():
+    """84 x 84 becomes (84 - 8) / 4 + 1 = 20, (20 - 4) / 2 + 1 = 9, (9 - 3) / 1 + 1 = 7 square.
+
+    Weights and biases: 32 filters of 8 x 8 x 4, 64 of 4 x 4 x 32, 64 of 3 x 3 x 64; then
+    7 * 7 * 64 = 3136 inputs for each of 512 units.
+    """
+    body = cnn((84, 84, 4), "nature")
+    by_hand = 8_224 + 32_832 + 36_928 + 1_606_144
+    assert by_hand == 1_684_128
+    assert count_variables(body) == by_hand
+    convolutions = [layer for layer in body.layers if isinstance(layer, keras.layers.Conv2D)]
+    assert [layer.output.shape[1:] for layer in convolutions] == [
+        (20, 20, 32),
+        (9, 9, 64),
+        (7, 7, 64),
+    ]
+    assert body(images(2, 84, 84, 4)).shape == (2, 512)
+
+
+def test_parameters_and_sizes_of_the_small_network():
+    """Each layer halves 84 x 84 and rounds up: 42, 21, 11, 6; then 6 * 6 * 32 = 1152 inputs."""
+    body = cnn((84, 84, 4), "small", hidden_sizes=(10,))
+    assert count_variables(body) == (3 * 3 * 4 + 1) * 32 + 3 * (3 * 3 * 32 + 1) * 32 + 1153 * 10
+    convolutions = [layer for layer in body.layers if isinstance(layer, keras.layers.Conv2D)]
+    assert [layer.output.shape[1] for layer in convolutions] == [42, 21, 11, 6]
+
+
+def test_convolutions_of_ones_own():
+    """(40, 30) with stride 3 and zeros around: ceil(40 / 3) x ceil(30 / 3), 5 filters."""
+    body = cnn((40, 30, 3), [[5, 4, 3]], hidden_sizes=())
+    assert body(images(1, 40, 30, 3)).shape == (1, 14 * 10 * 5)
+
+
+def test_bytes_are_scaled_to_one():
+    """A single 1 x 1 filter with weights 1 and bias 0 adds up the channels of every pixel."""
+    body = cnn((2, 3, 2), [(1, 1, 1)], hidden_sizes=(), activation="linear")
+    body.layers[1].kernel.assign(tf.ones((1, 1, 2, 1)))
+    image = images(1, 2, 3, 2)
+    np.testing.assert_allclose(body(image), image.sum(-1).reshape(1, 6) / 255, rtol=1e-6)
+    assert body(np.full((1, 2, 3, 2), 255, np.uint8)).numpy().max() == pytest.approx(2)
+
+
+@pytest.mark.parametrize("conv", ["nature", "small"])
+def test_channels_may_come_first(conv):
+    last, first = cnn((48, 40, 4), conv, (16,)), cnn((4, 48, 40), conv, (16,))
+    first.set_weights(last.get_weights())
+    image = images(3, 48, 40, 4)
+    expected = last(image)
+    np.testing.assert_allclose(first(image.transpose(0, 3, 1, 2)), expected, atol=1e-6)
+    assert np.ptp(expected) > 0
+
+
+def test_smallest_image_is_where_one_pixel_is_left():
+    """3 pixels for the last layer; (3 - 1) * 2 + 4 = 8 for the second; (8 - 1) * 4 + 8 = 36."""
+    layers, _ = CONVOLUTIONS["nature"]
+    assert smallest_image(layers) == 36
+    body = cnn((36, 36, 1), "nature", hidden_sizes=())
+    assert body(images(1, 36, 36, 1)).shape == (1, 64)
+
+
+@pytest.mark.parametrize("shape", [(35, 200, 3), (3, 200, 35)])
+def test_too_small_images_are_refused_with_the_sizes(shape):
+    size = "35 x 200" if shape[0] == 35 else "200 x 35"
+    with pytest.raises(UserError, match=rf"{size} pixels are too small.*36 x 36.*'small'"):
+        cnn(shape, "nature")
+    assert cnn(shape, "small").output_shape == (None, 512)
+
+
+def test_names_of_convolutions_are_those_that_arguments_may_have():
+    assert (*CONVOLUTIONS,) == arguments.CONVOLUTIONS
+
+
+# -------------------------------------------------------------------- orthogonal initialisation
+
+
+def kernels(model):
+    return [v.numpy() for v in model.trainable_variables if v.name == "kernel"]
+
+
+def check_orthogonal(kernel, gain):
+    """The shorter side's vectors are orthogonal and have length `gain`."""
+    matrix = kernel.reshape(-1, kernel.shape[-1])
+    matrix = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    np.testing.assert_allclose(matrix @ matrix.T, gain**2 * np.eye(len(matrix)), atol=1e-5)
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.Box(-1, 1, (2,))], ids=str)
+@pytest.mark.parametrize("image", [False, True])
+def test_orthogonal_kernels(space, image):
+    if image:
+        ac = CNNActorCritic(spaces.Box(0, 255, (40, 40, 2), np.uint8), space, "nature", (8,))
+        hidden = 4
+    else:
+        ac = MLPActorCritic(spaces.Box(-1, 1, (4,)), space, (16, 8))
+        hidden = 2
+    for model, gain in ((ac.pi, 0.01), (ac.v, 1.0)):
+        for variable in model.trainable_variables:
+            variable.assign_add(tf.ones_like(variable))
+        orthogonal_initialize(model, gain)
+        *first, last = kernels(model)
+        assert len(first) == hidden
+        for kernel in first:
+            check_orthogonal(kernel, 2**0.5)
+        check_orthogonal(last, gain)
+        biases = [v.numpy() for v in model.trainable_variables if v.name == "bias"]
+        assert len(biases) == hidden + 1
+        assert not any(bias.any() for bias in biases)
+
+
+def test_a_model_without_layers_to_initialise_is_refused():
+    class Hidden(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(3)
+
+        def call(self, x):
+            return self.dense(x)
+
+    model = keras.Sequential([keras.Input((4,)), Hidden()])
+    with pytest.raises(UserError, match="no Dense or Conv2D layer was found in sequential"):
+        orthogonal_initialize(model, 1.0)
+
+
+def test_orthogonal_kernels_differ_from_each_other_and_follow_the_seed():
+    def start(seed):
+        keras.utils.set_random_seed(seed)
+        ac = MLPActorCritic(spaces.Box(-1, 1, (4,)), spaces.Discrete(2), (16, 16, 16))
+        orthogonal_initialize(ac.pi, 0.01)
+        return kernels(ac.pi)
+
+    first, again, other = start(1), start(1), start(2)
+    np.testing.assert_array_equal(first[1], again[1])
+    assert not np.allclose(first[1], other[1])
+    assert not np.allclose(first[1], first[2])

@@ -1,0 +1,319 @@
+"""Policies that are built again from their weights: equal to what was saved, or refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import gymnasium as gym
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from spinup_tf2 import ppo
+from spinup_tf2.core.nets.acting import Actor
+from spinup_tf2.core.nets.actor_critic import (
+    ActorCritic,
+    CNNActorCritic,
+    GaussianPolicy,
+    MLPActorCritic,
+    ValueFunction,
+)
+from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes
+from spinup_tf2.core.nets.normalization import NormalizedActorCritic
+from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
+from spinup_tf2.core.nets.saved_policy import SavedPolicy, load_policy
+from spinup_tf2.envs.spaces import network_observation_space
+from spinup_tf2.errors import UserError
+from spinup_tf2.persistence.checkpoints import Checkpoints
+from tests.runs import Identity
+
+OBS = spaces.Box(-1, 1, (4,))
+MIXED = spaces.Dict({"b": spaces.Discrete(3), "a": spaces.Box(-1, 1, (2, 2))})
+IMAGES = spaces.Box(0, 255, (40, 44, 3), np.uint8)
+CHANNELS_FIRST = spaces.Box(0, 255, (3, 40, 44), np.uint8)
+
+BOX = spaces.Box(np.array([-2, 0, 1], np.float32), np.array([3, 4, 1.5], np.float32))
+DISCRETE = spaces.Discrete(5, start=1)
+CHOICES = spaces.MultiDiscrete([2, 4])
+BITS = spaces.MultiBinary(3)
+
+
+def save(path, ac, observation_space, action_space, extra=()):
+    rng = np.random.default_rng(0)
+    for variable in ac.variables:
+        variable.assign(np.abs(rng.normal(scale=0.3, size=variable.shape)))
+    saved = SavedPolicy(ac, observation_space, action_space, extra)
+    tf.saved_model.save(saved, path)
+    (path / "model_info.json").write_text(json.dumps(saved.info))
+    np.savez(path / "weights.npz", **saved.arrays())
+
+
+def change(path, **changes):
+    info = json.loads((path / "model_info.json").read_text())
+    (path / "model_info.json").write_text(json.dumps(info | changes))
+    return info
+
+
+def assert_equal_to_the_saved_model(path, observation_space):
+    """Equal actions for the same observations and seed, with and without noise."""
+    for deterministic in (False, True):
+        rebuilt = load_policy(path, deterministic, seed=3)
+        info = change(path, networks=None)
+        executed = load_policy(path, deterministic, seed=3, allow_pickle=True)
+        change(path, **info)
+        observation_space.seed(0)
+        for obs in [observation_space.sample() for _ in range(5)]:
+            np.testing.assert_allclose(rebuilt(obs), executed(obs), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("action_space", [BOX, DISCRETE, CHOICES, BITS], ids=str)
+@pytest.mark.parametrize(
+    ("observation_space", "make", "kwargs"),
+    [
+        (MIXED, MLPActorCritic, dict(hidden_sizes=(8, 6), activation=tf.nn.relu)),
+        (OBS, MLPActorCritic, dict(hidden_sizes=(), activation=None)),
+        (IMAGES, CNNActorCritic, dict(conv="nature", hidden_sizes=[7])),
+        (CHANNELS_FIRST, CNNActorCritic, dict(conv=((4, 3, 2), (5, 3, 3)), shared=False)),
+    ],
+    ids=["mlp", "linear", "shared", "cnn"],
+)
+def test_on_policy_networks(tmp_path, observation_space, action_space, make, kwargs):
+    ac = make(network_observation_space(observation_space), action_space, **kwargs)
+    save(tmp_path, ac, observation_space, action_space)
+    assert_equal_to_the_saved_model(tmp_path, observation_space)
+
+
+@pytest.mark.parametrize(
+    ("action_space", "stochastic", "num_q"),
+    [(BOX, True, 2), (BOX, False, 1), (DISCRETE, True, 2)],
+    ids=["squashed", "deterministic", "choices"],
+)
+@pytest.mark.parametrize(
+    ("observation_space", "make", "kwargs"),
+    [
+        (OBS, MLPQActorCritic, dict(hidden_sizes=(8, 6), activation="softplus")),
+        (IMAGES, CNNQActorCritic, dict(conv="small", hidden_sizes=())),
+    ],
+    ids=["mlp", "cnn"],
+)
+def test_off_policy_networks(
+    tmp_path, observation_space, action_space, make, kwargs, stochastic, num_q
+):
+    ac = make(observation_space, action_space, **kwargs, stochastic=stochastic, num_q=num_q)
+    save(tmp_path, ac, observation_space, action_space)
+    assert_equal_to_the_saved_model(tmp_path, observation_space)
+
+
+def test_normalised_observations_and_what_is_saved_beside_the_policy(tmp_path):
+    ac = NormalizedActorCritic(MLPActorCritic(OBS, BOX, hidden_sizes=(8,)), OBS, BOX)
+    save(tmp_path, ac, OBS, BOX, extra=[keras.Variable(2.0), keras.Variable(np.zeros(3))])
+    assert_equal_to_the_saved_model(tmp_path, OBS)
+
+
+def test_shapes_are_those_of_the_networks():
+    shapes = lambda model: [tuple(variable.shape) for variable in model.variables]  # noqa: E731
+    assert mlp_shapes(3, (4, 5), 6) == shapes(mlp(3, (4, 5), 6))
+    for shape in [(36, 36, 1), (47, 84, 4), (4, 53, 64)]:
+        for conv in ("nature", "small", ((7, 5, 3), (2, 2, 2), (9, 1, 1))):
+            expected, features = cnn_shapes(shape, conv)
+            model = cnn(shape, conv, ())
+            assert (expected, features) == (shapes(model), model.output_shape[-1])
+
+
+# ---------------------------------------------------------------- networks of the user's own
+
+
+class Derived(MLPActorCritic):
+    pass
+
+
+def with_another_value_function():
+    ac = MLPActorCritic(OBS, BOX, hidden_sizes=(8,))
+    ac.v = ValueFunction(mlp(4, (8,), 1, "relu"))
+    return ac
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ActorCritic(GaussianPolicy(mlp(4, (8,), 3), 3), ValueFunction(mlp(4, (), 1)), BOX),
+        lambda: Derived(OBS, BOX, hidden_sizes=(8,)),
+        lambda: MLPActorCritic(OBS, BOX, hidden_sizes=(8,), activation=lambda x: x * 2),
+        lambda: NormalizedActorCritic(Derived(OBS, BOX, hidden_sizes=(8,)), OBS, BOX),
+        with_another_value_function,
+    ],
+    ids=["own", "derived", "activation", "normalised", "replaced"],
+)
+def test_networks_of_ones_own_are_loaded_only_if_trusted(tmp_path, make):
+    ac = make()
+    save(tmp_path, ac, OBS, BOX)
+    assert json.loads((tmp_path / "model_info.json").read_text())["networks"] is None
+    with pytest.raises(UserError, match=r"not this package's own.*--allow_pickle \(allow_pickle="):
+        load_policy(tmp_path)
+    get_action = load_policy(tmp_path, deterministic=True, allow_pickle=True)
+    obs = OBS.sample()
+    np.testing.assert_allclose(get_action(obs), ac.pi(obs[None]).mean()[0], rtol=1e-5)
+
+
+# ---------------------------------------------------------------- what does not fit
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    path = tmp_path_factory.mktemp("original")
+    save(path, MLPActorCritic(OBS, BOX, hidden_sizes=(8,)), OBS, BOX)
+    return path
+
+
+@pytest.fixture
+def saved(original, tmp_path):
+    return shutil.copytree(original, tmp_path / "tf2_save")
+
+
+def entry(**changes):
+    arguments = dict(hidden_sizes=[8], activation="tanh") | changes.pop("arguments", {})
+    plain = dict(actor_critic="MLPActorCritic", normalize_obs=False, extra=0, arguments=arguments)
+    return plain | changes
+
+
+def test_the_entry_is_what_the_cases_below_change(saved):
+    assert json.loads((saved / "model_info.json").read_text())["networks"] == entry()
+
+
+@pytest.mark.parametrize(
+    ("networks", "reason"),
+    [
+        (entry(arguments=dict(hidden_sizes=[9])), "weights are not those"),
+        (entry(arguments=dict(hidden_sizes=[8, 8])), "weights are not those"),
+        (entry(arguments=dict(hidden_sizes=[10**12])), "weights are not those"),
+        (entry(arguments=dict(hidden_sizes=[10**400])), "weights are not those"),
+        (entry(arguments=dict(hidden_sizes=[-1])), "a list of layer widths"),
+        (entry(arguments=dict(hidden_sizes="8")), "a list of layer widths"),
+        (entry(arguments=dict(activation="os.system")), "activation is 'os.system'"),
+        (entry(arguments=dict(activation=["tanh"])), "activation is "),
+        (entry(arguments=dict(kernel_initializer="ones")), "takes activation, hidden_sizes"),
+        (entry(actor_critic="CNNActorCritic"), "takes activation, conv"),
+        (entry(actor_critic="os:system"), "does not describe them"),
+        (entry(actor_critic=["MLPActorCritic"]), "does not describe them"),
+        (entry(arguments={}) | {"arguments": 3}, "does not describe them"),
+        (entry(normalize_obs=True), "weights are not those"),
+        (entry(normalize_obs="yes"), "of another type"),
+        (entry(extra=1), "weights are not those"),
+        (entry(extra=True), "of another type"),
+        (entry(extra=-1), "weights are not those"),
+        ([], "does not describe them"),
+        ("MLPActorCritic", "does not describe them"),
+    ],
+)
+def test_another_architecture_is_refused(saved, networks, reason):
+    change(saved, networks=networks)
+    with pytest.raises(UserError, match=rf"cannot be built again.*{reason}.*--allow_pickle") as e:
+        load_policy(saved)
+    assert "\n" not in str(e.value)
+
+
+def rewrite(saved, **changes):
+    with np.load(saved / "weights.npz") as arrays:
+        np.savez(saved / "weights.npz", **{**arrays, **changes})
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_weights_that_are_not_numbers_are_refused(saved, number):
+    rewrite(saved, **{"2": np.array([0, 0, 0, 0, number, 0, 0, 0], np.float32)})
+    with pytest.raises(UserError, match="NaN or infinity in its weights"):
+        load_policy(saved)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"2": np.zeros(9, np.float32)}, "weights are not those"),
+        ({"2": np.zeros(8, np.float64)}, "of another order or type"),
+        ({"2": np.zeros(8, np.complex64)}, "damaged.*complex64, and not of real numbers"),
+        ({"2": np.array(["a"] * 8)}, "damaged.*<U1, and not of real numbers"),
+        ({"2": np.array([print] * 8)}, "damaged.*allow_pickle"),
+        ({"99": np.zeros(8, np.float32)}, "damaged"),
+        ({"evil": np.zeros(8, np.float32)}, "damaged"),
+        ({"1": np.zeros(8, np.float32), "2": np.zeros((4, 8), np.float32)}, "another order"),
+    ],
+    ids=["shape", "double", "complex", "text", "objects", "number", "name", "order"],
+)
+def test_weights_of_something_else_are_refused(saved, changes, reason):
+    rewrite(saved, **changes)
+    with pytest.raises(UserError, match=rf"cannot be built again.*{reason}"):
+        load_policy(saved)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda contents: contents[: len(contents) // 2],
+        lambda contents: contents.replace(b"'descr': '<f4'", b"'descr': '<i4'", 1),
+        lambda contents: b"",
+        lambda contents: b"nothing that NumPy wrote" * 50,
+    ],
+    ids=["cut off", "flipped", "empty", "other"],
+)
+def test_damaged_weights_are_refused(saved, damage):
+    path = saved / "weights.npz"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(UserError, match=r"cannot be built again.*damaged"):
+        load_policy(saved)
+
+
+def test_missing_weights_are_refused(saved):
+    (saved / "weights.npz").unlink()
+    with pytest.raises(UserError, match=r"no complete saved policy.*no weights"):
+        load_policy(saved)
+
+
+RUNS = sorted((Path(__file__).parents[3] / "data" / "ppo_cartpole").iterdir())
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_the_runs_that_come_with_the_project_are_built_again(run, tmp_path):
+    copy = shutil.copytree(run / "tf2_save", tmp_path / "tf2_save")
+    assert_equal_to_the_saved_model(copy, spaces.Box(-0.2, 0.2, (4,)))
+
+
+def test_the_best_weights_can_be_loaded(tmp_path, capsys):
+    """Those that collected the epoch with the highest mean return, whatever came after."""
+
+    class Praised(Identity):  # in the second of four epochs, whatever is done; ten steps an episode
+        steps = 0
+
+        def step(self, action):
+            obs, _, terminated, truncated, info = super().step(action)
+            Praised.steps += 1
+            return obs, float(200 < Praised.steps <= 400), terminated, truncated, info
+
+    ac = ppo(
+        lambda: Praised(spaces.Discrete(2)),
+        **dict(steps_per_epoch=200, epochs=4, train_pi_iters=5, train_v_iters=1, pi_lr=0.03),
+        logger_kwargs=dict(output_dir=str(tmp_path), quiet=True),
+    )
+    best, about = Checkpoints(tmp_path).best()
+    assert about["epoch"] == 1
+    last = [variable.numpy() for variable in ac.variables]
+    assert any((x != y).any() for x, y in zip(best, last, strict=True))
+
+    # The agent with these weights in the place of the last ones acts alike.
+    get_action = load_policy(tmp_path / "tf2_save", deterministic=True, best=True)
+    assert "epoch 1, mean return" in capsys.readouterr().out
+    for variable, value in zip(ac.variables, best, strict=True):
+        variable.assign(value)
+    actor = Actor(ac)
+    for obs in np.eye(2, dtype=np.float32):
+        assert get_action(obs) == actor(obs[None], np.zeros((1, 2), np.float32))[0]
+
+
+def test_without_checkpoints_there_are_no_best_weights(tmp_path):
+    ppo(
+        lambda: gym.make("CartPole-v1"),
+        **dict(steps_per_epoch=100, epochs=1, train_pi_iters=1, checkpoint_freq=0),
+        logger_kwargs=dict(output_dir=str(tmp_path), quiet=True),
+    )
+    with pytest.raises(UserError, match="no checkpoint with weights that have done best"):
+        load_policy(tmp_path / "tf2_save", best=True)

@@ -1,0 +1,450 @@
+"""Squashed Gaussians against NumPy in double precision, and the networks of the Q-functions."""
+
+from functools import partial
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+import tensorflow_probability as tfp
+from gymnasium import spaces
+
+from spinup_tf2.core.nets.actor_critic import mode, sample
+from spinup_tf2.core.nets.bodies import count_variables, mlp
+from spinup_tf2.core.nets.q_actor_critic import (
+    LOG_STD_MAX,
+    LOG_STD_MIN,
+    CNNQActorCritic,
+    DeterministicPolicy,
+    MLPQActorCritic,
+    QActorCritic,
+    QFunction,
+    SquashedGaussianPolicy,
+    make_q_actor_critic,
+    sample_and_log_prob,
+)
+from spinup_tf2.errors import UserError
+
+tfd = tfp.distributions
+OBS = spaces.Box(-1, 1, (4,))
+ACT = spaces.Box(-2, 1, (3,))
+CHOICES = spaces.Discrete(5, start=1)
+IMAGES = spaces.Box(0, 255, (40, 36, 2), np.uint8)
+
+
+def observations(n, space=OBS, seed=0):
+    rng = np.random.default_rng(seed)
+    if space.dtype == np.uint8:
+        return rng.integers(0, 256, (n, *space.shape), np.uint8)
+    return rng.normal(size=(n, *space.shape)).astype(np.float32)
+
+
+# ----------------------------------------------------------------------- squashed Gaussian
+
+
+def squashed(mean, log_std):
+    """The policy's distribution where its network gives these, each `[batch, act_dim]`."""
+    policy = SquashedGaussianPolicy(keras.layers.Identity())
+    return policy(np.concatenate([mean, log_std], axis=-1).astype(np.float32))
+
+
+def log_prob_by_hand(mean, log_std, noise):
+    """log N(u) - sum log(1 - tanh(u)^2) in double precision, for u = mean + std noise."""
+    mean, log_std, noise = (np.asarray(x, np.float64) for x in (mean, log_std, noise))
+    u = mean + np.exp(log_std) * noise
+    log_normal = -(noise**2) / 2 - log_std - np.log(2 * np.pi) / 2
+    return np.sum(log_normal - np.log(1 - np.tanh(u) ** 2), axis=-1)
+
+
+def parameters(n=50, act_dim=3, seed=0):
+    """Means, log standard deviations and noise for which tanh is far from 1."""
+    rng = np.random.default_rng(seed)
+    mean, noise = rng.normal(size=(2, n, act_dim), scale=0.7)
+    return mean, rng.uniform(-2, 0.3, (n, act_dim)), noise
+
+
+def test_log_prob_equals_numpy_and_the_distributions_own():
+    mean, log_std, noise = parameters()
+    distribution = squashed(mean, log_std)
+    act, logp = sample_and_log_prob(distribution, tf.constant(noise, tf.float32))
+    assert logp.shape == (50,)
+    np.testing.assert_allclose(act, np.tanh(mean + np.exp(log_std) * noise), atol=1e-6)
+    np.testing.assert_allclose(logp, log_prob_by_hand(mean, log_std, noise), rtol=1e-5, atol=1e-5)
+    # A new tensor, which no bijector remembers: this one goes back from a to u.
+    np.testing.assert_allclose(
+        logp, distribution.log_prob(tf.constant(act.numpy())), rtol=1e-3, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("u", [-20.0, 20.0])
+def test_log_prob_where_tanh_rounds_to_one(u):
+    """log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)): about -38.6, and not log(0)."""
+    log_std = -1.0
+    distribution = squashed([[u, u]], [[log_std, log_std]])
+    act, logp = sample_and_log_prob(distribution, tf.zeros((1, 2)))
+    np.testing.assert_array_equal(act, np.sign([[u, u]]))
+    correction = 2 * (np.log(2) - u - np.logaddexp(0, -2 * u))
+    assert correction == pytest.approx(-38.6137, abs=1e-4)
+    expected = 2 * (scipy.stats.norm.logpdf(0, scale=np.exp(log_std)) - correction)
+    np.testing.assert_allclose(logp, [expected], rtol=1e-6)
+
+
+def test_gradients_where_tanh_rounds_to_one_are_finite():
+    """d logp / d mean = 2 tanh(u) = 2; d logp / d log_std = -1 + 2 tanh(u) std noise = 1."""
+    mean, log_std = tf.constant([[20.0]]), tf.constant([[0.0]])
+    with tf.GradientTape() as tape:
+        tape.watch([mean, log_std])
+        policy = SquashedGaussianPolicy(keras.layers.Identity())
+        _, logp = sample_and_log_prob(policy(tf.concat([mean, log_std], -1)), tf.ones((1, 1)))
+    gradients = tape.gradient(logp, [mean, log_std])
+    np.testing.assert_allclose(np.ravel(gradients), [2, 1], rtol=1e-5)
+
+
+def test_gradients_equal_finite_differences():
+    """Of log-probabilities and of actions, by means and log standard deviations."""
+    mean, log_std, noise = parameters()
+    weights = np.random.default_rng(1).normal(size=(50, 3))
+
+    def by_hand(mean, log_std):
+        act = np.tanh(mean + np.exp(log_std) * noise)
+        return np.array([log_prob_by_hand(mean, log_std, noise), np.sum(weights * act, axis=-1)])
+
+    def differences(x, function, eps=1e-6):
+        columns = []
+        for i in range(3):
+            step = eps * np.eye(3)[i]
+            columns.append((function(x + step) - function(x - step)) / (2 * eps))
+        return np.stack(columns, axis=-1)  # [2, batch, act_dim]
+
+    expected = [
+        differences(mean, lambda x: by_hand(x, log_std)),
+        differences(log_std, lambda x: by_hand(mean, x)),
+    ]
+    inputs = [tf.constant(x, tf.float32) for x in (mean, log_std)]
+    policy = SquashedGaussianPolicy(keras.layers.Identity())
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(inputs)
+        distribution = policy(tf.concat(inputs, -1))
+        act, logp = sample_and_log_prob(distribution, tf.constant(noise, tf.float32))
+        weighted = tf.reduce_sum(weights.astype(np.float32) * act, axis=-1)
+    for k, output in enumerate([logp, weighted]):
+        for found, wanted in zip(tape.gradient(output, inputs), expected, strict=True):
+            np.testing.assert_allclose(found, wanted[k], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("mean", "log_std"), [(0.3, -0.3), (-1.2, -1.5), (0.0, 0.3)])
+def test_density_has_integral_one(mean, log_std):
+    """Over all actions that noise from -8 to 8 picks, by the trapezoidal rule."""
+    noise = np.linspace(-8, 8, 20001, dtype=np.float32)[:, None]
+    mean, log_std = (np.full((len(noise), 1), x) for x in (mean, log_std))
+    act, logp = sample_and_log_prob(squashed(mean, log_std), noise)
+    density, a = np.exp(logp.numpy().astype(np.float64)), act.numpy()[:, 0].astype(np.float64)
+    assert -1 <= a[0] < a[-1] <= 1
+    integral = np.sum((density[1:] + density[:-1]) / 2 * np.diff(a))
+    assert integral == pytest.approx(1, abs=2e-3)
+
+
+def test_actions_are_distributed_as_the_density_says():
+    """P(tanh(u) <= a) = Phi((artanh(a) - mean) / std), by a Kolmogorov-Smirnov test."""
+    noise = np.random.default_rng(0).standard_normal((5000, 1), np.float32)
+    act, _ = sample_and_log_prob(squashed(np.full((5000, 1), 0.4), np.full((5000, 1), -0.5)), noise)
+    cdf = lambda a: scipy.stats.norm.cdf(np.arctanh(a), 0.4, np.exp(-0.5))  # noqa: E731
+    assert scipy.stats.kstest(act.numpy()[:, 0], cdf).pvalue > 0.05
+
+
+def test_log_std_is_clipped():
+    distribution = squashed([[0.0, 0.0, 0.0]], [[-50.0, 1.0, 50.0]])
+    np.testing.assert_allclose(
+        np.log(distribution.distribution.stddev()), [[LOG_STD_MIN, 1, LOG_STD_MAX]], rtol=1e-6
+    )
+    assert (LOG_STD_MIN, LOG_STD_MAX) == (-20, 2)  # Spinning Up's
+
+
+def test_mode_is_what_no_noise_picks():
+    mean, log_std, _ = parameters()
+    distribution = squashed(mean, log_std)
+    np.testing.assert_allclose(mode(distribution), np.tanh(mean), rtol=1e-5, atol=1e-6)
+    for act in (
+        sample(distribution, np.zeros((50, 3), np.float32)),
+        sample_and_log_prob(distribution, tf.zeros((50, 3)))[0],
+    ):
+        np.testing.assert_array_equal(act, mode(distribution))
+
+
+# ------------------------------------------------------------------------------- networks
+
+
+def test_parameter_counts_of_spinning_up():
+    """Hopper: SAC's policy has two outputs for each of the three dimensions, DDPG's has one."""
+    hopper = (spaces.Box(-np.inf, np.inf, (11,)), spaces.Box(-1, 1, (3,)))
+    sac = MLPQActorCritic(*hopper, stochastic=True, num_q=2)
+    assert [count_variables(net) for net in (sac.pi, *sac.qs)] == [70406, 69889, 69889]
+    assert sum(int(tf.size(v)) for v in sac.trainable_variables) == 70406 + 2 * 69889
+    ddpg = MLPQActorCritic(*hopper, stochastic=False, num_q=1)
+    assert [count_variables(net) for net in (ddpg.pi, *ddpg.qs)] == [69635, 69889]
+
+
+@pytest.mark.parametrize("observation_space", [OBS, IMAGES], ids=["vectors", "images"])
+@pytest.mark.parametrize(
+    ("space", "stochastic"),
+    [(ACT, True), (ACT, False), (spaces.Box(-1, 1, (2, 2)), True), (CHOICES, True)],
+    ids=str,
+)
+@pytest.mark.parametrize("num_q", [1, 2])
+def test_shapes(observation_space, space, stochastic, num_q):
+    kwargs = dict(hidden_sizes=(8,))
+    ac = make_q_actor_critic(
+        MLPQActorCritic, observation_space, space, kwargs, stochastic=stochastic, num_q=num_q
+    )
+    assert type(ac) is (MLPQActorCritic if observation_space is OBS else CNNQActorCritic)
+    obs, spec = observations(7, observation_space), ac.action_spec
+    pi = ac.pi(obs)
+    assert isinstance(pi, tfd.Distribution) == stochastic
+    act = sample(pi, spec.draw_noise(np.random.default_rng(0), 7))
+    values = ac.q_values(obs) if space is CHOICES else ac.q_values(obs, act)
+    assert act.shape == (7, *spec.shape)
+    assert [tuple(q.shape) for q in values] == [(7, 5) if space is CHOICES else (7,)] * num_q
+    for q, val in zip(ac.qs, values, strict=True):
+        alone = q(obs) if space is CHOICES else q(obs, act)
+        np.testing.assert_allclose(alone, val, rtol=1e-6)
+    if num_q == 2:  # of weights of their own
+        assert not np.allclose(*values)
+    for deterministic in (True, False):
+        assert ac.act(obs, deterministic).shape == (7, *space.shape)
+        assert space.contains(ac.act(obs[0], deterministic))
+    expected = spec.to_env(mode(pi).numpy())
+    np.testing.assert_allclose(ac.act(obs, deterministic=True), expected, rtol=1e-6)
+
+
+def test_act_is_between_the_bounds_of_the_environment():
+    """A policy that says 1 and -1 gives high and low; Discrete actions begin at `start`."""
+    space = spaces.Box(np.array([-1, 5], np.float32), np.array([3, 100], np.float32))
+    ac = MLPQActorCritic(OBS, space, (), stochastic=False, num_q=1)
+    ac.pi.net.layers[-1].bias.assign([100.0, -100.0])
+    np.testing.assert_array_equal(ac.act(np.zeros(4)), [3, 5])
+    choices = spaces.Discrete(3, start=7)
+    ac = MLPQActorCritic(OBS, choices, (), stochastic=True, num_q=2)
+    ac.pi.net.layers[-1].bias.assign([0.0, 0.0, 100.0])
+    assert ac.act(np.zeros(4)) == 9
+
+
+def test_deterministic_actions_are_tanh_of_the_network():
+    ac = MLPQActorCritic(OBS, ACT, (8,), stochastic=False, num_q=1)
+    hidden, last = ac.pi.net.layers
+    last.kernel.assign(5 * last.kernel)
+    obs = observations(7)
+    features = np.maximum(obs @ hidden.kernel.numpy() + hidden.bias.numpy(), 0)
+    expected = np.tanh(features @ last.kernel.numpy() + last.bias.numpy())
+    np.testing.assert_allclose(ac.pi(obs), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_q_function_sees_observation_and_action():
+    """With weights 1, 2 | 3: Q = o_1 + 2 o_2 + 3 a."""
+    q = QFunction(mlp(3, (), 1))
+    q.net.layers[0].kernel.assign([[1.0], [2.0], [3.0]])
+    val = q(np.array([[1, 10], [0, 0]], np.float32), np.array([[100], [-1]], np.float32))
+    np.testing.assert_array_equal(val, [1 + 20 + 300, -3])
+
+
+@pytest.mark.parametrize("num_q", [1, 2])
+@pytest.mark.parametrize("space", [ACT, CHOICES], ids=str)
+def test_convolutions_of_the_q_functions_are_shared_and_computed_once(space, num_q):
+    ac = make_q_actor_critic(CNNQActorCritic, IMAGES, space, dict(hidden_sizes=(8,)), True, num_q)
+    inputs = [observations(2, IMAGES)]
+    if space is ACT:
+        inputs.append(np.zeros((2, 3), np.float32))
+    graph = tf.function(ac.q_values).get_concrete_function(*map(tf.constant, inputs)).graph
+    assert sum(op.type == "Conv2D" for op in graph.get_operations()) == 3  # layers of 'nature'
+
+    # Three convolutions once, and for each Q-function two dense layers; kernels and biases.
+    assert len(ac.q_variables) == 2 * (3 + 2 * num_q)
+    assert len({id(v) for v in ac.q_variables}) == len(ac.q_variables)
+    assert {id(v) for v in ac.q_encoder.trainable_variables} < {id(v) for v in ac.q_variables}
+    # The policy has its own.
+    assert len(ac.pi.trainable_variables) == 2 * (3 + 2)
+    assert not {id(v) for v in ac.pi.trainable_variables} & {id(v) for v in ac.q_variables}
+    for variables in (ac.trainable_variables, ac.variables):
+        ids = [id(v) for v in variables]
+        assert len(ids) == len(set(ids))
+        assert {*ids} >= {id(v) for v in (*ac.pi.trainable_variables, *ac.q_variables)}
+    assert len(ac.trainable_variables) == len(ac.q_variables) + 10
+
+
+def test_images_may_have_their_channels_first():
+    """The same weights see the same image either way."""
+    layers = dict(conv=((4, 3, 2),), hidden_sizes=(8,), stochastic=False, num_q=1)
+    last, first = (
+        CNNQActorCritic(spaces.Box(0, 255, shape, np.uint8), ACT, **layers)
+        for shape in ((40, 36, 2), (2, 40, 36))
+    )
+    obs = observations(3, IMAGES)
+    last.pi(obs)
+    first.pi(np.moveaxis(obs, -1, 1))
+    first.pi.set_weights(last.pi.get_weights())
+    np.testing.assert_allclose(last.pi(obs), first.pi(np.moveaxis(obs, -1, 1)), rtol=1e-5)
+
+
+# --------------------------------------------------------------------------------- errors
+
+
+def own(make_pi=None, make_qs=None):
+    """An actor-critic function of a user's own, for OBS and ACT."""
+
+    def deterministic():
+        return DeterministicPolicy(mlp(4, (), 3, output_activation="tanh"))
+
+    def one_q():
+        return [QFunction(mlp(7, (), 1))]
+
+    def actor_critic(observation_space, action_space):
+        pi, qs = (make_pi or deterministic)(), (make_qs or one_q)()
+        return QActorCritic(pi, qs, action_space)
+
+    return actor_critic
+
+
+def test_own_actor_critics_are_built_and_taken():
+    ac = make_q_actor_critic(own(), OBS, ACT, None, stochastic=False, num_q=1)
+    assert [tuple(v.shape) for v in ac.trainable_variables] == [(4, 3), (3,), (7, 1), (1,)]
+
+
+class Unsqueezed(keras.Model):
+    """A mistake that would broadcast silently: values `[batch, 1]`."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = mlp(7, (), 1)
+
+    def call(self, obs, act):
+        return self.net(tf.concat([obs, act], -1))
+
+
+def two_qs():
+    return [QFunction(mlp(7, (), 1)) for _ in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("actor_critic", "stochastic", "num_q", "message"),
+    [
+        (own(lambda: mlp(4, (), 2)), False, 1, r"actions of shape \(2, 2\); they must be \(2, 3\)"),
+        (own(make_qs=lambda: [Unsqueezed()]), False, 1, r"\[\(2, 1\)\].*needs 1 of shape \(2,\)"),
+        (own(), False, 2, r"\[\(2,\)\]; this algorithm needs 2 of shape \(2,\)"),
+        (own(make_qs=two_qs), False, 1, r"\[\(2,\), \(2,\)\]; this algorithm needs 1"),
+        (own(make_qs=two_qs), True, 2, "needs a distribution"),
+        (
+            own(lambda: SquashedGaussianPolicy(mlp(4, (), 6))),
+            False,
+            1,
+            r"returned \w*TransformedDistribution.*needs a deterministic policy",
+        ),
+    ],
+    ids=["policy", "q", "one q", "two qs", "deterministic", "stochastic"],
+)
+def test_what_does_not_fit_is_refused(actor_critic, stochastic, num_q, message):
+    with pytest.raises(UserError, match=message):
+        make_q_actor_critic(actor_critic, OBS, ACT, None, stochastic, num_q)
+
+
+class Distribution(keras.Model):
+    """A policy of any distribution, of a network with six outputs."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.net, self.make = mlp(4, (), 6), make
+
+    def call(self, obs):
+        mean, log_std = tf.split(self.net(obs), 2, -1)
+        return self.make(mean, tf.exp(log_std))
+
+
+def through_tanh(distribution):
+    return tfd.TransformedDistribution(distribution, tfp.bijectors.Tanh())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda mean, std: through_tanh(tfd.Normal(mean, std)), r"of events of shape \(\); this"),
+        (tfd.MultivariateNormalDiag, r"MultivariateNormalDiag, .* needs .*TransformedDistribution"),
+        (
+            lambda mean, std: tfd.Independent(through_tanh(tfd.Normal(mean, std)), 1),
+            r"Independent, .* needs .*TransformedDistribution",
+        ),
+    ],
+    ids=["one by one", "unbounded", "independent"],
+)
+def test_distributions_that_sac_cannot_learn_are_refused(make, message):
+    actor_critic = own(lambda: Distribution(make), two_qs)
+    with pytest.raises(UserError, match=message):
+        make_q_actor_critic(actor_critic, OBS, ACT, None, True, 2)
+
+
+def test_choices_need_a_categorical():
+    def actor_critic(observation_space, action_space):
+        qs = [QFunction(mlp(4, (), 5)) for _ in range(2)]
+        return QActorCritic(Distribution(tfd.MultivariateNormalDiag), qs, action_space)
+
+    with pytest.raises(UserError, match="for Discrete actions this algorithm needs a Categorical"):
+        make_q_actor_critic(actor_critic, OBS, CHOICES, None, True, 2)
+
+
+def test_only_q_actor_critics_are_taken():
+    with pytest.raises(UserError, match=r"returned SimpleNamespace; .* a QActorCritic"):
+        make_q_actor_critic(lambda *spaces: SimpleNamespace(), OBS, ACT, None, True, 2)
+
+
+def test_a_policy_that_shares_layers_with_a_q_function_is_refused():
+    body = mlp(4, (), 4)
+
+    def actor_critic(observation_space, action_space):
+        pi = DeterministicPolicy(keras.Sequential([body, mlp(4, (), 3, None, "tanh")]))
+        return QActorCritic(pi, [QFunction(mlp(7, (), 1), encoder=body)], action_space)
+
+    with pytest.raises(UserError, match="the policy and the Q-functions share variables"):
+        make_q_actor_critic(actor_critic, OBS, ACT, None, stochastic=False, num_q=1)
+
+
+def test_subclasses_are_told_what_the_algorithm_needs():
+    class Wide(MLPQActorCritic):
+        pass
+
+    ac = make_q_actor_critic(Wide, OBS, ACT, dict(hidden_sizes=(3,)), stochastic=False, num_q=1)
+    assert len(ac.qs) == 1
+    ac = make_q_actor_critic(partial(Wide, hidden_sizes=(3,)), OBS, ACT, None, True, 2)
+    assert len(ac.qs) == 2
+
+
+def test_choices_need_a_value_for_each():
+    def actor_critic(observation_space, action_space):
+        qs = [QFunction(mlp(4, (), 3))]  # CHOICES has five
+        return QActorCritic(
+            MLPQActorCritic(OBS, CHOICES, (), stochastic=True, num_q=1).pi, qs, action_space
+        )
+
+    with pytest.raises(UserError, match=r"\[\(2, 3\)\].*needs 1 of shape \(2, 5\)"):
+        make_q_actor_critic(actor_critic, OBS, CHOICES, None, True, 1)
+
+
+@pytest.mark.parametrize("actor_critic", [MLPQActorCritic, CNNQActorCritic])
+@pytest.mark.parametrize("kwargs", [dict(num_q=3), dict(stochastic=True)], ids=str)
+def test_what_the_algorithm_chooses_is_no_argument_of_the_networks(actor_critic, kwargs):
+    with pytest.raises(UserError, match="the algorithm itself chooses"):
+        make_q_actor_critic(actor_critic, IMAGES, ACT, kwargs, True, 2)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        (dict(hidden_sizes=8), "hidden_sizes is 8"),
+        (dict(activation="rectify"), "activation is 'rectify'"),
+        (dict(conv="large"), "conv is 'large'"),
+    ],
+    ids=["hidden_sizes", "activation", "conv"],
+)
+def test_wrong_arguments_of_the_networks_are_refused(kwargs, message):
+    space = IMAGES if "conv" in kwargs else OBS
+    with pytest.raises(UserError, match=message):
+        make_q_actor_critic(MLPQActorCritic, space, ACT, kwargs, True, 2)

@@ -1,0 +1,320 @@
+"""Compiled gradient steps against the obvious eager loop."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from spinup_tf2.core.nets.bodies import mlp
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, rows, take_steps
+from spinup_tf2.parallel import mpi
+from tests.fake_mpi import run_ranks
+
+
+def batch(n=64, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 3)).astype(np.float32)
+    return dict(x=tf.constant(x), y=tf.constant(np.sin(x.sum(1, keepdims=True))))
+
+
+def make(num_steps=10, stop=None, learning_rate=1e-2, max_grad_norm=None):
+    keras.utils.set_random_seed(0)
+    net = mlp(3, (16,), 1)
+
+    def loss(batch):
+        error = net(batch["x"]) - batch["y"]
+        return tf.reduce_mean(tf.square(error)), dict(MaxError=tf.reduce_max(tf.abs(error)))
+
+    optimizer = adam(learning_rate, max_grad_norm)
+    return net, GradientSteps(loss, net.trainable_variables, optimizer, num_steps, stop)
+
+
+def adam_by_hand(net, batches, learning_rate=1e-2, max_grad_norm=np.inf):
+    """Kingma & Ba (2015), algorithm 1, with epsilon 1e-8, in float64: a step on each batch."""
+    params = [v.numpy().astype(np.float64) for v in net.trainable_variables]
+    m, v = [0 * p for p in params], [0 * p for p in params]
+    for t, data in enumerate(batches, start=1):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(net(data["x"]) - data["y"]))
+        grads = [np.array(g, np.float64) for g in tape.gradient(loss, net.trainable_variables)]
+        norm = np.sqrt(sum(np.sum(g**2) for g in grads))
+        for i, g in enumerate(grads):
+            g = g * min(1, max_grad_norm / norm)
+            m[i] = 0.9 * m[i] + 0.1 * g
+            v[i] = 0.999 * v[i] + 0.001 * g**2
+            m_hat, v_hat = m[i] / (1 - 0.9**t), v[i] / (1 - 0.999**t)
+            params[i] -= learning_rate * m_hat / (np.sqrt(v_hat) + 1e-8)
+            net.trainable_variables[i].assign(params[i])
+    return params
+
+
+def test_compiled_steps_equal_adam_by_hand():
+    net, steps = make()
+    before, after, taken = steps(batch())
+    assert taken == 10
+    assert after["Loss"] < before["Loss"]
+    reference, _ = make()
+    for ours, theirs in zip(
+        net.trainable_variables, adam_by_hand(reference, [batch()] * 10), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+
+
+def test_before_and_after_are_the_loss_before_and_after():
+    net, steps = make()
+    before, after, _ = steps(batch())
+    fresh, _ = make()
+    for info, model in ((before, fresh), (after, net)):
+        error = (model(batch()["x"]) - batch()["y"]).numpy()
+        assert info["Loss"] == pytest.approx(np.mean(error**2), rel=1e-5)
+        assert info["MaxError"] == pytest.approx(np.abs(error).max(), rel=1e-5)
+
+
+def test_stops_before_the_step_that_is_not_wanted():
+    """The stop is asked with the info of the parameters as they are, and no step follows a yes."""
+    _, steps = make(100)
+    before, _, _ = steps(batch())
+    limit = before["MaxError"] - 0.2
+    net, steps = make(100, stop=lambda info: info["MaxError"] < limit)
+    _, after, taken = steps(batch())
+    assert 0 < taken < 100
+    assert after["MaxError"] < limit
+    shorter, one_less = make(taken - 1)
+    _, after, _ = one_less(batch())
+    assert after["MaxError"] >= limit
+
+    net, steps = make(100, stop=lambda info: info["MaxError"] < 1e9)
+    before, after, taken = steps(batch())
+    assert taken == 0
+    assert before == after
+
+
+def test_compiles_once():
+    _, steps = make()
+    for seed in range(3):
+        steps(batch(seed=seed))
+    assert steps._compiled_steps.experimental_get_tracing_count() == 1
+
+
+@pytest.mark.parametrize("stop_at", [None, 0.25])
+def test_ranks_with_parts_of_a_batch_equal_one_with_the_whole(stop_at):
+    """Three ranks with a third each: the same steps as one process with everything."""
+    whole = batch(63)
+    parts = [{k: x[21 * r : 21 * (r + 1)] for k, x in whole.items()} for r in range(3)]
+
+    def mean_stop(info):  # an info that is an average over samples, as KL is
+        return False if stop_at is None else info["MeanError"] < stop_at
+
+    def make_with_mean():
+        net, steps = make(60, mean_stop)
+        steps.loss = lambda b: (
+            tf.reduce_mean(tf.square(net(b["x"]) - b["y"])),
+            dict(MeanError=tf.reduce_mean(tf.abs(net(b["x"]) - b["y"]))),
+        )
+        return net, steps
+
+    net, steps = make_with_mean()
+    before, after, taken = steps(whole)
+    assert (taken < 60) == (stop_at is not None)
+
+    ranks = [make_with_mean() for _ in range(3)]
+    results = run_ranks(3, lambda: ranks[mpi.proc_id()][1](parts[mpi.proc_id()]))
+    for (rank_net, _), (rank_before, rank_after, rank_taken) in zip(ranks, results, strict=True):
+        assert rank_taken == taken
+        assert rank_before == pytest.approx(before, rel=1e-5)
+        assert rank_after == pytest.approx(after, rel=1e-3)
+        for ours, theirs in zip(rank_net.variables, net.variables, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+def test_ranks_compile_each_piece_once():
+    ranks = [make()[1] for _ in range(2)]
+
+    def rank():
+        for seed in range(3):
+            ranks[mpi.proc_id()](batch(seed=seed))
+
+    run_ranks(2, rank)
+    for steps in ranks:
+        for piece in (steps._compiled_gradients, steps._compiled_apply, steps._compiled_evaluate):
+            assert piece.experimental_get_tracing_count() == 1
+
+
+@pytest.mark.parametrize("num_procs", [1, 2])
+def test_a_layer_that_the_loss_does_not_use_stays_as_it_is(num_procs):
+    def make_with_unused():
+        used, unused = keras.Variable([1.0]), keras.Variable([2.0])
+        loss = lambda batch: (tf.reduce_mean(used * batch["x"]), {})  # noqa: E731
+        return unused, GradientSteps(loss, [used, unused], adam(0.1), 3)
+
+    ranks = [make_with_unused() for _ in range(num_procs)]
+    run_ranks(num_procs, lambda: ranks[mpi.proc_id()][1](dict(x=tf.ones(3))))
+    for unused, _ in ranks:
+        np.testing.assert_array_equal(unused, [2.0])
+
+
+# -------------------------------------------------------------------------- minibatches
+
+
+def shuffled(passes, count, size, seed=0):
+    """Minibatches of `count * size` rows: `[passes, count, size]`."""
+    rng = np.random.default_rng(seed)
+    order = [rng.permutation(count * size) for _ in range(passes)]
+    return np.array(order, np.int32).reshape(passes, count, size)
+
+
+def test_minibatch_steps_equal_adam_by_hand():
+    minibatches = shuffled(3, 4, 16)
+    net, steps = make(3)
+    _, after, passes = steps(batch(), minibatches)
+    assert passes == 3
+    reference, _ = make()
+    pieces = [{k: x.numpy()[index] for k, x in batch().items()} for index in np.vstack(minibatches)]
+    assert len(pieces) == 12
+    for ours, theirs in zip(net.trainable_variables, adam_by_hand(reference, pieces), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+    error = (net(batch()["x"]) - batch()["y"]).numpy()
+    assert after["Loss"] == pytest.approx(np.mean(error**2), rel=1e-5)  # of the whole batch
+
+
+def test_a_minibatch_of_everything_is_the_batch():
+    (net, steps), (other, other_steps) = make(5), make(5)
+    full, mini = steps(batch()), other_steps(batch(), shuffled(5, 1, 64))
+    assert mini[2] == full[2] == 5
+    for a, b in zip(full[:2], mini[:2], strict=True):
+        assert a == pytest.approx(b, rel=1e-4)
+    for a, b in zip(net.variables, other.variables, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize("num_procs", [1, 2])
+def test_passes_stop_by_the_whole_batch(num_procs):
+    """MaxError of the whole batch decides; that of a minibatch of four would stop at once."""
+    before, _, _ = make(100)[1](batch())
+    limit = before["MaxError"] - 0.2
+    ranks = [make(50, stop=lambda info: info["MaxError"] < limit) for _ in range(num_procs)]
+    minibatches = shuffled(50, 16, 4)
+    results = run_ranks(num_procs, lambda: ranks[mpi.proc_id()][1](batch(), minibatches))
+    for _, after, passes in results:
+        assert after["MaxError"] < limit
+        assert 0 < passes < 50
+        _, one_less, _ = make(passes - 1)[1](batch(), minibatches)
+        assert one_less["MaxError"] >= limit
+
+
+def test_minibatches_over_ranks_equal_those_of_one_process():
+    """Rank r holds half of the rows, and half of each minibatch."""
+    net, steps = make(3)
+    pairs = shuffled(3, 4, 8)  # rows 2k and 2k + 1 go together, the first on rank 0
+    whole = np.stack([2 * pairs, 2 * pairs + 1], axis=-1).reshape(3, 4, 16)
+    before, after, _ = steps(batch(), whole)
+    parts = [{k: x[r::2] for k, x in batch().items()} for r in range(2)]
+    ranks = [make(3) for _ in range(2)]
+    results = run_ranks(2, lambda: ranks[mpi.proc_id()][1](parts[mpi.proc_id()], pairs))
+    for (rank_net, _), (rank_before, rank_after, _) in zip(ranks, results, strict=True):
+        assert rank_before["Loss"] == pytest.approx(before["Loss"], rel=1e-5)
+        assert rank_after["Loss"] == pytest.approx(after["Loss"], rel=1e-3)
+        for ours, theirs in zip(rank_net.variables, net.variables, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_minibatch_pieces_compile_once():
+    ranks = [make(2)[1] for _ in range(2)]
+    run_ranks(
+        2,
+        lambda: [ranks[mpi.proc_id()](batch(), shuffled(2, 4, 16, i)) for i in range(3)],
+    )
+    _, one = make(2)
+    for i in range(3):
+        one(batch(), shuffled(2, 4, 16, i))
+    pieces = [one._compiled_passes]
+    for steps in ranks:
+        pieces += [steps._compiled_gradients, steps._compiled_apply, steps._compiled_evaluate]
+    assert [piece.experimental_get_tracing_count() for piece in pieces] == [1] * len(pieces)
+
+
+tfd = tfp.distributions
+MEANS = tf.constant(np.random.default_rng(0).normal(size=(6, 2)).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "make_distribution",
+    [
+        lambda x: tfd.MultivariateNormalDiag(x, scale_diag=tf.constant([0.5, 2.0])),
+        lambda x: tfd.MultivariateNormalDiag(x, scale_diag=tf.constant([[0.5, 2.0]])),
+        lambda x: tfd.MultivariateNormalDiag(x, scale_diag=tf.exp(x)),
+        lambda x: tfd.Categorical(logits=x),
+        lambda x: tfd.Independent(tfd.Categorical(logits=tf.stack([x, -x, 2 * x], 1)), 1),
+        lambda x: tfd.Independent(tfd.Normal(x, tf.constant([0.5, 2.0])), 1),
+        lambda x: tfd.Independent(tfd.Bernoulli(logits=x), 1),
+        lambda x: tfd.TransformedDistribution(
+            tfd.MultivariateNormalDiag(x, scale_diag=tf.ones(2)), tfp.bijectors.Tanh()
+        ),
+    ],
+    ids=[
+        *("Gaussian", "one row of scales", "own scale"),
+        *("Categorical", "several", "Normal", "Bernoulli", "squashed"),
+    ],
+)
+def test_rows_of_a_distribution_are_the_distribution_of_the_rows(make_distribution):
+    """Also through a compiled function, and where as many dimensions as rows could be mixed up."""
+    index = tf.constant([4, 1])
+    for means in (MEANS, MEANS[:2]):  # the second: a batch of two, of two dimensions
+        chosen = index % len(means)
+        some = tf.function(rows)(make_distribution(means), chosen)
+        expected = make_distribution(tf.gather(means, chosen))
+        act = 0.5 * tf.cast(expected.sample(seed=0), tf.float32)
+        act = tf.cast(act, expected.dtype)
+        np.testing.assert_allclose(some.log_prob(act), expected.log_prob(act), rtol=1e-5)
+
+
+def test_rows_of_a_batch():
+    some = rows(dict(x=tf.range(5) * 10, beta=tf.constant(2.0)), tf.constant([3, 0, 3]))
+    np.testing.assert_array_equal(some["x"], [30, 0, 30])
+    assert some["beta"] == 2  # a scalar has no rows
+
+
+# ---------------------------------------------------- norms of gradients, learning rates
+
+
+@pytest.mark.parametrize("num_procs", [1, 2])
+@pytest.mark.parametrize("minibatches", [None, shuffled(6, 1, 64)], ids=["full", "minibatches"])
+def test_gradients_are_shortened_to_the_norm(num_procs, minibatches):
+    """The first gradients are longer than 0.5 and later ones shorter: Adam sees the difference."""
+    ranks = [make(6, learning_rate=0.1, max_grad_norm=0.5) for _ in range(num_procs)]
+    run_ranks(num_procs, lambda: ranks[mpi.proc_id()][1](batch(), minibatches))
+    clipped = adam_by_hand(make()[0], [batch()] * 6, 0.1, max_grad_norm=0.5)
+    for net, _ in ranks:
+        for ours, theirs in zip(net.trainable_variables, clipped, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-4)
+    plain = adam_by_hand(make()[0], [batch()] * 6, 0.1)
+    assert any(np.abs(a - b).max() > 1e-2 for a, b in zip(plain, clipped, strict=True))
+
+
+def test_decay_sets_the_learning_rate():
+    net, steps = make(1, learning_rate=0.25)
+    start = [v.numpy() for v in net.variables]
+    for progress in (0.0, 0.75, 1.0):
+        steps.decay(progress)
+        assert float(steps.optimizer.learning_rate) == 0.25 * (1 - progress)
+    steps(batch())  # with learning rate 0
+    for ours, theirs in zip(net.variables, start, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    steps.decay(0.5)
+    steps(batch())
+    assert any(np.any(a != b) for a, b in zip(net.variables, start, strict=True))
+    assert steps._compiled_steps.experimental_get_tracing_count() == 1
+
+
+def test_several_steps_on_one_batch_report_together():
+    """Two variables, one step each of size 0.1: Adam's first step is the learning rate."""
+    x, y = keras.Variable(1.0), keras.Variable(1.0)
+    both = [
+        GradientSteps(lambda batch: (x * 1, dict(X=x * 1)), [x], adam(0.1), 1),
+        GradientSteps(lambda batch: (y * 1, dict(Y=y * 1)), [y], adam(0.1), 2),
+    ]
+    before, after, steps = take_steps(both, dict(x=tf.ones(3)))
+    assert (before["X"], before["Y"], steps) == (1, 1, 1)
+    assert after["X"] == pytest.approx(0.9, abs=1e-4)
+    assert after["Y"] == pytest.approx(0.8, abs=1e-4)

@@ -1,0 +1,297 @@
+"""Evaluation without noise, beside training with it; episodes that succeed or fail."""
+
+import functools
+import math
+from types import SimpleNamespace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from spinup_tf2 import a2c, ppo, sac, vpg
+from spinup_tf2.core.nets.acting import Actor
+from spinup_tf2.core.nets.actor_critic import MLPActorCritic
+from spinup_tf2.core.rollout.evaluation import (
+    evaluate,
+    log_successes,
+    make_test_envs,
+    own_test_episodes,
+    score_of,
+)
+from spinup_tf2.core.rollout.vector_env import FIRST_TEST_ENV, VectorEnv, environment_seed
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel.mpi import proc_id
+from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.utils.logx import EpochLogger
+from tests.fake_mpi import run_ranks
+from tests.runs import train
+
+TEST_COLUMNS = [f"{statistic}TestEpRet" for statistic in ("Average", "Std", "Max", "Min")]
+TEST_COLUMNS += ["TestEpLen", "TestSuccessRate"]
+
+
+class Lottery(gym.Env):
+    """Episodes of 2 to 6 steps; one succeeds if it has an even number of them.
+
+    The reward is the action, so that evaluations show which actions there were.
+    tells: whether it is a success, in 'reset' too, in each 'step', at the 'end' or 'never'.
+    """
+
+    observation_space = spaces.Box(-1, 1, (2,), np.float32)
+    action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+
+    def __init__(self, tells="reset"):
+        self.tells = tells
+
+    def _info(self):
+        since = dict(reset=0, step=1, end=self.length, never=np.inf)[self.tells]
+        told = self.t == self.length and self.length % 2 == 0
+        return {"is_success": told} if self.t >= since else {}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.length = 0, int(self.np_random.integers(2, 7))
+        return np.zeros(2, np.float32), self._info()
+
+    def step(self, action):
+        self.t += 1
+        over = self.t == self.length
+        by_time = self.length > 4
+        obs = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return obs, float(action[0]), over and not by_time, over and by_time, self._info()
+
+
+def lengths_of(envs, episodes):
+    """Lengths of the first episodes of each environment, played one after the other."""
+    result = []
+    for i in envs.indices:
+        env, own = Lottery(), []
+        env.reset(seed=environment_seed(envs.seed, i))
+        for _ in range(episodes):
+            over = False
+            while not over:
+                _, _, terminated, truncated, _ = env.step([0.0])
+                over = terminated or truncated
+            own.append(env.length)
+            env.reset()
+        result.append(own)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("vectorization", "tells"),
+    [("sync", "reset"), ("sync", "step"), ("sync", "end"), ("threads", "end"), ("async", "step")],
+)
+def test_environments_tell_of_each_episode_once(vectorization, tells):
+    make = functools.partial(Lottery, tells)
+    with VectorEnv(make, 3, seed=5, vectorization=vectorization) as envs:
+        assert not envs.tells_success  # nobody has looked yet
+        envs.reset()
+        assert envs.tells_success == (tells == "reset")
+        envs.step(np.zeros((3, 1), np.float32))
+        assert envs.tells_success == (tells != "end")
+        found = [[], [], []]
+        while min(map(len, found)) < 4:
+            envs.step(np.zeros((3, 1), np.float32))
+            for success, i in envs.take_successes():
+                found[i].append(success)
+        assert envs.take_successes() == []
+        assert envs.tells_success
+        expected = [[length % 2 == 0 for length in own] for own in lengths_of(envs, 4)]
+    assert [own[:4] for own in found] == expected
+    assert {True, False} == {success for own in expected for success in own}
+
+
+def test_environments_that_do_not_tell():
+    with VectorEnv(functools.partial(Lottery, "never"), 2) as envs:
+        envs.reset()
+        for _ in range(10):
+            envs.step(np.zeros((2, 1), np.float32))
+        assert not envs.tells_success
+        assert envs.take_successes() == []
+
+
+def test_evaluation_counts_first_episodes_and_takes_the_mean_action():
+    ac = MLPActorCritic(Lottery.observation_space, Lottery.action_space, (), None)
+    (layer,) = ac.pi.net.layers
+    layer.kernel.assign([[0.0], [0.0]])
+    layer.bias.assign([0.25])
+    with VectorEnv(Lottery, 8, seed=1) as envs:
+        lengths = [own[0] for own in lengths_of(envs, 1)]
+        for _ in range(2):  # which begins anew
+            results = evaluate(envs, Actor(ac))
+            found = sorted(zip(*results.values(), strict=True))
+            assert found == sorted((n / 4, n, n % 2 == 0) for n in lengths)
+    assert len({*lengths}) > 2
+
+
+def test_a_few_environments_play_all_episodes_in_turn():
+    """Each from its own seed; also where the last round does not need all of them."""
+    ac = MLPActorCritic(Lottery.observation_space, Lottery.action_space, (8,), "tanh")
+    episodes = range(FIRST_TEST_ENV, FIRST_TEST_ENV + 8)
+
+    def play(num_envs, episodes):
+        with VectorEnv(Lottery, num_envs, seed=1, first_env=episodes.start) as envs:
+            for _ in range(2):  # the second time as the first
+                results = evaluate(envs, Actor(ac), episodes)
+        return np.array([*results.values()])
+
+    expected = play(8, episodes)
+    assert expected.shape == (3, 8)
+    assert all(len({*row}) > 1 for row in expected)
+    for num_envs in (1, 3):
+        np.testing.assert_allclose(play(num_envs, episodes), expected, rtol=1e-4)
+
+    def rank():
+        own = own_test_episodes(8)
+        return play(1, own)
+
+    np.testing.assert_allclose(np.concatenate(run_ranks(3, rank), axis=1), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "num_test_episodes", "made"),
+    [(1, 10, 1 + 1 + 1), (4, 10, 1 + 4 + 4), (8, 10, 1 + 8 + 5), (4, 3, 1 + 4 + 3), (2, 0, 1 + 2)],
+)
+def test_environments_that_are_made(num_envs, num_test_episodes, made):
+    """One to look at, those that train, and as many as these, or fewer, for the test episodes."""
+    count = []
+
+    def env_fn():
+        count.append(1)
+        return Lottery()
+
+    rest = dict(seed=0, max_ep_len=9, vectorization="sync", env_retries=0)
+    args = SimpleNamespace(env_fn=env_fn, num_test_episodes=num_test_episodes, **rest)
+    with VectorEnv(env_fn, num_envs) as envs, make_test_envs(args, envs):
+        assert len(count) == made
+
+
+def test_a_success_that_is_told_at_the_end_only_is_logged(tmp_path):
+    """The columns are there from the first row on, and stay when the run is resumed."""
+    make = functools.partial(Lottery, "end")
+    kwargs = dict(steps_per_epoch=40, train_v_iters=1, num_envs=2)
+    train(vpg, tmp_path, make, epochs=1, **kwargs)
+    _, rows = train(vpg, tmp_path, make, epochs=2, resume=True, **kwargs)
+    assert all(0 < float(row["SuccessRate"]) < 1 for row in rows)
+
+
+def test_what_is_told_after_the_first_row_is_not_logged(tmp_path, capsys):
+    """No episode is over in the first epoch, of one step of each environment."""
+    kwargs = dict(steps_per_epoch=2, num_envs=2, epochs=8, train_v_iters=1)
+    _, rows = train(vpg, tmp_path / "late", functools.partial(Lottery, "end"), **kwargs)
+    assert "SuccessRate" not in rows[0]
+    assert any(row["AverageEpRet"] for row in rows)
+    assert capsys.readouterr().out.count("is_success for the first time after the first row") == 1
+    _, rows = train(vpg, tmp_path / "steps", functools.partial(Lottery, "step"), **kwargs)
+    assert rows[0]["SuccessRate"] == ""
+    assert any(row["SuccessRate"] for row in rows)
+
+
+def test_all_ranks_log_a_success_that_one_has_seen(tmp_path):
+    """In the first row; a rank that has seen nothing takes part in later ones, too."""
+
+    def rank():
+        path = str(tmp_path) if proc_id() == 0 else None
+        logger = EpochLogger(path, quiet=True)
+        envs = SimpleNamespace(tells_success=proc_id() == 1)
+        for successes in ([True, False, True], []):
+            logger.store(SuccessRate=successes if proc_id() == 1 else [])
+            logger.log_tabular("Epoch", 0)
+            log_successes(logger, ["SuccessRate"], [envs, None])
+            logger.dump_tabular()
+        return logger.log_headers
+
+    assert run_ranks(2, rank) == [["Epoch", "SuccessRate"]] * 2
+    rows = (tmp_path / "progress.txt").read_text().splitlines()
+    assert float(rows[1].split("\t")[1]) == pytest.approx(2 / 3)
+    assert rows[2] == "0\t"
+
+
+@pytest.mark.parametrize("algorithm", [ppo, a2c])  # with one update in an epoch, and with several
+def test_on_policy_algorithms_evaluate_when_it_is_due(algorithm, tmp_path):
+    kwargs = dict(steps_per_epoch=40, epochs=5, num_envs=2)
+    plain, rows = train(algorithm, tmp_path / "plain", Lottery, **kwargs)
+    ac, tested = train(
+        algorithm, tmp_path / "tested", Lottery, **kwargs, num_test_episodes=3, test_freq=2
+    )
+    # Training is not touched by it.
+    for ours, theirs in zip(ac.variables, plain.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert not {*TEST_COLUMNS} & {*rows[0]}
+    assert [row["AverageEpRet"] for row in rows] == [row["AverageEpRet"] for row in tested]
+    # In every second epoch, and the last one.
+    for row, due in zip(tested, [False, True, False, True, True], strict=True):
+        assert all((row[name] != "") == due for name in TEST_COLUMNS), row
+        assert 0 <= float(row["SuccessRate"]) <= 1
+    assert {row["TestEpLen"] for row in tested} - {""} == {tested[1]["TestEpLen"]}  # same seeds
+    assert tested[1]["AverageTestEpRet"] != tested[3]["AverageTestEpRet"]  # another policy
+
+
+def test_the_last_evaluation_is_that_of_the_policy_that_is_returned(tmp_path):
+    ac, rows = train(
+        ppo, tmp_path, Lottery, steps_per_epoch=40, train_pi_iters=5, num_test_episodes=4
+    )
+    with VectorEnv(Lottery, 4, first_env=FIRST_TEST_ENV) as envs:
+        results = evaluate(envs, Actor(ac))
+    assert float(rows[-1]["AverageTestEpRet"]) == pytest.approx(
+        np.mean(results["TestEpRet"]), rel=1e-5
+    )
+    assert float(rows[-1]["TestSuccessRate"]) == np.mean(results["TestSuccessRate"])
+
+
+@pytest.mark.parametrize("num_test_episodes", [0, 2])
+def test_off_policy_algorithms_log_successes(num_test_episodes, tmp_path):
+    kwargs = dict(start_steps=20, update_after=20, update_every=10, batch_size=10)
+    _, rows = train(
+        sac, tmp_path, Bounded, **kwargs, steps_per_epoch=50, num_test_episodes=num_test_episodes
+    )
+    for row in rows:
+        assert 0 <= float(row["SuccessRate"]) <= 1
+        assert (row["TestSuccessRate"] != "") == (num_test_episodes > 0)
+
+
+class Bounded(Lottery):
+    action_space = spaces.Box(-1, 1, (1,), np.float32)
+
+
+def test_success_counts_for_more_than_the_return():
+    row = dict(AverageEpRet=9.0, SuccessRate=0.5, AverageTestEpRet=1.0, TestSuccessRate=1.0)
+    assert score_of(row, tested=False) == [0.5, 9.0]
+    assert score_of(row, tested=True) == [1.0, 1.0]
+    assert score_of(row, tested=True) > score_of(row, tested=False)
+    assert score_of(dict(AverageEpRet=3.0), tested=False) == [0.0, 3.0]
+    for blank in ("", math.nan):
+        assert score_of(dict(row, AverageEpRet=blank), tested=False) is None
+        assert score_of(dict(row, TestSuccessRate=blank), tested=True) is None
+
+
+def test_the_best_weights_are_those_of_the_best_test(tmp_path):
+    """Epochs without a test are not in question, however much their noise has brought in."""
+    _, rows = train(
+        ppo,
+        tmp_path,
+        Lottery,
+        steps_per_epoch=40,
+        epochs=7,
+        pi_lr=0.05,
+        num_test_episodes=3,
+        test_freq=3,
+    )
+    _, best = Checkpoints(tmp_path).best()
+    tested = [row for row in rows if row["AverageTestEpRet"]]
+    assert [row["Epoch"] for row in tested] == ["2", "5", "6"]
+    expected = max(tested, key=lambda row: float(row["AverageTestEpRet"]))  # all succeed alike
+    assert best["epoch"] == int(expected["Epoch"])
+    assert best["score"] == pytest.approx(float(expected["AverageTestEpRet"]))
+    assert best["success"] == pytest.approx(float(expected["TestSuccessRate"]))
+
+
+@pytest.mark.parametrize(
+    "wrong", [dict(num_test_episodes=-1), dict(num_test_episodes=1.5), dict(test_freq=0)]
+)
+def test_what_is_refused(wrong, tmp_path):
+    (name,) = wrong
+    with pytest.raises(UserError, match=name):
+        train(ppo, tmp_path, Lottery, **wrong)

@@ -1,0 +1,238 @@
+"""What brings environments back to where they were: seeds of the moment, and actions again."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from spinup_tf2.core.rollout.demonstrations import Demonstrations
+from spinup_tf2.core.rollout.vector_env import VectorEnv, environment_seed
+from tests.runs import Identity
+
+BOX = gym.spaces.Box(-1, 1, (3,), np.float32)
+
+
+class Wandering(gym.Env):
+    """A random walk from a random place that the actions push; episodes end at random."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
+
+    def __init__(self, action_space=BOX):
+        self.action_space = action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.obs = self.np_random.normal(size=3).astype(np.float32)
+        return self.obs, {}
+
+    def step(self, action):
+        noise = self.np_random.normal(size=3).astype(np.float32)
+        self.obs = (self.obs + noise + np.float32(action)).astype(np.float32)
+        ended = self.np_random.uniform() < 0.2
+        return self.obs, float(self.obs.sum()), ended, False, {}
+
+
+def wander(envs, steps, rng):
+    """Step with random actions; all that is seen."""
+    seen = []
+    for _ in range(steps):
+        act = rng.normal(size=(envs.num_envs, *envs.action_spec.shape))
+        if envs.action_spec.num_choices is not None:
+            act = rng.integers(envs.action_spec.num_choices, size=envs.num_envs)
+        act = act.astype(envs.action_spec.dtype)
+        obs, rew, terminated, truncated, final_obs = envs.step(act)
+        final = sorted((i, x.tolist()) for i, x in final_obs.items())
+        seen.append((obs.tolist(), rew.tolist(), terminated.tolist(), truncated.tolist(), final))
+    return seen
+
+
+def states(envs):
+    """As a checkpoint keeps them, by the number of the environment."""
+    return {i: envs.env_state(column) for column, i in enumerate(envs.indices)}
+
+
+def take_back(envs, saved):
+    for column, i in enumerate(envs.indices):
+        envs.set_env_state(column, saved[i])
+
+
+# ------------------------------------------------------------------------------------- seeds
+
+
+def test_every_moment_has_seeds_of_its_own():
+    moments = [(epoch, step) for epoch in range(6) for step in range(0, 60, 20)]
+    seeds = [environment_seed(3, i, *moment) for moment in moments for i in range(5)]
+    assert len({*seeds}) == len(seeds)
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_a_run_begins_with_the_seeds_of_its_environments_alone():
+    assert environment_seed(3, 4) == environment_seed(3, 4, 0, 0)
+    expected = np.random.SeedSequence([3, 4]).generate_state(1)[0] >> 1
+    assert environment_seed(3, 4) == expected
+
+
+def test_reset_at_another_moment_shows_something_else():
+    with VectorEnv(Wandering, 2, seed=1) as envs:
+        shown = {moment: envs.reset(*moment) for moment in ((0, 0), (1, 0), (1, 20), (2, 0))}
+        for moment, obs in shown.items():
+            np.testing.assert_array_equal(envs.reset(*moment), obs)
+        assert len({obs.tobytes() for obs in shown.values()}) == 4
+
+
+# ----------------------------------------------------------------------------------- actions
+
+
+@pytest.mark.parametrize("action_space", [BOX, gym.spaces.Discrete(4)])
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_replay_goes_on_where_it_was(action_space, num_envs):
+    def make():
+        return VectorEnv(lambda: Wandering(action_space), num_envs, seed=5, max_ep_len=7)
+
+    with make() as envs, make() as others:
+        envs.remember = others.remember = True
+        envs.reset(2, 40)
+        before = wander(envs, 30, np.random.default_rng(0))
+        saved = states(envs)
+        expected = wander(envs, 30, np.random.default_rng(1))
+
+        take_back(others, saved)
+        ends = []
+        obs = others.replay(ends.append)
+        assert obs.tolist() == before[-1][0]
+        assert [each.tolist() for each in ends] == [
+            np.logical_or(terminated, truncated).tolist()
+            for _, _, terminated, truncated, _ in before
+        ]
+        for i, state in states(others).items():  # and may be saved again at once
+            for name, x in state.items():
+                assert x.dtype == saved[i][name].dtype
+                np.testing.assert_array_equal(x, saved[i][name])
+        assert wander(others, 30, np.random.default_rng(1)) == expected
+
+
+class Stubborn(Wandering):
+    """It has a random generator of its own, of which a seed knows nothing."""
+
+    generator = np.random.default_rng(0)
+
+    def step(self, action):
+        obs, rew, *rest = super().step(action)
+        return obs, rew + self.generator.uniform(), *rest
+
+
+def normalized():
+    return gym.wrappers.NormalizeObservation(Wandering())
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "threads"])
+@pytest.mark.parametrize(
+    ("env_fn", "first"), [(Wandering, None), (Stubborn, 1), (normalized, 0)]
+)  # the step in which they first differ from what they were
+def test_environments_that_do_not_come_back_are_found(env_fn, first, vectorization):
+    def make():
+        envs = VectorEnv(env_fn, 3, seed=5, max_ep_len=7, vectorization=vectorization)
+        envs.remember = True
+        return envs
+
+    with make() as envs, make() as others:
+        envs.reset()
+        wander(envs, 10, np.random.default_rng(0))
+        envs.reset(1)
+        wander(envs, 30, np.random.default_rng(1))
+        envs.forget(4)
+        for steps in (None, 5):
+            take_back(others, states(envs))
+            others.replay(steps=steps)
+            assert len(others.env_state(0)["actions"]) == (steps or 26)
+            assert [*others.strayed.values()] == ([] if first is None else [first] * 3)
+        assert {*others.strayed} <= {*envs.labels}
+
+
+def test_other_layouts_replay_the_same():
+    """Four environments in one process go on as two in each of two."""
+    with VectorEnv(Wandering, 4, seed=5) as envs:
+        envs.remember = True
+        envs.reset(1)
+        wander(envs, 12, np.random.default_rng(0))
+        saved = states(envs)
+        expected = envs.replay()
+    for first in (0, 2):
+        with VectorEnv(Wandering, 2, seed=5, first_env=first) as half:
+            half.remember = True
+            take_back(half, saved)
+            np.testing.assert_array_equal(half.replay(), expected[first : first + 2])
+
+
+def test_forgotten_steps_are_not_replayed():
+    with VectorEnv(Wandering, 2, seed=5) as envs:
+        envs.remember = True
+        envs.reset()
+        before = wander(envs, 9, np.random.default_rng(0))
+        wander(envs, 4, np.random.default_rng(1))
+        envs.forget(0)
+        assert len(envs.env_state(0)["actions"]) == 13
+        envs.forget(4)
+        assert envs.replay().tolist() == before[-1][0]
+        envs.forget(9)
+        np.testing.assert_array_equal(envs.replay(), envs.reset())
+
+
+def test_nothing_is_kept_without_need():
+    with VectorEnv(Wandering, 2) as envs:
+        envs.reset()
+        wander(envs, 9, np.random.default_rng(0))
+        envs.forget(4)
+        state = envs.env_state(1)
+        assert len(state["actions"]) == 0
+        take_back(envs, {0: state, 1: state})
+        np.testing.assert_array_equal(envs.replay(), envs.reset())
+
+
+def test_reset_begins_to_remember_anew():
+    with VectorEnv(Wandering, 1) as envs:
+        envs.remember = True
+        envs.reset()
+        wander(envs, 9, np.random.default_rng(0))
+        obs = envs.reset(3, 20)
+        assert envs.env_state(0)["began"].tolist() == [3, 20]
+        np.testing.assert_array_equal(envs.replay(), obs)
+
+
+def test_actions_are_kept_as_they_were():
+    """The caller may reuse its array."""
+    with VectorEnv(Wandering, 1) as envs:
+        envs.remember = True
+        envs.reset()
+        act = np.ones((1, 3), np.float32)
+        envs.step(act)
+        act[:] = 2
+        assert envs.env_state(0)["actions"].tolist() == [[1, 1, 1]]
+
+
+def test_recorded_episodes_are_not_counted_twice():
+    def env_fn():
+        return gym.wrappers.RecordEpisodeStatistics(Identity(gym.spaces.Discrete(2)))
+
+    with VectorEnv(env_fn, 2) as envs:
+        envs.remember = True
+        envs.reset()
+        wander(envs, 25, np.random.default_rng(0))
+        assert len(envs.recorded) == 4
+        envs.replay()
+        assert envs.recorded == []
+
+
+def test_demonstrations_count_replayed_steps():
+    with VectorEnv(Wandering, 2, max_ep_len=5) as envs:
+        envs.remember = True
+        envs.reset()
+
+        def demonstrations():
+            return Demonstrations(lambda t, obs: None, envs.action_spec, 2)
+
+        before, after = demonstrations(), demonstrations()
+        for _, _, terminated, truncated, _ in wander(envs, 23, np.random.default_rng(0)):
+            before.step(np.logical_or(terminated, truncated))
+        envs.replay(after.step)
+        np.testing.assert_array_equal(after.t, before.t)
+        assert any(before.t)

@@ -1,0 +1,222 @@
+"""A file's word imports what installed packages register environments with, and nothing else."""
+
+import json
+import os
+import sys
+
+import gymnasium as gym
+import pytest
+
+from spinup_tf2.envs import atari, modules
+from spinup_tf2.envs.making import EnvFn
+from spinup_tf2.envs.modules import (
+    ModuleRefused,
+    check_environment_arguments,
+    forget_current_directory,
+    import_flag,
+    import_for_file,
+    import_named,
+    import_registering,
+)
+from spinup_tf2.errors import UserError
+
+REGISTERS = "import gymnasium\n\ndef register():\n    gymnasium.register('Shop-v0', '{}')\n"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The current directory, in which Python looks for modules before all others."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    for name, module in [*sys.modules.items()]:
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
+    gym.registry.pop("Shop-v0", None)
+
+
+def write(folder, name, code=""):
+    path = folder / f"{name}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(code or REGISTERS.format("spinup_tf2.envs.probe:ProbeReward"))
+
+
+def write_package(folder, entry="shop_of_envs:register", editable=None):
+    """What installing the package shop-of-envs leaves beside its modules."""
+    info = folder / "shop_of_envs-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shop-of-envs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[gymnasium.envs]\n__root__ = {entry}\n")
+    if editable:
+        url = dict(url=editable.as_uri(), dir_info=dict(editable=True))
+        (info / "direct_url.json").write_text(json.dumps(url))
+
+
+def install(place, entry="shop_of_envs:register"):
+    site = place / "venv" / "site-packages"
+    write_package(site, entry)
+    sys.path.append(str(site))
+    return site
+
+
+@pytest.mark.parametrize("entry", ["shop_of_envs:register", "shop_of_envs.__init__:register"])
+def test_an_installed_package_registers_its_environments(place, entry):
+    write(install(place, entry), "shop_of_envs/__init__")
+    assert import_flag("shop_of_envs:Shop-v0") == ""
+    with EnvFn("Shop-v0")() as env:  # found without its module, as in the process of a run
+        assert env.spec.id == "Shop-v0"
+    assert import_for_file("shop_of_envs") is sys.modules["shop_of_envs"]
+
+
+def test_of_an_installed_package_only_what_registers_is_imported(place):
+    site = install(place, "shop_of_envs.registration:register")
+    for name in ("__init__", "registration", "train"):
+        write(site, f"shop_of_envs/{name}")
+    import_for_file("shop_of_envs.registration")
+    with pytest.raises(ModuleRefused, match=r"import shop_of_envs\.train, which"):
+        import_for_file("shop_of_envs.train")
+
+
+@pytest.mark.parametrize("shadow", ["shop_of_envs", "shop_of_envs/__init__"])
+def test_what_lies_in_the_current_directory_takes_no_package_s_place(place, shadow):
+    write(install(place), "shop_of_envs", "")
+    write(place, shadow, "raise SystemExit('executed')")
+    import_registering()
+    with pytest.raises(ModuleRefused, match="asks to import shop_of_envs"):
+        import_for_file("shop_of_envs")
+
+
+def test_a_folder_that_looks_like_an_installed_package_is_none(place):
+    write_package(place)
+    write(place, "shop_of_envs")
+    with pytest.raises(ModuleRefused):
+        import_for_file("shop_of_envs")
+    assert import_flag("shop_of_envs:Shop-v0") == " --import shop_of_envs"
+
+
+def test_nothing_is_installed_in_the_current_directory(place, monkeypatch):
+    site = install(place)
+    write(site, "shop_of_envs", "raise SystemExit('executed')")
+    monkeypatch.chdir(site)
+    import_registering()
+    with pytest.raises(ModuleRefused):
+        import_for_file("shop_of_envs")
+
+
+def test_a_package_that_is_installed_where_it_is_edited(place):
+    project, site = place / "project", place / "site-packages"
+    write(project, "src/shop_of_envs")
+    write_package(site, editable=project)
+    sys.path[:0] = [str(site), str(project / "src")]
+    assert import_for_file("shop_of_envs").__file__.startswith(str(project))
+
+
+def test_a_project_is_found_from_within(place, monkeypatch):
+    project, site = place / "project", place / "site-packages"
+    write(project, "shop_of_envs")
+    write_package(site, editable=project)
+    sys.path[:0] = [str(site), str(project)]
+    monkeypatch.chdir(project)
+    forget_current_directory()
+    with EnvFn("Shop-v0")() as env:
+        assert env.spec.id == "Shop-v0"
+
+
+def test_the_emulator_of_atari_games_is_what_is_installed(place, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ale_py"]:
+        monkeypatch.delitem(sys.modules, name)
+    for env_id in [name for name in gym.registry if name.startswith("ALE/Pong")]:
+        monkeypatch.delitem(gym.registry, env_id)
+    write(place, "ale_py", "raise SystemExit('executed')")
+    with pytest.raises(UserError, match="the emulator cannot be loaded"):
+        atari.is_atari("ALE/Pong-v5")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "a..b",
+        ".a",
+        "venv.__main__",
+        "__main__",
+        "gymnasium.__init__",
+        "a b",
+        "../a",
+        "a:b",
+    ],
+)
+def test_names_that_are_none(name):
+    with pytest.raises(UserError, match="no name of a module"):
+        import_for_file(name)
+
+
+def test_what_has_been_imported_is_not_imported_again(place):
+    write(place, "my_envs")
+    with pytest.raises(ModuleRefused, match=r"--import my_envs \(modules=\[\"my_envs\"\]\)"):
+        import_for_file("my_envs")
+    import_named(["my_envs"])
+    assert import_for_file("my_envs") is sys.modules["my_envs"]
+
+
+@pytest.mark.parametrize("code", ["1 / 0", "raise SystemExit(3)", "import no_such_thing"])
+def test_modules_of_the_user_that_cannot_be_imported(place, code):
+    write(place, "my_envs", code)
+    with pytest.raises(UserError, match="'my_envs', which you name, cannot be imported"):
+        import_named("my_envs")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"env_id": "deploy:X-v0"},
+        {"nested": [{"a": ["deploy:main"]}]},
+        {"f": "os:system"},
+        {"f": "gymnasium.wrappers:no_such"},
+        {"f": "antigravity:X"},
+        {"f": "venv.__main__:main"},
+        # gymnasium.make imports what is before the colon, and only then looks at the rest.
+        *({"env_id": f"deploy:{name}"} for name in ("", "1", " X", "-", "X\n", ":")),
+        {"env_id": "my-envs:X-v0"},
+    ],
+    ids=str,
+)
+def test_arguments_that_stand_for_code(place, arguments):
+    for name in ("deploy", "my-envs"):
+        write(place, name, "raise SystemExit('executed')")
+    with pytest.raises(UserError, match=r"asks (for|to import)|neither an environment nor"):
+        check_environment_arguments(arguments)
+
+
+def test_arguments_that_stand_for_environments_and_those_that_are_texts():
+    check_environment_arguments(
+        {
+            "env": "gymnasium:CartPole-v1",
+            "wrapper": "gymnasium.wrappers:TimeLimit",
+            "texts": [
+                "cuda:0",
+                "12:30",
+                "https://example.org",
+                "a: b",
+                "unheard_of:thing",
+                ":",
+                "",
+            ],
+            "numbers": [1, 2.5, None, True],
+        }
+    )
+
+
+def test_the_current_directory_is_forgotten(tmp_path, monkeypatch):
+    paths = ["", str(tmp_path), "/somewhere", f"{tmp_path}/."]
+    monkeypatch.setattr(sys, "path", [*paths])
+    monkeypatch.chdir(tmp_path)
+    forget_current_directory()
+    assert sys.path == ["/somewhere"]
+    # The package may lie there, if it is not installed.
+    monkeypatch.setattr(sys, "path", [*paths])
+    monkeypatch.setattr(modules, "__file__", f"{tmp_path}/spinup_tf2/envs/modules.py")
+    forget_current_directory()
+    assert sys.path == paths
+    assert os.getcwd() == str(tmp_path)

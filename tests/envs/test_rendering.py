@@ -1,0 +1,168 @@
+"""Videos: what is in them, and where the wrappers of a run are put around what records."""
+
+import os
+import re
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.wrappers import MaxAndSkipObservation, TimeLimit
+
+from spinup_tf2.envs.rendering import Recorder, choose_render_mode, record
+from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames, frames_per_second
+from spinup_tf2.errors import UserError
+
+ffmpeg = pytest.importorskip("imageio_ffmpeg")
+
+
+@pytest.mark.parametrize("display", ["", ":0"])
+def test_a_recording_needs_no_screen_and_does_not_complain(monkeypatch, display):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("DISPLAY", display)
+    assert choose_render_mode(record=True, norender=False) == "rgb_array"
+    assert os.environ.get("SDL_VIDEODRIVER") == (None if display else "dummy")
+
+
+class Brighter(gym.Env):
+    """Each frame of an episode is 10 brighter than the one before; `end` frames are the end."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 60}  # noqa: RUF012
+    observation_space = gym.spaces.Box(0, 255, (36, 42), np.uint8)
+    action_space = gym.spaces.Discrete(2)
+    render_mode = "rgb_array"
+
+    def __init__(self, end=None, shape=(36, 42)):
+        self.end, self.shape = end, shape
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._obs(), {}
+
+    def step(self, action):
+        self.t += 1
+        return self._obs(), 1.0, self.t == self.end, False, {}
+
+    def _obs(self):
+        return np.full(self.shape, 10 * self.t, np.uint8)
+
+    def render(self):
+        return np.stack([self._obs()] * 3, axis=-1)
+
+
+def read(path):
+    """(frames per second, which frames there are, size) of a video of Brighter."""
+    video = ffmpeg.read_frames(str(path))
+    meta = next(video)
+    pixels = [np.frombuffer(picture, np.uint8).mean() / 10 for picture in video]
+    frames = np.rint(pixels).astype(int)
+    np.testing.assert_allclose(pixels, frames, atol=0.3)
+    return meta["fps"], frames.tolist(), meta["size"]
+
+
+def test_a_video_has_every_frame_of_an_episode(tmp_path):
+    env = Recorder(Brighter(end=7), tmp_path / "new" / "videos", "name")
+    for _ in range(2):
+        env.reset(seed=0)
+        while not env.step(0)[2]:
+            pass
+    env.reset()  # an episode without steps has no video
+    env.close()
+    assert env.videos == 2
+    videos = sorted((tmp_path / "new" / "videos").iterdir())
+    assert [video.name for video in videos] == ["name-episode-0.mp4", "name-episode-1.mp4"]
+    for video in videos:
+        assert read(video) == (60, [*range(8)], (42, 36))
+
+
+@pytest.mark.parametrize("skipping", [MaxAndSkip, MaxAndSkipObservation])
+def test_what_records_is_inside_of_the_frame_skip(tmp_path, skipping):
+    """And inside of the innermost of several. The last of six steps ends after its second frame."""
+    env = StackFrames(TimeLimit(skipping(Brighter(end=22)), 100))
+    env = record(env, tmp_path, "game")
+    env.reset(seed=0)
+    steps = 1
+    while not env.step(0)[2]:
+        steps += 1
+    env.close()
+    assert steps == 6
+    assert read(tmp_path / "game-episode-0.mp4")[:2] == (60, [*range(23)])
+    assert env.get_wrapper_attr("videos") == 1
+
+
+def test_the_innermost_of_several(tmp_path):
+    env = record(MaxAndSkip(MaxAndSkip(Brighter(), 3), 2), tmp_path, "game")
+    env.reset(seed=0)
+    env.step(0)
+    env.close()
+    assert read(tmp_path / "game-episode-0.mp4")[1] == [*range(7)]
+
+
+def test_without_a_frame_skip_it_is_outside(tmp_path):
+    inner = TimeLimit(Brighter(), 5)
+    env = record(inner, tmp_path, "game")
+    assert isinstance(env, Recorder)
+    assert env.env is inner
+
+
+def test_an_episode_that_a_wrapper_outside_cuts_off(tmp_path):
+    """It is over where the next one begins, or the environment is closed."""
+    env = record(TimeLimit(MaxAndSkip(Brighter(), 2), 3), tmp_path, "game")
+    for _ in range(2):
+        env.reset()
+        assert [env.step(0)[3] for _ in range(3)] == [False, False, True]
+    env.close()
+    for i in range(2):
+        assert read(tmp_path / f"game-episode-{i}.mp4")[1] == [*range(7)]
+
+
+def test_pictures_of_odd_size_gain_a_line(tmp_path):
+    env = Recorder(Brighter(end=3, shape=(35, 41)), tmp_path, "odd")
+    env.reset()
+    for _ in range(3):
+        env.step(0)
+    env.close()
+    assert read(tmp_path / "odd-episode-0.mp4")[1:] == ([0, 1, 2, 3], (42, 36))
+
+
+def test_what_recording_lacks_is_said(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"cannot be recorded to .*file: "):
+        Recorder(Brighter(), tmp_path / "file", "name")
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(UserError, match=re.escape('pip install "spinup_tf2[video]"')):
+        Recorder(Brighter(), tmp_path / "videos", "name")
+    assert not (tmp_path / "videos").exists()
+
+
+# ---------------------------------------------------------------- speed
+
+
+def test_frames_per_second():
+    assert frames_per_second(Brighter()) == 60
+    assert frames_per_second(MaxAndSkip(Brighter(), 4)) == 15
+    assert frames_per_second(MaxAndSkip(Brighter(), (2, 5))) == 20
+    assert frames_per_second(gym.make("CartPole-v1")) == 50
+    assert frames_per_second(gym.make("ProbeGoal-v0")) == 30  # which does not say it
+
+
+def test_frames_per_second_of_atari():
+    """Its console draws 60 of them, of which version 5 skips some by itself."""
+    pytest.importorskip("ale_py")
+    from spinup_tf2.envs.atari import make_atari
+
+    fps = {
+        (env_id, raw): frames_per_second(make_atari(env_id, raw=raw))
+        for env_id in ("PongNoFrameskip-v4", "ALE/Pong-v5", "Pong-v4")
+        for raw in (True, False)
+    }
+    assert fps == {
+        ("PongNoFrameskip-v4", True): 60,
+        ("PongNoFrameskip-v4", False): 15,
+        ("ALE/Pong-v5", True): 15,
+        ("ALE/Pong-v5", False): 15,
+        ("Pong-v4", True): 20,
+        ("Pong-v4", False): 20,
+    }

@@ -1,0 +1,234 @@
+import json
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from spinup_tf2.envs.spaces import (
+    action_spec,
+    bounded_action_spec,
+    flatten_observations,
+    is_image,
+    network_dtype,
+    network_observation_space,
+    space_from_json,
+    space_to_json,
+    to_network,
+)
+from spinup_tf2.errors import UserError
+
+SUPPORTED = [
+    spaces.Box(-1, np.inf, (3,), np.float32),
+    spaces.Box(np.array([-1.5, 0]), np.array([2, np.inf]), dtype=np.float64),
+    spaces.Box(0, 255, (4, 5, 3), np.uint8),
+    spaces.Discrete(5, start=-2),
+    spaces.MultiDiscrete([3, 2]),
+    spaces.MultiDiscrete(np.array([[3, 2], [4, 4]]), start=np.array([[1, 0], [0, 2]])),
+    spaces.MultiBinary(4),
+    spaces.MultiBinary((2, 2)),
+    spaces.Dict(
+        b=spaces.Discrete(3), a=spaces.Dict(y=spaces.Discrete(2), x=spaces.Box(0, 1, (2,)))
+    ),
+]
+
+
+@pytest.mark.parametrize("space", SUPPORTED, ids=str)
+def test_spaces_survive_json(space):
+    again = space_from_json(json.loads(json.dumps(space_to_json(space), sort_keys=True)))
+    assert again == space
+    space.seed(0)
+    sample = space.sample()  # equal is not enough: Dicts with another order of keys are equal
+    np.testing.assert_array_equal(spaces.flatten(again, sample), spaces.flatten(space, sample))
+
+
+def test_subclasses_are_written_as_what_they_are():
+    class OwnBox(spaces.Box):
+        pass
+
+    space = OwnBox(-1, 1, (2,))
+    assert space_from_json(space_to_json(space)) == spaces.Box(-1, 1, (2,))
+
+
+@pytest.mark.parametrize("space", SUPPORTED, ids=str)
+def test_observations_are_flattened_as_gymnasium_does(space):
+    space.seed(0)
+    flat = network_observation_space(space)
+    assert flat.shape == spaces.flatten(space, space.sample()).shape
+
+
+@pytest.mark.parametrize(
+    ("space", "name"),
+    [
+        (spaces.Tuple([spaces.Discrete(2)]), "Tuple"),
+        (spaces.Text(5), "Text"),
+        (spaces.Dict({1: spaces.Discrete(2)}), "key 1; keys must be strings"),
+        (spaces.Dict(a=spaces.Dict(pair=spaces.Tuple([spaces.Discrete(2)]))), "Tuple.*'pair'"),
+    ],
+)
+def test_other_observations_are_refused_by_name(space, name):
+    with pytest.raises(UserError, match=name):
+        network_observation_space(space)
+
+
+def test_flat_observations_need_no_wrapper():
+    env = gym.make("CartPole-v1")
+    assert flatten_observations(env) is env
+    grid = flatten_observations(gym.make("FrozenLake-v1"))
+    obs, _ = grid.reset(seed=0)
+    np.testing.assert_array_equal(obs, np.eye(16)[0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        ((210, 160, 3), np.uint8, True),
+        ((4, 84, 84), np.uint8, True),  # gymnasium's stacked frames
+        ((32, 32, 1), np.uint8, True),
+        ((31, 200, 3), np.uint8, False),  # too small for convolutions to be worth while
+        ((84, 84), np.uint8, False),  # no channels
+        ((4, 84, 84, 3), np.uint8, False),
+        ((84, 84, 4), np.float32, False),
+    ],
+)
+def test_images_stay_as_they_are_and_all_else_is_flattened(shape, dtype, expected):
+    space = spaces.Box(0, 255, shape, dtype)
+    assert is_image(space) == expected
+    seen = network_observation_space(space)
+    obs = to_network(space, space.sample())
+    assert obs.shape == seen.shape == (shape if expected else (np.prod(shape),))
+    assert obs.dtype == network_dtype(seen) == (np.uint8 if expected else np.float32)
+
+
+def test_pixels_are_neither_scaled_nor_wrapped_on_their_way_to_the_network():
+    space = spaces.Box(0, 255, (32, 32, 1), np.uint8)
+    image = np.arange(1024, dtype=np.uint8).reshape(32, 32, 1)
+    np.testing.assert_array_equal(to_network(space, image), image)
+    env = gym.wrappers.TransformObservation(gym.make("CartPole-v1"), lambda obs: image, space)
+    assert flatten_observations(env) is env
+
+
+ACTION_SPACES = [
+    space for space in SUPPORTED if not isinstance(space, spaces.Dict) and space.dtype != np.uint8
+]
+
+
+@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
+def test_every_action_that_can_be_drawn_belongs_to_the_space(space):
+    spec = action_spec(space)
+    rng = np.random.default_rng(0)
+    noise = spec.draw_noise(rng, 500)
+    if spec.num_choices is None:
+        act = np.clip(noise, space.low.ravel(), space.high.ravel())
+    else:
+        # As a policy does, with logits that never pick the padding of unequal choices.
+        padding = np.arange(max(spec.num_choices)) >= np.array(spec.num_choices)[:, None]
+        logits = np.where(padding if spec.shape else padding[0], -np.inf, 0.0)
+        act = (logits + noise).argmax(-1)
+    actions = spec.to_env(act)
+    assert all(space.contains(a) for a in actions)
+    if spec.num_choices is not None:  # every choice is reachable
+        assert len({a.tobytes() for a in np.asarray(actions)}) == np.prod(spec.num_choices)
+
+
+@pytest.mark.parametrize(
+    ("space", "name"),
+    [
+        (spaces.Tuple([spaces.Discrete(2)]), "Tuple"),
+        (spaces.Box(0, 9, (2,), np.int64), "Box of int64"),
+        (spaces.Dict(a=spaces.Discrete(2)), "Dict"),
+    ],
+)
+def test_other_actions_are_refused_by_name(space, name):
+    with pytest.raises(UserError, match=f"action space {name}"):
+        action_spec(space)
+
+
+# ------------------------------------------------------------------------- bounded actions
+
+BOUNDED = [
+    spaces.Box(-1, 1, (3,)),
+    spaces.Box(np.float32([-2, 0, 5]), np.float32([1, 10, 5.5])),
+    spaces.Box(np.float32([-0.1, 1e-3, -1e6]), np.float32([0.3, 1e5, 1e-3])),
+    spaces.Box(np.array([-0.1, 1e-3, -1e6]), np.array([0.3, 1e5, 1e-3]), dtype=np.float64),
+    spaces.Box(np.array([[-1, 2], [0, 0]]), np.array([[1, 3], [0.7, 90]]), dtype=np.float64),
+]
+
+
+@pytest.mark.parametrize("space", BOUNDED, ids=str)
+def test_policies_act_between_minus_one_and_one(space):
+    """-1 is low, 0 the middle, 1 high, and every dimension has its own."""
+    spec = bounded_action_spec(space)
+    assert spec.bounded
+    assert (spec.shape, spec.dtype, spec.num_choices) == ((space.low.size,), np.float32, None)
+    act = np.array([-1, 0, 1, 0.5], np.float32)[:, None] * np.ones(spec.shape, np.float32)
+    found = spec.to_env(act)
+    assert found.dtype == space.dtype
+    assert found.shape == (4, *space.shape)
+    np.testing.assert_array_equal(found[0], space.low)
+    np.testing.assert_array_equal(found[2], space.high)
+    half = (space.high.astype(float) - space.low) / 2
+    np.testing.assert_allclose(found[1], space.low + half, rtol=1e-6, atol=1e-6 * half.max())
+    np.testing.assert_allclose(found[3], space.low + 1.5 * half, rtol=1e-6, atol=1e-6 * half.max())
+
+
+@pytest.mark.parametrize("space", BOUNDED, ids=str)
+def test_bounded_actions_there_and_back(space):
+    spec = bounded_action_spec(space)
+    act = np.random.default_rng(0).uniform(-1, 1, (100, *spec.shape)).astype(np.float32)
+    for one, in_env in zip(act, spec.to_env(act), strict=True):
+        again = spec.from_env(in_env)
+        assert again.dtype == np.float32
+        # Where low and high are large and near to each other, numbers between them are few.
+        spacing = np.spacing(np.maximum(abs(space.low), abs(space.high))).ravel()
+        coarse = 4 * np.max(spacing / (space.high - space.low).ravel())
+        np.testing.assert_allclose(again, one, atol=1e-6 + coarse)
+    np.testing.assert_array_equal(spec.from_env(space.low), -np.ones(spec.shape))
+    np.testing.assert_array_equal(spec.from_env(space.high), np.ones(spec.shape))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bounds_are_reached_and_never_exceeded(dtype):
+    """Whatever is lost in rounding: 2000 dimensions whose bounds differ by many orders."""
+    rng = np.random.default_rng(0)
+    ends = (rng.normal(size=(2, 2000)) * 10.0 ** rng.integers(-6, 7, (2, 2000))).astype(dtype)
+    space = spaces.Box(ends.min(0), ends.max(0), dtype=dtype)
+    spec = bounded_action_spec(space)
+    ones = np.ones((1, 2000), np.float32)
+    np.testing.assert_array_equal(spec.to_env(-ones)[0], space.low)
+    np.testing.assert_array_equal(spec.to_env(ones)[0], space.high)
+    near = np.nextafter(ones, np.float32(0))
+    for act in (near, -near, 3 * ones, -3 * ones, rng.uniform(-1, 1, (1, 2000))):
+        assert space.contains(spec.to_env(act.astype(np.float32))[0])
+
+
+def test_one_choice_is_supported_where_it_is_asked_for():
+    space = spaces.Discrete(4, start=2)
+    spec = bounded_action_spec(space, discrete=True)
+    assert spec == action_spec(space)
+    assert not spec.bounded
+    np.testing.assert_array_equal(spec.to_env(np.arange(4)), [2, 3, 4, 5])
+
+
+@pytest.mark.parametrize(
+    ("space", "discrete", "message"),
+    [
+        (spaces.Discrete(3), False, "action space Discrete is not supported by this algorithm"),
+        (spaces.MultiDiscrete([3, 2]), True, "action space MultiDiscrete .* or Discrete"),
+        (spaces.MultiBinary(3), True, "action space MultiBinary .* or Discrete"),
+        (spaces.Dict(a=spaces.Discrete(2)), True, "action space Dict is not supported"),
+        (spaces.Box(0, 9, (2,), np.int64), True, "action space Box.* of floating-point numbers"),
+        (spaces.Box(-np.inf, np.inf, (2,)), False, r"Box\(-inf, inf.* is unbounded.*ActionWrapper"),
+        (spaces.Box(-1, np.inf, (2,)), False, r"Box\(-1.0, inf.* is unbounded"),
+        (spaces.Box(np.float32([-1, -np.inf]), np.float32([1, 1])), False, "is unbounded"),
+        (
+            spaces.Box(np.array([-1.0, 3.0]), np.array([1.0, 3.0]), dtype=np.float64),
+            False,
+            "low equals high: nothing is left to choose",
+        ),
+    ],
+    ids=str,
+)
+def test_other_actions_are_refused_by_name_where_they_are_bounded(space, discrete, message):
+    with pytest.raises(UserError, match=message):
+        bounded_action_spec(space, discrete)

@@ -1,0 +1,175 @@
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from spinup_tf2.parallel import interruption, mpi
+from spinup_tf2.parallel.interruption import SIGNALS, Interrupted, Interruption
+from tests.fake_mpi import run_ranks
+
+RESUME = "Resume it with: python -m spinup_tf2.run resume DIRECTORY"
+
+
+def send(signum):
+    os.kill(os.getpid(), signum)
+    time.sleep(0)  # a signal's handler runs between two bytecodes
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_a_signal_asks_and_leaving_says_how_to_go_on(signum, capfd):
+    with Interruption() as asked:
+        assert not asked.requested
+        assert not asked.agreed()
+        send(signum)
+        assert asked.requested
+        assert asked.agreed()
+        assert capfd.readouterr().err.count(f"{signum.name}: finishing this step") == 1
+        with pytest.raises(Interrupted, match=f"stopped by {signum.name}") as left:
+            asked.leave(RESUME)
+    assert left.value.signum == signum
+    assert isinstance(left.value, KeyboardInterrupt)
+    out = capfd.readouterr().out
+    assert f"\nStopped by {signum.name}. {RESUME}\n" in out
+
+
+def test_handlers_are_put_back():
+    before = {signum: signal.getsignal(signum) for signum in SIGNALS}
+    with Interruption():
+        assert all(signal.getsignal(signum) != before[signum] for signum in SIGNALS)
+    assert {signum: signal.getsignal(signum) for signum in SIGNALS} == before
+
+
+def test_a_forked_process_leaves_the_stop_to_the_run_and_can_be_ended(capfd):
+    """As multiprocessing ends processes: with SIGTERM, and it then waits for them."""
+    with Interruption() as asked:
+        child = os.fork()
+        if child == 0:
+            try:
+                for signum in (
+                    *(each for each in SIGNALS if each != signal.SIGTERM),
+                    signal.SIGTERM,
+                ):
+                    send(signum)
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status)
+        assert os.WTERMSIG(status) == signal.SIGTERM
+        assert not asked.requested
+        send(signal.SIGUSR1)
+        assert asked.requested
+    assert capfd.readouterr().err.count("finishing this step") == 1
+
+
+def test_what_is_ignored_stays_ignored():
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
+    try:
+        with Interruption() as asked:
+            send(signal.SIGHUP)
+            assert not asked.requested
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+
+
+def test_one_ctrl_c_that_arrives_twice_is_one(monkeypatch):
+    with Interruption() as asked:
+        send(signal.SIGINT)
+        send(signal.SIGINT)
+        monkeypatch.setattr(interruption, "SAME_CTRL_C", 0.0)
+        send(signal.SIGTERM)  # which cannot stop it any sooner
+        assert asked.signum == signal.SIGINT
+        with pytest.raises(KeyboardInterrupt) as left:
+            send(signal.SIGINT)
+    assert not isinstance(left.value, Interrupted)
+
+
+def test_other_threads_have_no_signals_but_can_be_asked():
+    def run():
+        with Interruption() as asked:
+            before = asked.agreed()
+            asked.request(signal.SIGTERM)
+            results.append((before, asked.agreed()))
+
+    results = []
+    handler = signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert results == [(False, True)]
+    assert signal.getsignal(signal.SIGTERM) is handler
+
+
+def test_ranks_agree(capfd):
+    def rank():
+        with Interruption() as asked:
+            nobody = asked.agreed()
+            if mpi.proc_id() == 1:
+                asked.request(signal.SIGTERM)
+            together = asked.agreed()
+            with pytest.raises(Interrupted) as left:
+                asked.leave(RESUME)
+            return nobody, together, asked.requested, left.value.signum
+
+    expected = [(False, True, rank == 1, signal.SIGTERM) for rank in range(3)]
+    assert run_ranks(3, rank) == expected
+    assert capfd.readouterr().out.count(RESUME) == 1
+
+
+def test_a_request_during_the_agreement_is_not_lost(monkeypatch):
+    asked = Interruption()
+
+    def agreement(signum, op):
+        asked.request(signal.SIGTERM)
+        return signum
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mpi, "mpi_op", agreement)
+        assert not asked.agreed()
+    assert asked.agreed()
+
+
+def test_a_terminal_that_is_gone_does_not_stop_the_save(tmp_path):
+    program = (
+        "import os, signal, sys, time\n"
+        "from spinup_tf2.parallel.interruption import Interruption\n"
+        "with Interruption() as asked:\n"
+        "    print('ready', flush=True)\n"
+        "    while not asked.requested:\n"
+        "        time.sleep(0.01)\n"
+        "    print('saving', flush=True)\n"
+        f"    open({str(tmp_path / 'saved')!r}, 'w').close()\n"
+        "    asked.leave('resume')\n"
+    )
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    assert os.read(ours, 5) == b"ready"
+    os.close(ours)
+    process.send_signal(signal.SIGHUP)  # what the kernel sends to the session of a terminal
+    process.wait(timeout=20)
+    assert (tmp_path / "saved").exists()
+
+
+def test_interrupt_once(monkeypatch):
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        interruption.interrupt_once()
+        with pytest.raises(KeyboardInterrupt):
+            send(signal.SIGINT)
+        send(signal.SIGINT)
+        monkeypatch.setattr(interruption, "SAME_CTRL_C", 0.0)
+        with pytest.raises(KeyboardInterrupt):
+            send(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,222 @@
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel import launch
+from spinup_tf2.parallel.interruption import SIGNALS
+
+
+def test_mpirun_of_this_python_comes_first(monkeypatch, tmp_path):
+    def executable(folder):
+        folder.mkdir()
+        path = folder / "mpirun"
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+        return str(path)
+
+    beside, on_path = executable(tmp_path / "venv"), executable(tmp_path / "bin")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert launch.find_mpirun() == beside
+    shutil.rmtree(tmp_path / "venv")
+    assert launch.find_mpirun() == on_path
+    shutil.rmtree(tmp_path / "bin")
+    with pytest.raises(UserError, match=r'pip install "spinup_tf2\[mpi\]"'):
+        launch.find_mpirun()
+
+
+def test_mpirun_environment(monkeypatch):
+    monkeypatch.setattr(launch, "available_cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMPI_MCA_btl", "tcp,self")
+    environment = launch.mpirun_environment(3)
+    assert environment["OMP_NUM_THREADS"] == "2"
+    assert environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
+    assert environment["OMPI_MCA_btl"] == "tcp,self"  # what the user has set stays
+    assert launch.mpirun_environment(100)["OMP_NUM_THREADS"] == "1"
+    assert environment["HOME"] == os.environ["HOME"]
+
+
+def test_run_to_end_gives_the_status_of_a_shell():
+    assert launch.run_to_end([sys.executable, "-c", "raise SystemExit(3)"]) == 3
+    killed = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    assert launch.run_to_end([sys.executable, "-c", killed]) == 128 + 9
+
+
+# ---------------------------------------------------------------- signals
+
+
+COMMAND = """
+import signal, sys, time
+signals = []
+for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+    signal.signal(signum, lambda signum, _: signals.append(signum.real))
+print('ready', flush=True)
+while not signals:
+    time.sleep(0.01)
+time.sleep(0.5)  # as if it were saving
+print(*set(signals), flush=True)
+while sys.argv[1:]:
+    time.sleep(1)  # and not leaving
+"""
+
+PROGRAM = f"""
+import sys
+from spinup_tf2.errors import Interrupted
+from spinup_tf2.parallel.launch import run_to_end
+try:
+    run_to_end([sys.executable, '-c', {COMMAND!r}] + sys.argv[2:], mpi=sys.argv[1] == 'mpi')
+except Interrupted as interrupted:
+    sys.exit(interrupted.status)
+"""
+
+
+def start(*arguments):
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A shell lets its background jobs, such as these tests may be, ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.parametrize("kind", ["single", "mpi"])
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_signals_are_passed_on_and_the_command_finishes(signum, kind):
+    process = start(kind)
+    process.send_signal(signum)
+    out, _ = process.communicate(timeout=20)
+    assert out == f"{int(signal.SIGUSR1 if kind == 'mpi' else signum)}\n"
+    assert process.returncode == 128 + signum  # although the command ended with 0
+
+
+@pytest.mark.parametrize("kind", ["single", "mpi"])
+def test_ctrl_c_in_a_terminal(kind):
+    process = start(kind)
+    os.killpg(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+    # mpirun is not reached by it, because it might kill the ranks.
+    assert out == f"{int(signal.SIGUSR1 if kind == 'mpi' else signal.SIGINT)}\n"
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize("kind", ["single", "mpi"])
+def test_a_second_ctrl_c_kills_the_command(kind):
+    process = start(kind, "stay")
+    command = psutil.Process(process.pid).children()[0]
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)  # less than a second later: still the first
+    assert process.stdout.readline()
+    assert command.is_running()
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=5) == 128 + signal.SIGTERM
+    assert not command.is_running()
+    process.stdout.close()
+
+
+# ---------------------------------------------------------------- several machines
+
+
+@pytest.mark.parametrize(
+    ("hosts", "n", "expected"),
+    [
+        ("node1:2,node2:3", None, {"node1": 2, "node2": 3}),
+        ("node1,node2:3", None, {"node1": 1, "node2": 3}),
+        ("node1,node2:3", 4, {"node1": 1, "node2": 3}),
+        ("10.0.0.1,a-b.c_d", None, {"10.0.0.1": 1, "a-b.c_d": 1}),
+        ("node1,node2", 6, {"node1": 3, "node2": 3}),
+    ],
+)
+def test_hosts(hosts, n, expected):
+    assert launch.parse_hosts(hosts, n) == expected
+
+
+@pytest.mark.parametrize(
+    "hosts", ["", ",", "node1:0", "node1:", "node1:x", "-f", "a b", "a;b", "$(a)", "a,a", "a:-1"]
+)
+def test_hosts_that_are_none(hosts):
+    with pytest.raises(UserError, match="must be names of different machines"):
+        launch.parse_hosts(hosts)
+
+
+def test_hosts_that_nobody_knows(monkeypatch, tmp_path):
+    """A name that only ~/.ssh/config knows is for ssh, and so is all behind another machine."""
+    config, ssh = tmp_path / "config", shutil.which("ssh")
+    config.write_text("Host alias\nHostName localhost\nHost behind\nProxyJump localhost\n")
+    (tmp_path / "ssh").write_text(f'#!/bin/sh\nexec {ssh} -F {config} "$@"')
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for name in [name for name in os.environ if name.startswith("HYDRA_LAUNCHER")]:
+        monkeypatch.delenv(name)
+    known = ["localhost", "127.0.0.1", *(["alias", "behind"] if ssh else [])]
+    launch.check_hosts(known)
+    with pytest.raises(UserError, match=r"^hosts has 'no-host\.invalid', and there is no machine"):
+        launch.check_hosts([*known, "no-host.invalid"])
+    monkeypatch.setenv("HYDRA_LAUNCHER_EXEC", "/bin/my-ssh")
+    launch.check_hosts(["no-host.invalid"])
+
+
+def test_hosts_that_cannot_share():
+    with pytest.raises(UserError, match="num_cpu is 3, which 2 hosts cannot share equally"):
+        launch.parse_hosts("node1,node2", 3)
+
+
+@pytest.fixture
+def mpirun_of(tmp_path, monkeypatch):
+    """Makes the mpirun of an MPI, which only knows its version; returns its path."""
+
+    def make(version):
+        path = tmp_path / "a folder" / "mpirun"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\necho '{version}'\n")
+        path.chmod(0o755)
+        launch._host_flag.cache_clear()
+        monkeypatch.setattr(launch, "find_mpirun", lambda: str(path))
+        return str(path)
+
+    return make
+
+
+def test_commands(mpirun_of, monkeypatch):
+    python = [sys.executable, "script.py"]
+    mpirun = mpirun_of("HYDRA build details:")
+    assert launch.mpirun_command(2, ["script.py"]) == [mpirun, "-n", "2", *python]
+    hosts = {"node1": 2, "node2": 2}
+    command = launch.mpirun_command(4, ["script.py"], hosts=hosts)
+    assert command == [mpirun, "-n", "4", "-hosts", "node1:2,node2:2", *python]
+
+    command = launch.mpirun_command(4, ["script.py"], launcher=f"'{mpirun}' -prepend '$HOME; ls'")
+    assert command == [mpirun, "-prepend", "$HOME; ls", "-n", "4", *python]
+
+    monkeypatch.setenv("SPINUP_TF2_DATA_DIR", "data")
+    mpirun = mpirun_of("mpirun (Open MPI) 5.0.11")
+    launch.check_takes_hosts(None)
+    command = launch.mpirun_command(4, ["script.py"], hosts=hosts)
+    assert command[:5] == [mpirun, "-n", "4", "--host", "node1:2,node2:2"]
+    assert command[-2:] == python
+    handed_over = command[5:-2]
+    assert handed_over[::2] == ["-x"] * (len(handed_over) // 2)
+    assert {"OMP_NUM_THREADS", "SPINUP_TF2_DATA_DIR"} <= {*handed_over[1::2]}
+    assert "HOME" not in handed_over
+
+
+def test_launchers_that_are_none(mpirun_of):
+    for launcher in ("", "no-such-program -n 2", "'srun"):
+        with pytest.raises(UserError, match=r"^launcher is .*srun|^launcher is .*cannot be read"):
+            launch.parse_launcher(launcher)
+    slurm = mpirun_of("slurm 22.05.8")
+    with pytest.raises(UserError, match=f"hosts cannot be given to {slurm}, .*as part of launcher"):
+        launch.check_takes_hosts(None)

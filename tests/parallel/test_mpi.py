@@ -1,0 +1,159 @@
+import sys
+
+import numpy as np
+import pytest
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel import mpi
+from tests.fake_mpi import run_ranks
+
+LAUNCHER_VARIABLES = [name for pair in mpi._LAUNCHERS for name in pair]
+
+
+@pytest.fixture(autouse=True)
+def no_launcher(monkeypatch):
+    for name in LAUNCHER_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def set_environment(monkeypatch, **variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
+# ---------------------------------------------------------------- one process
+
+
+def test_one_process_needs_no_mpi():
+    assert mpi.comm() is None
+    assert (mpi.proc_id(), mpi.num_procs()) == (0, 1)
+    assert mpi.mpi_sum(3) == mpi.mpi_avg(3) == 3
+    x = np.array([1.0, 2.0], np.float32)
+    mpi.broadcast(x)
+    np.testing.assert_array_equal(mpi.mpi_avg(x), [1, 2])
+    assert mpi.broadcast_object("a") == "a"
+    buff = np.zeros(2, np.float32)
+    mpi.allreduce(x, buff)
+    np.testing.assert_array_equal(buff, x)
+
+
+def test_msg(capsys):
+    mpi.msg("hello", "note")
+    assert capsys.readouterr().out == "Message from 0: note \t hello\n"
+
+
+# ---------------------------------------------------------------- several processes
+
+
+def test_ranks():
+    assert run_ranks(3, lambda: (mpi.proc_id(), mpi.num_procs())) == [
+        (0, 3),
+        (1, 3),
+        (2, 3),
+    ]
+
+
+def test_reductions():
+    def ranks():
+        x = np.full(3, mpi.proc_id(), np.float32)
+        return mpi.mpi_sum(x), mpi.mpi_avg(x), mpi.mpi_op(x, "MAX")
+
+    for total, average, largest in run_ranks(4, ranks):
+        np.testing.assert_array_equal(total, [6, 6, 6])
+        np.testing.assert_array_equal(average, [1.5, 1.5, 1.5])
+        np.testing.assert_array_equal(largest, [3, 3, 3])
+
+
+@pytest.mark.parametrize("x", [2**24 + 1, float(2**24 + 1), np.float64(2**24 + 1)])
+def test_scalars_are_reduced_in_float64(x):
+    # 2**24 + 1 is the first whole number that float32 cannot hold.
+    assert run_ranks(2, lambda: mpi.mpi_sum(x)) == [2**25 + 2] * 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+def test_arrays_keep_their_type_and_shape(dtype):
+    for total in run_ranks(2, lambda: mpi.mpi_sum(np.ones((2, 3), dtype))):
+        assert total.dtype == dtype
+        np.testing.assert_array_equal(total, np.full((2, 3), 2))
+
+
+def test_a_slice_with_gaps_is_reduced_rightly():
+    columns = np.arange(6.0).reshape(3, 2)[:, 1]
+    np.testing.assert_array_equal(run_ranks(2, lambda: mpi.mpi_sum(columns))[0], [2, 6, 10])
+
+
+def test_broadcast_writes_in_place():
+    def ranks():
+        x = np.full(2, mpi.proc_id(), np.float32)
+        mpi.broadcast(x, root=1)
+        return x, mpi.broadcast_object({"rank": mpi.proc_id()}, root=2)
+
+    for x, obj in run_ranks(3, ranks):
+        np.testing.assert_array_equal(x, [1, 1])
+        assert obj == {"rank": 2}
+
+
+def test_statistics_are_those_of_all_numbers_together():
+    parts = [np.array([1.0, 5.0]), [], np.array([[2.0, 2.5], [-7.0, 0.25]])]
+    together = np.concatenate([np.ravel(part) for part in parts])
+
+    results = run_ranks(3, lambda: mpi.mpi_statistics_scalar(parts[mpi.proc_id()], True))
+    expected = [together.mean(), together.std(), together.min(), together.max()]
+    for result in results:
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+        assert all(isinstance(value, np.float32) for value in result)
+
+
+def test_statistics_without_min_and_max():
+    assert mpi.mpi_statistics_scalar([1.0, 3.0]) == (2.0, 1.0)
+
+
+def test_statistics_of_a_small_spread_around_a_large_mean():
+    # The mean of squares minus the square of the mean would have lost it.
+    x = 1e8 + np.array([-1.0, 1.0])
+    assert mpi.mpi_statistics_scalar(x)[1] == 1.0
+
+
+def test_statistics_of_nothing_are_nan():
+    for result in run_ranks(2, lambda: mpi.mpi_statistics_scalar([], True)):
+        assert np.isnan(result).all()
+        assert len(result) == 4
+
+
+# ---------------------------------------------------------------- launchers
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, None),
+        ({"PMI_SIZE": "4", "PMI_RANK": "3"}, (4, 3)),
+        ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}, (2, 1)),
+        ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "5"}, (8, 5)),
+        # an interactive shell of one task, and a batch script before any srun
+        ({"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}, None),
+        ({"SLURM_NTASKS": "8", "SLURM_PROCID": "0"}, None),
+        # mpirun inside a Slurm step of one launcher process per node
+        (
+            {
+                "SLURM_STEP_NUM_TASKS": "2",
+                "SLURM_PROCID": "1",
+                "OMPI_COMM_WORLD_SIZE": "16",
+                "OMPI_COMM_WORLD_RANK": "9",
+            },
+            (16, 9),
+        ),
+    ],
+)
+def test_launchers_are_recognised(monkeypatch, variables, expected):
+    set_environment(monkeypatch, **variables)
+    assert mpi._launched_world() == expected
+    assert mpi.launched_by_mpi() == (expected is not None)
+    assert mpi.launched_rank() == (expected[1] if expected else 0)
+
+
+def test_a_launched_process_without_an_mpi_library_is_told_what_to_install(monkeypatch):
+    set_environment(monkeypatch, PMI_SIZE="2", PMI_RANK="0")
+    monkeypatch.setitem(sys.modules, "mpi4py", None)  # as if it were not installed
+    with pytest.raises(UserError, match=r'no MPI library.*pip install "spinup_tf2\[mpi\]"'):
+        mpi.comm()

@@ -1,0 +1,394 @@
+"""Checkpoints on disk: complete or not there, whatever happens while they are written."""
+
+import errno
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel.mpi import proc_id
+from spinup_tf2.persistence import checkpoints as checkpoint
+from spinup_tf2.persistence.checkpoints import (
+    Checkpoints,
+    DamagedCheckpoint,
+    read_best,
+    read_npz,
+    read_ranks,
+    read_steps,
+    restore_variables,
+)
+from tests.fake_mpi import run_ranks
+
+RUN = dict(algorithm="ppo", num_envs=1)
+STEPS = 10  # of the environment, between two checkpoints
+
+
+def make_variables(value=0.0):
+    """Networks, optimizers and counters, in all their types."""
+    values = [np.full((3, 2), value), np.full(2, value), np.float64(value), np.int64(value)]
+    dtypes = ["float32", "float32", "float64", "int64"]
+    return [
+        keras.Variable(x, dtype=dtype, trainable=False)
+        for x, dtype in zip(values, dtypes, strict=True)
+    ]
+
+
+def arrays(number, rank=0):
+    state = np.array(json.dumps(dict(state=number)))
+    return {"env0/ret": np.float64(number), "env0/generator": state, "rank": np.array(rank)}
+
+
+def save(checkpoints, number, size=25, **kwargs):
+    """Write the checkpoint `number` of a run whose buffer holds the last `size` steps."""
+    if not hasattr(checkpoints, "variables"):  # a training has the same all the time
+        checkpoints.variables = make_variables()
+    for variable, value in zip(checkpoints.variables, make_variables(number), strict=True):
+        variable.assign(value)
+    end, oldest = number * STEPS, max(0, number * STEPS - size)
+    first = max(end - STEPS, oldest)
+    checkpoints.save(
+        RUN,
+        dict(epoch=number),
+        checkpoints.variables,
+        [np.full(4, number, np.float32), np.full((2, 2), -number, np.float32)],
+        arrays(number, proc_id()),
+        {"env0/rew": np.arange(first, end)} if number else None,
+        (first, end, oldest),
+        **kwargs,
+    )
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def three(tmp_path):
+    """A directory with the checkpoints 2 and 3 of three."""
+    checkpoints = Checkpoints(tmp_path)
+    for number in (1, 2, 3):
+        save(checkpoints, number)
+    return tmp_path
+
+
+def assert_is(saved, number):
+    """A checkpoint that was found holds what was saved under this number."""
+    assert saved.path.name == f"{number:06d}"
+    assert (saved.run, saved.counters) == (RUN, dict(epoch=number))
+    variables = make_variables(-1)
+    restore_variables(saved, variables)
+    for variable, expected in zip(variables, make_variables(number), strict=True):
+        assert variable.dtype == expected.dtype
+        np.testing.assert_array_equal(variable.numpy(), expected.numpy())
+    best = read_best(saved.path)
+    np.testing.assert_array_equal(best[0], np.full(4, number, np.float32))
+    np.testing.assert_array_equal(best[1], np.full((2, 2), -number, np.float32))
+    (own,) = read_ranks(saved)
+    assert own.keys() == arrays(number).keys()
+    for name, x in arrays(number).items():
+        np.testing.assert_array_equal(own[name], x)
+    steps = [step for _, each in read_steps(saved, lambda name: True) for step in each["env0/rew"]]
+    assert steps[-min(25, number * STEPS) :] == [
+        *range(max(0, number * STEPS - 25), number * STEPS)
+    ]
+
+
+# ---------------------------------------------------------------------------------- what is kept
+
+
+def test_what_is_saved_comes_back(three):
+    assert_is(Checkpoints(three).newest(), 3)
+
+
+def test_a_run_without_checkpoints(tmp_path):
+    assert Checkpoints(tmp_path).newest() is None
+    assert Checkpoints(tmp_path / "nowhere").newest() is None
+    assert Checkpoints(tmp_path).describe() is None
+
+
+@pytest.mark.parametrize("keep", [1, 2, 5])
+def test_the_newest_are_kept_and_the_steps_that_they_need(tmp_path, keep):
+    checkpoints = Checkpoints(tmp_path, keep)
+    for number in range(1, 8):
+        save(checkpoints, number)
+        kept = range(max(1, number - keep + 1), number + 1)
+        assert names(tmp_path / "checkpoint") == [*(f"{n:06d}" for n in kept), "replay"]
+        # 25 steps are in the last three files of ten: those of the oldest one that is kept, too.
+        needed = range(max(1, kept[0] - 2), number + 1)
+        assert names(tmp_path / "checkpoint/replay") == [f"{n:06d}-rank0.npz" for n in needed]
+        assert_is(Checkpoints(tmp_path).newest(), number)
+
+
+def test_a_resumed_run_goes_on_with_the_same_steps(three):
+    saved = Checkpoints(three).newest()
+    save(Checkpoints(three, saved=saved), 4)
+    assert_is(Checkpoints(three).newest(), 4)
+
+
+def test_without_replay_buffer_there_are_no_steps(tmp_path):
+    Checkpoints(tmp_path).save(RUN, {}, make_variables(), [], arrays(0))
+    saved = Checkpoints(tmp_path).newest()
+    assert read_steps(saved, lambda name: True) == []
+    assert names(tmp_path / "checkpoint/replay") == []
+
+
+def test_only_what_is_wanted_is_read(three):
+    saved = Checkpoints(three).newest()
+    assert all(each == {} for _, each in read_steps(saved, lambda name: name == "env1/rew"))
+
+
+def test_nothing_is_pickled(three):
+    np.savez(three / "bad.npz", x=np.array([dict()], object))
+    with pytest.raises(DamagedCheckpoint, match="allow_pickle"):
+        read_npz(three / "bad.npz")
+    for path in (three / "checkpoint").rglob("*.npz"):
+        read_npz(path)
+
+
+# ---------------------------------------------------------------------------------- damage
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flipped(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def missing(path):
+    path.unlink()
+
+
+def longer(path):
+    path.write_bytes(path.read_bytes() + b"\0")
+
+
+def linked(path):
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+def turned_into_a_directory(path):
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES = [truncated, flipped, empty, missing, longer, linked, turned_into_a_directory]
+FILES = [
+    *("manifest.json", "best.npz", "rank0.npz"),
+    *("variables.index", "variables.data-00000-of-00001", "../replay/000003-rank0.npz"),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("file", FILES)
+def test_a_damaged_one_falls_back_to_the_one_before(three, capsys, file, damage):
+    damage(three / "checkpoint/000003" / file)
+    saved = Checkpoints(three).newest()
+    assert_is(saved, 2)
+    warning = capsys.readouterr().out
+    assert f"Warning: {three}/checkpoint/000003 is damaged: " in warning
+    assert warning.count("Warning") == 1
+    # The run goes on from there, and writes the third anew.
+    save(Checkpoints(three, saved=saved), 3)
+    assert_is(Checkpoints(three).newest(), 3)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_without_a_complete_one_nothing_can_be_resumed(three, file):
+    for number in (2, 3):
+        path = three / f"checkpoint/{number:06d}" / file.replace("000003", f"{number:06d}")
+        flipped(path)
+    before = sorted((three / "checkpoint").rglob("*"))
+    with pytest.raises(UserError, match=r"000003 is damaged.*000002 is damaged.*--overwrite"):
+        Checkpoints(three).newest()
+    assert sorted((three / "checkpoint").rglob("*")) == before  # it may be of use to somebody
+
+
+def rewrite(path, **changes):
+    """Change a manifest as its writer could have written it."""
+    content = json.loads(path.read_text()) | changes
+    content.pop("sha256")
+    path.write_text(json.dumps(dict(content, sha256=checkpoint._digest_of(content))))
+
+
+def test_another_format_is_not_touched(three):
+    """A later version's checkpoint is no garbage."""
+    rewrite(three / "checkpoint/000003/manifest.json", format=2)
+    before = sorted((three / "checkpoint").rglob("*"))
+    with pytest.raises(UserError, match=r"000003 is of format 2.*reads 1"):
+        Checkpoints(three).newest()
+    with pytest.raises(UserError, match=r"000003 is of format 2.*reads 1"):
+        Checkpoints(three).describe()
+    assert sorted((three / "checkpoint").rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["../../x.npz", "/etc/passwd", "rank0.npz/..", "", "rank0.npy"])
+def test_names_lead_nowhere_else(three, name):
+    manifest = three / "checkpoint/000003/manifest.json"
+    files = json.loads(manifest.read_text())["files"]
+    rewrite(manifest, files=files | {name: files["rank0.npz"]})
+    with pytest.raises(DamagedCheckpoint, match="not of the form in which manifests are written"):
+        Checkpoints(three).check(3)
+
+
+def test_variables_of_other_shapes_are_noticed(three):
+    saved = Checkpoints(three).newest()
+    with pytest.raises(DamagedCheckpoint, match="variables cannot be read"):
+        restore_variables(saved, make_variables()[1:])
+    with pytest.raises(DamagedCheckpoint, match="variables cannot be read"):
+        restore_variables(saved, [*make_variables(), keras.Variable(0.0)])
+
+
+def test_leftovers_of_a_crash_are_cleaned(three):
+    root = three / "checkpoint"
+    shutil.copytree(root / "000003", root / "000004.tmp")
+    shutil.copytree(root / "000003", root / "000001.tmp")
+    for name in ("000004-rank0.npz", "000004-rank1.npz.tmp", "000000-rank0.npz"):
+        (root / "replay" / name).write_bytes(b"half")
+    (root / "notes.txt").write_text("mine")
+    saved = Checkpoints(three).newest()
+    assert_is(saved, 3)
+    save(Checkpoints(three, saved=saved), 4)
+    assert names(root) == ["000003", "000004", "notes.txt", "replay"]
+    assert names(root / "replay") == [f"{n:06d}-rank0.npz" for n in (1, 2, 3, 4)]
+    assert_is(Checkpoints(three).newest(), 4)
+
+
+# ------------------------------------------------------------------------- failure to write
+
+
+def failing(function, when):
+    """`function`, which finds the disk full in its call number `when`, from 1."""
+    calls = [0]
+
+    def call(*args, **kwargs):
+        calls[0] += 1
+        if calls[0] == when:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return function(*args, **kwargs)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("function", "when"),
+    [
+        *(("_write_npz", when) for when in (1, 2, 3)),
+        *(("_sync", when) for when in range(1, 7)),
+        *(("_sync_directory", when) for when in (1, 2)),
+    ],
+)
+def test_a_full_disk_leaves_what_was_there(three, monkeypatch, function, when):
+    root = three / "checkpoint"
+    before = {path: path.is_file() and path.read_bytes() for path in root.rglob("*")}
+    checkpoints = Checkpoints(three, saved=Checkpoints(three).newest())
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, function, failing(getattr(checkpoint, function), when))
+        with pytest.raises(OSError, match="No space left on device"):
+            save(checkpoints, 4)
+    after = {path: path.is_file() and path.read_bytes() for path in root.rglob("*")}
+    assert {path: x for path, x in after.items() if path.suffix != ".tmp"} == before
+    assert_is(Checkpoints(three).newest(), 3)
+    save(checkpoints, 4)  # there is room again
+    assert_is(Checkpoints(three).newest(), 4)
+    assert not [*root.rglob("*.tmp")]
+
+
+def test_tensorflow_finds_the_disk_full(three, monkeypatch):
+    import tensorflow as tf
+
+    def write(self, prefix):
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.train.Checkpoint, "write", write)
+        with pytest.raises(OSError, match="No space left on device"):
+            save(Checkpoints(three, saved=Checkpoints(three).newest()), 4)
+    assert_is(Checkpoints(three).newest(), 3)
+
+
+def test_what_comes_first_counts_as_a_failure_to_write(three):
+    def first():
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left on device"):
+        save(Checkpoints(three), 4, before=first)
+    assert names(three / "checkpoint") == ["000002", "000003", "replay"]
+
+
+# ------------------------------------------------------------------------------- several ranks
+
+
+def test_every_rank_writes_its_own(tmp_path):
+    def run():
+        checkpoints = Checkpoints(tmp_path)
+        for number in (1, 2, 3, 4):
+            save(checkpoints, number)
+        return Checkpoints(tmp_path).newest()
+
+    for saved in run_ranks(3, run):
+        assert (saved.path.name, saved.num_ranks) == ("000004", 3)
+        assert [int(each["rank"]) for each in read_ranks(saved)] == [0, 1, 2]
+        entries = [(each["rank"], each["first"], each["end"]) for each in saved.replay]
+        assert entries == [(r, n, n + 10) for n in (10, 20, 30) for r in (0, 1, 2)]
+
+
+@pytest.mark.parametrize("unlucky", [0, 1, 2])
+def test_a_rank_that_cannot_write_fails_on_all(tmp_path, monkeypatch, unlucky):
+    """On each machine there may be another disk; what was there before stays."""
+    write = checkpoint._write_npz
+
+    def write_npz(folder, name, arrays):
+        if proc_id() == unlucky and name.endswith(f"-rank{unlucky}.npz") and "000002" in name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(folder, name, arrays)
+
+    monkeypatch.setattr(checkpoint, "_write_npz", write_npz)
+
+    def run():
+        checkpoints = Checkpoints(tmp_path)
+        save(checkpoints, 1)
+        with pytest.raises(OSError, match=rf"No space left on device \(rank {unlucky}\)"):
+            save(checkpoints, 2)
+        return Checkpoints(tmp_path).newest().path.name
+
+    assert run_ranks(3, run) == ["000001"] * 3
+    assert not [*tmp_path.rglob("000002*")]
+
+
+def test_only_rank_0_fails_before_anything_is_written(tmp_path):
+    """As when rows of progress.txt could not be written: nobody may wait for the others."""
+
+    def first():
+        if proc_id() == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def run():
+        with pytest.raises(OSError, match=r"No space left on device \(rank 0\)"):
+            save(Checkpoints(tmp_path), 1, before=first)
+
+    run_ranks(2, run)
+
+
+def test_damage_is_found_by_all_ranks(three):
+    flipped(three / "checkpoint/000003/rank0.npz")
+    saved = run_ranks(2, lambda: Checkpoints(three).newest())
+    assert [each.path.name for each in saved] == ["000002"] * 2
+    flipped(three / "checkpoint/000002/rank0.npz")
+
+    def run():
+        with pytest.raises(UserError, match="000002 is damaged"):
+            Checkpoints(three).newest()
+
+    run_ranks(2, run)

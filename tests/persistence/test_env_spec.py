@@ -1,0 +1,199 @@
+"""env_spec.json: what can be built again, what is refused, and that nothing of it is executed."""
+
+import json
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils import RecordConstructorArgs
+from gymnasium.wrappers import ClipReward, FlattenObservation, RecordVideo, TransformObservation
+
+import spinup_tf2  # noqa: F401  (registers its environments)
+from spinup_tf2.errors import UserError
+from spinup_tf2.persistence.env_spec import make_env, write_env_spec
+
+
+def rebuilt(tmp_path, env, env_fn=None, **kwargs):
+    path = tmp_path / "env_spec.json"
+    write_env_spec(path, env, env_fn)
+    return make_env(path, **kwargs)
+
+
+def wrapper_names(env):
+    return [wrapper.name for wrapper in env.spec.additional_wrappers]
+
+
+def describe(tmp_path, **changes):
+    """Write a file as an attacker could."""
+    spec = {"env_name": "CartPole-v1", "kwargs": {}, "max_episode_steps": 500, "wrappers": []}
+    path = tmp_path / "env_spec.json"
+    path.write_text(json.dumps({"spec": spec | changes}))
+    return path
+
+
+def test_plain_environment_and_render_mode(tmp_path):
+    env = rebuilt(tmp_path, gym.make("CartPole-v1"), render_mode="rgb_array")
+    assert env.spec.id == "CartPole-v1"
+    assert env.spec.max_episode_steps == 500
+    assert env.render_mode == "rgb_array"
+
+
+def test_kwargs_time_limit_and_wrappers_come_back(tmp_path):
+    env = gym.make("Pendulum-v1", g=np.float32(9.0), max_episode_steps=7)
+    env = rebuilt(tmp_path, FlattenObservation(ClipReward(env, -1, 1)))
+    assert env.unwrapped.g == 9.0
+    assert wrapper_names(env) == ["ClipReward", "FlattenObservation"]
+    env.reset(seed=0)
+    steps = [env.step(np.zeros(1, np.float32)) for _ in range(7)]
+    assert [truncated for *_, truncated, _ in steps] == [False] * 6 + [True]
+    assert all(reward >= -1 for _, reward, *_ in steps)
+
+
+def test_no_time_limit_stays_none(tmp_path):
+    env = rebuilt(tmp_path, gym.make("Pendulum-v1", max_episode_steps=-1))
+    assert env.spec.max_episode_steps is None
+
+
+def test_a_window_of_the_training_is_not_opened_again(tmp_path):
+    path = tmp_path / "env_spec.json"
+    env = gym.make("CartPole-v1", render_mode="rgb_array")
+    write_env_spec(path, RecordVideo(env, str(tmp_path / "videos")), None)
+    assert wrapper_names(make_env(path)) == []
+    write_env_spec(path, gym.make("CartPole-v1", render_mode="human"), None)
+    assert make_env(path).render_mode is None
+
+
+def test_wrappers_of_the_registered_function_are_not_applied_twice(tmp_path):
+    def clipped_pendulum(**kwargs):
+        return ClipReward(gym.make("Pendulum-v1", **kwargs), -1, 1)
+
+    gym.register("ClippedPendulum-v0", entry_point=clipped_pendulum)
+    try:
+        env = gym.make("ClippedPendulum-v0")
+        again = rebuilt(tmp_path, FlattenObservation(env))
+        assert wrapper_names(again) == ["ClipReward", "FlattenObservation"]
+    finally:
+        del gym.registry["ClippedPendulum-v0"]
+
+
+class Mine(gym.Wrapper):
+    def __init__(self, env, factor=1):
+        super().__init__(env)
+
+
+class Recorded(gym.Wrapper, RecordConstructorArgs):
+    def __init__(self, env, **kwargs):
+        RecordConstructorArgs.__init__(self, **kwargs)
+        super().__init__(env)
+
+
+def test_arguments_of_own_wrappers_mean_what_they_like(tmp_path):
+    """Also where they are called like arguments of gymnasium's wrappers."""
+    kwargs = dict(size="large", shape=None, delay=[], frameskip=10**6, stack=True)
+    again = rebuilt(tmp_path, Recorded(gym.make("CartPole-v1"), **kwargs))
+    assert again.spec.additional_wrappers[-1].kwargs == kwargs
+
+
+class Bare(gym.Env):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: Mine(gym.make("CartPole-v1"), 2), "Mine, which does not record its arguments"),
+        (
+            lambda: TransformObservation(gym.make("CartPole-v1"), lambda obs: obs, None),
+            "not JSON serializable",
+        ),
+        (Bare, "was not made by gymnasium.make"),
+    ],
+)
+def test_what_cannot_be_described_says_why_and_what_to_do(tmp_path, make, reason):
+    with pytest.raises(UserError, match=rf"{reason}.*run_policy\(env, get_action\).*allow_pickle"):
+        rebuilt(tmp_path, make())
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "reason"),
+    [
+        ("os:system", "os:system is not a wrapper"),
+        ("antigravity:X", "it asks to import antigravity"),
+        ("gymnasium.wrappersX:a", "No module named 'gymnasium.wrappersX'"),
+        ("gymnasium.wrappers:no_such", "no_such"),
+        ("spinup_tf2.errors:UserError", "is not a wrapper"),
+        ("gymnasium.wrappers:RecordVideo", "would display or record"),
+        ("spinup_tf2.envs.rendering:Recorder", "would display or record"),
+        ("", "'', which is no name of a module"),
+        ("__main__:Mine", "'__main__', which is no name .* Build the environment yourself"),
+    ],
+)
+def test_only_wrappers_are_loaded(tmp_path, entry_point, reason):
+    path = describe(tmp_path, wrappers=[{"entry_point": entry_point, "kwargs": {}}])
+    with pytest.raises(UserError, match=reason):
+        make_env(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"env_name": "NoSuchThing-v0"}, "NoSuchThing"),
+        ({"env_name": "no_such_module:CartPole-v1"}, "no_such_module"),
+        ({"env_name": 3}, "3 is not the name of an environment"),
+        ({"env_name": "CartPole\x1b[2J-v1"}, "x1b.* is not the name of an environment"),
+        ({"kwargs": {"no_such_argument": 1}}, "no_such_argument"),
+        ({"wrappers": 5}, "cannot be built"),
+    ],
+)
+def test_strange_files_are_refused(tmp_path, changes, reason):
+    with pytest.raises(UserError, match=reason) as caught:
+        make_env(describe(tmp_path, **changes))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "kwargs"),
+    [
+        ("gymnasium.wrappers:FrameStackObservation", {"stack_size": 10**9}),
+        ("gymnasium.wrappers:DelayObservation", {"delay": 10**400}),
+        ("gymnasium.wrappers:ReshapeObservation", {"shape": [10**6, 10**6]}),
+        ("gymnasium.wrappers:ResizeObservation", {"shape": 10**12}),
+        ("spinup_tf2.envs.atari:StackFrames", {"size": 84, "stack": 10**9}),
+        ("spinup_tf2.envs.wrappers:MaxAndSkip", {"frameskip": 10**12}),
+        ("spinup_tf2.envs.wrappers:MaxAndSkip", {"frameskip": [1, 10**12]}),
+        ("spinup_tf2.envs.atari:NoopReset", {"noop_max": 10**12}),
+        ("gymnasium.wrappers.stateful_observation:MaxAndSkipObservation", {"skip": 10**12}),
+        ("gymnasium.wrappers.stateful_action:RepeatAction", {"num_repeats": 10**12}),
+        ("gymnasium.wrappers.atari_preprocessing:AtariPreprocessing", {"frame_skip": 10**12}),
+        ("gymnasium.wrappers.atari_preprocessing:AtariPreprocessing", {"screen_size": [84, 10**6]}),
+        ("gymnasium.wrappers.transform_observation:DiscretizeObservation", {"bins": 10**12}),
+    ],
+)
+def test_wrappers_of_any_size_are_refused(tmp_path, entry_point, kwargs):
+    path = describe(tmp_path, wrappers=[{"entry_point": entry_point, "kwargs": kwargs}])
+    with pytest.raises(UserError, match=r"would (keep|let) more than \d+ (numbers|frames)"):
+        make_env(path)
+
+
+def test_long_descriptions_are_neither_written_nor_read(tmp_path):
+    """A map of 3,000 x 3,000 would become some 30 GB of transitions."""
+    row, path = "F" * 3000, tmp_path / "env_spec.json"
+    describe(tmp_path, env_name="FrozenLake-v1", kwargs={"desc": [row] * 3000})
+    with pytest.raises(UserError, match="larger than 65536 bytes"):
+        make_env(path)
+    write_env_spec(path, gym.make("FrozenLake-v1", desc=["S" + row * 22 + "G"]), None)
+    with pytest.raises(UserError, match="its arguments take more than 65536 bytes"):
+        make_env(path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"spec": {}}', '{"spec": null}'])
+def test_damaged_files_are_refused(tmp_path, text):
+    path = tmp_path / "env_spec.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match="cannot be built"):
+        make_env(path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(UserError, match=r"No such file.*allow_pickle"):
+        make_env(tmp_path / "env_spec.json")
