@@ -1,6 +1,6 @@
 """The loop of the on-policy algorithms: collect, update, log, save."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ from spinup_tf2.core.rollout.evaluation import (
     own_test_episodes,
     score_of,
 )
-from spinup_tf2.core.rollout.vector_env import EpisodeStatistics, VectorEnv, join
+from spinup_tf2.core.rollout.vector_env import EpisodeStatistics, VectorEnv
 from spinup_tf2.core.startup import check_and_seed, opened_run, progress_bar, with_env_fn
 from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.interruption import Interruption
@@ -155,15 +155,15 @@ class Training:
         if normalized:
             update = ac.taking_in(update)
         act, value = Actor(ac), Critic(ac.v)
-        demonstrations = None
+        acting = act
         if getattr(args, "behavior_policy", None) is not None:
-            demonstrations = Demonstrations(args.behavior_policy, spec, envs.num_envs)
+            acting = Demonstrations(act, args.behavior_policy, envs)
         episodes = EpisodeStatistics(envs.num_envs, envs.recorded)
         modules = [ac, *(each.optimizer for each in steps)]
         if self.scaler is not None:
             modules.append(self.scaler.statistics)
         variables = [*(variable for each in modules for variable in each.variables), *state]
-        parts = dict(episodes=episodes, scaler=self.scaler, demonstrations=demonstrations)
+        parts = dict(episodes=episodes, scaler=self.scaler)
 
         with (
             keeper.attached(variables, parts) as at,
@@ -182,10 +182,8 @@ class Training:
                     if start + n_steps == local_steps and not args.num_test_episodes:
                         keeper.note_acting_policy()
                     obs = keeper.observations(obs, epoch, start)
-                    noise_t = noise[start : start + n_steps]
-                    obs = collect(
-                        envs, act, buffer, obs, noise_t, demonstrations, keeper.interruption
-                    )
+                    noise_t = until_stopped(noise[start : start + n_steps], keeper.interruption)
+                    obs = collect(envs, acting, buffer, obs, noise_t)
                     if keeper.asked_to_stop():
                         envs.forget(buffer.t)  # it will be collected again, by the same policy
                         keeper.stop(Position(epoch, start, at.infos))
@@ -247,58 +245,22 @@ class Training:
         self.logger.store(**results)
 
 
-def collect(
-    envs: VectorEnv,
-    act: Actor,
-    buffer: TrajectoryBuffer,
-    obs: np.ndarray,
-    noise: np.ndarray,
-    demonstrations: Demonstrations | None = None,
-    interruption: Interruption | None = None,
-) -> np.ndarray:
-    """Fill `buffer` with steps of `envs`, beginning at `obs` `[n, obs_dim]`; returns the next obs.
-
-    noise: `[T, n, *noise_shape]`. Episodes go on from one epoch to the next.
-    demonstrations: replace the policy's actions, where there are any.
-    interruption: when it is requested, the buffer is left as full as it is.
-
-    Where environments take turns (`VectorEnv.turns`), one turn is stepped while the policy acts for
-    the other.
-    """
-    buffer.start_epoch()
-    taken = []  # what was seen and done in the step that is under way, of each turn
-
-    def finish(turn, columns):
-        result = envs.finish(turn)
-        if demonstrations is not None:
-            _, _, terminated, truncated, _ = result
-            demonstrations.step(terminated | truncated, columns)
-        return result
-
-    def store(results):
-        seen, a, val = join(taken)
-        next_obs, rew, terminated, truncated, final_obs = join(results)
-        buffer.store(seen, a, rew, terminated, truncated, final_obs, val)
-        return next_obs
-
+def until_stopped(noise: np.ndarray, interruption: Interruption) -> Iterator[np.ndarray]:
+    """The noise of each step, with a heartbeat, until the run is asked to stop."""
     for noise_t in noise:
         beat()
-        if interruption is not None and interruption.requested:
-            break
-        results, begun = [], []
-        for turn, columns in enumerate(envs.turns):
-            seen = obs[columns]
-            if taken:
-                results.append(finish(turn, columns))
-                seen = results[-1][0]  # critical: the policy must see what the step led to
-            a, val = act(seen, noise_t[columns])
-            if demonstrations is not None:
-                a = demonstrations.replace(seen, a, columns)
-            envs.begin(turn, a)
-            begun.append((seen, a, val))
-        if taken:
-            obs = store(results)
-        taken = begun
-    if taken:
-        obs = store([finish(turn, columns) for turn, columns in enumerate(envs.turns)])
+        if interruption.requested:
+            return
+        yield noise_t
+
+
+def collect(
+    envs: VectorEnv, act: Actor, buffer: TrajectoryBuffer, obs: np.ndarray, noise: Iterable
+) -> np.ndarray:
+    """Fill `buffer` with a step for each `noise`, from `obs` `[n, ...]` on; returns the next."""
+    buffer.start_epoch()
+    for step in envs.steps(act, obs, noise):
+        obs, a, rew, terminated, truncated, next_obs, final_obs, val = step
+        buffer.store(obs, a, rew, terminated, truncated, final_obs, val)
+        obs = next_obs
     return obs

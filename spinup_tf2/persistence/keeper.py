@@ -164,8 +164,7 @@ class Keeper:
         if obs is not None and not due:
             return obs
         if args.deterministic_resume and not due:
-            demonstrations = self.parts.get("demonstrations")
-            obs = self.envs.replay(*([demonstrations.step] if demonstrations else []))
+            obs = self.envs.replay()
             self._say_what_strayed()
             return obs
         if args.deterministic_resume and obs is None and self.saved is not None:

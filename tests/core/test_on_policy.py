@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from spinup_tf2 import user_config, vpg
 from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
-from spinup_tf2.core.on_policy import collect
+from spinup_tf2.core.on_policy import collect, until_stopped
 from spinup_tf2.core.rollout.demonstrations import Demonstrations
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.persistence.checkpoints import Checkpoints
@@ -35,7 +35,7 @@ class Walk(gym.Env):
         return obs, obs[1], abs(self.x) >= 3, self.t == 7, {}
 
 
-def act(obs, noise):
+def act(obs, noise, which=slice(None)):
     """Actions that depend on the observation, and values."""
     return (noise + obs[:, 1:]).argmax(-1), obs.sum(-1)
 
@@ -50,16 +50,16 @@ def collected(num_envs, vectorization, demonstrate=None, stop=None, steps=40):
     with VectorEnv(Walk, num_envs, seed=3, vectorization=vectorization) as envs:
         buffer, obs = buffer_for(envs, steps), envs.reset()
         envs.remember = True
-        demonstrations = demonstrate and Demonstrations(demonstrate, envs.action_spec, num_envs)
         calls, interruption = [], SimpleNamespace(requested=False)
 
-        def act_until(obs, noise):
+        def act_until(obs, noise, which=slice(None)):
             calls.append(len(obs))
             interruption.requested = stop is not None and sum(calls) >= stop * num_envs
             return act(obs, noise)
 
-        noise = envs.noise(0, steps)
-        obs = collect(envs, act_until, buffer, obs, noise, demonstrations, interruption)
+        acting = Demonstrations(act_until, demonstrate, envs) if demonstrate else act_until
+        noise = until_stopped(envs.noise(0, steps), interruption)
+        obs = collect(envs, acting, buffer, obs, noise)
         assert sum(calls) == buffer.t * num_envs
         remembered = [envs.env_state(i)["actions"] for i in range(num_envs)]
         seen = [x[: buffer.t] for x in (buffer.obs, buffer.act, buffer.rew, buffer.val)]
@@ -113,7 +113,7 @@ def test_the_policy_acts_for_one_half_while_the_other_steps():
                 waited.append(acted.acquire(timeout=20))
             return super().step(action)
 
-    def act_for(obs, noise):
+    def act_for(obs, noise, which):
         if len(calls) % 2 == 0 and calls:
             acted.release()
         calls.append(len(obs))

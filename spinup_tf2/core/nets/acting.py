@@ -72,7 +72,8 @@ class Actor:
     Both are NumPy arrays. The values `[n]` are None unless they cost nothing, because the
     actor-critic's networks share their layers; else it is faster to compute them for many
     observations at once (`Critic`).
-    obs: `[n, obs_dim]` or images; noise: as `ActionSpec.draw_noise` makes it.
+    obs: `[n, obs_dim]` or images; noise: as `ActionSpec.draw_noise` makes it. which environments
+    of this process they are of makes no difference.
     Call `refresh` after the weights have changed.
     """
 
@@ -88,7 +89,9 @@ class Actor:
     def refresh(self) -> None:
         self._sampler.refresh()
 
-    def __call__(self, obs: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    def __call__(
+        self, obs: np.ndarray, noise: np.ndarray, which: slice = slice(None)
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         return self._sampler(obs, noise)
 
 

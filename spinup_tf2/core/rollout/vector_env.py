@@ -3,11 +3,12 @@
 import os
 import socket
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, tee
+from typing import NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -29,6 +30,23 @@ from spinup_tf2.parallel.threads import threads_per_rank
 
 # obs, rew, terminated and truncated, arrays over the environments, and {environment: final_obs}.
 StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[int, np.ndarray | None]]
+
+
+class Transition(NamedTuple):
+    """One step of n environments: arrays `[n, ...]`, and final_obs, as `VectorEnv.step` returns it.
+
+    val: V(obs) `[n]` where acting has computed it anyway, else None.
+    """
+
+    obs: np.ndarray
+    act: np.ndarray
+    rew: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    next_obs: np.ndarray
+    final_obs: dict[int, np.ndarray | None]
+    val: np.ndarray | None
+
 
 FIRST_TEST_ENV = 2**31  # test environments are numbered from here on, far from those that train
 
@@ -58,8 +76,10 @@ class VectorEnv:
 
     `labels` are the names of the environments in messages: number, kind, rank and host.
 
-    `turns` are the columns that can be stepped by themselves, with `begin` and `finish`: all of
-    them, or with 'threads' two halves, so that one half works while the policy acts for the other.
+    `turns` are the environments that can be stepped by themselves, with `begin` and `finish`: all
+    of them, or with 'threads' two halves: one half works while the policy acts for the other.
+
+    `elapsed` is how many steps the present episode of each environment has had, int `[n]`.
 
     An environment with gymnasium's RecordEpisodeStatistics among its wrappers says itself what its
     episodes are and what they return: wrappers outside of it may change rewards, and end episodes
@@ -113,22 +133,24 @@ class VectorEnv:
                 partial(SupervisedEnv, make, label, env_retries, os.getpid())
                 for label in self.labels
             ]
-            mode = AutoresetMode.SAME_STEP
+            # `reset` and `finish` convert what is observed, which copies it.
+            kwargs = dict(autoreset_mode=AutoresetMode.SAME_STEP, copy=False)
             if vectorization == "async":
-                self.parts = [ProcessVectorEnv(makers, self.labels, autoreset_mode=mode)]
+                self.parts = [ProcessVectorEnv(makers, self.labels, **kwargs)]
             elif vectorization == "threads":
                 half = (num_envs + 1) // 2
                 pool = ThreadPoolExecutor(min(threads_per_rank(), num_envs), "environments")
                 halves = filter(None, (makers[:half], makers[half:]))
                 self.parts = [ThreadsVectorEnv(each, pool) for each in halves]
             else:
-                self.parts = [_SerialVectorEnv(makers, autoreset_mode=mode)]
+                self.parts = [_SerialVectorEnv(makers, **kwargs)]
         except BaseException:
             self._close_prototype()
             raise
         ends = [*accumulate((part.num_envs for part in self.parts), initial=0)]
         self.turns = [slice(*columns) for columns in pairwise(ends)]
         self.recorded = [] if _recorder(self.prototype) is not None else None
+        self.elapsed = np.zeros(num_envs, int)
         self.tells_success = False
         self._successes = []
         self.remember = False
@@ -161,6 +183,7 @@ class VectorEnv:
             self._tell_epoch()
         if seeds is None:
             seeds = [environment_seed(self.seed, i, epoch, step) for i in self.indices]
+        self.elapsed[:] = 0
         self._successes, first = [], []
         for part, columns in zip(self.parts, self.turns, strict=True):
             obs, infos = part.reset(seed=seeds[columns])
@@ -181,6 +204,53 @@ class VectorEnv:
             self.begin(turn, act[columns])
         return join([self.finish(turn) for turn in range(len(self.turns))])
 
+    def steps(
+        self,
+        act: Callable[[np.ndarray, np.ndarray, slice], tuple[np.ndarray, np.ndarray | None]],
+        obs: np.ndarray,
+        noise: Iterable[np.ndarray],
+    ) -> Iterator[Transition]:
+        """Let a policy act, and yield one Transition of all environments for each of its steps.
+
+        Args:
+            act: `act(obs, noise, which)` gives actions, and values or None, for the environments
+                `which`, a slice of this process's; an Actor.
+            obs: What the environments show, `[n, *obs_shape]`.
+            noise: For each step, `[n, *noise_shape]`. Where it ends early, the step that has been
+                begun is still finished and yielded.
+
+        A transition is yielded when the following step has begun already, so that environments
+        elsewhere work while the caller stores it, and one half while the policy acts for the other.
+        """
+        turns = [
+            self._act_in_turn(turn, act, obs, noise_of_turn)
+            for turn, noise_of_turn in enumerate(tee(noise, len(self.turns)))
+        ]
+        for parts in zip(*turns, strict=True):
+            if parts[0] is not None:
+                yield parts[0] if len(parts) == 1 else Transition(*join(parts))
+
+    def _act_in_turn(self, turn, act, obs, noise):
+        """The transitions of one turn; None first, for every turn must have begun by then."""
+        which = self.turns[turn]
+        obs, begun = obs[which], None
+
+        def finish():
+            next_obs, rew, terminated, truncated, final_obs = self.finish(turn)
+            seen, a, val = begun
+            return Transition(seen, a, rew, terminated, truncated, next_obs, final_obs, val)
+
+        for noise_t in noise:
+            finished = begun and finish()
+            if finished:
+                obs = finished.next_obs  # critical: the policy must see what the step led to
+            a, val = act(obs, noise_t[which], which)
+            self.begin(turn, a)
+            begun = obs, a, val
+            yield finished
+        if begun:
+            yield finish()
+
     def begin(self, turn: int, act: np.ndarray) -> None:
         """Begin a step of the columns `turns[turn]`; every turn has one before any has the next."""
         self._begun[turn] = act
@@ -192,6 +262,7 @@ class VectorEnv:
         """Wait for the end of the step that `begin` has begun; returns what `step` does."""
         part, first = self.parts[turn], self.turns[turn].start
         obs, rew, terminated, truncated, infos = part.step_wait()
+        self.elapsed[self.turns[turn]] += 1
         final_obs = {}
         if "final_obs" in infos:
             last = infos["final_obs"]
@@ -200,6 +271,7 @@ class VectorEnv:
                 first + int(i): None if last[i] is None else np.array(last[i], self.obs_dtype)
                 for i in ended
             }
+            self.elapsed[[*final_obs]] = 0
             final_info = infos["final_info"]
             if RECORDED in infos:
                 ret, length = infos[RECORDED]["r"], infos[RECORDED]["l"]
@@ -266,17 +338,12 @@ class VectorEnv:
         for checksums, own in zip(self._seen, seen, strict=True):
             checksums[column] = own
 
-    def replay(
-        self,
-        on_step: Callable[[np.ndarray], None] = lambda ends: None,
-        steps: int | None = None,
-    ) -> np.ndarray:
+    def replay(self, steps: int | None = None) -> np.ndarray:
         """Start again as at the last reset and take the actions that are remembered; returns obs.
 
         `strayed` then holds the environments that have not answered as they did before: their
         labels, and the number of the step that was the first to differ, 0 for the reset.
 
-        on_step: called after each step with bool `[n]`, whether it was the last of an episode.
         steps: how many actions to take at most.
         """
         actions, epoch_ends, before = self._actions[:steps], self._epoch_ends, self._seen
@@ -284,8 +351,7 @@ class VectorEnv:
         for t, act in enumerate(actions):
             for _ in range(epoch_ends.count(t)):
                 self.add_epoch()
-            obs, _, terminated, truncated, _ = self.step(act)
-            on_step(terminated | truncated)
+            obs, *_ = self.step(act)
         for _ in range(epoch_ends.count(len(actions))):
             self.add_epoch()
         if self.recorded is not None:

@@ -4,7 +4,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from spinup_tf2.core.rollout.demonstrations import Demonstrations
 from spinup_tf2.core.rollout.vector_env import VectorEnv, environment_seed
 from tests.runs import Identity
 
@@ -96,13 +95,7 @@ def test_replay_goes_on_where_it_was(action_space, num_envs):
         expected = wander(envs, 30, np.random.default_rng(1))
 
         take_back(others, saved)
-        ends = []
-        obs = others.replay(ends.append)
-        assert obs.tolist() == before[-1][0]
-        assert [each.tolist() for each in ends] == [
-            np.logical_or(terminated, truncated).tolist()
-            for _, _, terminated, truncated, _ in before
-        ]
+        assert others.replay().tolist() == before[-1][0]
         for i, state in states(others).items():  # and may be saved again at once
             for name, x in state.items():
                 assert x.dtype == saved[i][name].dtype
@@ -222,17 +215,18 @@ def test_recorded_episodes_are_not_counted_twice():
         assert envs.recorded == []
 
 
-def test_demonstrations_count_replayed_steps():
+def test_replayed_steps_have_elapsed():
     with VectorEnv(Wandering, 2, max_ep_len=5) as envs:
         envs.remember = True
         envs.reset()
-
-        def demonstrations():
-            return Demonstrations(lambda t, obs: None, envs.action_spec, 2)
-
-        before, after = demonstrations(), demonstrations()
+        elapsed = np.zeros(2, int)
         for _, _, terminated, truncated, _ in wander(envs, 23, np.random.default_rng(0)):
-            before.step(np.logical_or(terminated, truncated))
-        envs.replay(after.step)
-        np.testing.assert_array_equal(after.t, before.t)
-        assert any(before.t)
+            elapsed = np.where(np.logical_or(terminated, truncated), 0, elapsed + 1)
+        np.testing.assert_array_equal(envs.elapsed, elapsed)
+        assert any(elapsed)
+        saved = states(envs)
+        envs.reset()
+        assert not envs.elapsed.any()
+        take_back(envs, saved)
+        envs.replay()
+        np.testing.assert_array_equal(envs.elapsed, elapsed)
