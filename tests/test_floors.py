@@ -18,6 +18,8 @@ PACKAGE = Path(spinup_tf2.__file__).parent
 # Lowest first. A module imports from lower floors and from its own folder only.
 FLOORS = [
     ["errors", "user_config", "version", "tensorflow_import", "moved"],
+    ["printing"],
+    ["run_files"],
     ["arguments"],
     ["parallel"],
     ["utils", "utils.mpi_tools", "utils.mpi_tf", "utils.serialization_utils", "utils.logx"],
@@ -44,7 +46,6 @@ OFFENDERS = {
         "core.nets.q_actor_critic",
         "core.rollout.vector_env",
     },
-    "utils.logx": {"persistence.env_spec", "persistence.run_lock"},
     "utils.run_utils": {"__init__"},
 }
 CIRCLES = {

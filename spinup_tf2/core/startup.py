@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.parallel.mpi import broadcast_object, exit_together, num_procs, on_root, proc_id
 from spinup_tf2.parallel.threads import limit_tensorflow
 from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.persistence.env_spec import write_env_spec
 from spinup_tf2.persistence.keeper import Keeper, checkpoint_to_resume, describe_run
 from spinup_tf2.persistence.run_lock import run_lock
 from spinup_tf2.utils.logx import EpochLogger, Logger
@@ -81,7 +83,8 @@ def opened_run(
         run_dir = broadcast_object(logger.output_dir)
         checkpoints = Checkpoints(run_dir, args.keep_checkpoints, saved)
         logger.save_config(dict(arguments))
-        logger.save_env_spec(env, args.env_fn)
+        if proc_id() == 0:
+            write_env_spec(Path(run_dir, "env_spec.json"), env, args.env_fn)
         sync_params(ac.trainable_variables)
         counts = ", ".join(f"\t {name}: {size}" for name, size in sizes.items())
         logger.log(f"\nNumber of parameters: {counts}\n")

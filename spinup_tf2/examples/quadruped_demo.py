@@ -10,6 +10,7 @@ own. PPO then begins with these networks (`init_from`) and finds out what is bet
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -20,8 +21,10 @@ from spinup_tf2 import ppo
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.nets.saved_policy import SavedPolicy
+from spinup_tf2.persistence.env_spec import write_env_spec
 from spinup_tf2.presets import PRESETS
-from spinup_tf2.utils.logx import EpochLogger, holds_run
+from spinup_tf2.run_files import holds_run
+from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.run_utils import (
     EnvFn,
     call_experiment,
@@ -76,7 +79,7 @@ def clone(
     env = env_fn()
     logger = EpochLogger(**logger_kwargs)
     logger.save_config(config)
-    logger.save_env_spec(env, env_fn)
+    write_env_spec(Path(logger.output_dir, "env_spec.json"), env, env_fn)
     ac = MLPActorCritic(env.observation_space, env.action_space, log_std_init=log_std)
     ac.step(np.zeros(env.observation_space.shape))  # only now its variables exist
     logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space))

@@ -35,7 +35,7 @@ import numpy as np
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import gather_objects, on_root, proc_id
 from spinup_tf2.persistence.reading import read_json
-from spinup_tf2.utils.logx import warn
+from spinup_tf2.printing import warn
 
 if TYPE_CHECKING:
     import keras

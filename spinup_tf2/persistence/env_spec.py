@@ -37,6 +37,7 @@ from spinup_tf2.envs.modules import (
 from spinup_tf2.envs.spaces import LARGEST_SPACE
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.persistence.reading import read_json
+from spinup_tf2.run_files import atomic_save
 
 # Bytes of the file: what environments make of a long argument may be a thousand times as large.
 LARGEST_SPEC = 2**16
@@ -56,7 +57,7 @@ _WHAT_TO_DO = (
 
 
 def write_env_spec(path: str | os.PathLike, env: gym.Env, env_fn: Callable[[], gym.Env]) -> None:
-    """Write how to build `env` again.
+    """Write how to build `env` again, all of the file or nothing.
 
     Args:
         path: File to write.
@@ -70,7 +71,8 @@ def write_env_spec(path: str | os.PathLike, env: gym.Env, env_fn: Callable[[], g
             raise ValueError(f"its arguments take more than {LARGEST_SPEC} bytes")
     except (TypeError, ValueError) as error:
         contents = json.dumps({"spec": None, "reason": str(error)}, indent=4)
-    Path(path).write_text(contents + "\n", encoding="utf-8")
+    with atomic_save(path) as temporary:
+        Path(temporary).write_text(contents + "\n", encoding="utf-8")
 
 
 def make_env(path: str | os.PathLike, render_mode: str | None = None) -> gym.Env:

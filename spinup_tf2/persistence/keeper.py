@@ -46,7 +46,8 @@ from spinup_tf2.persistence.checkpoints import (
     restore_variables,
 )
 from spinup_tf2.persistence.env_spec import describe_env
-from spinup_tf2.utils.logx import EpochLogger, holds_rows, holds_run
+from spinup_tf2.run_files import holds_rows, holds_run
+from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializable
 
 _NOT_COMPARED = (

@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from spinup_tf2.errors import UserError
-
-LOCK = ".lock"
+from spinup_tf2.run_files import LOCK
 
 _held = set()  # descriptors of locks
 

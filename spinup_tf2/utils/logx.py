@@ -14,89 +14,35 @@ prints and writes.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-import re
-import shutil
-import sys
 import tempfile
-import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tqdm import tqdm
 
 from spinup_tf2.errors import UserError, printable
 from spinup_tf2.parallel import mpi
-from spinup_tf2.persistence.run_lock import LOCK
+from spinup_tf2.printing import colored, colorize, format_table, say, warn
+from spinup_tf2.run_files import (
+    EXISTING_RUN,
+    LOCK,
+    atomic_save,
+    fresh_directory,
+    holds_run,
+    remove_run,
+    trim_rows,
+)
 from spinup_tf2.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:
-    import gymnasium as gym
     import tensorflow as tf
 
-_COLORS = {
-    "gray": 30,
-    "red": 31,
-    "green": 32,
-    "yellow": 33,
-    "blue": 34,
-    "magenta": 35,
-    "cyan": 36,
-    "white": 37,
-    "crimson": 38,
-}
-
-# What a run leaves in its directory, and what a crash may leave beside it (see atomic_save).
-_RUN_FILES = re.compile(
-    r"(config\.json|env_spec\.json|progress\.txt|vars\d*\.pkl|tf2_save\d*|checkpoint)(\.tmp|\.old)?"
-)
-
-EXISTING_RUN = (
-    "{} already holds a run; choose another exp_name, seed or data_dir, or pass --overwrite "
-    "(overwrite=True) to replace it."
-)
-
-
-def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
-    """Surround `string` with the escape codes of a colour."""
-    code = str(_COLORS[color] + (10 if highlight else 0))
-    if bold:
-        code += ";1"
-    return f"\x1b[{code}m{string}\x1b[0m"
-
-
-def colored(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
-    """`colorize` if stdout is a terminal, else `string` as it is: files and pipes get no codes."""
-    return colorize(string, color, bold, highlight) if sys.stdout.isatty() else string
-
-
-def say(text: str) -> None:
-    """Print a line at once, above the progress bar if there is one."""
-    tqdm.write(text)
-    sys.stdout.flush()
-
-
-def warn(text: str) -> None:
-    """Print a warning, in red."""
-    say(colored(printable(f"Warning: {text}"), "red", bold=True))
-
-
-def format_table(row: Mapping[str, Any]) -> str:
-    """The table of a dict of names and values: numbers with three digits, anything else as is."""
-    width = max(15, *map(len, row))
-    rule = "-" * (22 + width)
-    lines = [rule]
-    for name, value in row.items():
-        text = f"{float(value):8.3g}" if hasattr(value, "__float__") else value
-        lines.append(f"| {name:>{width}} | {text!s:>15} |")
-    return printable("\n".join([*lines, rule]))
+__all__ = ["EpochLogger", "Logger", "colorize"]
 
 
 class Logger:
@@ -153,13 +99,13 @@ class Logger:
         headers = []
         try:
             if output_dir is None:
-                output_dir = _fresh_directory()
+                output_dir = fresh_directory()
             elif not os.path.isdir(output_dir):
                 os.makedirs(output_dir)
             elif keep_rows is not None:
-                headers = self._keep_rows(os.path.join(output_dir, output_fname), keep_rows)
+                headers = trim_rows(os.path.join(output_dir, output_fname), keep_rows)
             elif overwrite:
-                _remove_run(output_dir, output_fname)
+                remove_run(output_dir, output_fname)
             elif holds_run(output_dir, output_fname):
                 raise UserError(EXISTING_RUN.format(output_dir))
             elif not self.quiet and {*os.listdir(output_dir)} - {LOCK}:
@@ -176,23 +122,6 @@ class Logger:
             ) from error
         weakref.finalize(self, self.output_file.close)
         return headers
-
-    def _keep_rows(self, path, count):
-        """Leave the first `count` rows in a file of rows; returns its columns."""
-        try:
-            # -sig: some editors put a byte order mark before the first column.
-            lines = Path(path).read_text(encoding="utf-8-sig", errors="replace").splitlines(True)
-        except FileNotFoundError:
-            lines = []
-        lines = [line for line in lines if line.endswith("\n")][: count + 1 if count else 0]
-        if len(lines) < count + 1 and count:
-            warn(
-                f"{path} has {max(0, len(lines) - 1)} complete rows, and the checkpoint was made "
-                f"after {count}."
-            )
-        with atomic_save(path) as temporary:
-            Path(temporary).write_text("".join(lines), encoding="utf-8")
-        return lines[0].rstrip("\n").split("\t") if lines else []
 
     def log(self, msg: str, color: str = "green") -> None:
         """Print a message in colour (rank 0)."""
@@ -256,14 +185,6 @@ class Logger:
                 say(fill(shown, 80, break_long_words=False, break_on_hyphens=False))
             with atomic_save(os.path.join(self.output_dir, "config.json")) as path:
                 Path(path).write_text(text, encoding="utf-8")
-
-    def save_env_spec(self, env: gym.Env, env_fn: Callable[[], gym.Env]) -> None:
-        """Write env_spec.json, from which `test_policy` builds the environment again."""
-        from spinup_tf2.persistence.env_spec import write_env_spec
-
-        if self._is_root:
-            with atomic_save(os.path.join(self.output_dir, "env_spec.json")) as path:
-                write_env_spec(path, env, env_fn)
 
     def setup_tf_saver(self, model: tf.Module) -> None:
         """Choose what `save_state` saves.
@@ -426,71 +347,3 @@ def _plain(key, value):
             )
         value = value.reshape(-1)[0]
     return value
-
-
-def _fresh_directory():
-    """Make `experiments/<time>` in the temporary directory, with a suffix if there is one."""
-    parent = os.path.join(tempfile.gettempdir(), "experiments")
-    os.makedirs(parent, exist_ok=True)
-    name = str(int(time.time()))
-    for suffix in itertools.chain([""], (f"-{n}" for n in itertools.count(2))):
-        path = os.path.join(parent, name + suffix)
-        try:
-            os.mkdir(path)
-        except FileExistsError:
-            continue
-        return path
-
-
-def holds_run(output_dir: str | os.PathLike, output_fname: str = "progress.txt") -> bool:
-    """Whether a run has been written to this directory."""
-    names = (output_fname, "progress.txt", "config.json", "checkpoint")
-    # A link that leads nowhere counts as well: to write through it would be to write elsewhere.
-    return any(os.path.lexists(os.path.join(output_dir, name)) for name in names)
-
-
-def holds_rows(output_dir: str | os.PathLike) -> bool:
-    """Whether an epoch of the run in this directory is over; True if that cannot be known."""
-    try:
-        return len(Path(output_dir, "progress.txt").read_bytes().splitlines()) > 1
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-
-
-def _remove_run(output_dir, output_fname):
-    """Remove the files of a run, and nothing else that may be in its directory."""
-    # Checkpoints first: without them, nobody goes on with what a crash may leave.
-    for name in sorted(os.listdir(output_dir), key=lambda name: name != "checkpoint"):
-        if name == output_fname or _RUN_FILES.fullmatch(name):
-            _remove(os.path.join(output_dir, name))
-
-
-def _remove(path):
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    elif os.path.lexists(path):
-        os.remove(path)
-
-
-@contextmanager
-def atomic_save(path: str | os.PathLike) -> Iterator[str]:
-    """`with atomic_save(path) as temporary:` write there; it becomes `path` if nothing is raised.
-
-    For files and directories. A crash at any moment leaves a complete one, the old or the new.
-    """
-    temporary, old = f"{path}.tmp", f"{path}.old"
-    _remove(temporary)  # of a crash
-    try:
-        yield temporary
-    except BaseException:
-        _remove(temporary)
-        raise
-    if os.path.isdir(path):
-        # A directory cannot be renamed over another. Between the two renames the complete one is
-        # called .old, where `test_policy` finds it.
-        _remove(old)
-        os.rename(path, old)
-    os.replace(temporary, path)
-    _remove(old)

@@ -44,8 +44,9 @@ from spinup_tf2.experiments.checks import algorithm_name, check_experiment, sign
 from spinup_tf2.parallel import launch, mpi
 from spinup_tf2.parallel.interruption import SIGNALS
 from spinup_tf2.parallel.threads import FAST_CONVOLUTIONS, available_cores
+from spinup_tf2.printing import colored
+from spinup_tf2.run_files import EXISTING_RUN, holds_run
 from spinup_tf2.utils import run_entrypoint
-from spinup_tf2.utils.logx import EXISTING_RUN, colored, holds_run
 from spinup_tf2.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:

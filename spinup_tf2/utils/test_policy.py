@@ -24,8 +24,8 @@ from spinup_tf2.envs.modules import add_import_argument, import_for_command, imp
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.reading import runs_in
 from spinup_tf2.persistence.unpickling import load_trusted
+from spinup_tf2.printing import format_table
 from spinup_tf2.tensorflow_import import quiet_tensorflow
-from spinup_tf2.utils.logx import format_table
 
 if TYPE_CHECKING:
     import gymnasium as gym

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.run_lock import LOCK, run_lock
+from spinup_tf2.persistence.run_lock import run_lock
+from spinup_tf2.run_files import LOCK
 
 # Holds the directory argv[1] until it is killed, or until its stdin is closed.
 HOLDER = """

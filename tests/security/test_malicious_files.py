@@ -21,8 +21,9 @@ import pytest
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.checkpoints import Checkpoints, DamagedCheckpoint, read_npz
 from spinup_tf2.run import main
+from spinup_tf2.run_files import atomic_save
 from spinup_tf2.utils import run_utils
-from spinup_tf2.utils.logx import EpochLogger, atomic_save
+from spinup_tf2.utils.logx import EpochLogger
 from tests.checkpoints import signed, write_checkpoint
 from tests.sensor import watch
 

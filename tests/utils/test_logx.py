@@ -1,20 +1,19 @@
 """The logger: Spinning Up's table and files byte for byte, statistics, and saves that survive."""
 
 import errno
-import io
 import json
 import os
 import subprocess
 import sys
-from contextlib import redirect_stdout
 
 import joblib
 import numpy as np
 import pytest
 
+from spinup_tf2 import run_files
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils import logx
-from spinup_tf2.utils.logx import EpochLogger, Logger, atomic_save, colored, colorize
+from spinup_tf2.parallel import mpi
+from spinup_tf2.utils.logx import EpochLogger, Logger
 from tests.fake_mpi import run_ranks
 
 TABLE = """\
@@ -52,11 +51,6 @@ def rows(directory):
     """Header and rows of progress.txt, as lists of fields."""
     text = (directory / "progress.txt").read_text()
     return [line.split("\t") for line in text.splitlines()]
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 # ---------------------------------------------------------------- the table and its file
@@ -109,22 +103,6 @@ def test_misuse_is_explained(tmp_path):
     assert str(new.value) == (
         "Trying to introduce a new key New that you didn't include in the first iteration"
     )
-
-
-def test_colorize():
-    assert colorize("text", "green") == "\x1b[32mtext\x1b[0m"
-    assert colorize("text", "cyan", bold=True) == "\x1b[36;1mtext\x1b[0m"
-    assert colorize("text", "crimson", bold=True, highlight=True) == "\x1b[48;1mtext\x1b[0m"
-
-
-def test_colour_only_on_a_terminal(tmp_path):
-    for stream, coloured in ((Terminal(), True), (io.StringIO(), False)):
-        with redirect_stdout(stream):
-            logger = Logger(output_dir=tmp_path / str(coloured))
-            logger.log("stop", color="red")
-            assert colored("x", "red") == ("\x1b[31mx\x1b[0m" if coloured else "x")
-        assert ("\x1b[31;1mstop\x1b[0m" in stream.getvalue()) == coloured
-        assert ("\x1b[" in stream.getvalue()) == coloured
 
 
 # ---------------------------------------------------------------- statistics
@@ -183,7 +161,7 @@ def test_statistics_are_over_all_ranks_with_and_without_data(tmp_path, capsys):
 
     def train():
         logger = EpochLogger(output_dir=tmp_path / "run")
-        rank = logx.mpi_tools.proc_id()
+        rank = mpi.proc_id()
         logger.store(EpRet=[])
         for epoch in range(3):
             if rank != 2 and epoch != 1:
@@ -230,8 +208,8 @@ def test_config_of_the_caller_is_not_changed(tmp_path):
 
 
 def test_default_directories_are_fresh_and_temporary(tmp_path, monkeypatch):
-    monkeypatch.setattr(logx.tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(logx.time, "time", lambda: 1234.5)
+    monkeypatch.setattr(run_files.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(run_files.time, "time", lambda: 1234.5)
     directories = [EpochLogger(quiet=True).output_dir for _ in range(3)]
     assert directories == [f"{tmp_path}/experiments/1234{end}" for end in ("", "-2", "-3")]
 
@@ -311,7 +289,7 @@ def test_what_cannot_be_pickled_is_a_warning_and_the_last_save_stays(tmp_path, c
 def test_only_rank_0_saves(tmp_path):
     def save():
         logger = Logger(output_dir=tmp_path / "run", quiet=True)
-        logger.save_state({"rank": logx.mpi_tools.proc_id()})
+        logger.save_state({"rank": mpi.proc_id()})
         logger.save_config({})
 
     run_ranks(2, save)
@@ -344,80 +322,6 @@ def test_the_model_is_saved_and_replaced(tmp_path):
         info = json.loads((tmp_path / "run" / name / "model_info.json").read_text())
         assert info == {"algo": "test"}
     assert not list((tmp_path / "run").glob("*.tmp")) + list((tmp_path / "run").glob("*.old"))
-
-
-class Crash(Exception):
-    pass
-
-
-@pytest.mark.parametrize("kind", ["file", "directory"])
-def test_a_crash_while_saving_leaves_the_last_save(tmp_path, monkeypatch, kind):
-    """The crash is before every single system call of a save that changes names."""
-    path = tmp_path / "save"
-
-    def save(content):
-        with atomic_save(path) as temporary:
-            if kind == "directory":
-                os.mkdir(temporary)
-                temporary = os.path.join(temporary, "file")
-            with open(temporary, "w") as file:
-                file.write(content)
-
-    def complete_saves():
-        names = [name for name in ("save", "save.old") if (tmp_path / name).exists()]
-        files = [tmp_path / name / ("file" if kind == "directory" else "") for name in names]
-        return [file.read_text() for file in files]
-
-    save("first")
-    survived = 0
-    for crash_at in range(10):
-        calls = iter(range(100))
-
-        def crashing(function, calls=calls, crash_at=crash_at):
-            def call(*args):
-                if next(calls) == crash_at:
-                    raise Crash
-                return function(*args)
-
-            return call
-
-        with monkeypatch.context() as patch:
-            for name in ("rename", "replace"):
-                patch.setattr(logx.os, name, crashing(getattr(os, name)))
-            patch.setattr(logx, "_remove", crashing(logx._remove))
-            try:
-                save(f"crash {crash_at}")
-            except Crash:
-                survived += 1
-        found = complete_saves()
-        assert found, "no save survived"
-        assert set(found) <= {"first", "again", f"crash {crash_at}"}
-        save("again")
-        assert complete_saves() == ["again"]
-        assert os.listdir(tmp_path) == ["save"]
-    assert survived >= 3
-
-
-def test_leftovers_of_a_killed_process_are_cleaned(tmp_path):
-    """A kill -9 in the middle of writing: no handler runs, and the next save still works."""
-    save = (
-        "import os, sys\n"
-        "from spinup_tf2.utils.logx import atomic_save\n"
-        "with atomic_save(sys.argv[1]) as path:\n"
-        "    os.mkdir(path)\n"
-        "    open(path + '/half', 'w').close()\n"
-        "    if sys.argv[2] == 'kill': os.kill(os.getpid(), 9)\n"
-        "    os.rename(path + '/half', path + '/whole')\n"
-    )
-    path = tmp_path / "tf2_save"
-    for what, names, left in (
-        ("finish", ["whole"], ["tf2_save"]),
-        ("kill", ["whole"], ["tf2_save", "tf2_save.tmp"]),
-        ("finish", ["whole"], ["tf2_save"]),
-    ):
-        subprocess.run([sys.executable, "-c", save, str(path), what], check=False)
-        assert os.listdir(path) == names
-        assert sorted(os.listdir(tmp_path)) == left
 
 
 def test_the_logger_does_not_load_tensorflow():

@@ -345,7 +345,7 @@ def trained(tmp_path_factory):
     env = gym.make("CartPole-v1")
     ac = MLPActorCritic(env.observation_space, env.action_space, hidden_sizes=(8,))
     logger = EpochLogger(output_dir=directory, quiet=True)
-    logger.save_env_spec(env, None)
+    write_env_spec(directory / "env_spec.json", env, None)
     logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space))
     logger.save_state({"env": env})
     return directory, ac

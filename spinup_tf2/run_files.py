@@ -1,0 +1,112 @@
+"""The files in a run's directory: what they are called, and how they are written and removed."""
+
+import itertools
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from spinup_tf2.printing import warn
+
+# Is there while a run writes to its directory (see persistence.run_lock).
+LOCK = ".lock"
+
+# What a run leaves in its directory, and what a crash may leave beside it (see atomic_save).
+_RUN_FILES = re.compile(
+    r"(config\.json|env_spec\.json|progress\.txt|vars\d*\.pkl|tf2_save\d*|checkpoint)(\.tmp|\.old)?"
+)
+
+EXISTING_RUN = (
+    "{} already holds a run; choose another exp_name, seed or data_dir, or pass --overwrite "
+    "(overwrite=True) to replace it."
+)
+
+
+def fresh_directory() -> str:
+    """Make `experiments/<time>` in the temporary directory, with a suffix if there is one."""
+    parent = os.path.join(tempfile.gettempdir(), "experiments")
+    os.makedirs(parent, exist_ok=True)
+    name = str(int(time.time()))
+    for suffix in itertools.chain([""], (f"-{n}" for n in itertools.count(2))):
+        path = os.path.join(parent, name + suffix)
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            continue
+        return path
+
+
+def holds_run(output_dir: str | os.PathLike, output_fname: str = "progress.txt") -> bool:
+    """Whether a run has been written to this directory."""
+    names = (output_fname, "progress.txt", "config.json", "checkpoint")
+    # A link that leads nowhere counts as well: to write through it would be to write elsewhere.
+    return any(os.path.lexists(os.path.join(output_dir, name)) for name in names)
+
+
+def holds_rows(output_dir: str | os.PathLike) -> bool:
+    """Whether an epoch of the run in this directory is over; True if that cannot be known."""
+    try:
+        return len(Path(output_dir, "progress.txt").read_bytes().splitlines()) > 1
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def remove_run(output_dir: str | os.PathLike, output_fname: str) -> None:
+    """Remove the files of a run, and nothing else that may be in its directory."""
+    # Checkpoints first: without them, nobody goes on with what a crash may leave.
+    for name in sorted(os.listdir(output_dir), key=lambda name: name != "checkpoint"):
+        if name == output_fname or _RUN_FILES.fullmatch(name):
+            _remove(os.path.join(output_dir, name))
+
+
+def trim_rows(path: str | os.PathLike, count: int) -> list[str]:
+    """Leave the first `count` rows in a file of rows; returns its columns."""
+    try:
+        # -sig: some editors put a byte order mark before the first column.
+        lines = Path(path).read_text(encoding="utf-8-sig", errors="replace").splitlines(True)
+    except FileNotFoundError:
+        lines = []
+    lines = [line for line in lines if line.endswith("\n")][: count + 1 if count else 0]
+    if len(lines) < count + 1 and count:
+        warn(
+            f"{path} has {max(0, len(lines) - 1)} complete rows, and the checkpoint was made "
+            f"after {count}."
+        )
+    with atomic_save(path) as temporary:
+        Path(temporary).write_text("".join(lines), encoding="utf-8")
+    return lines[0].rstrip("\n").split("\t") if lines else []
+
+
+def _remove(path):
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.remove(path)
+
+
+@contextmanager
+def atomic_save(path: str | os.PathLike) -> Iterator[str]:
+    """`with atomic_save(path) as temporary:` write there; it becomes `path` if nothing is raised.
+
+    For files and directories. A crash at any moment leaves a complete one, the old or the new.
+    """
+    temporary, old = f"{path}.tmp", f"{path}.old"
+    _remove(temporary)  # of a crash
+    try:
+        yield temporary
+    except BaseException:
+        _remove(temporary)
+        raise
+    if os.path.isdir(path):
+        # A directory cannot be renamed over another. Between the two renames the complete one is
+        # called .old, where `test_policy` finds it.
+        _remove(old)
+        os.rename(path, old)
+    os.replace(temporary, path)
+    _remove(old)

@@ -1,0 +1,84 @@
+"""Saves that survive a crash."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from spinup_tf2 import run_files
+from spinup_tf2.run_files import atomic_save
+
+
+class Crash(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_a_crash_while_saving_leaves_the_last_save(tmp_path, monkeypatch, kind):
+    """The crash is before every single system call of a save that changes names."""
+    path = tmp_path / "save"
+
+    def save(content):
+        with atomic_save(path) as temporary:
+            if kind == "directory":
+                os.mkdir(temporary)
+                temporary = os.path.join(temporary, "file")
+            with open(temporary, "w") as file:
+                file.write(content)
+
+    def complete_saves():
+        names = [name for name in ("save", "save.old") if (tmp_path / name).exists()]
+        files = [tmp_path / name / ("file" if kind == "directory" else "") for name in names]
+        return [file.read_text() for file in files]
+
+    save("first")
+    survived = 0
+    for crash_at in range(10):
+        calls = iter(range(100))
+
+        def crashing(function, calls=calls, crash_at=crash_at):
+            def call(*args):
+                if next(calls) == crash_at:
+                    raise Crash
+                return function(*args)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for name in ("rename", "replace"):
+                patch.setattr(run_files.os, name, crashing(getattr(os, name)))
+            patch.setattr(run_files, "_remove", crashing(run_files._remove))
+            try:
+                save(f"crash {crash_at}")
+            except Crash:
+                survived += 1
+        found = complete_saves()
+        assert found, "no save survived"
+        assert set(found) <= {"first", "again", f"crash {crash_at}"}
+        save("again")
+        assert complete_saves() == ["again"]
+        assert os.listdir(tmp_path) == ["save"]
+    assert survived >= 3
+
+
+def test_leftovers_of_a_killed_process_are_cleaned(tmp_path):
+    """A kill -9 in the middle of writing: no handler runs, and the next save still works."""
+    save = (
+        "import os, sys\n"
+        "from spinup_tf2.run_files import atomic_save\n"
+        "with atomic_save(sys.argv[1]) as path:\n"
+        "    os.mkdir(path)\n"
+        "    open(path + '/half', 'w').close()\n"
+        "    if sys.argv[2] == 'kill': os.kill(os.getpid(), 9)\n"
+        "    os.rename(path + '/half', path + '/whole')\n"
+    )
+    path = tmp_path / "tf2_save"
+    for what, names, left in (
+        ("finish", ["whole"], ["tf2_save"]),
+        ("kill", ["whole"], ["tf2_save", "tf2_save.tmp"]),
+        ("finish", ["whole"], ["tf2_save"]),
+    ):
+        subprocess.run([sys.executable, "-c", save, str(path), what], check=False)
+        assert os.listdir(path) == names
+        assert sorted(os.listdir(tmp_path)) == left
