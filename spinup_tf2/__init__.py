@@ -29,6 +29,7 @@ if _OWN_PROGRAM:
 limit_openmp()  # before anything loads numpy
 os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user has chosen for other programs
 
+from spinup_tf2.algos import ALGORITHMS, module_of  # noqa: E402
 from spinup_tf2.envs import register_envs  # noqa: E402
 from spinup_tf2.moved import find_moved_modules  # noqa: E402
 from spinup_tf2.version import __version__  # noqa: E402
@@ -36,14 +37,7 @@ from spinup_tf2.version import __version__  # noqa: E402
 register_envs()
 find_moved_modules()
 
-_HOME = {
-    "vpg": "spinup_tf2.algos.vpg",
-    "trpo": "spinup_tf2.algos.trpo",
-    "ppo": "spinup_tf2.algos.ppo",
-    "a2c": "spinup_tf2.algos.a2c",
-    "ddpg": "spinup_tf2.algos.ddpg",
-    "td3": "spinup_tf2.algos.td3",
-    "sac": "spinup_tf2.algos.sac",
+_HOME = {name: module_of(name) for name in ALGORITHMS} | {
     "Logger": "spinup_tf2.utils.logx",
     "EpochLogger": "spinup_tf2.utils.logx",
 }

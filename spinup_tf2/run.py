@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.checks import MAY_CHANGE, check_epochs_left, whole_numbers
 from spinup_tf2.errors import Interrupted, UserError, one_line
 from spinup_tf2.experiments.checks import (
-    ALGORITHMS,
     check_spaces,
     check_values,
     did_you_mean,
@@ -319,7 +319,7 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
             + (f"one of the runs in it: {runs}." if runs else "the directory of a run.")
         )
     algorithm, command, exp_name = (run.get(key) for key in ("algorithm", "command", "exp_name"))
-    if algorithm not in ALGORITHMS or not isinstance(command, dict | None):
+    if algorithm not in [*ALGORITHMS] or not isinstance(command, dict | None):
         raise UserError(f"the checkpoint in {run_dir} is of no algorithm that is known here.")
     if command is None:
         raise UserError(

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 import spinup_tf2
+from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.checks import ACTIVATIONS
 from spinup_tf2.arguments.signatures import read_signature
 from spinup_tf2.cli import evaluate, play
-from spinup_tf2.run import ALGORITHMS, PYTHON_ONLY, RUN_KEYS, SUBSTITUTIONS
+from spinup_tf2.run import PYTHON_ONLY, RUN_KEYS, SUBSTITUTIONS
 from spinup_tf2.utils import plot, test_policy
 from tests import off_policy_runs, runs
 

@@ -20,7 +20,14 @@ CALLERS = {
     "load_saved_model": ["core/nets/saved_policy.py"],
     "load_private": ["utils/run_entrypoint.py"],
     # Of this package, of what the user has typed, and of what a file names, where it may.
-    "import_module": ["__init__.py", "run.py", "moved.py", "envs/making.py", "envs/modules.py"],
+    "import_module": [
+        "__init__.py",
+        "algos/__init__.py",
+        "run.py",
+        "moved.py",
+        "envs/making.py",
+        "envs/modules.py",
+    ],
 }
 
 RUNS_CODE = {

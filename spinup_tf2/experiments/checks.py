@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from spinup_tf2.algos import ALGORITHMS, module_of
 from spinup_tf2.arguments.checks import check_arguments, check_network_arguments
 from spinup_tf2.arguments.signatures import Signature, read_signature
 from spinup_tf2.errors import UserError
@@ -18,14 +19,8 @@ from spinup_tf2.errors import UserError
 if TYPE_CHECKING:
     import gymnasium as gym
 
-# Each algorithm is a function of that name, in the module of that name in spinup_tf2.algos.
-ALGORITHMS = ("vpg", "trpo", "ppo", "a2c", "ddpg", "td3", "sac")
-
 # The networks that are taken where observations are images, instead of an algorithm's default.
 FOR_IMAGES = {"MLPActorCritic": "CNNActorCritic", "MLPQActorCritic": "CNNQActorCritic"}
-
-# The algorithms whose actions must have bounds, and whether they take Discrete as well.
-BOUNDED_ACTIONS = {"ddpg": False, "td3": False, "sac": True}
 
 # What an experiment has in the place of env_fn.
 ENVIRONMENT = ("env_name", "env_kwargs")
@@ -40,14 +35,14 @@ def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
 def algorithm_name(function: Callable[..., Any]) -> str | None:
     """Which of ALGORITHMS a function is; None if it is another function."""
     name = getattr(function, "__name__", None)
-    is_algorithm = getattr(function, "__module__", None) == f"spinup_tf2.algos.{name}"
-    return name if is_algorithm and name in ALGORITHMS else None
+    is_algorithm = name in ALGORITHMS and getattr(function, "__module__", None) == module_of(name)
+    return name if is_algorithm else None
 
 
 @functools.cache
 def signature_of(algorithm: str) -> Signature:
     """The arguments of an algorithm, and its docstring."""
-    return read_signature(f"spinup_tf2.algos.{algorithm}", algorithm)
+    return read_signature(module_of(algorithm), algorithm)
 
 
 @functools.cache
@@ -115,8 +110,8 @@ def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) ->
     )
 
     network_observation_space(env.observation_space)
-    if algorithm in BOUNDED_ACTIONS:
-        bounded_action_spec(env.action_space, discrete=BOUNDED_ACTIONS[algorithm])
+    if ALGORITHMS[algorithm].bounded:
+        bounded_action_spec(env.action_space, discrete=ALGORITHMS[algorithm].discrete)
     else:
         action_spec(env.action_space)
     images = is_image(env.observation_space)

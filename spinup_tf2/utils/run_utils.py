@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import trange
 
 from spinup_tf2 import user_config
+from spinup_tf2.algos import load
 from spinup_tf2.arguments.checks import whole_numbers
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import import_flag
@@ -210,9 +211,7 @@ class NamedAlgorithm:
     name: str
 
     def __call__(self, **kwargs: Any) -> Any:
-        import spinup_tf2
-
-        return getattr(spinup_tf2, self.name)(**kwargs)
+        return load(self.name)(**kwargs)
 
 
 def run_algorithm(name: str, modules: Iterable[str], /, **kwargs: Any) -> Any:

@@ -22,7 +22,7 @@ import numpy as np
 
 from spinup_tf2.envs.modules import add_import_argument, import_for_command, import_named
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.reading import runs_in
+from spinup_tf2.persistence.saves import find_save
 from spinup_tf2.persistence.unpickling import load_trusted
 from spinup_tf2.printing import format_table
 from spinup_tf2.tensorflow_import import quiet_tensorflow
@@ -77,56 +77,6 @@ def load_policy_and_env(
         print(f"Warning: {error}")
         env = None
     return env, load_agent(save_dir, deterministic, seed, allow_pickle, best)
-
-
-def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
-    """The directory of a run's saved policy (tf2_save, tf2_save12), which must be there."""
-    if itr != "last" and not isinstance(itr, int):
-        raise UserError(f"Bad value provided for itr (needs to be int or 'last'): {itr!r}.")
-    if not os.path.isdir(fpath):
-        raise UserError(f"There is no directory {fpath}.")
-    saves = _saves(fpath)
-    if not saves:
-        raise UserError(f"{fpath} holds no trained agent (tf2_save); {_what_to_give(fpath)}.")
-    if itr == "last" or itr < 0:
-        itr = max(saves)
-    if itr not in saves:
-        numbers = [str(number) for number in sorted(saves) if number >= 0]
-        there = f"there is {', '.join(numbers)}" if numbers else "its only save has no number"
-        raise UserError(f"{fpath} has no save with itr {itr}; {there}.")
-    return saves[itr]
-
-
-def _saves(fpath):
-    """The complete saves of a run: {number: directory}, -1 for the one without a number."""
-    saves = {}
-    # Sorted: tf2_save.old, which a crash may leave instead of tf2_save, gives way to tf2_save.
-    for name in sorted(os.listdir(fpath), reverse=True):
-        match = re.fullmatch(r"tf2_save(\d*)(\.old)?", name)
-        if match and os.path.isdir(os.path.join(fpath, name)):
-            saves[int(match[1] or -1)] = os.path.join(fpath, name)
-    return saves
-
-
-def _what_to_give(fpath):
-    """What to say about a directory that is none of a run."""
-    there = {path.name for path in Path(fpath).iterdir()}
-    if "saved_model.pb" in there:
-        return f"it is a save itself: give the run that it lies in, {Path(fpath).absolute().parent}"
-    theirs = sorted(
-        name for name in there if re.fullmatch(r"(pyt|tf1)_save\d*|simple_save\d*", name)
-    )
-    if theirs:
-        return (
-            f"{', '.join(theirs)} was written by the original Spinning Up, which has to load it; "
-            "here, plot shows its progress.txt, and training anew makes an agent"
-        )
-    runs = runs_in(fpath, "tf2_save*")
-    if runs:
-        return f"give one of the runs in it: {runs}"
-    if "progress.txt" in there:
-        return "its training has not saved one yet"
-    return "nothing has been saved there yet"
 
 
 def load_env(

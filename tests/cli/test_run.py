@@ -10,6 +10,7 @@ import pytest
 
 import spinup_tf2
 from spinup_tf2 import run
+from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.errors import Interrupted
 from spinup_tf2.utils import run_utils
 
@@ -366,7 +367,7 @@ def test_debug_shows_where_an_error_comes_from(capsys, monkeypatch):
 def test_usage(arguments, capsys):
     run.main(arguments)
     out = capsys.readouterr().out
-    commands = [*run.ALGORITHMS, "resume", "plot", "test_policy", "evaluate", "play"]
+    commands = [*ALGORITHMS, "resume", "plot", "test_policy", "evaluate", "play"]
     assert "ppo" in commands
     assert "\n\n\t" + "\n\t".join(commands) + "\n\n" in out
     assert "\t--hid       for       --ac_kwargs:hidden_sizes\n" in out

@@ -41,9 +41,9 @@ from spinup_tf2.envs.spaces import (
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.persistence.checkpoints import Checkpoints, DamagedCheckpoint, read_numbered
 from spinup_tf2.persistence.reading import read_json
+from spinup_tf2.persistence.saves import find_save
 from spinup_tf2.persistence.unpickling import load_saved_model
 from spinup_tf2.utils.serialization_utils import convert_json
-from spinup_tf2.utils.test_policy import find_save
 
 WEIGHTS = "weights.npz"
 
