@@ -1,7 +1,7 @@
 """Old import paths, which keep working: `core.policies` is `core.nets.actor_critic` now."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -9,7 +9,7 @@ from types import ModuleType
 
 PACKAGE = "spinup_tf2."
 
-# Modules whose names users have imported, and where these are now.
+# Modules whose names users have imported, and where these are now: the first that has the name.
 MOVED = {
     "core.acting": "core.nets.acting",
     "core.advantages": "core.experience.advantages",
@@ -20,9 +20,9 @@ MOVED = {
     "core.networks": "core.nets.bodies",
     "core.normalization": "core.nets.normalization",
     "core.optimization": "core.optimize.gradient_steps",
-    "core.policies": "core.nets.actor_critic",
+    "core.policies": ("core.nets.actor_critic", "core.nets.distributions"),
     "core.ppo_buffer": "core.experience.ppo_buffer",
-    "core.q_actor_critic": "core.nets.q_actor_critic",
+    "core.q_actor_critic": ("core.nets.q_actor_critic", "core.nets.distributions"),
     "core.replay_buffer": "core.experience.replay_buffer",
     "core.saved_policy": "core.nets.saved_policy",
     "core.spaces": "envs.spaces",
@@ -38,31 +38,36 @@ MOVED = {
 
 
 class _Alias(Loader):
-    """Makes a module whose names are those of another one."""
+    """Makes a module whose names are those of others."""
 
-    def __init__(self, home: str):
-        self.home = home
+    def __init__(self, homes: Sequence[str]):
+        self.homes = homes
 
     def create_module(self, spec: ModuleSpec) -> None:
         """The default."""
 
     def exec_module(self, module: ModuleType) -> None:
-        home = import_module(self.home)
-        module.__doc__ = home.__doc__
-        module.__getattr__ = lambda name: getattr(home, name)
-        module.__dir__ = lambda: dir(home)
+        homes = [import_module(home) for home in self.homes]
+        module.__doc__ = homes[0].__doc__
+        module.__getattr__ = lambda name: getattr(
+            next((home for home in homes if hasattr(home, name)), homes[0]), name
+        )
+        module.__dir__ = lambda: sorted({name for home in homes for name in dir(home)})
 
 
 class _Finder(MetaPathFinder):
-    def __init__(self, homes: Mapping[str, str]):
+    def __init__(self, homes: Mapping[str, Sequence[str]]):
         self.homes = homes
 
     def find_spec(self, name, path=None, target=None):
-        home = self.homes.get(name)
-        return home and ModuleSpec(name, _Alias(home), origin=f"moved to {home}")
+        homes = self.homes.get(name)
+        return homes and ModuleSpec(name, _Alias(homes), origin=f"moved to {' and '.join(homes)}")
 
 
 def find_moved_modules() -> None:
     """Let import statements find modules at their old paths."""
-    homes = {PACKAGE + old: PACKAGE + new for old, new in MOVED.items()}
+    homes = {
+        PACKAGE + old: [PACKAGE + each for each in ([new] if isinstance(new, str) else new)]
+        for old, new in MOVED.items()
+    }
     sys.meta_path.append(_Finder(homes))

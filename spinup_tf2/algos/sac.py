@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from spinup_tf2.arguments.docs import documented
 from spinup_tf2.core import off_policy
-from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic, sample_and_log_prob
+from spinup_tf2.core.nets.distributions import probs_and_log_probs, sample_and_log_prob
+from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.core.optimize.gradient_steps import adam
 from spinup_tf2.core.optimize.losses import bellman_backup
 from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock
@@ -143,7 +144,7 @@ def sac(
             """V(s) of the present policy, and log pi(a|s), with the Q-functions of `networks`."""
             pi = ac.pi(obs)
             if discrete:
-                probs, logp = pi.probs_parameter(), tf.nn.log_softmax(pi.logits_parameter())
+                probs, logp = probs_and_log_probs(pi)
                 val = soft_choice_value(*networks.q_values(obs), probs, logp, temperature())
                 return val, tf.reduce_sum(probs * logp, axis=-1)
             act, logp = sample_and_log_prob(pi, noise)

@@ -6,19 +6,19 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from spinup_tf2.arguments.docs import documented
 from spinup_tf2.core import on_policy
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
+from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.core.optimize.gradient_steps import loss_columns
 from spinup_tf2.core.optimize.losses import value_regression
 from spinup_tf2.core.optimize.natural_gradient import PolicyObjective, conjugate_gradient
 
 
 def policy_loss(
-    pi: tfp.distributions.Distribution,
-    pi_old: tfp.distributions.Distribution,
+    pi: Distribution,
+    pi_old: Distribution,
     act: tf.Tensor,
     adv: tf.Tensor,
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:

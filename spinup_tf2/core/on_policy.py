@@ -17,7 +17,6 @@ from spinup_tf2.core.nets.actor_critic import (
     ActorCritic,
     CNNActorCritic,
     MLPActorCritic,
-    check_closed_forms,
     make_actor_critic,
 )
 from spinup_tf2.core.nets.bodies import count_variables, orthogonal_initialize
@@ -65,10 +64,9 @@ def training(
         make_test_envs(args, envs) as test_envs,
     ):
         env = envs.prototype
-        ac = make_actor_critic(
-            args.actor_critic, envs.observation_space, env.action_space, args.ac_kwargs, separate
-        )
-        check_closed_forms(ac, envs.observation_space, needs or {})
+        spaces = (envs.observation_space, env.action_space)
+        closed_forms = [name for name, is_needed in (needs or {}).items() if is_needed]
+        ac = make_actor_critic(args.actor_critic, *spaces, args.ac_kwargs, separate, closed_forms)
         orthogonal = arguments.get("orthogonal_init", False)
         if orthogonal is None:  # networks that the caller has made keep their weights
             orthogonal = type(ac) in (MLPActorCritic, CNNActorCritic)

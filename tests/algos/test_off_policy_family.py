@@ -12,8 +12,8 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2 import ddpg, sac, td3
-from spinup_tf2.core.nets.actor_critic import mode
 from spinup_tf2.core.nets.bodies import mlp
+from spinup_tf2.core.nets.distributions import mode
 from spinup_tf2.core.nets.q_actor_critic import (
     CNNQActorCritic,
     DeterministicPolicy,

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from spinup_tf2.core.nets import actor_critic as policies
 from spinup_tf2.core.nets import q_actor_critic
+from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.nets.normalization import CLIP, Normalized, ObservationNormalizer
 
 _NUMPY_ACTIVATIONS = {
@@ -96,7 +97,7 @@ class Actor:
 
 
 class _NumpySampler:
-    """NumPy's version of `policies.sample` for a policy whose network can be mirrored."""
+    """NumPy's version of `distributions.sample` for a policy whose network can be mirrored."""
 
     def __init__(self, pi, normalizer):
         self.pi = pi
@@ -143,7 +144,7 @@ class _CompiledSampler:
     """One compiled call for any other policy."""
 
     def __init__(self, pi):
-        self.function = tf.function(lambda obs, noise: policies.sample(pi(obs), noise))
+        self.function = tf.function(lambda obs, noise: sample(pi(obs), noise))
 
     def refresh(self):
         """Nothing to do: the compiled function reads the weights themselves."""
@@ -158,7 +159,7 @@ class _SharedSampler:
     def __init__(self, ac):
         def act_and_value(obs, noise):
             distribution, val = ac.pi_and_v(obs)
-            return policies.sample(distribution, noise), val
+            return sample(distribution, noise), val
 
         self.function = tf.function(act_and_value)
 

@@ -11,65 +11,23 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 from gymnasium import spaces
 
 from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.bodies import cnn, mlp
+from spinup_tf2.core.nets.distributions import (
+    Distribution,
+    categorical,
+    categoricals,
+    check_closed_forms,
+    gaussian,
+    mode,
+    sample,
+)
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, is_image, network_dtype, to_network
 from spinup_tf2.errors import UserError
 
-tfd = tfp.distributions
-
 NEVER = -1e9  # a logit with probability 0; minus infinity would make the entropy nan
-
-# ------------------------------------------------------------- actions from distributions
-
-
-def sample(distribution: tfd.Distribution | tf.Tensor, noise: np.ndarray | tf.Tensor) -> tf.Tensor:
-    """The action that `noise` picks from a distribution: a deterministic, pathwise function.
-
-    Gaussians: mean + scale @ noise, with standard normal noise `[batch, act_dim]`. Categorical:
-    argmax(logits + noise), with Gumbel noise `[batch, ..., num]` (Gumbel 1954; Maddison et al.
-    2014). Bernoulli: the same between two values. Bijections of these are followed. With noise
-    of zeros this is the `mode`. The actions of a deterministic policy are returned as they are.
-    Raises UserError for other distributions.
-    """
-    if tf.is_tensor(distribution):
-        return distribution
-    if isinstance(distribution, tfd.Independent):
-        return sample(distribution.distribution, noise)
-    if isinstance(distribution, tfd.Categorical):
-        logits = distribution.logits_parameter()
-        return tf.argmax(logits + noise, axis=-1, output_type=distribution.dtype)
-    if isinstance(distribution, tfd.Bernoulli):
-        logits = distribution.logits_parameter()
-        return tf.cast(logits + noise[..., 1] - noise[..., 0] > 0, distribution.dtype)
-    if isinstance(distribution, tfd.Normal):
-        return distribution.loc + distribution.scale * noise
-    if isinstance(distribution, tfd.MultivariateNormalLinearOperator):
-        return distribution.loc + distribution.scale.matvec(noise)
-    if isinstance(distribution, tfd.TransformedDistribution):
-        return distribution.bijector.forward(sample(distribution.distribution, noise))
-    raise UserError(
-        f"The policy returned {type(distribution).__name__}; actions can be drawn from Normal, "
-        "MultivariateNormal, Categorical, Bernoulli, Independent and TransformedDistribution of "
-        "tensorflow_probability."
-    )
-
-
-def mode(distribution: tfd.Distribution | tf.Tensor) -> tf.Tensor:
-    """The deterministic action: the mean of a Gaussian, the most likely of discrete actions."""
-    if tf.is_tensor(distribution):
-        return distribution
-    if isinstance(distribution, tfd.Independent):
-        return mode(distribution.distribution)
-    if isinstance(distribution, tfd.TransformedDistribution) and not isinstance(
-        distribution, tfd.MultivariateNormalLinearOperator
-    ):
-        return distribution.bijector.forward(mode(distribution.distribution))
-    return distribution.mode()
-
 
 # ------------------------------------------------------------------------------- networks
 
@@ -90,12 +48,12 @@ class GaussianPolicy(keras.Model):
             initializer=keras.initializers.Constant(log_std_init),
         )
 
-    def call(self, obs: tf.Tensor) -> tfd.Distribution:
+    def call(self, obs: tf.Tensor) -> Distribution:
         return self.distribution(self.net(obs))
 
-    def distribution(self, mean: tf.Tensor) -> tfd.Distribution:
+    def distribution(self, mean: tf.Tensor) -> Distribution:
         """The policy where the network's output is `mean`."""
-        return tfd.MultivariateNormalDiag(loc=mean, scale_diag=tf.exp(self.log_std))
+        return gaussian(mean, tf.exp(self.log_std))
 
 
 class CategoricalPolicy(keras.Model):
@@ -123,13 +81,13 @@ class CategoricalPolicy(keras.Model):
             return flat
         return tf.where(self.padding, NEVER, tf.gather(flat, self.index, axis=-1))
 
-    def call(self, obs: tf.Tensor) -> tfd.Distribution:
+    def call(self, obs: tf.Tensor) -> Distribution:
         return self.distribution(self.net(obs))
 
-    def distribution(self, flat: tf.Tensor) -> tfd.Distribution:
+    def distribution(self, flat: tf.Tensor) -> Distribution:
         """The policy where the network's output is `flat`."""
-        choices = tfd.Categorical(logits=self.logits(flat))
-        return choices if self.single else tfd.Independent(choices, 1)
+        logits = self.logits(flat)
+        return categorical(logits) if self.single else categoricals(logits)
 
 
 class ValueFunction(keras.Model):
@@ -248,7 +206,7 @@ class ActorCritic(Acting):
         separate = len(self.pi.trainable_variables) + len(self.v.trainable_variables)
         return len(self.trainable_variables) < separate
 
-    def pi_and_v(self, obs: tf.Tensor) -> tuple[tfd.Distribution, tf.Tensor]:
+    def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         """`pi(obs)` and `v(obs)`."""
         return self.pi(obs), self.v(obs)
 
@@ -283,11 +241,18 @@ def make_actor_critic(
     action_space: spaces.Space,
     ac_kwargs: dict | None,
     separate: bool,
+    closed_forms: Sequence[str] = (),
 ) -> ActorCritic:
     """The actor-critic of a run, built and checked.
 
     Images are for CNNActorCritic, where the default MLPActorCritic was asked for.
-    separate: whether the networks must not share variables. Raises UserError if they do.
+
+    Args:
+        separate: Whether the networks must not share variables.
+        closed_forms: What the policy must have, of 'entropy' and 'kl_divergence'.
+
+    Raises:
+        UserError: It is not what the algorithm needs.
     """
     kwargs = dict(ac_kwargs or {})
     if actor_critic is MLPActorCritic and is_image(observation_space):
@@ -295,28 +260,34 @@ def make_actor_critic(
     if actor_critic is CNNActorCritic and separate:
         kwargs.setdefault("shared", False)
     ac = actor_critic(observation_space, action_space, **kwargs)
-    build(ac, observation_space, action_space)
+    obs = np.zeros((2, *observation_space.shape), network_dtype(observation_space))
+    build(ac, obs)
     if separate and ac.shared:
         raise UserError(
             "The policy and the value function share variables; this algorithm trains them apart. "
             "Give each its own (ac_kwargs: shared=False), or use ppo or a2c."
         )
+    if closed_forms:
+        check_closed_forms(ac.pi, obs, closed_forms)
     return ac
 
 
-def build(ac: ActorCritic, observation_space: spaces.Space, action_space: spaces.Space) -> None:
+def build(ac: ActorCritic, obs: np.ndarray) -> None:
     """Run an actor-critic once, so that all its variables exist, and check what it returns.
 
-    Raises UserError if `ac.pi` or `ac.v` is not what ActorCritic promises.
+    Args:
+        obs: Two observations, `[2, ...]`.
+
+    Raises:
+        UserError: `ac.pi` or `ac.v` is not what ActorCritic promises.
     """
-    obs = np.zeros((2, *observation_space.shape), network_dtype(observation_space))
     distribution, val = ac.pi(obs), ac.v(obs)
-    if not isinstance(distribution, tfd.Distribution):
+    if not isinstance(distribution, Distribution):
         raise UserError(
             f"The actor-critic's pi(obs) returned {type(distribution).__name__}; it must return a "
             "distribution of tensorflow_probability over the actions."
         )
-    spec = action_spec(action_space)
+    spec = ac.action_spec
     act = sample(distribution, spec.draw_noise(np.random.default_rng(0), 2))
     logp = distribution.log_prob(act)
     if tuple(act.shape) != (2, *spec.shape) or tuple(logp.shape) != (2,):
@@ -331,36 +302,6 @@ def build(ac: ActorCritic, observation_space: spaces.Space, action_space: spaces
             f"The actor-critic's v(obs) returned shape {tuple(val.shape)} for 2 observations; it "
             "must return (2,): squeeze the last axis."
         )
-
-
-def check_closed_forms(
-    ac: ActorCritic, observation_space: spaces.Space, needs: Mapping[str, bool]
-) -> None:
-    """Check that a policy's distribution has what an algorithm needs.
-
-    needs: for `entropy` and `kl_divergence` (to another policy of the kind), whether it is needed.
-    Raises UserError if tensorflow_probability has no closed form of what is.
-    """
-    needed = [name for name, is_needed in needs.items() if is_needed]
-    if not needed:
-        return
-    obs = np.zeros((2, *observation_space.shape), network_dtype(observation_space))
-    # Compiled, as they will be used: divergences between bijections depend on it.
-    distribution = tf.function(lambda obs: ac.pi(obs))(tf.constant(obs))
-    closed_forms = dict(
-        entropy=tf.function(lambda old: old.entropy()),
-        kl_divergence=tf.function(lambda old: old.kl_divergence(ac.pi(obs))),
-    )
-    for name in needed:
-        try:
-            closed_forms[name](distribution)
-        except NotImplementedError as error:
-            raise UserError(
-                f"The policy's distribution {type(distribution).__name__} has no {name}() in "
-                "closed form, which this run needs. Use a distribution that has one, or do "
-                "without: ppo and a2c need entropy for ent_coef, ppo kl_divergence for "
-                "objective='penalty', and trpo kl_divergence in any case."
-            ) from error
 
 
 class MLPActorCritic(ActorCritic):
@@ -433,7 +374,7 @@ class CNNActorCritic(ActorCritic):
         super().__init__(pi, v, action_space)
         self.recipe = Recipe(arguments, [pi, v])
 
-    def pi_and_v(self, obs: tf.Tensor) -> tuple[tfd.Distribution, tf.Tensor]:
+    def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         if not self.shared:
             return super().pi_and_v(obs)
         features = self.body(obs)

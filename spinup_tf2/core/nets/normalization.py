@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 import keras
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 from gymnasium import spaces
 from gymnasium.wrappers.utils import update_mean_var_count_from_moments
 
 from spinup_tf2.core.nets.actor_critic import ActorCritic
+from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.envs.spaces import is_image
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import mpi_avg, mpi_sum
@@ -117,7 +117,7 @@ class Normalized(keras.Model):
         self.normalizer = normalizer
         self.model = model
 
-    def call(self, obs: tf.Tensor) -> tf.Tensor | tfp.distributions.Distribution:
+    def call(self, obs: tf.Tensor) -> tf.Tensor | Distribution:
         return self.model(self.normalizer(obs))
 
 
@@ -139,7 +139,7 @@ class NormalizedActorCritic(ActorCritic):
         super().__init__(pi, v, action_space)
         self._compiled_kl = tf.function(self._kl_of_adopting)
 
-    def pi_and_v(self, obs: tf.Tensor) -> tuple[tfp.distributions.Distribution, tf.Tensor]:
+    def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         return self.inner.pi_and_v(self.normalizer(obs))
 
     def taking_in(

@@ -11,16 +11,21 @@ from collections.abc import Callable, Iterable, Sequence
 import keras
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 from gymnasium import spaces
 
 from spinup_tf2.arguments.checks import check_network_arguments
-from spinup_tf2.core.nets.actor_critic import Acting, Recipe, mode, policy_for, sample, unique
+from spinup_tf2.core.nets.actor_critic import Acting, Recipe, policy_for, unique
 from spinup_tf2.core.nets.bodies import cnn, mlp
+from spinup_tf2.core.nets.distributions import (
+    Distribution,
+    is_bijection,
+    is_categorical,
+    mode,
+    sample,
+    squashed_gaussian,
+)
 from spinup_tf2.envs.spaces import bounded_action_spec, is_image, network_dtype
 from spinup_tf2.errors import UserError
-
-tfb, tfd = tfp.bijectors, tfp.distributions
 
 LOG_STD_MIN, LOG_STD_MAX = -20, 2
 
@@ -50,24 +55,10 @@ class SquashedGaussianPolicy(keras.Model):
         super().__init__()
         self.net = net
 
-    def call(self, obs: tf.Tensor) -> tfd.Distribution:
+    def call(self, obs: tf.Tensor) -> Distribution:
         mean, log_std = tf.split(self.net(obs), 2, axis=-1)
         std = tf.exp(tf.clip_by_value(log_std, LOG_STD_MIN, LOG_STD_MAX))
-        return tfd.TransformedDistribution(tfd.MultivariateNormalDiag(mean, std), tfb.Tanh())
-
-
-def sample_and_log_prob(
-    distribution: tfd.TransformedDistribution, noise: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """The action that `noise` picks from a squashed Gaussian, and its log-probability `[batch]`.
-
-    log pi(a) = log N(u) - sum_i log(1 - tanh(u_i)^2),  a = tanh(u)   (Haarnoja et al. 2018, eq. 21)
-
-    From u, not from a: where tanh rounds to 1 the inverse is infinite.
-    """
-    gaussian, squash = distribution.distribution, distribution.bijector
-    u = sample(gaussian, noise)
-    return squash.forward(u), gaussian.log_prob(u) - squash.forward_log_det_jacobian(u, 1)
+        return squashed_gaussian(mean, std)
 
 
 class QFunction(keras.Model):
@@ -299,7 +290,7 @@ def _build(ac, observation_space, stochastic, num_q):
     spec = ac.action_spec
     obs = np.zeros((2, *observation_space.shape), network_dtype(observation_space))
     pi = ac.pi(obs)
-    if stochastic and not isinstance(pi, tfd.Distribution):
+    if stochastic and not isinstance(pi, Distribution):
         raise UserError(
             f"The actor-critic's pi(obs) returned {type(pi).__name__}; this algorithm needs a "
             "distribution of tensorflow_probability over the actions."
@@ -330,14 +321,13 @@ def _build(ac, observation_space, stochastic, num_q):
 def _check_distribution(pi, spec):
     """Check that a distribution is of the kind that SAC can learn."""
     if spec.num_choices is not None:
-        if not isinstance(pi, tfd.Categorical):
+        if not is_categorical(pi):
             raise UserError(
                 f"The actor-critic's pi(obs) returned {type(pi).__name__}; for Discrete actions "
                 "this algorithm needs a Categorical of tensorflow_probability."
             )
         return
-    gaussian = isinstance(pi, tfd.MultivariateNormalLinearOperator)  # a kind of the following, too
-    if gaussian or not isinstance(pi, tfd.TransformedDistribution) or pi.event_shape.rank != 1:
+    if not is_bijection(pi) or pi.event_shape.rank != 1:
         raise UserError(
             f"The actor-critic's pi(obs) returned {type(pi).__name__}, of events of shape "
             f"{tuple(pi.event_shape)}; this algorithm needs tensorflow_probability's "

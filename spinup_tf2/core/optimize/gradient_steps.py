@@ -6,12 +6,13 @@ from typing import TypeVar
 import keras
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 
+from spinup_tf2.core.nets import distributions
+from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.parallel.mpi import mpi_avg, num_procs
 from spinup_tf2.utils.mpi_tf import flat_concat, split_flat
 
-Batch = TypeVar("Batch", tf.Tensor, tfp.distributions.Distribution, dict)
+Batch = TypeVar("Batch", tf.Tensor, Distribution, dict)
 
 
 def adam(learning_rate: float, max_grad_norm: float | None = None) -> keras.optimizers.Adam:
@@ -48,24 +49,13 @@ def rmsprop(
 def rows(batch: Batch, index: tf.Tensor) -> Batch:
     """The rows `index` `[m]` of a batch: a tensor, a distribution, or a dict of these.
 
-    A scalar belongs to all rows and stays as it is. So does a parameter of a distribution that has
-    no batch dimension, or one of length 1, such as a standard deviation that does not depend on the
-    observation.
+    A scalar belongs to all rows and stays as it is.
     """
     if isinstance(batch, dict):
         return {key: rows(x, index) for key, x in batch.items()}
-    if not isinstance(batch, tfp.distributions.Distribution):
-        return tf.gather(batch, index) if batch.shape.rank > 0 else batch
-    chosen = {}
-    for name, properties in batch.parameter_properties().items():
-        value = batch.parameters[name]
-        if isinstance(value, tfp.distributions.Distribution):
-            chosen[name] = rows(value, index)
-        elif tf.is_tensor(value):
-            rank = batch.batch_shape.rank + properties.event_ndims
-            one_for_each_row = value.shape.rank == rank and value.shape[0] != 1
-            chosen[name] = tf.gather(value, index) if one_for_each_row else value
-    return batch.copy(**chosen)
+    if isinstance(batch, Distribution):
+        return distributions.rows(batch, index)
+    return tf.gather(batch, index) if batch.shape.rank > 0 else batch
 
 
 def gradients(

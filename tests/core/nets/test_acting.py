@@ -12,9 +12,8 @@ from spinup_tf2.core.nets.actor_critic import (
     ActorCritic,
     CNNActorCritic,
     MLPActorCritic,
-    mode,
-    sample,
 )
+from spinup_tf2.core.nets.distributions import mode, sample
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic, make_q_actor_critic
 from spinup_tf2.envs.spaces import action_spec, bounded_action_spec
 

@@ -5,21 +5,18 @@ import numpy as np
 import pytest
 import scipy.stats
 import tensorflow as tf
-import tensorflow_probability as tfp
 from gymnasium import spaces
 
 from spinup_tf2.core.nets.actor_critic import (
     CNNActorCritic,
     MLPActorCritic,
     make_actor_critic,
-    mode,
-    sample,
 )
 from spinup_tf2.core.nets.bodies import activation_name, count_variables, mlp
+from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError
 
-tfd = tfp.distributions
 OBS = spaces.Box(-1, 1, (4,))
 IMAGES = spaces.Box(0, 255, (40, 36, 2), np.uint8)
 ACTION_SPACES = [
@@ -100,37 +97,6 @@ def test_samples_have_the_frequencies_that_log_prob_claims(space):
         probability = np.exp(ac.pi(obs[: len(unique)]).log_prob(unique))
         assert probability.sum() == pytest.approx(1, abs=1e-4)
         np.testing.assert_allclose(counts / n, probability, atol=0.015)
-
-
-@pytest.mark.parametrize(
-    ("distribution", "noise", "expected"),
-    [
-        (tfd.Normal([1.0], [2.0]), [[0.5]], [[2.0]]),
-        (tfd.Independent(tfd.Normal([[1.0]], [[2.0]]), 1), [[0.5]], [[2.0]]),
-        # scale @ noise = [[1, 0], [2, 3]] @ [1, 1] = [1, 5]
-        (tfd.MultivariateNormalTriL([0.0, 0.0], [[1.0, 0.0], [2.0, 3.0]]), [1.0, 1.0], [1.0, 5.0]),
-        (tfd.Bernoulli(logits=[0.0]), [[[0.0, 1.0]]], [[1]]),
-        (
-            tfd.TransformedDistribution(tfd.Normal([0.0], [1.0]), tfp.bijectors.Tanh()),
-            [0.5],
-            [np.tanh(0.5)],
-        ),
-    ],
-)
-def test_users_distributions(distribution, noise, expected):
-    np.testing.assert_allclose(sample(distribution, np.float32(noise)), expected, rtol=1e-6)
-
-
-def test_modes():
-    np.testing.assert_allclose(mode(tfd.MultivariateNormalDiag([1.0, 2.0], [1.0, 1.0])), [1, 2])
-    assert mode(tfd.Categorical(logits=[0.0, 3.0, 1.0])) == 1
-    squashed = tfd.TransformedDistribution(tfd.Normal([2.0], [1.0]), tfp.bijectors.Tanh())
-    np.testing.assert_allclose(mode(squashed), np.tanh([2.0]), rtol=1e-6)
-
-
-def test_a_distribution_that_cannot_be_sampled_is_refused_by_name():
-    with pytest.raises(UserError, match="Beta"):
-        sample(tfd.Beta(1.0, 1.0), np.zeros(1, np.float32))
 
 
 @pytest.mark.parametrize("space", ACTION_SPACES, ids=str)

@@ -12,7 +12,8 @@ from gymnasium import spaces
 from spinup_tf2 import ppo
 from spinup_tf2.core import on_policy
 from spinup_tf2.core.nets.acting import Actor, Critic
-from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic, sample
+from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
+from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.nets.normalization import (
     CLIP,
     MAX_KL,

@@ -12,8 +12,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
 
-from spinup_tf2.core.nets.actor_critic import mode, sample
 from spinup_tf2.core.nets.bodies import count_variables, mlp
+from spinup_tf2.core.nets.distributions import mode, sample, sample_and_log_prob
 from spinup_tf2.core.nets.q_actor_critic import (
     LOG_STD_MAX,
     LOG_STD_MIN,
@@ -24,7 +24,6 @@ from spinup_tf2.core.nets.q_actor_critic import (
     QFunction,
     SquashedGaussianPolicy,
     make_q_actor_critic,
-    sample_and_log_prob,
 )
 from spinup_tf2.errors import UserError
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from spinup_tf2.core.nets.actor_critic import mode, sample
+from spinup_tf2.core.nets.distributions import mode, sample
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, make_q_actor_critic
 from spinup_tf2.core.nets.saved_policy import SavedPolicy, load_policy
 

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, rows, take_steps
@@ -232,41 +231,6 @@ def test_minibatch_pieces_compile_once():
     for steps in ranks:
         pieces += [steps._compiled_gradients, steps._compiled_apply, steps._compiled_evaluate]
     assert [piece.experimental_get_tracing_count() for piece in pieces] == [1] * len(pieces)
-
-
-tfd = tfp.distributions
-MEANS = tf.constant(np.random.default_rng(0).normal(size=(6, 2)).astype(np.float32))
-
-
-@pytest.mark.parametrize(
-    "make_distribution",
-    [
-        lambda x: tfd.MultivariateNormalDiag(x, scale_diag=tf.constant([0.5, 2.0])),
-        lambda x: tfd.MultivariateNormalDiag(x, scale_diag=tf.constant([[0.5, 2.0]])),
-        lambda x: tfd.MultivariateNormalDiag(x, scale_diag=tf.exp(x)),
-        lambda x: tfd.Categorical(logits=x),
-        lambda x: tfd.Independent(tfd.Categorical(logits=tf.stack([x, -x, 2 * x], 1)), 1),
-        lambda x: tfd.Independent(tfd.Normal(x, tf.constant([0.5, 2.0])), 1),
-        lambda x: tfd.Independent(tfd.Bernoulli(logits=x), 1),
-        lambda x: tfd.TransformedDistribution(
-            tfd.MultivariateNormalDiag(x, scale_diag=tf.ones(2)), tfp.bijectors.Tanh()
-        ),
-    ],
-    ids=[
-        *("Gaussian", "one row of scales", "own scale"),
-        *("Categorical", "several", "Normal", "Bernoulli", "squashed"),
-    ],
-)
-def test_rows_of_a_distribution_are_the_distribution_of_the_rows(make_distribution):
-    """Also through a compiled function, and where as many dimensions as rows could be mixed up."""
-    index = tf.constant([4, 1])
-    for means in (MEANS, MEANS[:2]):  # the second: a batch of two, of two dimensions
-        chosen = index % len(means)
-        some = tf.function(rows)(make_distribution(means), chosen)
-        expected = make_distribution(tf.gather(means, chosen))
-        act = 0.5 * tf.cast(expected.sample(seed=0), tf.float32)
-        act = tf.cast(act, expected.dtype)
-        np.testing.assert_allclose(some.log_prob(act), expected.log_prob(act), rtol=1e-5)
 
 
 def test_rows_of_a_batch():

@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
+from spinup_tf2.core.nets.distributions import sample_and_log_prob
 from spinup_tf2.core.nets.q_actor_critic import (
     MLPQActorCritic,
     make_q_actor_critic,
-    sample_and_log_prob,
 )
 from spinup_tf2.core.optimize.gradient_steps import adam
 from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock

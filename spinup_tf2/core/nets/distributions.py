@@ -1,0 +1,179 @@
+"""Distributions over actions: made, sampled and taken apart.
+
+The one door to tensorflow-probability, which no other module of the package imports. Whoever has
+a `Distribution` calls its `log_prob`, `entropy` and `kl_divergence`, and for the rest this module.
+"""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from spinup_tf2.errors import UserError
+
+tfb, tfd = tfp.bijectors, tfp.distributions
+
+Distribution = tfd.Distribution
+
+# ------------------------------------------------------------------------------------- making
+
+
+def gaussian(mean: tf.Tensor, std: tf.Tensor) -> Distribution:
+    """A Gaussian over vectors, with independent components.
+
+    Args:
+        mean: `[batch, act_dim]`.
+        std: The same shape, or `[act_dim]` for one standard deviation in all states.
+    """
+    return tfd.MultivariateNormalDiag(loc=mean, scale_diag=std)
+
+
+def squashed_gaussian(mean: tf.Tensor, std: tf.Tensor) -> Distribution:
+    """The tanh of a `gaussian`: actions in [-1, 1] (Haarnoja et al. 2018, appendix C)."""
+    return tfd.TransformedDistribution(gaussian(mean, std), tfb.Tanh())
+
+
+def categorical(logits: tf.Tensor) -> Distribution:
+    """One discrete action, from logits `[batch, values]`."""
+    return tfd.Categorical(logits=logits)
+
+
+def categoricals(logits: tf.Tensor) -> Distribution:
+    """Several independent discrete actions `[batch, k]`, from logits `[batch, k, values]`."""
+    return tfd.Independent(categorical(logits), 1)
+
+
+# ----------------------------------------------------------------------------------- sampling
+
+
+def sample(distribution: Distribution | tf.Tensor, noise: np.ndarray | tf.Tensor) -> tf.Tensor:
+    """The action that `noise` picks: a deterministic, pathwise function.
+
+    With noise of zeros this is the `mode`. Bijections are followed. The actions of a deterministic
+    policy are returned as they are.
+
+    Args:
+        noise: For Gaussians standard normal `[batch, act_dim]`: mean + scale @ noise. For
+            categorical distributions Gumbel `[batch, ..., values]`: argmax(logits + noise) (Gumbel
+            1954; Maddison et al. 2014). For Bernoulli the same, between two values.
+
+    Raises:
+        UserError: It is none of these distributions.
+    """
+    if tf.is_tensor(distribution):
+        return distribution
+    if isinstance(distribution, tfd.Independent):
+        return sample(distribution.distribution, noise)
+    if isinstance(distribution, tfd.Categorical):
+        logits = distribution.logits_parameter()
+        return tf.argmax(logits + noise, axis=-1, output_type=distribution.dtype)
+    if isinstance(distribution, tfd.Bernoulli):
+        logits = distribution.logits_parameter()
+        return tf.cast(logits + noise[..., 1] - noise[..., 0] > 0, distribution.dtype)
+    if isinstance(distribution, tfd.Normal):
+        return distribution.loc + distribution.scale * noise
+    if isinstance(distribution, tfd.MultivariateNormalLinearOperator):
+        return distribution.loc + distribution.scale.matvec(noise)
+    if isinstance(distribution, tfd.TransformedDistribution):
+        return distribution.bijector.forward(sample(distribution.distribution, noise))
+    raise UserError(
+        f"The policy returned {type(distribution).__name__}; actions can be drawn from Normal, "
+        "MultivariateNormal, Categorical, Bernoulli, Independent and TransformedDistribution of "
+        "tensorflow_probability."
+    )
+
+
+def mode(distribution: Distribution | tf.Tensor) -> tf.Tensor:
+    """The deterministic action: the mean of a Gaussian, the most likely of discrete actions."""
+    if tf.is_tensor(distribution):
+        return distribution
+    if isinstance(distribution, tfd.Independent):
+        return mode(distribution.distribution)
+    if is_bijection(distribution):
+        return distribution.bijector.forward(mode(distribution.distribution))
+    return distribution.mode()
+
+
+def sample_and_log_prob(
+    distribution: Distribution, noise: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The action that `noise` picks from a squashed Gaussian, and its log-probability `[batch]`.
+
+    log pi(a) = log N(u) - sum_i log(1 - tanh(u_i)^2),  a = tanh(u)   (Haarnoja et al. 2018, eq. 21)
+
+    From u, not from a: where tanh rounds to 1 the inverse is infinite.
+    """
+    inner, squash = distribution.distribution, distribution.bijector
+    u = sample(inner, noise)
+    return squash.forward(u), inner.log_prob(u) - squash.forward_log_det_jacobian(u, 1)
+
+
+# ------------------------------------------------------------------------------- taking apart
+
+
+def probs_and_log_probs(distribution: Distribution) -> tuple[tf.Tensor, tf.Tensor]:
+    """Of a categorical distribution, for all its values: both `[batch, values]`."""
+    return distribution.probs_parameter(), tf.nn.log_softmax(distribution.logits_parameter())
+
+
+def is_categorical(distribution: Distribution) -> bool:
+    """Whether it is one discrete action."""
+    return isinstance(distribution, tfd.Categorical)
+
+
+def is_bijection(distribution: Distribution) -> bool:
+    """Whether it is another distribution seen through a bijection, such as tanh."""
+    # To tensorflow-probability every multivariate Gaussian is one, too.
+    return isinstance(distribution, tfd.TransformedDistribution) and not isinstance(
+        distribution, tfd.MultivariateNormalLinearOperator
+    )
+
+
+def rows(distribution: Distribution, index: tf.Tensor) -> Distribution:
+    """The distributions in the rows `index` `[m]` of a batch.
+
+    A parameter that has no batch dimension, or one of length 1, belongs to all rows and stays as
+    it is, such as a standard deviation that does not depend on the observation.
+    """
+    chosen = {}
+    for name, properties in distribution.parameter_properties().items():
+        value = distribution.parameters[name]
+        if isinstance(value, Distribution):
+            chosen[name] = rows(value, index)
+        elif tf.is_tensor(value):
+            rank = distribution.batch_shape.rank + properties.event_ndims
+            one_for_each_row = value.shape.rank == rank and value.shape[0] != 1
+            chosen[name] = tf.gather(value, index) if one_for_each_row else value
+    return distribution.copy(**chosen)
+
+
+def check_closed_forms(
+    pi: Callable[[tf.Tensor], Distribution], obs: np.ndarray, names: Iterable[str]
+) -> None:
+    """Check that a policy's distribution has what an algorithm needs.
+
+    Args:
+        pi: The policy.
+        obs: Observations `[batch, ...]` to try it on.
+        names: Of 'entropy' and 'kl_divergence' (to another policy of the kind), what is needed.
+
+    Raises:
+        UserError: tensorflow_probability has no closed form of one of them.
+    """
+    # Compiled, as they will be used: divergences between bijections depend on it.
+    distribution = tf.function(lambda obs: pi(obs))(tf.constant(obs))
+    closed_forms = dict(
+        entropy=tf.function(lambda old: old.entropy()),
+        kl_divergence=tf.function(lambda old: old.kl_divergence(pi(obs))),
+    )
+    for name in names:
+        try:
+            closed_forms[name](distribution)
+        except NotImplementedError as error:
+            raise UserError(
+                f"The policy's distribution {type(distribution).__name__} has no {name}() in "
+                "closed form, which this run needs. Use a distribution that has one, or do "
+                "without: ppo and a2c need entropy for ent_coef, ppo kl_divergence for "
+                "objective='penalty', and trpo kl_divergence in any case."
+            ) from error
