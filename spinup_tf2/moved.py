@@ -25,7 +25,7 @@ MOVED = {
     "core.q_actor_critic": ("core.nets.q_actor_critic", "core.nets.distributions"),
     "core.replay_buffer": "core.experience.replay_buffer",
     "core.saved_policy": "core.nets.saved_policy",
-    "core.spaces": "envs.spaces",
+    "core.spaces": ("envs.spaces", "persistence.space_json"),
     "core.update_block": "core.optimize.update_block",
     "core.values": "core.optimize.losses",
     "core.vector_env": "core.rollout.vector_env",

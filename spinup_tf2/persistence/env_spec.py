@@ -34,9 +34,9 @@ from spinup_tf2.envs.modules import (
     import_registering,
     is_own,
 )
-from spinup_tf2.envs.spaces import LARGEST_SPACE
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.persistence.reading import read_json
+from spinup_tf2.persistence.space_json import LARGEST_SPACE
 from spinup_tf2.run_files import atomic_save
 
 # Bytes of the file: what environments make of a long argument may be a thousand times as large.

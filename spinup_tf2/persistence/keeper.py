@@ -25,7 +25,6 @@ from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.modules import import_flag
-from spinup_tf2.envs.spaces import space_to_json
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.mpi import (
@@ -46,6 +45,7 @@ from spinup_tf2.persistence.checkpoints import (
     restore_variables,
 )
 from spinup_tf2.persistence.env_spec import describe_env
+from spinup_tf2.persistence.space_json import space_to_json
 from spinup_tf2.run_files import holds_rows, holds_run
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializable

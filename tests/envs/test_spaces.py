@@ -1,5 +1,3 @@
-import json
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -12,8 +10,6 @@ from spinup_tf2.envs.spaces import (
     is_image,
     network_dtype,
     network_observation_space,
-    space_from_json,
-    space_to_json,
     to_network,
 )
 from spinup_tf2.errors import UserError
@@ -31,23 +27,6 @@ SUPPORTED = [
         b=spaces.Discrete(3), a=spaces.Dict(y=spaces.Discrete(2), x=spaces.Box(0, 1, (2,)))
     ),
 ]
-
-
-@pytest.mark.parametrize("space", SUPPORTED, ids=str)
-def test_spaces_survive_json(space):
-    again = space_from_json(json.loads(json.dumps(space_to_json(space), sort_keys=True)))
-    assert again == space
-    space.seed(0)
-    sample = space.sample()  # equal is not enough: Dicts with another order of keys are equal
-    np.testing.assert_array_equal(spaces.flatten(again, sample), spaces.flatten(space, sample))
-
-
-def test_subclasses_are_written_as_what_they_are():
-    class OwnBox(spaces.Box):
-        pass
-
-    space = OwnBox(-1, 1, (2,))
-    assert space_from_json(space_to_json(space)) == spaces.Box(-1, 1, (2,))
 
 
 @pytest.mark.parametrize("space", SUPPORTED, ids=str)

@@ -34,14 +34,13 @@ from spinup_tf2.envs.spaces import (
     is_image,
     network_dtype,
     network_observation_space,
-    space_from_json,
-    space_to_json,
     to_network,
 )
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.persistence.checkpoints import Checkpoints, DamagedCheckpoint, read_numbered
 from spinup_tf2.persistence.reading import read_json
 from spinup_tf2.persistence.saves import find_save
+from spinup_tf2.persistence.space_json import space_from_json, space_to_json
 from spinup_tf2.persistence.unpickling import load_saved_model
 from spinup_tf2.utils.serialization_utils import convert_json
 

@@ -1,0 +1,104 @@
+"""Spaces as JSON, read back from files that are not trusted."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from spinup_tf2.errors import UserError
+
+_DEEPEST = 32
+LARGEST_SPACE = 2**24  # numbers, such as an image of 2300 x 2300 in colours; more is a mistake
+
+
+def space_to_json(space: spaces.Space) -> dict[str, Any]:
+    """A space as a dictionary of plain values, from which `space_from_json` makes it again."""
+    if isinstance(space, spaces.Dict):
+        # A list, because the order of the keys is the order in which observations are flattened.
+        parts = [[key, space_to_json(part)] for key, part in space.spaces.items()]
+        return {"type": "Dict", "spaces": parts}
+    if isinstance(space, spaces.Box):
+        bounds = {name: _bound_to_json(getattr(space, name)) for name in ("low", "high")}
+        return {"type": "Box", "shape": list(space.shape), "dtype": str(space.dtype), **bounds}
+    if isinstance(space, spaces.Discrete):
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        start = np.broadcast_to(space.start, space.nvec.shape)
+        return {"type": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": start.tolist()}
+    if isinstance(space, spaces.MultiBinary):
+        n = space.n if isinstance(space.n, int) else list(space.n)
+        return {"type": "MultiBinary", "n": n}
+    raise UserError(f"The space {type(space).__name__} cannot be written as JSON.")
+
+
+def space_from_json(data: Mapping[str, Any]) -> spaces.Space:
+    """The inverse of `space_to_json`; raises UserError if `data` is none of its results."""
+    try:
+        if _size(data) > LARGEST_SPACE:  # known before anything of that size is made
+            raise UserError(f"It has more than {LARGEST_SPACE} numbers.")
+        return _from_json(data)
+    except (ArithmeticError, AssertionError, LookupError, RecursionError) as error:
+        raise UserError(f"The file describes no space ({_reason(error)}).") from error
+    except (TypeError, ValueError) as error:
+        raise UserError(f"The file describes no usable space. {_reason(error)}") from error
+
+
+def _size(data, depth=0):
+    """How many numbers an observation or the noise for an action takes, or a few more."""
+    kind = data["type"]
+    if kind == "Dict":
+        if depth == _DEEPEST:
+            raise UserError(f"It has Dicts inside one another, more than {_DEEPEST}.")
+        return sum(_size(part, depth + 1) for _, part in data["spaces"])
+    if kind == "Box":
+        return math.prod(map(_whole_number, data["shape"]))
+    if kind == "Discrete":
+        return _whole_number(data["n"])
+    if kind == "MultiDiscrete":
+        choices = [_whole_number(n) for n in np.ravel(np.array(data["nvec"], object))]
+        return len(choices) * max(choices)
+    if kind == "MultiBinary":
+        n = data["n"]
+        return 2 * math.prod(map(_whole_number, n if isinstance(n, list) else [n]))
+    raise UserError(f"Unknown space {kind!r}; the file was written by another version.")
+
+
+def _whole_number(value):
+    if type(value) is not int or value < 0:
+        raise UserError(f"{value!r} is not a number of dimensions or discrete values.")
+    return value
+
+
+def _from_json(data):
+    kind = data["type"]
+    if kind == "Dict":
+        # Pairs, because gymnasium would sort the keys of a plain dict.
+        return spaces.Dict([(key, _from_json(part)) for key, part in data["spaces"]])
+    if kind == "Box":
+        low, high = (_bound_from_json(data[name], data) for name in ("low", "high"))
+        return spaces.Box(low, high, dtype=low.dtype.type)
+    if kind == "Discrete":
+        return spaces.Discrete(data["n"], start=data["start"])
+    if kind == "MultiDiscrete":
+        return spaces.MultiDiscrete(np.array(data["nvec"]), start=np.array(data["start"]))
+    return spaces.MultiBinary(data["n"])
+
+
+def _reason(error):
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _bound_to_json(bound):
+    """One number as text where all are equal (JSON has no infinity), else a nested list."""
+    first = bound.flat[0] if bound.size else 0
+    return str(first) if (bound == first).all() else np.vectorize(str)(bound).tolist()
+
+
+def _bound_from_json(value, data):
+    dtype = np.dtype(str(data["dtype"]))
+    if dtype.kind not in "biuf":
+        raise UserError(f"{dtype} is not a type of numbers.")
+    bound = np.asarray(value, dtype=str).astype(dtype)
+    return np.broadcast_to(bound, tuple(data["shape"])).copy()
