@@ -1,17 +1,19 @@
 """Synchronous advantage actor-critic over parallel environments (Mnih et al. 2016)."""
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import gymnasium as gym
-import numpy as np
 import tensorflow as tf
+from typing_extensions import Unpack
 
-from spinup_tf2.arguments.docs import documented
+from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
+from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, rmsprop
 from spinup_tf2.core.optimize.losses import value_loss
+from spinup_tf2.core.settings import Settings, algorithm
 
 
 def policy_loss(logp: tf.Tensor, adv: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
@@ -22,7 +24,7 @@ def policy_loss(logp: tf.Tensor, adv: tf.Tensor) -> tuple[tf.Tensor, dict[str, t
     return -tf.reduce_mean(logp * adv), dict(Entropy=-tf.reduce_mean(logp))  # an estimate
 
 
-@documented
+@algorithm(num_envs=16)
 def a2c(
     env_fn: Callable[[], gym.Env] | str,
     actor_critic: Callable[..., ActorCritic] = MLPActorCritic,
@@ -40,24 +42,13 @@ def a2c(
     logger_kwargs: dict | None = None,
     save_freq: int = 10,
     *,
-    num_envs: int = 16,
     n_steps: int = 5,
     lr_schedule: str = "constant",
     rms_eps: float = 1e-5,
     rms_init: float = 0.0,
     normalize_adv: bool = False,
     orthogonal_init: bool | None = None,
-    vectorization: str = "sync",
-    behavior_policy: Callable[[int, np.ndarray], Any] | None = None,
-    num_test_episodes: int = 0,
-    test_freq: int = 1,
-    init_from: str | None = None,
-    resume: bool = False,
-    checkpoint_freq: int = 1,
-    keep_checkpoints: int = 2,
-    deterministic_resume: bool = False,
-    env_retries: int = 0,
-    stall_timeout: float | None = 600,
+    **options: Unpack[OnPolicyOptions],
 ) -> ActorCritic:
     """Synchronous Advantage Actor-Critic: an update after every few steps of many environments.
 
@@ -95,8 +86,21 @@ def a2c(
         normalize_adv (bool): Whether to shift and scale the advantages of each update to mean 0
             and standard deviation 1.
     """
-    with on_policy.training("a2c", dict(locals()), needs=dict(entropy=ent_coef != 0)) as training:
-        ac = training.ac
+    arguments = locals()  # for config.json
+    settings = Settings(
+        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
+    )
+    needs = ["entropy"] if ent_coef != 0 else []
+    with on_policy.opened(
+        "a2c",
+        settings,
+        arguments,
+        actor_critic,
+        ac_kwargs,
+        needs=needs,
+        orthogonal_init=orthogonal_init,
+    ) as run:
+        ac = run.ac
 
         def loss(batch):
             pi, val = ac.pi_and_v(batch["obs"])
@@ -112,10 +116,10 @@ def a2c(
 
         def update(batch):
             if lr_schedule == "linear":
-                gradient_step.decay(training.progress)
-            keys = ("obs", "act", "adv", "ret")
-            info = gradient_step.step({key: tf.constant(batch[key]) for key in keys})
+                gradient_step.decay(run.progress)
+            info = gradient_step.step(batch)
             return {key: info[key] for key in ("LossPi", "LossV", "Entropy")}
 
-        training.run(update, [gradient_step], n_steps=n_steps, normalize_adv=normalize_adv)
+        returns = partial(estimates, gamma=gamma, lam=lam, normalize=normalize_adv)
+        on_policy.train(run, update, [gradient_step], returns, n_steps=n_steps)
     return ac

@@ -5,13 +5,15 @@ from collections.abc import Callable
 import gymnasium as gym
 import numpy as np
 import tensorflow as tf
+from typing_extensions import Unpack
 
-from spinup_tf2.arguments.docs import documented
+from spinup_tf2.arguments.options import Options
 from spinup_tf2.core import off_policy
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.core.optimize.gradient_steps import adam
 from spinup_tf2.core.optimize.losses import bellman_backup
 from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock
+from spinup_tf2.core.settings import Settings, algorithm
 
 
 def q_loss(q: tf.Tensor, backup: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
@@ -32,7 +34,7 @@ def policy_loss(q_pi: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     return loss, dict(LossPi=loss)
 
 
-@documented
+@algorithm()
 def ddpg(
     env_fn: Callable[[], gym.Env] | str,
     actor_critic: Callable[..., QActorCritic] = MLPQActorCritic,
@@ -54,20 +56,21 @@ def ddpg(
     max_ep_len: int = 1000,
     logger_kwargs: dict | None = None,
     save_freq: int = 1,
-    *,
-    num_envs: int = 1,
-    vectorization: str = "sync",
-    init_from: str | None = None,
-    resume: bool = False,
-    checkpoint_freq: int = 1,
-    keep_checkpoints: int = 2,
-    deterministic_resume: bool = False,
-    env_retries: int = 0,
-    stall_timeout: float | None = 600,
+    **options: Unpack[Options],
 ) -> QActorCritic:
     """Deep Deterministic Policy Gradient."""
-    with off_policy.training("ddpg", dict(locals()), num_q=1) as training:
-        ac, target = training.ac, training.target
+    arguments = locals()  # for config.json
+    settings = Settings(
+        *(env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq),
+        num_test_episodes=num_test_episodes,
+        **options,
+    )
+    schedule = off_policy.Schedule(replay_size, batch_size, start_steps, update_after, update_every)
+    with off_policy.opened("ddpg", settings, arguments, actor_critic, ac_kwargs, num_q=1) as (
+        run,
+        target,
+    ):
+        ac = run.ac
 
         def loss_of_q(batch):
             next_obs = batch["next_obs"]
@@ -86,11 +89,15 @@ def ddpg(
                 Minimize(loss_of_pi, ac.pi.trainable_variables, adam(pi_lr)),
                 PolyakAverage(target.trainable_variables, ac.trainable_variables, polyak),
             ],
-            training.jit_compile,
+            off_policy.pays_to_compile(run, schedule),
         )
-        training.run(
+        columns = dict(QVals=True, LossPi=False, LossQ=False)
+        off_policy.train(
+            run,
+            target,
             update,
-            columns=dict(QVals=True, LossPi=False, LossQ=False),
+            columns,
+            schedule,
             explore=lambda act, noise: np.clip(act + act_noise * noise, -1, 1),
         )
     return ac

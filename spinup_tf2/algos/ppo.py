@@ -1,21 +1,24 @@
 """Proximal policy optimization, with a clipped objective or a KL penalty (Schulman et al. 2017)."""
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import gymnasium as gym
-import keras
-import numpy as np
 import tensorflow as tf
+from typing_extensions import Unpack
 
-from spinup_tf2.arguments.docs import documented
+from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
+from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.experience.ppo_buffer import PPOBuffer
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, take_steps
+from spinup_tf2.core.nets.normalization import RewardScaler
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, loss_columns, take_steps
+from spinup_tf2.core.optimize.kl_penalty import PenalizedObjective
 from spinup_tf2.core.optimize.losses import value_loss, value_regression
+from spinup_tf2.core.settings import Settings, algorithm
 
-__all__ = ["PPOBuffer", "adapted_beta", "penalty_loss", "policy_loss", "ppo"]
+__all__ = ["ClippedObjective", "PPOBuffer", "policy_loss", "ppo"]
 
 
 def policy_loss(
@@ -36,34 +39,30 @@ def policy_loss(
     return loss, info
 
 
-def penalty_loss(
-    logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, kl: tf.Tensor, beta: float | tf.Tensor
-) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Surrogate objective with a KL penalty, negated (Schulman et al. 2017, eq. 8).
+class ClippedObjective:
+    """Clipping instead of a penalty: early stopping where the KL divergence is too large."""
 
-    L = -E[r A] + beta E[KL(pi_old(.|s) || pi(.|s))],  r = pi(a|s) / pi_old(a|s)
+    state = ()  # nothing is carried from one update to the next
 
-    kl: `[batch]`, the divergences of the distributions themselves; the rest [batch], beta a scalar.
-    """
-    ratio = tf.exp(logp - logp_old)
-    mean_kl = tf.reduce_mean(kl)
-    loss = beta * mean_kl - tf.reduce_mean(ratio * adv)
-    return loss, dict(KL=mean_kl, Entropy=-tf.reduce_mean(logp))
+    def __init__(self, clip_ratio: float, target_kl: float | None):
+        self.clip_ratio = clip_ratio
+        self.stop = target_kl and (lambda info: info["KL"] > 1.5 * target_kl)
 
+    def of_old_policy(self, policy, batch):
+        """What the loss needs of the policy that acted, beside log-probabilities: nothing."""
+        return {}
 
-def adapted_beta(beta: float, kl: float, target_kl: float) -> float:
-    """The coefficient of the penalty after an update that has led to divergence `kl` (section 4).
+    def loss(self, pi, batch):
+        """What the policy pi(.|s) minimises."""
+        logp = pi.log_prob(batch["act"])
+        return policy_loss(logp, batch["logp"], batch["adv"], self.clip_ratio)
 
-    Twice as large above KLmax = 1.5 target_kl, and half as large below KLmin = target_kl / 1.5.
-    """
-    if kl > 1.5 * target_kl:
-        return 2 * beta
-    if kl < target_kl / 1.5:
-        return beta / 2
-    return beta
+    def columns(self, after, steps):
+        """What is logged of an update."""
+        return dict(ClipFrac=after["ClipFrac"], StopIter=steps)
 
 
-@documented
+@algorithm()
 def ppo(
     env_fn: Callable[[], gym.Env] | str,
     actor_critic: Callable[..., ActorCritic] = MLPActorCritic,
@@ -83,8 +82,6 @@ def ppo(
     logger_kwargs: dict | None = None,
     save_freq: int = 10,
     *,
-    num_envs: int = 1,
-    vectorization: str = "sync",
     objective: str = "clip",
     beta: float = 1.0,
     lam1: float | None = None,
@@ -98,16 +95,7 @@ def ppo(
     vf_coef: float = 0.5,
     normalize_obs: bool = False,
     normalize_reward: bool = False,
-    behavior_policy: Callable[[int, np.ndarray], Any] | None = None,
-    num_test_episodes: int = 0,
-    test_freq: int = 1,
-    init_from: str | None = None,
-    resume: bool = False,
-    checkpoint_freq: int = 1,
-    keep_checkpoints: int = 2,
-    deterministic_resume: bool = False,
-    env_retries: int = 0,
-    stall_timeout: float | None = 600,
+    **options: Unpack[OnPolicyOptions],
 ) -> ActorCritic:
     """Proximal Policy Optimization (by clipping), with early stopping based on approximate KL.
 
@@ -144,35 +132,23 @@ def ppo(
 
         coeff (float): The advantage is coeff times the estimate with lam1 plus 1 - coeff times
             the one with lam2, each normalised before. (Between 0 and 1.) None: only lam counts.
-
-        minibatch_size (int): Steps of all processes in each minibatch. A multiple of the number
-            of environments that divides steps_per_epoch. None: each gradient step uses them all.
-
-        vf_coef (float): Weight of the value loss, where it is added to the policy's.
-
-        normalize_obs (bool): Whether the networks see observations shifted and scaled to mean 0
-            and variance 1 by running statistics, and clipped at 10. The statistics are saved with
-            the policy. They change between epochs, each time so little that the policy moves by a
-            KL divergence of at most 0.001.
-
-        normalize_reward (bool): Whether rewards are divided by the running standard deviation of
-            the discounted returns, and clipped at 10. What is logged as EpRet stays as it is.
     """
-    with on_policy.training(
-        "ppo",
-        dict(locals()),
-        needs=dict(entropy=ent_coef != 0, kl_divergence=objective == "penalty" or normalize_obs),
-    ) as training:
-        ac, logger = training.ac, training.logger
+    arguments = locals()  # for config.json
+    settings = Settings(
+        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
+    )
+    needs = ["entropy"] if ent_coef != 0 else []
+    if objective == "penalty" or normalize_obs:
+        needs.append("kl_divergence")
+    networks = dict(needs=needs, orthogonal_init=orthogonal_init, normalize_obs=normalize_obs)
+    with on_policy.opened("ppo", settings, arguments, actor_critic, ac_kwargs, **networks) as run:
+        ac = run.ac
+        surrogate = ClippedObjective(clip_ratio, target_kl)
+        if objective == "penalty":
+            surrogate = PenalizedObjective(beta, target_kl)
 
         def policy_part(pi, batch):
-            """What the policy pi(.|s) minimises."""
-            logp = pi.log_prob(batch["act"])
-            if objective == "clip":
-                loss, info = policy_loss(logp, batch["logp"], batch["adv"], clip_ratio)
-            else:
-                kl = batch["pi_old"].kl_divergence(pi)
-                loss, info = penalty_loss(logp, batch["logp"], batch["adv"], kl, batch["beta"])
+            loss, info = surrogate.loss(pi, batch)
             if ent_coef > 0:
                 loss -= ent_coef * tf.reduce_mean(pi.entropy())
             return loss, dict(info, LossPi=loss)
@@ -186,62 +162,39 @@ def ppo(
             loss_v, v_info = value_loss(val, batch["ret"])
             return loss_pi + vf_coef * loss_v, pi_info | v_info
 
-        def steps_on(loss, variables):
-            stop = None
-            if objective == "clip" and target_kl is not None:
-                stop = lambda info: info["KL"] > 1.5 * target_kl  # noqa: E731
-            return GradientSteps(loss, variables, adam(pi_lr, max_grad_norm), train_pi_iters, stop)
-
+        loss, variables = pi_loss, ac.pi.trainable_variables
         if ac.shared:
-            logger.log("Shared parameters: vf_lr and train_v_iters are not used.")
-            training_steps = [steps_on(joint_loss, ac.trainable_variables)]
-        else:
-            training_steps = [
-                steps_on(pi_loss, ac.pi.trainable_variables),
-                value_regression(ac.v, vf_lr, train_v_iters, max_grad_norm),
-            ]
-        adaptive_beta = keras.Variable(beta, dtype="float64", trainable=False)
+            run.logger.log("Shared parameters: vf_lr and train_v_iters are not used.")
+            loss, variables = joint_loss, ac.trainable_variables
+        optimizer = adam(pi_lr, max_grad_norm)
+        steps = [GradientSteps(loss, variables, optimizer, train_pi_iters, surrogate.stop)]
+        if not ac.shared:
+            steps.append(value_regression(ac.v, vf_lr, train_v_iters, max_grad_norm))
         policy = tf.function(lambda obs: ac.pi(obs))
         log_prob = tf.function(lambda obs, act: ac.pi(obs).log_prob(act))
 
-        def minibatches(batch):
-            """Which rows of the batch each gradient step uses; None: all."""
-            if minibatch_size is None:
-                return None
-            local_steps, passes = len(batch["obs"]) // num_envs, max(train_pi_iters, train_v_iters)
-            count = steps_per_epoch // minibatch_size
-            return training.envs.minibatches(training.epoch, local_steps, passes, count)
-
         def update(batch):
             if lr_schedule == "linear":
-                for each in training_steps:
-                    each.decay(training.progress)
-            batch = {key: tf.constant(array) for key, array in batch.items()}
+                for each in steps:
+                    each.decay(run.progress)
             batch["logp"] = log_prob(batch["obs"], batch["act"])  # of the policy that acted
-            if objective == "penalty":
-                batch |= dict(pi_old=policy(batch["obs"]), beta=tf.cast(adaptive_beta, tf.float32))
-            before, after, iters = take_steps(training_steps, batch, minibatches(batch))
-            columns = dict(
-                LossPi=before["LossPi"],
-                LossV=before["LossV"],
-                DeltaLossPi=after["LossPi"] - before["LossPi"],
-                DeltaLossV=after["LossV"] - before["LossV"],
-                Entropy=before["Entropy"],
-                KL=after["KL"],
-            )
-            if objective == "penalty":
-                columns["Beta"] = float(adaptive_beta)
-                adaptive_beta.assign(adapted_beta(columns["Beta"], after["KL"], target_kl))
-                return columns
+            batch |= surrogate.of_old_policy(policy, batch)
+            minibatches = None
+            if minibatch_size is not None:
+                passes = max(train_pi_iters, train_v_iters)
+                minibatches = run.minibatches(minibatch_size, passes)
+            before, after, iters = take_steps(steps, batch, minibatches)
             if iters < train_pi_iters:
-                unit = "step" if minibatch_size is None else "pass"
-                logger.log(f"Early stopping at {unit} {iters} due to reaching max kl.")
-            stop_iter = min(iters, max(train_pi_iters - 1, 0))
-            return columns | dict(ClipFrac=after["ClipFrac"], StopIter=stop_iter)
+                unit = "step" if minibatches is None else "pass"
+                run.logger.log(f"Early stopping at {unit} {iters} due to reaching max kl.")
+            columns = loss_columns(before, after)
+            columns |= dict(Entropy=before["Entropy"], KL=after["KL"])
+            return columns | surrogate.columns(after, min(iters, max(train_pi_iters - 1, 0)))
 
-        mixture = {}
+        returns = partial(estimates, gamma=gamma, lam=lam)
         if coeff is not None:
             lams = (lam if lam1 is None else lam1, lam2)
-            mixture = dict(lam=lams, coeff=(coeff, 1 - coeff))
-        training.run(update, training_steps, state=[adaptive_beta], **mixture)
+            returns = partial(estimates, gamma=gamma, lam=lams, coeffs=(coeff, 1 - coeff))
+        scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
+        on_policy.train(run, update, steps, returns, scaler=scaler, state=surrogate.state)
     return ac

@@ -6,14 +6,16 @@ import gymnasium as gym
 import keras
 import numpy as np
 import tensorflow as tf
+from typing_extensions import Unpack
 
-from spinup_tf2.arguments.docs import documented
+from spinup_tf2.arguments.options import Options
 from spinup_tf2.core import off_policy
 from spinup_tf2.core.nets.distributions import probs_and_log_probs, sample_and_log_prob
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.core.optimize.gradient_steps import adam
 from spinup_tf2.core.optimize.losses import bellman_backup
 from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock
+from spinup_tf2.core.settings import Settings, algorithm
 
 
 def soft_value(q1: tf.Tensor, q2: tf.Tensor, logp: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:
@@ -64,7 +66,7 @@ def temperature_loss(log_alpha: tf.Tensor, logp: tf.Tensor, target_entropy: floa
     return -log_alpha * tf.stop_gradient(tf.reduce_mean(logp) + target_entropy)
 
 
-@documented
+@algorithm()
 def sac(
     env_fn: Callable[[], gym.Env] | str,
     actor_critic: Callable[..., QActorCritic] = MLPQActorCritic,
@@ -87,15 +89,7 @@ def sac(
     save_freq: int = 1,
     *,
     target_entropy: float | None = None,
-    num_envs: int = 1,
-    vectorization: str = "sync",
-    init_from: str | None = None,
-    resume: bool = False,
-    checkpoint_freq: int = 1,
-    keep_checkpoints: int = 2,
-    deterministic_resume: bool = False,
-    env_retries: int = 0,
-    stall_timeout: float | None = 600,
+    **options: Unpack[Options],
 ) -> QActorCritic:
     """Soft Actor-Critic, with two Q-functions and a fixed or learned temperature.
 
@@ -128,11 +122,20 @@ def sac(
             the number of the action's dimensions; for Discrete, 0.98 times the logarithm of the
             number of actions.
     """
-    with off_policy.training("sac", dict(locals()), num_q=2, stochastic=True) as training:
-        ac, target = training.ac, training.target
-        discrete = training.envs.action_spec.num_choices is not None
+    arguments = locals()  # for config.json
+    settings = Settings(
+        *(env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq),
+        num_test_episodes=num_test_episodes,
+        **options,
+    )
+    schedule = off_policy.Schedule(replay_size, batch_size, start_steps, update_after, update_every)
+    with off_policy.opened(
+        "sac", settings, arguments, actor_critic, ac_kwargs, num_q=2, stochastic=True
+    ) as (run, target):
+        ac = run.ac
+        discrete = run.envs.action_spec.num_choices is not None
         if target_entropy is None:
-            (size,) = training.envs.action_spec.noise_shape
+            (size,) = run.envs.action_spec.noise_shape
             target_entropy = 0.98 * np.log(size) if discrete else -size
         log_alpha = keras.Variable(0.0, name="log_alpha")
         learned = [log_alpha] if alpha == "auto" else []
@@ -175,10 +178,10 @@ def sac(
                 Minimize(loss_of_pi, [*ac.pi.trainable_variables, *learned], adam(lr)),
                 PolyakAverage(target.q_variables, ac.q_variables, polyak),
             ],
-            training.jit_compile,
+            off_policy.pays_to_compile(run, schedule),
         )
         columns = dict(Q1Vals=True, Q2Vals=True, LogPi=True)
         columns |= dict(LossPi=False, LossQ1=False, LossQ2=False, Alpha=False)
         noise = () if discrete else ("next_noise", "noise")
-        training.run(update, columns, noise=noise)
+        off_policy.train(run, target, update, columns, schedule, noise=noise)
     return ac

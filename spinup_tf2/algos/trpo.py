@@ -1,19 +1,22 @@
 """Trust region policy optimization (Schulman et al. 2015), and the natural policy gradient."""
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
 import tensorflow as tf
+from typing_extensions import Unpack
 
-from spinup_tf2.arguments.docs import documented
+from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
+from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.distributions import Distribution
-from spinup_tf2.core.optimize.gradient_steps import loss_columns
+from spinup_tf2.core.optimize.gradient_steps import loss_columns, take_steps
 from spinup_tf2.core.optimize.losses import value_regression
 from spinup_tf2.core.optimize.natural_gradient import PolicyObjective, conjugate_gradient
+from spinup_tf2.core.settings import Settings, algorithm
 
 
 def policy_loss(
@@ -32,10 +35,10 @@ def policy_loss(
     """
     ratio = tf.exp(pi.log_prob(act) - pi_old.log_prob(act))
     loss = -tf.reduce_mean(ratio * adv)
-    return loss, dict(KL=tf.reduce_mean(pi_old.kl_divergence(pi)))
+    return loss, dict(LossPi=loss, KL=tf.reduce_mean(pi_old.kl_divergence(pi)))
 
 
-@documented
+@algorithm()
 def trpo(
     env_fn: Callable[[], gym.Env] | str,
     actor_critic: Callable[..., ActorCritic] = MLPActorCritic,
@@ -56,19 +59,7 @@ def trpo(
     logger_kwargs: dict | None = None,
     save_freq: int = 10,
     algo: str = "trpo",
-    *,
-    num_envs: int = 1,
-    vectorization: str = "sync",
-    behavior_policy: Callable[[int, np.ndarray], Any] | None = None,
-    num_test_episodes: int = 0,
-    test_freq: int = 1,
-    init_from: str | None = None,
-    resume: bool = False,
-    checkpoint_freq: int = 1,
-    keep_checkpoints: int = 2,
-    deterministic_resume: bool = False,
-    env_retries: int = 0,
-    stall_timeout: float | None = 600,
+    **options: Unpack[OnPolicyOptions],
 ) -> ActorCritic:
     """Trust Region Policy Optimization (with support for Natural Policy Gradient).
 
@@ -92,16 +83,26 @@ def trpo(
         algo (str): 'trpo', or 'npg' for the natural policy gradient: the same step without the
             line search, so that nothing makes sure that it keeps to delta.
     """
-    with on_policy.training(
-        "trpo", dict(locals()), separate=True, needs=dict(kl_divergence=True)
-    ) as training:
-        ac, logger = training.ac, training.logger
+    arguments = locals()  # for config.json
+    settings = Settings(
+        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
+    )
+    with on_policy.opened(
+        "trpo",
+        settings,
+        arguments,
+        actor_critic,
+        ac_kwargs,
+        separate=True,
+        needs=["kl_divergence"],
+    ) as run:
+        ac = run.ac
 
         def pi_loss(batch):
             return policy_loss(ac.pi(batch["obs"]), batch["pi_old"], batch["act"], batch["adv"])
 
         objective = PolicyObjective(pi_loss, ac.pi.trainable_variables)
-        v_steps = value_regression(ac.v, vf_lr, train_v_iters)
+        v_steps = [value_regression(ac.v, vf_lr, train_v_iters)]
         policy = tf.function(lambda obs: ac.pi(obs))
 
         def natural_step(batch, gradient):
@@ -119,27 +120,26 @@ def trpo(
             for j in range(backtrack_iters):
                 objective.params = params - backtrack_coeff**j * step
                 after = objective.evaluate(batch)
-                if after["KL"] <= delta and after["Loss"] <= loss_before:  # never true of nan
-                    logger.log(f"Accepting new params at step {j} of line search.")
+                if after["KL"] <= delta and after["LossPi"] <= loss_before:  # never true of nan
+                    run.logger.log(f"Accepting new params at step {j} of line search.")
                     return after, j
-            logger.log("Line search failed! Keeping old params.")
+            run.logger.log("Line search failed! Keeping old params.")
             objective.params = params
             return objective.evaluate(batch), j
 
         def update(batch):
-            batch = {key: tf.constant(array) for key, array in batch.items()}
             batch["pi_old"] = policy(batch["obs"])  # distributions of the policy that acted
             gradient, pi_before = objective.gradient(batch)
             step = natural_step(batch, gradient)
+            search = {}
             if algo == "trpo":
-                pi_after, iters = line_search(batch, step, pi_before["Loss"])
-                search = dict(BacktrackIters=iters)
+                pi_after, search["BacktrackIters"] = line_search(batch, step, pi_before["LossPi"])
             else:
                 objective.params = objective.params - step
-                pi_after, search = objective.evaluate(batch), {}
-            v_before, v_after, _ = v_steps(batch)
-            losses = loss_columns(pi_before, pi_after, v_before, v_after)
-            return losses | dict(KL=pi_after["KL"]) | search
+                pi_after = objective.evaluate(batch)
+            v_before, v_after, _ = take_steps(v_steps, batch)
+            columns = loss_columns(pi_before | v_before, pi_after | v_after)
+            return columns | dict(KL=pi_after["KL"]) | search
 
-        training.run(update, [v_steps])
+        on_policy.train(run, update, v_steps, partial(estimates, gamma=gamma, lam=lam))
     return ac

@@ -1,189 +1,23 @@
-"""What the arguments of the algorithms may be, said once for the command line and the functions.
+"""Whether the arguments of an algorithm can be used, for the command line and the functions.
 
-Imports no TensorFlow: a wrong value is reported before anything is loaded or written. The same
-name means the same thing in every algorithm, so that the rules are kept by name.
+Imports no TensorFlow: a wrong value is reported before anything is loaded or written.
 """
 
-import math
 import os
 from collections.abc import Mapping
-from inspect import isclass
-from numbers import Integral, Real
 from typing import Any
 
+from spinup_tf2.arguments.rules import NETWORK_RULES, OWN_RULES
+from spinup_tf2.arguments.table import ARGUMENTS
 from spinup_tf2.errors import UserError
 
-ACTIVATIONS = (
-    "elu",
-    "gelu",
-    "leaky_relu",
-    "linear",
-    "relu",
-    "selu",
-    "sigmoid",
-    "silu",
-    "softplus",
-    "softsign",
-    "swish",
-    "tanh",
-)
+# The same name means the same thing in every algorithm, so that the rules are kept by name.
+_RULES = OWN_RULES | {name: argument.rule for name, argument in ARGUMENTS.items()}
 
-_OF_CLASSES = {name.replace("_", ""): name for name in ACTIVATIONS} | {"identity": "linear"}
+# What may be different when a run goes on.
+MAY_CHANGE = tuple(name for name, argument in ARGUMENTS.items() if argument.may_change)
 
-
-def activation_of_class(layer: type) -> str | None:
-    """The name of the activation that a layer of Keras or PyTorch is: 'relu' for ReLU."""
-    return _OF_CLASSES.get(layer.__name__.lower())
-
-
-def _is_number(value):
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_integer(value):
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-_POSITIVE_INTEGER = (lambda v: _is_integer(v) and v >= 1, "a whole number of at least 1")
-_INTEGER = (lambda v: _is_integer(v) and v >= 0, "a whole number of at least 0")
-_POSITIVE = (lambda v: _is_number(v) and v > 0, "a number above 0")
-_NON_NEGATIVE = (lambda v: _is_number(v) and v >= 0, "a number of at least 0")
-_FRACTION = (lambda v: _is_number(v) and 0 <= v <= 1, "a number between 0 and 1")
-_NUMBER = (_is_number, "a number")
-_SWITCH = (lambda v: isinstance(v, bool), "True or False")
 _DEFAULT_LAM2 = 0.93  # as in the signature of ppo
-
-
-def _optional(rule):
-    is_valid, expected = rule
-    return (lambda v: v is None or is_valid(v), f"{expected}, or None")
-
-
-_RULES = {
-    "env_fn": (
-        lambda v: callable(v) or isinstance(v, str),
-        "a function that makes the environment anew each time, such as "
-        "lambda: gymnasium.make('CartPole-v1'), or the id of one that is registered",
-    ),
-    "seed": (lambda v: _is_integer(v) and 0 <= v < 2**32, "a whole number from 0 to 4294967295"),
-    "steps_per_epoch": _POSITIVE_INTEGER,
-    "epochs": _POSITIVE_INTEGER,
-    "save_freq": _POSITIVE_INTEGER,
-    "max_ep_len": _POSITIVE_INTEGER,
-    "num_envs": _POSITIVE_INTEGER,
-    "train_pi_iters": _INTEGER,
-    "train_v_iters": _INTEGER,
-    "gamma": _FRACTION,
-    "lam": _FRACTION,
-    "clip_ratio": _POSITIVE,
-    "target_kl": _optional(_POSITIVE),
-    "pi_lr": _NON_NEGATIVE,
-    "vf_lr": _NON_NEGATIVE,
-    "delta": _POSITIVE,
-    "damping_coeff": _NON_NEGATIVE,
-    "cg_iters": _POSITIVE_INTEGER,
-    "backtrack_iters": _POSITIVE_INTEGER,
-    "backtrack_coeff": (lambda v: _is_number(v) and 0 < v < 1, "a number above 0 and below 1"),
-    "algo": (lambda v: v in ("trpo", "npg"), "'trpo' or 'npg'"),
-    "objective": (lambda v: v in ("clip", "penalty"), "'clip' or 'penalty'"),
-    "beta": _POSITIVE,
-    "lam1": _optional(_FRACTION),
-    "lam2": _FRACTION,
-    "coeff": _optional(_FRACTION),
-    "ent_coef": _NON_NEGATIVE,
-    "vf_coef": _NON_NEGATIVE,
-    "minibatch_size": _optional(_POSITIVE_INTEGER),
-    "max_grad_norm": _optional(_POSITIVE),
-    "lr_schedule": (lambda v: v in ("constant", "linear"), "'constant' or 'linear'"),
-    "orthogonal_init": _optional(_SWITCH),
-    "lr": _NON_NEGATIVE,
-    "q_lr": _NON_NEGATIVE,
-    "replay_size": _POSITIVE_INTEGER,
-    "polyak": _FRACTION,
-    "batch_size": _POSITIVE_INTEGER,
-    "start_steps": _INTEGER,
-    "update_after": _INTEGER,
-    "update_every": _POSITIVE_INTEGER,
-    "act_noise": _NON_NEGATIVE,
-    "target_noise": _NON_NEGATIVE,
-    "noise_clip": _NON_NEGATIVE,
-    "policy_delay": _POSITIVE_INTEGER,
-    "num_test_episodes": _INTEGER,
-    "test_freq": _POSITIVE_INTEGER,
-    "alpha": (
-        lambda v: v == "auto" or (_is_number(v) and v >= 0),
-        "a number of at least 0, or 'auto'",
-    ),
-    "target_entropy": (lambda v: v is None or _is_number(v), "a number, or None"),
-    "n_steps": _POSITIVE_INTEGER,
-    "rms_eps": _POSITIVE,
-    "rms_init": _NON_NEGATIVE,
-    "normalize_adv": _SWITCH,
-    "normalize_obs": _SWITCH,
-    "normalize_reward": _SWITCH,
-    "behavior_policy": (
-        lambda v: v is None or callable(v),
-        "a function (t, obs) -> action, or None",
-    ),
-    "init_from": (
-        lambda v: v is None or isinstance(v, str | os.PathLike),
-        "the directory of a run, or None",
-    ),
-    "resume": _SWITCH,
-    "checkpoint_freq": _INTEGER,
-    "keep_checkpoints": _POSITIVE_INTEGER,
-    "deterministic_resume": _SWITCH,
-    "env_retries": _INTEGER,
-    "stall_timeout": _optional(_POSITIVE),
-    "vectorization": (lambda v: v in ("sync", "async", "threads"), "'sync', 'async' or 'threads'"),
-    "ac_kwargs": (lambda v: v is None or isinstance(v, dict), "a dict of arguments, or None"),
-}
-
-# What may be different when a run goes on. All else would make it another run.
-MAY_CHANGE = (
-    "epochs",
-    "save_freq",
-    "checkpoint_freq",
-    "keep_checkpoints",
-    "env_retries",
-    "stall_timeout",
-    "vectorization",
-)
-
-CONVOLUTIONS = ("nature", "small")
-
-
-def _is_convolution(value):
-    return (
-        isinstance(value, list | tuple)
-        and len(value) == 3
-        and all(_is_integer(v) and v >= 1 for v in value)
-    )
-
-
-_NETWORK_RULES = {
-    "hidden_sizes": (
-        lambda v: isinstance(v, list | tuple) and all(_is_integer(s) and s >= 1 for s in v),
-        "a list of layer widths such as [64,64]",
-    ),
-    "activation": (
-        lambda v: (
-            activation_of_class(v) if isclass(v) else callable(v) or v in (None, *ACTIVATIONS)
-        ),
-        f"one of {', '.join(ACTIVATIONS)}, a class of such a name (keras.layers.ReLU), or a "
-        "function of a tensor",
-    ),
-    "conv": (
-        lambda v: (
-            v in CONVOLUTIONS
-            or (isinstance(v, list | tuple) and len(v) > 0 and all(map(_is_convolution, v)))
-        ),
-        f"one of {', '.join(CONVOLUTIONS)}, or a list of (filters, kernel size, stride) such as "
-        "[[32,8,4],[64,4,2]]",
-    ),
-    "shared": _SWITCH,
-    "log_std_init": _NUMBER,
-}
 
 
 def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
@@ -239,7 +73,7 @@ def check_epochs_left(epochs: int, done: int, run_dir: str | os.PathLike) -> Non
 
 def check_network_arguments(ac_kwargs: Mapping[str, Any]) -> None:
     """Check arguments of the default networks, as `check_arguments` does those of an algorithm."""
-    _check_rules(_NETWORK_RULES, ac_kwargs)
+    _check_rules(NETWORK_RULES, ac_kwargs)
 
 
 def _check_rules(rules, arguments):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from spinup_tf2.arguments.docs import complete_docstring
+from spinup_tf2.arguments.docs import complete_docstring, option_defaults, option_types
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,14 @@ def read_signature(module: str, name: str) -> Signature:
     pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     defaults = {argument.arg: value(default) for argument, default in pairs if default}
     doc = inspect.cleandoc(ast.get_docstring(definition) or "")
-    if "documented" in [ast.unparse(decorator) for decorator in definition.decorator_list]:
-        every = [*arguments.args, *arguments.kwonlyargs]
-        doc = complete_docstring(doc, [argument.arg for argument in every])
+    for decorator in definition.decorator_list:
+        if not isinstance(decorator, ast.Call) or ast.unparse(decorator.func) != "algorithm":
+            continue
+        every = [argument.arg for argument in [*arguments.args, *arguments.kwonlyargs]]
+        if arguments.kwarg is not None:
+            options = option_types(ast.unparse(arguments.kwarg.annotation))
+            own = {keyword.arg: value(keyword.value) for keyword in decorator.keywords}
+            defaults |= option_defaults(options, own)
+            every += options
+        doc = complete_docstring(doc, every)
     return Signature(doc, defaults)

@@ -89,3 +89,30 @@ def mixture(
     The mixture is not normalised again. Its deviation is below 1 as far as the estimates disagree.
     """
     return sum(coeff * normalized(adv, valid) for coeff, adv in zip(coeffs, advs, strict=True))
+
+
+def estimates(
+    rew: np.ndarray,
+    val: np.ndarray,
+    next_val: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    valid: np.ndarray | bool = True,
+    *,
+    gamma: float,
+    lam: float | Sequence[float],
+    coeffs: Sequence[float] | None = None,
+    normalize: bool = True,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Advantages and rewards-to-go of a batch, both float32 `[T, n]`.
+
+    Args:
+        rew, val, next_val, terminated, truncated, gamma, lam: As `gae` takes them.
+        valid: Which steps count where advantages are normalised.
+        coeffs: The weight of each estimate, if `lam` is several lambdas (`mixture`).
+        normalize: Whether the advantages are normalised. A mixture consists of normalised ones.
+    """
+    adv, ret = gae(rew, val, next_val, terminated, truncated, gamma, lam)
+    if coeffs is not None:
+        return mixture(adv, coeffs, valid), ret
+    return normalized(adv, valid) if normalize else adv, ret

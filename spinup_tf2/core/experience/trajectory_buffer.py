@@ -1,24 +1,27 @@
-"""Where experience waits until it is learned from."""
+"""Where the experience of an on-policy algorithm waits until it is learned from."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from spinup_tf2.core.experience.advantages import gae, mixture, normalized
 from spinup_tf2.core.rollout.vector_env import lost
+
+# returns(rew, val, next_val, terminated, truncated, valid) -> (adv, ret); all `[T, n]`.
+Returns = Callable[..., tuple[np.ndarray, np.ndarray]]
 
 
 class TrajectoryBuffer:
-    """The steps of one epoch of `n` environments, `[T, n, ...]`, and their advantages.
+    """The steps of one batch of `n` environments, `[T, n, ...]`, and their advantages.
 
-    obs_shape, act_shape: shapes of one observation and one action.
-    act_dtype, obs_dtype: of the actions and the observations; everything else is float32.
-    size: T, the number of steps that each environment takes in an epoch.
-    num_envs: how many environments, n.
-    gamma, lam: discount, and the lambda of generalised advantage estimation.
-    normalize_adv: whether `get` normalises the advantages.
-    coeff: if `lam` is several lambdas, the weights with which their estimates are mixed; each is
-        normalised before.
+    Args:
+        obs_shape: Shape of one observation.
+        act_shape: Shape of one action.
+        act_dtype: Of the actions; everything else but the observations is float32.
+        size: T, the number of steps that each environment takes.
+        num_envs: How many environments, n.
+        returns: `returns(rew, val, next_val, terminated, truncated, valid)` gives advantages and
+            rewards-to-go `[T, n]`, as `advantages.estimates` does.
+        obs_dtype: Of the observations.
     """
 
     def __init__(
@@ -28,26 +31,19 @@ class TrajectoryBuffer:
         act_dtype: type | np.dtype,
         size: int,
         num_envs: int,
-        gamma: float = 0.99,
-        lam: float | Sequence[float] = 0.95,
+        returns: Returns,
         obs_dtype: type | np.dtype = np.float32,
-        normalize_adv: bool = True,
-        coeff: Sequence[float] | None = None,
     ):
         rows = (size, num_envs)
         self.obs = np.zeros((*rows, *obs_shape), obs_dtype)
         self.act = np.zeros((*rows, *act_shape), act_dtype)
-        self.rew = np.zeros(rows, np.float32)
-        self.val = np.zeros(rows, np.float32)
-        self.terminated = np.zeros(rows, bool)
-        self.truncated = np.zeros(rows, bool)
-        self.lost = np.zeros(rows, bool)
-        self.gamma, self.lam, self.coeff = gamma, lam, coeff
-        self.normalize_adv = normalize_adv
+        self.rew, self.val = np.zeros((2, *rows), np.float32)
+        self.terminated, self.truncated, self.lost = np.zeros((3, *rows), bool)
+        self.returns = returns
         self.size = size
-        self.start_epoch()
+        self.start()
 
-    def start_epoch(self) -> None:
+    def start(self) -> None:
         """Forget the steps; the arrays are used again."""
         self.t = 0
         self.has_values = False
@@ -92,17 +88,16 @@ class TrajectoryBuffer:
     def get(
         self, value: Callable[[np.ndarray], np.ndarray], last_obs: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """The epoch as one batch of `T * n` steps: a dict of obs, act, ret, adv and val.
+        """One batch of `T * n` steps: a dict of obs, act, ret, adv and val.
 
-        value: a function from observations `[batch, ...]` to V `[batch]`. Because no weight
-            changes while an epoch is collected, it is called for the whole epoch at once, unless
-            the values were stored.
-        last_obs: `[n, ...]`, what the environments show after the last step.
-        Advantages are normalised (if they are) to mean 0 and standard deviation 1 over all ranks.
+        A step that was lost has advantage 0 and return V(obs): what was done in it teaches the
+        policy nothing, and the value function at most to stay as it is.
 
-        A step that was lost is a trajectory of no steps: its advantage is 0 and its return V(obs),
-        so that what was done in it teaches the policy nothing, and the value function at most to
-        stay as it is. The one before it is cut off.
+        Args:
+            value: A function from observations `[batch, ...]` to V `[batch]`. Because no weight
+                changes while a batch is collected, it is called for all of it at once, unless the
+                values were stored.
+            last_obs: `[n, ...]`, what the environments show after the last step.
         """
         if self.t != self.size:
             raise ValueError(f"The buffer holds {self.t} of {self.size} steps; fill it first.")
@@ -116,13 +111,13 @@ class TrajectoryBuffer:
             times, envs, last = zip(*limits, strict=True)
             next_val[list(times), list(envs)] = value(np.stack(last))
 
+        # A lost step is worth V(obs), whatever was done: the one before it is cut off there, and
+        # its own "reward" is that value, with nothing to follow.
         cut = self.truncated.copy()
-        cut[:-1] |= self.lost[1:]  # what followed is worth V(the observation of the lost step)
-        adv, ret = gae(self.rew, val, next_val, self.terminated, cut, self.gamma, self.lam)
-        adv[..., self.lost], ret[self.lost] = 0, val[self.lost]
-        if self.coeff is not None:
-            adv = mixture(adv, self.coeff, ~self.lost)
-        elif self.normalize_adv:
-            adv = normalized(adv, ~self.lost)
-        flat = lambda x: x.reshape(steps * num_envs, *x.shape[2:])  # noqa: E731
-        return dict(obs=obs, act=flat(self.act), ret=flat(ret), adv=flat(adv), val=flat(val))
+        cut[:-1] |= self.lost[1:]
+        rew = np.where(self.lost, val, self.rew)
+        over = self.terminated | self.lost
+        adv, ret = self.returns(rew, val, next_val, over, cut, ~self.lost)
+        arrays = dict(act=self.act, ret=ret, adv=adv, val=val)
+        flat = {name: x.reshape(steps * num_envs, *x.shape[2:]) for name, x in arrays.items()}
+        return dict(obs=obs, **flat)

@@ -215,6 +215,13 @@ class ActorCritic(Acting):
         """All variables of both networks, each once."""
         return unique([*self.pi.variables, *self.v.variables])
 
+    def begin_batch(self) -> None:
+        """Called before a batch is collected."""
+
+    def with_update(self, update: Callable[[dict], dict]) -> Callable[[dict], dict]:
+        """An `update(batch)` of this actor-critic, with what these networks themselves learn."""
+        return update
+
     def outputs(self, obs: tf.Tensor, noise: tf.Tensor) -> dict[str, tf.Tensor]:
         """What is saved of the actor-critic as a function of tensors."""
         distribution, val = self.pi_and_v(obs)

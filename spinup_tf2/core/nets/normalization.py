@@ -142,9 +142,10 @@ class NormalizedActorCritic(ActorCritic):
     def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         return self.inner.pi_and_v(self.normalizer(obs))
 
-    def taking_in(
-        self, update: Callable[[dict[str, np.ndarray]], dict[str, float]]
-    ) -> Callable[[dict[str, np.ndarray]], dict[str, float]]:
+    def begin_batch(self) -> None:
+        self.normalizer.adopt()
+
+    def with_update(self, update: Callable[[dict], dict]) -> Callable[[dict], dict]:
         """An `update(batch)` of this actor-critic that takes the batch's observations in as well.
 
         The policy that the update leaves is the one that is tested and saved. Where the next batch
@@ -161,9 +162,9 @@ class NormalizedActorCritic(ActorCritic):
         """
 
         def take_in_and_update(batch):
-            normalizer, obs = self.normalizer, tf.constant(batch["obs"])
+            normalizer, obs = self.normalizer, batch["obs"]
             first = normalizer.seen.count == 0
-            normalizer.seen.update(batch["obs"])
+            normalizer.seen.update(obs)
             if first:
                 normalizer.share.assign(1)
                 normalizer.adopt()

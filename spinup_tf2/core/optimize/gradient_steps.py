@@ -248,18 +248,17 @@ def take_steps(
     return before, after, results[0][2]
 
 
-def loss_columns(
-    pi_before: dict[str, float],
-    pi_after: dict[str, float],
-    v_before: dict[str, float],
-    v_after: dict[str, float],
-) -> dict[str, float]:
-    """What an update did to the losses of policy and value function, as it is logged."""
+def loss_columns(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    """What an update did to the losses of policy and value function, as it is logged.
+
+    Args:
+        before, after: LossPi and LossV.
+    """
     return dict(
-        LossPi=pi_before["Loss"],
-        LossV=v_before["Loss"],
-        DeltaLossPi=pi_after["Loss"] - pi_before["Loss"],
-        DeltaLossV=v_after["Loss"] - v_before["Loss"],
+        LossPi=before["LossPi"],
+        LossV=before["LossV"],
+        DeltaLossPi=after["LossPi"] - before["LossPi"],
+        DeltaLossV=after["LossV"] - before["LossV"],
     )
 
 

@@ -1,0 +1,167 @@
+"""The arguments that all algorithms share beyond Spinning Up's own, one row each.
+
+An algorithm takes them as `**options: Unpack[Options]`. Adding one means a row, and its type in
+`Options`. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import TypedDict
+
+from spinup_tf2.arguments.rules import (
+    BEHAVIOR_POLICY,
+    DIRECTORY,
+    INTEGER,
+    POSITIVE,
+    POSITIVE_INTEGER,
+    SWITCH,
+    Argument,
+    one_of,
+    optional,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Options(TypedDict, total=False):
+    """What every algorithm takes."""
+
+    num_envs: int
+    vectorization: str
+    init_from: str | os.PathLike | None
+    resume: bool
+    checkpoint_freq: int
+    keep_checkpoints: int
+    deterministic_resume: bool
+    env_retries: int
+    stall_timeout: float | None
+
+
+class OnPolicyOptions(Options, total=False):
+    """What every on-policy algorithm takes."""
+
+    behavior_policy: Callable[[int, np.ndarray], Any] | None
+    num_test_episodes: int
+    test_freq: int
+
+
+OPTIONS = {
+    "num_envs": Argument(
+        POSITIVE_INTEGER,
+        "int",
+        "Environments in each process. Together they take steps_per_epoch steps.",
+        default=1,
+    ),
+    "vectorization": Argument(
+        one_of("sync", "async", "threads"),
+        "str",
+        """
+        'sync' steps the environments of a process in turn, 'async' gives each of them a process of
+        its own, which pays when a step takes longer than about 0.1 ms. 'threads' steps several at
+        a time in threads of the process, which pays for environments that release the GIL, such as
+        the emulator of Super Mario Bros.
+        """,
+        default="sync",
+        may_change=True,
+    ),
+    "init_from": Argument(
+        optional(DIRECTORY),
+        "str",
+        """
+        Directory of an earlier run, with whose trained networks (those of its last save)
+        this one begins. They must have the same layers. Nothing else is taken over: no optimizer's
+        state, no experience, no settings. None: networks begin with random weights.
+        """,
+        default=None,
+    ),
+    "resume": Argument(
+        SWITCH,
+        "bool",
+        """
+        Whether to go on from the newest checkpoint in the run's directory. If the directory
+        holds no run yet, the training starts from its beginning.
+        """,
+        default=False,
+    ),
+    "checkpoint_freq": Argument(
+        INTEGER,
+        "int",
+        """
+        How often (in epochs) to write a checkpoint, from which the run can be
+        resumed; at most once a minute, and in any case after the last epoch and when the run is
+        interrupted. 0: never.
+        """,
+        default=1,
+        may_change=True,
+    ),
+    "keep_checkpoints": Argument(
+        POSITIVE_INTEGER,
+        "int",
+        "How many of the latest checkpoints to keep.",
+        default=2,
+        may_change=True,
+    ),
+    "deterministic_resume": Argument(
+        SWITCH,
+        "bool",
+        """
+        Whether a run that is interrupted and resumed is to give exactly the
+        numbers of one that is not. To this end all environments begin new episodes, from seeds of
+        their own, before every epoch whose number is a multiple of checkpoint_freq.
+        """,
+        default=False,
+    ),
+    "env_retries": Argument(
+        INTEGER,
+        "int",
+        """
+        How often an environment that raises an exception is made anew, each of them.
+        Nothing is learned from the step that failed. With 0 an exception ends the run.
+        """,
+        default=0,
+        may_change=True,
+    ),
+    "stall_timeout": Argument(
+        optional(POSITIVE),
+        "float",
+        """
+        Seconds after which a run of several MPI processes ends itself if one of
+        them neither takes a step nor hears from the others. None: never.
+        """,
+        default=600,
+        may_change=True,
+    ),
+    "behavior_policy": Argument(
+        BEHAVIOR_POLICY,
+        "",
+        """
+        A function `behavior_policy(t, obs)` that is asked for a demonstration before
+        each step: t counts the steps of the episode from 0, obs is the observation as a flat vector
+        or an image, not normalised. It returns the action that is taken instead of the policy's, in
+        the form that the environment's `step` takes, or None to let the policy act.
+        """,
+        default=None,
+    ),
+    "num_test_episodes": Argument(
+        INTEGER,
+        "int",
+        """
+        Episodes in which the policy is evaluated, without noise, at the end of an epoch. Each
+        starts from the same seed every time. They take place in environments that serve nothing
+        else: as many as num_envs, or fewer (processes if vectorization is 'async'). With noise a
+        policy may seem to do what it cannot, and the other way round. 0: there is no evaluation.
+        """,
+        default=0,
+    ),
+    "test_freq": Argument(
+        POSITIVE_INTEGER,
+        "int",
+        "How often (in epochs) the policy is evaluated; after the last epoch in any case.",
+        default=1,
+    ),
+}

@@ -1,0 +1,173 @@
+"""What the values of arguments may be. Imports no TensorFlow."""
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import isclass
+from numbers import Integral, Real
+from typing import Any
+
+# Whether a value is valid, and what is expected, as a message says it.
+Rule = tuple[Callable[[Any], object], str]
+
+REQUIRED = object()  # in the place of the default of an argument that has none, or several
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument that several algorithms have.
+
+    Attributes:
+        rule: What its value may be.
+        type: As its description says it; "" if that is clear.
+        text: Its description.
+        default: What it is if it is not given; REQUIRED where that stands in the signatures.
+        may_change: Whether it may be different when a run is resumed. All else would make it
+            another run.
+        off_policy: The description for the off-policy algorithms, if it is another one.
+    """
+
+    rule: Rule
+    type: str
+    text: str
+    default: Any = REQUIRED
+    may_change: bool = False
+    off_policy: str = ""
+
+
+def _is_number(value):
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_integer(value):
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+POSITIVE_INTEGER: Rule = (lambda v: _is_integer(v) and v >= 1, "a whole number of at least 1")
+INTEGER: Rule = (lambda v: _is_integer(v) and v >= 0, "a whole number of at least 0")
+POSITIVE: Rule = (lambda v: _is_number(v) and v > 0, "a number above 0")
+NON_NEGATIVE: Rule = (lambda v: _is_number(v) and v >= 0, "a number of at least 0")
+FRACTION: Rule = (lambda v: _is_number(v) and 0 <= v <= 1, "a number between 0 and 1")
+NUMBER: Rule = (_is_number, "a number")
+SWITCH: Rule = (lambda v: isinstance(v, bool), "True or False")
+
+
+def optional(rule: Rule) -> Rule:
+    """A rule that allows None as well."""
+    is_valid, expected = rule
+    return (lambda v: v is None or is_valid(v), f"{expected}, or None")
+
+
+def one_of(*words: str) -> Rule:
+    """A rule that allows some words."""
+    quoted = [repr(word) for word in words]
+    expected = f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+    return (lambda v: isinstance(v, str) and v in words, expected)
+
+
+ANYTHING: Rule = (lambda v: True, "anything")
+SEED: Rule = (lambda v: _is_integer(v) and 0 <= v < 2**32, "a whole number from 0 to 4294967295")
+ENV_FN: Rule = (
+    lambda v: callable(v) or isinstance(v, str),
+    "a function that makes the environment anew each time, such as "
+    "lambda: gymnasium.make('CartPole-v1'), or the id of one that is registered",
+)
+KEYWORDS: Rule = (lambda v: v is None or isinstance(v, dict), "a dict of arguments, or None")
+DIRECTORY: Rule = (lambda v: isinstance(v, str | os.PathLike), "the directory of a run")
+BEHAVIOR_POLICY: Rule = (
+    lambda v: v is None or callable(v),
+    "a function (t, obs) -> action, or None",
+)
+
+# Of arguments that single algorithms have. An algorithm that is not here checks its own.
+OWN_RULES = {
+    "train_pi_iters": INTEGER,
+    "clip_ratio": POSITIVE,
+    "target_kl": optional(POSITIVE),
+    "delta": POSITIVE,
+    "damping_coeff": NON_NEGATIVE,
+    "cg_iters": POSITIVE_INTEGER,
+    "backtrack_iters": POSITIVE_INTEGER,
+    "backtrack_coeff": (lambda v: _is_number(v) and 0 < v < 1, "a number above 0 and below 1"),
+    "algo": one_of("trpo", "npg"),
+    "objective": one_of("clip", "penalty"),
+    "beta": POSITIVE,
+    "lam1": optional(FRACTION),
+    "lam2": FRACTION,
+    "coeff": optional(FRACTION),
+    "lr": NON_NEGATIVE,
+    "target_noise": NON_NEGATIVE,
+    "noise_clip": NON_NEGATIVE,
+    "policy_delay": POSITIVE_INTEGER,
+    "alpha": (
+        lambda v: v == "auto" or (_is_number(v) and v >= 0),
+        "a number of at least 0, or 'auto'",
+    ),
+    "target_entropy": (lambda v: v is None or _is_number(v), "a number, or None"),
+    "n_steps": POSITIVE_INTEGER,
+    "rms_eps": POSITIVE,
+    "rms_init": NON_NEGATIVE,
+    "normalize_adv": SWITCH,
+}
+
+
+# ------------------------------------------------------------------------------- of networks
+
+ACTIVATIONS = (
+    "elu",
+    "gelu",
+    "leaky_relu",
+    "linear",
+    "relu",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softplus",
+    "softsign",
+    "swish",
+    "tanh",
+)
+
+_OF_CLASSES = {name.replace("_", ""): name for name in ACTIVATIONS} | {"identity": "linear"}
+
+
+def activation_of_class(layer: type) -> str | None:
+    """The name of the activation that a layer of Keras or PyTorch is: 'relu' for ReLU."""
+    return _OF_CLASSES.get(layer.__name__.lower())
+
+
+CONVOLUTIONS = ("nature", "small")
+
+
+def _is_convolution(value):
+    return (
+        isinstance(value, list | tuple)
+        and len(value) == 3
+        and all(_is_integer(v) and v >= 1 for v in value)
+    )
+
+
+NETWORK_RULES = {
+    "hidden_sizes": (
+        lambda v: isinstance(v, list | tuple) and all(_is_integer(s) and s >= 1 for s in v),
+        "a list of layer widths such as [64,64]",
+    ),
+    "activation": (
+        lambda v: (
+            activation_of_class(v) if isclass(v) else callable(v) or v in (None, *ACTIVATIONS)
+        ),
+        f"one of {', '.join(ACTIVATIONS)}, a class of such a name (keras.layers.ReLU), or a "
+        "function of a tensor",
+    ),
+    "conv": (
+        lambda v: (
+            v in CONVOLUTIONS
+            or (isinstance(v, list | tuple) and len(v) > 0 and all(map(_is_convolution, v)))
+        ),
+        f"one of {', '.join(CONVOLUTIONS)}, or a list of (filters, kernel size, stride) such as "
+        "[[32,8,4],[64,4,2]]",
+    ),
+    "shared": SWITCH,
+    "log_std_init": NUMBER,
+}

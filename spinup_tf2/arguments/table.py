@@ -1,0 +1,271 @@
+"""The arguments that several algorithms have in common, one row each.
+
+Those of Spinning Up stand literally in the signatures, where their defaults are. The others arrive
+as `**options` and have their defaults here, see `options`. Imports no TensorFlow.
+"""
+
+from spinup_tf2.arguments.options import OPTIONS
+from spinup_tf2.arguments.rules import (
+    ANYTHING,
+    ENV_FN,
+    FRACTION,
+    INTEGER,
+    KEYWORDS,
+    NON_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INTEGER,
+    SEED,
+    SWITCH,
+    Argument,
+    one_of,
+    optional,
+)
+
+ARGUMENTS = {
+    "env_fn": Argument(
+        ENV_FN,
+        "",
+        """
+        A function that makes a new copy of the environment (gymnasium's API); or the id of an
+        environment, as `--env` of the command line takes it, such as 'CartPole-v1'.
+        """,
+    ),
+    "actor_critic": Argument(
+        ANYTHING,
+        "",
+        """
+        A function or class called as
+        `actor_critic(observation_space, action_space, **ac_kwargs)`. What it returns has
+
+        ===========  ================  ==================================================
+        Attribute    Output            Description
+        ===========  ================  ==================================================
+        `pi(obs)`    distribution      Of tensorflow_probability, over the actions for
+                                       observations of shape (batch, obs_dim).
+        `v(obs)`     (batch,)          Value estimates for these observations. (Critical:
+                                       make sure that the shape is not (batch, 1)!)
+        ===========  ================  ==================================================
+
+        `pi` and `v` are Keras models.
+        """,
+        off_policy="""
+        A function or class called as
+        `actor_critic(observation_space, action_space, **ac_kwargs)`, twice: the second time for the
+        target networks. It returns a QActorCritic, which has
+
+        ====================  ================  =============================================
+        Attribute             Output            Description
+        ====================  ================  =============================================
+        `pi(obs)`             (batch, act_dim)  The policy's actions in [-1, 1], for
+                                                observations of shape (batch, obs_dim).
+        `q_values(obs, act)`  list of (batch,)  What each of the Q-functions `qs` gives for
+                                                these observations and actions in [-1, 1]: one
+                                                for DDPG, two for TD3.
+        ====================  ================  =============================================
+
+        `pi` and the elements of `qs` are Keras models. What lies in [-1, 1] here is scaled to each
+        dimension's own low and high for the environment.
+        """,
+    ),
+    "ac_kwargs": Argument(
+        KEYWORDS,
+        "dict",
+        """
+        Arguments of the actor-critic: for the default MLPActorCritic
+        `hidden_sizes` (64, 64) and `activation` 'tanh'. Where observations are images, the default
+        is CNNActorCritic with `conv` 'nature', `hidden_sizes` (512,), `activation` 'relu' and
+        `shared`, whether policy and value function have these layers in common.
+        """,
+        off_policy="""
+        Arguments of the actor-critic: for the default MLPQActorCritic `hidden_sizes`
+        (256, 256) and `activation` 'relu'. Where observations are images, the default is
+        CNNQActorCritic, which has `conv` 'nature' before these layers; the Q-functions have it in
+        common.
+        """,
+    ),
+    "seed": Argument(
+        SEED,
+        "int",
+        "Seed of the networks, the environments and the actions.",
+    ),
+    "steps_per_epoch": Argument(
+        POSITIVE_INTEGER,
+        "int",
+        """
+        Steps of interaction in each epoch, of all environments of all
+        processes together. An epoch is the time between two rows of the log.
+        """,
+    ),
+    "epochs": Argument(
+        POSITIVE_INTEGER,
+        "int",
+        "Number of epochs. (Always at least 1.)",
+        may_change=True,
+    ),
+    "gamma": Argument(
+        FRACTION,
+        "float",
+        "Discount factor. (Always between 0 and 1.)",
+    ),
+    "lam": Argument(
+        FRACTION,
+        "float",
+        """
+        Lambda of generalised advantage estimation. (Always between 0 and 1, close
+        to 1.)
+        """,
+    ),
+    "pi_lr": Argument(
+        NON_NEGATIVE,
+        "float",
+        "Learning rate of the policy.",
+    ),
+    "vf_lr": Argument(
+        NON_NEGATIVE,
+        "float",
+        "Learning rate of the value function.",
+    ),
+    "train_v_iters": Argument(
+        INTEGER,
+        "int",
+        "Gradient steps on the value function in each epoch.",
+    ),
+    "max_ep_len": Argument(
+        POSITIVE_INTEGER,
+        "int",
+        "A time limit on episodes, on top of the environment's own.",
+    ),
+    "logger_kwargs": Argument(
+        ANYTHING,
+        "dict",
+        "Arguments of EpochLogger.",
+    ),
+    "save_freq": Argument(
+        POSITIVE_INTEGER,
+        "int",
+        "How often (in epochs) to save the policy; the last epoch always does.",
+        may_change=True,
+    ),
+    "ent_coef": Argument(
+        NON_NEGATIVE,
+        "float",
+        """
+        Weight of the entropy bonus, which keeps the policy from becoming certain too
+        early. (0 to 0.01.)
+        """,
+    ),
+    "vf_coef": Argument(
+        NON_NEGATIVE,
+        "float",
+        "Weight of the value loss, where it is added to the policy's.",
+    ),
+    "max_grad_norm": Argument(
+        optional(POSITIVE),
+        "float",
+        """
+        A gradient with a longer norm, over all parameters that are trained
+        together, is shortened to this length. None: never. (0.5 if at all.)
+        """,
+    ),
+    "lr_schedule": Argument(
+        one_of("constant", "linear"),
+        "str",
+        """
+        'constant', or 'linear' for learning rates that fall in equal steps, to 0 at
+        the end of the last epoch.
+        """,
+    ),
+    "orthogonal_init": Argument(
+        optional(SWITCH),
+        "bool",
+        """
+        Whether networks start from orthogonal kernels, scaled by sqrt(2), in
+        the policy's last layer by 0.01 and in the value function's by 1, instead of Glorot-uniform
+        ones. This replaces the weights of an actor_critic of your own, too.
+        """,
+    ),
+    "replay_size": Argument(
+        POSITIVE_INTEGER,
+        "int",
+        """
+        How many of the latest interactions are kept to learn from, of all
+        environments of all processes together. Memory is claimed as they come.
+        """,
+    ),
+    "polyak": Argument(
+        FRACTION,
+        "float",
+        """
+        How slowly the target networks follow: after each update
+        target = polyak * target + (1 - polyak) * variable. (Always between 0 and 1, close to 1.)
+        """,
+    ),
+    "q_lr": Argument(
+        NON_NEGATIVE,
+        "float",
+        "Learning rate of the Q-functions.",
+    ),
+    "batch_size": Argument(
+        POSITIVE_INTEGER,
+        "int",
+        "Interactions in a minibatch, of all processes together.",
+    ),
+    "start_steps": Argument(
+        INTEGER,
+        "int",
+        """
+        Up to the interaction of this number, counted from 0, actions are drawn uniformly, and the
+        policy does not act. Networks that are trained already (init_from) act from the beginning.
+        """,
+    ),
+    "update_after": Argument(
+        INTEGER,
+        "int",
+        """
+        Number of the interaction, counted from 0, after which updates may begin, so
+        that there is something to learn from.
+        """,
+    ),
+    "update_every": Argument(
+        POSITIVE_INTEGER,
+        "int",
+        """
+        Interactions between two blocks of updates. A block consists of update_every
+        updates, so that there is one for each interaction.
+        """,
+    ),
+    "act_noise": Argument(
+        NON_NEGATIVE,
+        "float",
+        """
+        Standard deviation of the Gaussian noise that is added to the policy's actions
+        while training, as a fraction of half of each dimension's range.
+        """,
+    ),
+    "minibatch_size": Argument(
+        optional(POSITIVE_INTEGER),
+        "int",
+        """
+        Steps of all processes in each minibatch. A multiple of the number of environments that
+        divides steps_per_epoch. None: each gradient step uses them all.
+        """,
+    ),
+    "normalize_obs": Argument(
+        SWITCH,
+        "bool",
+        """
+        Whether the networks see observations shifted and scaled to mean 0 and variance 1 by
+        running statistics, and clipped at 10. The statistics are saved with the policy. They
+        change between epochs, each time so little that the policy moves by a KL divergence of at
+        most 0.001.
+        """,
+    ),
+    "normalize_reward": Argument(
+        SWITCH,
+        "bool",
+        """
+        Whether rewards are divided by the running standard deviation of the discounted returns,
+        and clipped at 10. What is logged as EpRet stays as it is.
+        """,
+    ),
+} | OPTIONS

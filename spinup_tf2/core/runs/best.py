@@ -1,0 +1,45 @@
+"""The weights with which a run has done best so far."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+
+class BestWeights:
+    """Keeps the weights of the actor-critic that has had the highest score.
+
+    Attributes:
+        weights: Of the best one; of the first one as long as there is no score.
+        record: Its `score` (mean return), `success` (rate) and `epoch`, as a checkpoint holds them.
+    """
+
+    def __init__(self, networks: Sequence[keras.Variable]):
+        self.networks = networks
+        self.record: dict[str, Any] = dict(score=None, epoch=None)
+        self.weights = self._acting = [each.numpy() for each in networks]
+
+    def note_acting(self) -> None:
+        """The present weights are those that the next score belongs to."""
+        self._acting = [each.numpy() for each in self.networks]
+
+    def judge(self, score: Sequence[float] | None, epoch: int) -> None:
+        """Keep the weights that were noted last if they are the best.
+
+        Args:
+            score: Their success rate and mean return, of which the first counts for more; None if
+                they are not known.
+            epoch: Of the score, as it is logged.
+        """
+        best = self.record
+        if score is not None and (
+            best["score"] is None or score > [best.get("success", 0.0), best["score"]]
+        ):
+            success, ret = score
+            self.record = dict(score=ret, success=success, epoch=epoch)
+            self.weights = self._acting
+
+    def restore(self, record: Mapping[str, Any], weights: Sequence[np.ndarray]) -> None:
+        """Take back what a checkpoint holds."""
+        self.record, self.weights = dict(record), [*weights]

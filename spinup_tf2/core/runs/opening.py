@@ -1,0 +1,117 @@
+"""How every run begins: seeds, environments, the run's directory."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import keras
+
+from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
+from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
+from spinup_tf2.core.nets.saved_policy import begin_with
+from spinup_tf2.core.rollout.evaluation import make_test_envs
+from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.runs.run import Networks, Run
+from spinup_tf2.core.settings import Settings
+from spinup_tf2.envs.spaces import ActionSpec, action_spec
+from spinup_tf2.parallel.mpi import broadcast_object, exit_together, on_root
+from spinup_tf2.parallel.threads import limit_tensorflow
+from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.persistence.run_lock import run_lock
+from spinup_tf2.persistence.same_run import checkpoint_to_resume, describe_run
+from spinup_tf2.utils.logx import EpochLogger
+from spinup_tf2.utils.mpi_tf import sync_params
+
+OWN_NETWORKS = (MLPActorCritic, CNNActorCritic, MLPQActorCritic, CNNQActorCritic)
+
+
+@contextmanager
+def environments(
+    settings: Settings, make_action_spec: Callable[..., ActionSpec] = action_spec
+) -> Iterator[tuple[VectorEnv, VectorEnv | None]]:
+    """Seed the networks, and make the environments that train and those for evaluation.
+
+    The latter are None where this rank has no part in it.
+    """
+    limit_tensorflow()
+    keras.utils.set_random_seed(settings.seed)  # the same on all ranks: one network to start from
+    with (
+        VectorEnv(
+            settings.env_fn,
+            settings.num_envs,
+            settings.seed,
+            settings.max_ep_len,
+            settings.vectorization,
+            make_action_spec=make_action_spec,
+            env_retries=settings.env_retries,
+        ) as envs,
+        make_test_envs(settings, envs, make_action_spec=make_action_spec) as test_envs,
+    ):
+        yield envs, test_envs
+
+
+@contextmanager
+def opened_run(
+    algorithm: str,
+    settings: Settings,
+    arguments: Mapping[str, Any],
+    envs: VectorEnv,
+    test_envs: VectorEnv | None,
+    ac: Networks,
+    sizes: Mapping[str, int],
+) -> Iterator[Run[Networks]]:
+    """Open a run's directory: configuration, environment, networks to begin with, checkpoints.
+
+    While it is open no other run can write there.
+
+    Args:
+        algorithm: Its name.
+        settings: What it was told.
+        arguments: All of its arguments by name.
+        envs: The environments that train.
+        test_envs: Those for evaluation.
+        ac: The actor-critic.
+        sizes: Numbers of parameters to print.
+
+    Raises:
+        UserError: Before anything in it is changed, if the directory cannot be used, or if it is
+            to be resumed and holds another run.
+    """
+    env = envs.prototype
+    if type(ac) in (CNNActorCritic, CNNQActorCritic):  # also where the default was asked for
+        arguments = {**arguments, "actor_critic": type(ac)}
+    ac.env_observation_space = env.observation_space
+    logger_kwargs = dict(settings.logger_kwargs or {})
+    run_dir = broadcast_object(logger_kwargs.get("output_dir"))
+    description = describe_run(
+        algorithm,
+        arguments,
+        env,
+        ac.variables,
+        arguments["actor_critic"] in OWN_NETWORKS,
+        logger_kwargs.get("exp_name"),
+        logger_kwargs.get("preset"),
+    )
+    with ExitStack() as stack:
+        saved = None
+        if run_dir is not None:
+            lock = run_lock(run_dir)
+            on_root(lambda: stack.enter_context(lock))
+        if settings.resume:
+            saved = checkpoint_to_resume(run_dir, description, settings.epochs)
+            if saved is None:  # a run that was killed before its first checkpoint begins anew
+                logger_kwargs |= dict(keep_rows=0)
+            else:
+                logger_kwargs |= dict(keep_rows=saved.counters["epoch"], overwrite=False)
+        if saved is None and settings.init_from is not None:
+            begin_with(ac, settings.init_from)
+        logger = EpochLogger(**logger_kwargs)
+        run_dir = broadcast_object(logger.output_dir)
+        checkpoints = Checkpoints(run_dir, settings.keep_checkpoints, saved)
+        logger.save_config(dict(arguments))
+        write_env_spec(logger, env, settings.env_fn)
+        sync_params(ac.trainable_variables)
+        counts = ", ".join(f"\t {name}: {size}" for name, size in sizes.items())
+        logger.log(f"\nNumber of parameters: {counts}\n")
+        with exit_together():
+            yield Run(settings, envs, test_envs, ac, logger, description, checkpoints, saved, stack)

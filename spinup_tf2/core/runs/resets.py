@@ -1,0 +1,106 @@
+"""When all environments begin new episodes, and how they come back where a run goes on."""
+
+from collections.abc import Iterable
+
+import gymnasium as gym
+import numpy as np
+
+from spinup_tf2.core.finite import check_step
+from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.settings import Settings
+from spinup_tf2.parallel.mpi import gather_objects
+from spinup_tf2.persistence.keeper import Part
+from spinup_tf2.utils.logx import EpochLogger
+
+# Of wrappers of gymnasium: their running means and variances outlive every reset.
+_REMEMBERING = (gym.wrappers.NormalizeObservation, gym.wrappers.NormalizeReward)
+
+# How many steps are taken again only to see whether environments answer as before: it is seen at
+# once where it is seen at all, and some environments are slow.
+_COMPARED_STEPS = 100
+
+
+class Resets:
+    """Says what the environments show where collecting begins.
+
+    Args:
+        settings: Of the run.
+        envs: Those that train.
+        parts: What is told that all environments begin new episodes.
+        resumed: Whether the run goes on from a checkpoint.
+        logger: Gets warnings.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        envs: VectorEnv,
+        parts: Iterable[Part],
+        resumed: bool,
+        logger: EpochLogger,
+    ):
+        self.settings, self.envs, self.parts, self.logger = settings, envs, [*parts], logger
+        self.resumed = resumed
+        envs.remember = settings.deterministic_resume
+        wrappers = remembering_wrappers(envs.prototype)
+        if settings.deterministic_resume and wrappers and not resumed:
+            logger.warn_once(
+                f"with deterministic_resume, this run cannot go on with the same numbers if it is "
+                f"stopped: the environment's wrapper {' and '.join(wrappers)} keeps statistics "
+                "that begin anew then. Those of the algorithms' own normalize_obs and "
+                "normalize_reward are saved."
+            )
+
+    def observations(
+        self, obs: np.ndarray | None, epoch: int, step: int, logged_epoch: int
+    ) -> np.ndarray:
+        """What the environments show, after new episodes have begun if that is due. Collective.
+
+        Args:
+            obs: What they have shown last, `[n, ...]`; None at the beginning of a training or of
+                its resumption.
+            epoch: Number of the epoch, from 0.
+            step: How many steps of the epoch each environment has taken.
+            logged_epoch: Number of the epoch, as it is logged.
+        """
+        settings = self.settings
+        new = settings.deterministic_resume and step == 0 and epoch % settings.checkpoint_freq == 0
+        if obs is not None and not new:
+            return obs
+        if settings.deterministic_resume and not new:
+            obs = self.envs.replay()
+            self._say_what_strayed()
+            return obs
+        if settings.deterministic_resume and obs is None and self.resumed:
+            self.envs.replay(steps=_COMPARED_STEPS)
+            self._say_what_strayed()
+        for part in self.parts:
+            part.restart()
+        obs = self.envs.reset(epoch, step)
+        check_step(self.envs, logged_epoch, step, obs)
+        return obs
+
+    def _say_what_strayed(self):
+        """Warn of environments that a replay has not brought back to where they were."""
+        strayed = [item for each in gather_objects(self.envs.strayed) for item in each.items()]
+        if not strayed:
+            return
+        names = [f"{label} from {f'step {t}' if t else 'the reset'} on" for label, t in strayed]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        memory = " and ".join(remembering_wrappers(self.envs.prototype))
+        memory = memory or "a random generator of its own, or statistics that a wrapper keeps"
+        self.logger.warn_once(
+            "environments do not come back as they were. Reset with the seeds of before and given "
+            f"the same actions, they answer differently: {', '.join(names[:3])}{more}. Something "
+            f"in them is not set by a seed ({memory}). The run goes on, but not with the numbers "
+            "that it would have had without the stop."
+        )
+
+
+def remembering_wrappers(env: gym.Env) -> list[str]:
+    """Names of the wrappers of an environment that are known to remember what no reset undoes."""
+    names = []
+    while isinstance(env, gym.Wrapper):
+        names += [type(env).__name__] if isinstance(env, _REMEMBERING) else []
+        env = env.env
+    return names

@@ -1,0 +1,323 @@
+"""What every training has: epochs, rows of the log, tests, saves, checkpoints, and how it stops."""
+
+import shlex
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any, Generic, NoReturn, TypeVar
+
+import keras
+import numpy as np
+from tqdm import tqdm
+
+from spinup_tf2 import user_config
+from spinup_tf2.core.finite import check_info, check_variables
+from spinup_tf2.core.nets.acting import Actor
+from spinup_tf2.core.nets.actor_critic import ActorCritic
+from spinup_tf2.core.nets.q_actor_critic import QActorCritic
+from spinup_tf2.core.nets.saved_policy import SavedPolicy
+from spinup_tf2.core.rollout.evaluation import (
+    NO_RESULTS,
+    evaluate,
+    log_successes,
+    own_test_episodes,
+    score_of,
+)
+from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.runs.best import BestWeights
+from spinup_tf2.core.runs.resets import Resets
+from spinup_tf2.core.settings import Settings
+from spinup_tf2.envs.modules import import_flag
+from spinup_tf2.parallel.heartbeat import beat
+from spinup_tf2.parallel.interruption import Interruption
+from spinup_tf2.parallel.mpi import broadcast_object, proc_id
+from spinup_tf2.parallel.watchdog import Watchdog
+from spinup_tf2.persistence.checkpoints import Checkpoints, Saved
+from spinup_tf2.persistence.keeper import Keeper, Part, StoredSteps
+from spinup_tf2.persistence.same_run import Position, position_of
+from spinup_tf2.utils.logx import EpochLogger
+from spinup_tf2.utils.mpi_tf import check_params
+
+Networks = TypeVar("Networks", ActorCritic, QActorCritic)
+Item = TypeVar("Item")
+
+
+class Run(Generic[Networks]):
+    """A run whose directory is open. The loops of the algorithms are made like this:
+
+        run.begin(variables, parts, ...)
+        for epoch in run.epochs():
+            ...                                  # collect
+            run.record(update(batch))
+            run.finish_epoch(act)
+
+    Attributes:
+        settings: What the algorithm was told of it.
+        envs: The environments that train.
+        test_envs: Those for evaluation; None if this rank has no part in it.
+        ac: The actor-critic.
+        logger: An EpochLogger.
+        epoch: Number of the present epoch, from 0.
+        first_step: The step of each environment with which the present epoch begins: not 0 where a
+            run goes on that was stopped within an epoch.
+        progress: The share of the training that is over, 0 at first and never quite 1.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        envs: VectorEnv,
+        test_envs: VectorEnv | None,
+        ac: Networks,
+        logger: EpochLogger,
+        description: dict[str, Any],
+        checkpoints: Checkpoints,
+        saved: Saved | None,
+        stack: ExitStack,
+    ):
+        self.settings, self.envs, self.test_envs = settings, envs, test_envs
+        self.ac, self.logger = ac, logger
+        self.description, self.checkpoints, self.saved = description, checkpoints, saved
+        self.epoch, self.first_step, self.progress = 0, 0, 0.0
+        self.best = BestWeights(ac.variables)
+        self._stack = stack
+
+    # ---------------------------------------------------------------------- the loops' calls
+
+    def begin(
+        self,
+        variables: Iterable[keras.Variable],
+        parts: Mapping[str, Part | None],
+        *,
+        replay: StoredSteps | None = None,
+        saved_with_policy: Iterable[keras.Variable] = (),
+        columns: Mapping[str, bool] | None = None,
+        tests: bool,
+        first_epoch: int = 0,
+    ) -> None:
+        """Say what the training consists of, and put it where it goes on. Collective.
+
+        Args:
+            variables: All from which the training goes on, equal on all ranks.
+            parts: What remembers something of environments, by name; None is left out.
+            replay: One of them, whose steps are saved as they come.
+            saved_with_policy: Variables that are saved with the actor-critic and not used by it.
+            columns: Names of the arrays that updates return and whether, beside the average, the
+                standard deviation, the largest and the smallest value are logged. None: updates
+                return scalars, of which the mean over the epoch is logged.
+            tests: Whether there are columns for test episodes.
+            first_epoch: How the log numbers the first epoch.
+        """
+        self.variables = [*{id(each): each for each in variables}.values()]
+        present = {name: part for name, part in parts.items() if part is not None}
+        self._columns, self._tests, self._first_epoch = columns, tests, first_epoch
+        self._resets = Resets(
+            self.settings, self.envs, present.values(), self.saved is not None, self.logger
+        )
+        self._keeper = Keeper(
+            self.description,
+            self.checkpoints,
+            self.logger,
+            self.envs.indices,
+            self.variables,
+            {"envs": self.envs, **present},
+            replay,
+        )
+        spaces = self.envs.prototype.observation_space, self.envs.prototype.action_space
+        self.logger.setup_tf_saver(SavedPolicy(self.ac, *spaces, saved_with_policy))
+        self._infos: list[dict[str, float]] = []  # of this epoch's updates
+        self._began, self._last_save, self._policy_saved = time.monotonic(), -np.inf, True
+        if self.saved is not None:
+            self._restore(self.saved)
+        elif self.settings.checkpoint_freq:
+            self._save_checkpoint(Position())
+
+    def epochs(self) -> Iterator[int]:
+        """The numbers of the epochs that are left to train, from 0."""
+        settings, quiet = self.settings, self.logger.quiet
+        self._stack.enter_context(Watchdog(settings.stall_timeout, self._how_to_go_on()))
+        self.interruption = self._stack.enter_context(Interruption())
+        hidden = quiet or proc_id() != 0 or not sys.stderr.isatty()
+        self._bar = self._stack.enter_context(
+            tqdm(
+                total=settings.epochs,
+                initial=self.epoch,
+                unit="epoch",
+                disable=hidden,
+                dynamic_ncols=True,
+            )
+        )
+        for epoch in range(self.epoch, settings.epochs):
+            self.epoch = epoch
+            yield epoch
+
+    def observations(self, obs: np.ndarray | None, step: int) -> np.ndarray:
+        """What the environments show where collecting begins, as `Resets.observations` says."""
+        return self._resets.observations(obs, self.epoch, step, self.logged_epoch)
+
+    def until_stopped(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items, one for each step, until somebody asks for a stop; each is a sign of life."""
+        for item in items:
+            beat()
+            if self.interruption.requested:
+                return
+            yield item
+
+    def minibatches(self, size: int, passes: int) -> np.ndarray:
+        """Which rows of an epoch's batch make its minibatches, `[passes, count, local size]`.
+
+        Args:
+            size: Steps of all processes in each minibatch.
+            passes: How often all steps are used.
+        """
+        count = self.settings.steps_per_epoch // size
+        return self.envs.minibatches(self.epoch, self.settings.local_steps, passes, count)
+
+    def asked_to_stop(self) -> bool:
+        """Whether somebody wants the run to stop. Collective."""
+        return self.interruption.agreed()
+
+    def stop(self, step: int) -> NoReturn:
+        """Save and leave, after `step` steps of the epoch, when `asked_to_stop`. Collective."""
+        text = self._how_to_go_on()
+        if self.settings.checkpoint_freq and not self._save_checkpoint(Position(self.epoch, step)):
+            text = f"What came after the last checkpoint is lost. {text}"
+        self._save_policy()  # to look at what there is
+        self.interruption.leave(text)
+
+    def record(self, info: Mapping[str, Any]) -> None:
+        """Log what an update has returned, in the row of this epoch."""
+        check_info(info, self.logged_epoch)
+        if self._columns is None:
+            self._infos.append(dict(info))
+        else:
+            self.logger.store(**info)
+
+    def finish_epoch(self, act: Actor) -> None:
+        """Test the policy, save it, write the row of the log and a checkpoint, if they are due.
+
+        Args:
+            act: The policy. Collective.
+        """
+        settings, logger, epoch = self.settings, self.logger, self.epoch
+        last = epoch == settings.epochs - 1
+        check_variables(self.variables, self.logged_epoch)  # before anybody acts with them
+        if self._tests:
+            self._evaluate(act, due=last or (epoch + 1) % settings.test_freq == 0)
+        self.envs.add_epoch()
+        if last or (epoch + 1) % settings.save_freq == 0 or not self._policy_saved:
+            check_params(self.variables)
+            self._policy_saved = self._save_policy()
+        self._log_row()
+        score = score_of(logger.log_current_row, settings.num_test_episodes > 0)
+        logger.dump_tabular()
+        self.best.judge(score, self.logged_epoch)
+        self._infos, self.first_step = [], 0
+        if settings.checkpoint_freq:
+            waited = time.monotonic() - self._last_save >= user_config.CHECKPOINT_INTERVAL
+            due = waited and (epoch + 1) % settings.checkpoint_freq == 0
+            if broadcast_object(last or self._keeper.save_failed or due):
+                self._save_checkpoint(Position(epoch + 1))
+        self._bar.update()
+
+    # ------------------------------------------------------------------------------ at its end
+
+    @property
+    def logged_epoch(self) -> int:
+        """The number of the present epoch, as it is logged."""
+        return self._first_epoch + self.epoch
+
+    def _evaluate(self, act, due):
+        results = NO_RESULTS
+        if due:
+            act.refresh()
+            self.best.note_acting()
+            episodes = own_test_episodes(self.settings.num_test_episodes)
+            results = evaluate(self.test_envs, act, episodes, self.epoch, self.interruption)
+            if self.asked_to_stop():
+                self.stop(self.settings.local_steps)
+        self.logger.store(**results)
+
+    def _log_row(self):
+        logger, tests = self.logger, self._tests
+        logger.log_tabular("Epoch", self.logged_epoch)
+        logger.log_tabular("EpRet", with_min_and_max=True)
+        if tests:
+            logger.log_tabular("TestEpRet", with_min_and_max=True)
+        logger.log_tabular("EpLen", average_only=True)
+        if tests:
+            logger.log_tabular("TestEpLen", average_only=True)
+        rates = ("SuccessRate", "TestSuccessRate") if tests else ("SuccessRate",)
+        log_successes(logger, rates, (self.envs, self.test_envs))
+        if self._columns is None:
+            logger.log_tabular("VVals", with_min_and_max=True)
+        logger.log_tabular("TotalEnvInteracts", (self.epoch + 1) * self.settings.steps_per_epoch)
+        self._log_updates()
+        logger.log_tabular("Time", self._seconds())
+
+    def _log_updates(self):
+        if self._columns is None:
+            several = len(self._infos) > 1
+            for name, value in self._infos[0].items():
+                mean = np.mean([info[name] for info in self._infos]) if several else value
+                self.logger.log_tabular(name, mean)
+            return
+        self.logger.store(**{name: [] for name in self._columns})  # before any update: blank
+        for name, all_four in self._columns.items():
+            how = "with_min_and_max" if all_four else "average_only"
+            self.logger.log_tabular(name, **{how: True})
+
+    # ------------------------------------------------------------------------ saving, restoring
+
+    def _save_policy(self):
+        """Save what `test_policy` shows; returns whether there was room. Collective."""
+        # The other ranks wait, since one that leaves takes rank 0 with it.
+        return broadcast_object(self.logger.save_state({"env": self.envs.prototype}, None))
+
+    def _save_checkpoint(self, position):
+        check_variables(self.variables, self._first_epoch + position.epoch)
+        counters = dict(
+            epoch=position.epoch,
+            step=position.step,
+            infos=self._infos,
+            seconds=self._seconds(),
+            best=self.best.record,
+            columns=self.logger.log_headers,
+        )
+        saved = self._keeper.save(counters, self.best.weights)
+        if saved:
+            self._last_save = time.monotonic()
+        return saved
+
+    def _restore(self, saved):
+        position, restored = position_of(saved), self._keeper.restore(saved)
+        self.best.restore(restored.best, restored.best_weights)
+        self._infos = restored.infos
+        self.epoch, self.first_step = position.epoch, position.step
+        self._last_save = time.monotonic()
+        self._began = self._last_save - restored.seconds
+        where = f"{position.epoch} of {self.settings.epochs} epochs"
+        if position.step:
+            where += f", and {position.step} steps of each environment"
+        self.logger.log(f"Resuming from {saved.path}, after {where}.")
+        if position.epoch >= self.settings.epochs:
+            self.logger.log("There is nothing left to do; more epochs would go on with it.")
+            self._save_policy()  # a crash may have left none
+        else:
+            self._keeper.check_columns(saved.counters.get("columns", []))
+
+    def _seconds(self):
+        """How long the run has taken, without the time between its parts."""
+        return time.monotonic() - self._began
+
+    def _how_to_go_on(self):
+        run_dir = broadcast_object(self.logger.output_dir)
+        if not self.settings.checkpoint_freq:
+            return "It has no checkpoint (checkpoint_freq is 0)."
+        command = self.description["command"]
+        if command is None:
+            return f"Resume it with the same call and resume=True; it is in {run_dir}."
+        modules = getattr(self.settings.env_fn, "modules", ())
+        flag = import_flag(command["env_name"], modules)
+        return f"Resume it with: python -m spinup_tf2.run resume {shlex.quote(run_dir)}{flag}"

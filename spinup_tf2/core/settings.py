@@ -1,0 +1,87 @@
+"""The settings of a run, and the decorator that makes a function an algorithm."""
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import gymnasium as gym
+import numpy as np
+
+from spinup_tf2.arguments.checks import check_arguments
+from spinup_tf2.arguments.docs import documented
+from spinup_tf2.envs.making import EnvFn
+from spinup_tf2.parallel.mpi import num_procs
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all algorithms are told of a run; `arguments.table` says what each of them means."""
+
+    env_fn: Callable[[], gym.Env]
+    seed: int
+    steps_per_epoch: int
+    epochs: int
+    max_ep_len: int
+    logger_kwargs: Mapping[str, Any] | None
+    save_freq: int
+    num_envs: int
+    vectorization: str
+    init_from: str | os.PathLike | None
+    resume: bool
+    checkpoint_freq: int
+    keep_checkpoints: int
+    deterministic_resume: bool
+    env_retries: int
+    stall_timeout: float | None
+    num_test_episodes: int
+    test_freq: int = 1  # the off-policy algorithms are tested in every epoch
+    behavior_policy: Callable[[int, np.ndarray], Any] | None = None
+
+    @property
+    def local_steps(self) -> int:
+        """How many steps each environment takes in an epoch."""
+        return self.steps_per_epoch // (self.num_envs * num_procs())
+
+    def recorded(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """All arguments of an algorithm by name, as config.json holds them.
+
+        Args:
+            arguments: What `locals()` gives in the algorithm, first thing.
+        """
+        own = {name: value for name, value in arguments.items() if name != "options"}
+        return own | arguments["options"]
+
+
+def algorithm(**defaults: Any) -> Callable[[Function], Function]:
+    """Decorator: an algorithm, of which signature, docstring and arguments are complete.
+
+    Before it runs, its arguments are checked, and options that were not given get their defaults;
+    the id of an environment becomes what makes the environment. For arguments that cannot be used
+    it raises UserError.
+
+    Args:
+        **defaults: Shared options (`arguments.options`) of which it has defaults of its own.
+    """
+
+    def decorator(function: Function) -> Function:
+        complete = documented(function, **defaults)
+        signature = inspect.signature(complete)
+
+        @functools.wraps(complete)
+        def checked(*args, **kwargs):
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            arguments = bound.arguments
+            check_arguments(arguments, num_procs())
+            if isinstance(arguments["env_fn"], str):
+                arguments["env_fn"] = EnvFn(arguments["env_fn"])
+            return function(**arguments)
+
+        return cast(Function, checked)
+
+    return decorator

@@ -1,0 +1,166 @@
+"""What a checkpoint belongs to, and whether a run may go on from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from spinup_tf2.arguments.checks import MAY_CHANGE, check_epochs_left
+from spinup_tf2.envs.spaces import space_to_json
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel.mpi import num_procs, on_root
+from spinup_tf2.persistence.checkpoints import Checkpoints, Saved
+from spinup_tf2.persistence.env_spec import describe_env
+from spinup_tf2.run_files import holds_rows, holds_run
+from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializable
+
+if TYPE_CHECKING:
+    import keras
+
+_NOT_COMPARED = ("env_fn", "logger_kwargs", "num_envs", "resume")  # other entries stand for these
+_PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy", "resume")
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a training goes on: after `step` steps of each environment in `epoch`, from 0."""
+
+    epoch: int = 0
+    step: int = 0
+
+
+def checkpoint_to_resume(run_dir: str | None, run: Mapping[str, Any], epochs: int) -> Saved | None:
+    """The newest checkpoint in a run's directory; None if nothing is over yet. Collective.
+
+    epochs: how many the run is to have. Raises UserError if there is none of this run, or it has
+    had more.
+    """
+    if run_dir is None:
+        raise UserError("resume is True, but logger_kwargs has no output_dir to resume from.")
+    saved = Checkpoints(run_dir).newest()
+    if saved is not None:
+        check_same_run(saved.run, run, run_dir)
+        check_epochs_left(epochs, position_of(saved).epoch, run_dir)
+    elif on_root(lambda: holds_run(run_dir) and holds_rows(run_dir)):
+        raise UserError(
+            f"{run_dir} holds a run without checkpoints, which cannot be resumed; start it anew "
+            "with --overwrite (overwrite=True), or choose another exp_name, seed or data_dir."
+        )
+    return saved
+
+
+def position_of(saved: Saved) -> Position:
+    """Where a checkpoint was made."""
+    counters = saved.counters
+    try:
+        position = Position(counters["epoch"], counters["step"])
+        if not all(type(x) is int and x >= 0 for x in (position.epoch, position.step)):
+            raise ValueError(f"epoch {position.epoch!r}, step {position.step!r}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"the checkpoint {saved.path} does not say where it was made ({error})."
+        ) from error
+    return position
+
+
+def describe_run(
+    algorithm: str,
+    arguments: Mapping[str, Any],
+    env: gym.Env,
+    networks: Sequence[keras.Variable],
+    own_networks: bool,
+    exp_name: str | None,
+    preset: str | None,
+) -> dict[str, Any]:
+    """What a checkpoint belongs to, as JSON: what must be the same for a run to go on.
+
+    `command` holds what `python -m spinup_tf2.run resume` starts the run with; None for what only
+    a Python program can start.
+
+    Args:
+        algorithm: Its name.
+        arguments: All its arguments by name.
+        env: The environment.
+        networks: The variables of the actor-critic.
+        own_networks: Whether they are networks that come with this package.
+        exp_name: Name of the experiment.
+        preset: Name of the preset that it was started with.
+    """
+    env_fn = arguments["env_fn"]
+    plain = {name: value for name, value in arguments.items() if name not in _PYTHON_ONLY}
+    command = None
+    if (
+        hasattr(env_fn, "env_name")
+        and own_networks
+        and arguments.get("behavior_policy") is None
+        and is_json_serializable([plain, env_fn.env_kwargs])
+    ):
+        command = dict(plain, env_name=env_fn.env_name, env_kwargs=env_fn.env_kwargs)
+    compared = {name: x for name, x in arguments.items() if name not in _NOT_COMPARED}
+    try:
+        environment = describe_env(env, env_fn)
+    except (TypeError, ValueError):
+        environment = type(env.unwrapped).__name__
+    run = dict(
+        algorithm=algorithm,
+        environment=environment,
+        observation_space=space_to_json(env.observation_space),
+        action_space=space_to_json(env.action_space),
+        networks=[[variable.name, list(variable.shape)] for variable in networks],
+        num_envs=arguments["num_envs"] * num_procs(),
+        arguments=compared,
+        exp_name=exp_name,
+        preset=preset,
+        num_procs=num_procs(),
+        command=command,
+    )
+    return json.loads(json.dumps(convert_json(run)))  # as it will come back: tuples are lists
+
+
+def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: str) -> None:
+    """Raise UserError if a checkpoint belongs to another run than this one."""
+    words = {
+        "algorithm": "algorithm",
+        "environment": "environment",
+        "observation_space": "observation space",
+        "action_space": "action space",
+        "networks": "networks (names and shapes of their variables)",
+    }
+    for name, word in words.items():
+        if saved.get(name) != run[name]:
+            raise _another_run(run_dir, word, saved.get(name), run[name])
+    if saved.get("num_envs") != run["num_envs"]:
+        raise UserError(
+            f"the run in {run_dir} has {saved.get('num_envs')} environments, and this would have "
+            f"{run['num_envs']} ({run['num_envs'] // num_procs()} in each of {num_procs()} "
+            "processes). Any number of processes can go on with it, if num_envs is such that there "
+            "are as many environments as before."
+        )
+    before, now = dict(saved.get("arguments") or {}), run["arguments"]
+    free = list(MAY_CHANGE)
+    if now.get("deterministic_resume"):
+        free.remove("checkpoint_freq")  # it says when environments begin new episodes
+    for name in [*before, *now]:
+        if name not in free and before.get(name) != now.get(name):
+            raise _another_run(run_dir, name, before.get(name), now.get(name))
+
+
+def _another_run(run_dir, what, before, now):
+    if isinstance(before, list) and isinstance(now, list):  # say where they differ first
+        pairs = enumerate(zip_longest(before, now))
+        number, (before, now) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
+        what = f"{what}, number {number + 1},"
+    return UserError(
+        f"the run in {run_dir} cannot go on: its {what} was {_short(before)} and is now "
+        f"{_short(now)}. Resume it as it was, or choose another exp_name, seed or data_dir."
+    )
+
+
+def _short(value):
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
