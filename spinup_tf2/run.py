@@ -526,7 +526,7 @@ _TORCH_ACTIVATIONS = {
 @functools.cache
 def _known_names():
     """What words other than literals stand for."""
-    from spinup_tf2.arguments.checks import ACTIVATIONS
+    from spinup_tf2.arguments.rules import ACTIVATIONS
 
     dotted = {prefix + name: name for prefix in _ACTIVATION_PREFIXES for name in ACTIVATIONS}
     return dotted | _TORCH_ACTIVATIONS

@@ -14,7 +14,7 @@ import pytest
 
 import spinup_tf2
 from spinup_tf2.algos import ALGORITHMS
-from spinup_tf2.arguments.checks import ACTIVATIONS
+from spinup_tf2.arguments.rules import ACTIVATIONS
 from spinup_tf2.arguments.signatures import read_signature
 from spinup_tf2.cli import evaluate, play
 from spinup_tf2.run import PYTHON_ONLY, RUN_KEYS, SUBSTITUTIONS

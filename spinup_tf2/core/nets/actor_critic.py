@@ -317,7 +317,7 @@ class MLPActorCritic(ActorCritic):
     observation_space: a Box of one dimension (`spaces.network_observation_space`).
     action_space: Box, Discrete, MultiDiscrete or MultiBinary.
     hidden_sizes: widths of the hidden layers of both networks.
-    activation: of the hidden layers, one of `arguments.checks.ACTIVATIONS`, a class of such a name
+    activation: of the hidden layers, one of `arguments.rules.ACTIVATIONS`, a class of such a name
         (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
     log_std_init: the logarithm of the standard deviation with which Box actions are first drawn.
     """

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from spinup_tf2.arguments.checks import ACTIVATIONS, activation_of_class
+from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
 from spinup_tf2.errors import UserError
 
 if keras.backend.backend() != "tensorflow":  # loaded before spinup_tf2 could choose

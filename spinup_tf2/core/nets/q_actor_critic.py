@@ -151,7 +151,7 @@ class MLPQActorCritic(QActorCritic):
     observation_space: a Box of one dimension (`spaces.network_observation_space`).
     action_space: a Box with finite bounds or, for a stochastic policy, Discrete.
     hidden_sizes: widths of the hidden layers of all networks.
-    activation: of the hidden layers, one of `arguments.checks.ACTIVATIONS`, a class of such a name
+    activation: of the hidden layers, one of `arguments.rules.ACTIVATIONS`, a class of such a name
         (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
     stochastic: whether the policy is a squashed Gaussian (for Discrete: categorical), or
         deterministic.
