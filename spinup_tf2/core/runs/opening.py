@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -14,9 +15,10 @@ from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.run import Networks, Run
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.spaces import ActionSpec, action_spec
-from spinup_tf2.parallel.mpi import broadcast_object, exit_together, on_root
+from spinup_tf2.parallel.mpi import broadcast_object, exit_together, on_root, proc_id
 from spinup_tf2.parallel.threads import limit_tensorflow
 from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.persistence.env_spec import write_env_spec
 from spinup_tf2.persistence.run_lock import run_lock
 from spinup_tf2.persistence.same_run import checkpoint_to_resume, describe_run
 from spinup_tf2.utils.logx import EpochLogger
@@ -109,7 +111,8 @@ def opened_run(
         run_dir = broadcast_object(logger.output_dir)
         checkpoints = Checkpoints(run_dir, settings.keep_checkpoints, saved)
         logger.save_config(dict(arguments))
-        write_env_spec(logger, env, settings.env_fn)
+        if proc_id() == 0:
+            write_env_spec(Path(run_dir, "env_spec.json"), env, settings.env_fn)
         sync_params(ac.trainable_variables)
         counts = ", ".join(f"\t {name}: {size}" for name, size in sizes.items())
         logger.log(f"\nNumber of parameters: {counts}\n")
