@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from spinup_tf2.arguments.checks import MAY_CHANGE, check_epochs_left
-from spinup_tf2.envs.spaces import space_to_json
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import num_procs, on_root
 from spinup_tf2.persistence.checkpoints import Checkpoints, Saved
 from spinup_tf2.persistence.env_spec import describe_env
+from spinup_tf2.persistence.space_json import space_to_json
 from spinup_tf2.run_files import holds_rows, holds_run
 from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializable
 
