@@ -56,33 +56,23 @@ def a2c(
         steps_per_epoch (int): Steps of interaction in each epoch, of all environments of all
             processes together: a multiple of their number times n_steps. An epoch is the time
             between two rows of the log, and holds several updates.
-
         epochs (int): Number of epochs. (Always at least 1.)
-
         lr (float): Learning rate of RMSprop, for policy and value function together.
-
         vf_coef (float): Weight of the value loss.
-
         lam (float): Lambda of generalised advantage estimation. With 1 the advantage is the n-step
             return less the value. (Always between 0 and 1.)
-
         num_envs (int): Environments in each process.
-
         n_steps (int): Steps of each environment between two updates.
-
         rms_eps (float): Added to RMSprop's running mean of squared gradients, under the root. It
             keeps the steps of parameters short whose gradients are smaller than its root; 1e-10
             is nearly PyTorch's RMSprop, which adds 1e-5 outside of the root.
-
         rms_init (float): Where RMSprop's running mean of squared gradients starts. From 0, as in
             Keras, the first steps are up to ten times larger than later ones; from 1, as in
             TensorFlow 1, they are small.
-
         orthogonal_init (bool): Whether networks start from orthogonal kernels, scaled by sqrt(2),
             in the policy's last layer by 0.01 and in the value function's by 1, instead of
             Glorot-uniform ones. None: those that come with this package do, those of an
             actor_critic of your own keep their weights.
-
         normalize_adv (bool): Whether to shift and scale the advantages of each update to mean 0
             and standard deviation 1.
     """
@@ -115,11 +105,11 @@ def a2c(
         gradient_step = GradientSteps(loss, ac.trainable_variables, optimizer, num_steps=1)
 
         def update(batch):
-            if lr_schedule == "linear":
-                gradient_step.decay(run.progress)
             info = gradient_step.step(batch)
             return {key: info[key] for key in ("LossPi", "LossV", "Entropy")}
 
         returns = partial(estimates, gamma=gamma, lam=lam, normalize=normalize_adv)
-        on_policy.train(run, update, [gradient_step], returns, n_steps=n_steps)
+        linear = lr_schedule == "linear"
+        steps = [gradient_step]
+        on_policy.train(run, update, steps, returns, n_steps=n_steps, linear_decay=linear)
     return ac

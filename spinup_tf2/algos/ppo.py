@@ -14,16 +14,14 @@ from spinup_tf2.core.experience.ppo_buffer import PPOBuffer
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.normalization import RewardScaler
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, loss_columns, take_steps
-from spinup_tf2.core.optimize.kl_penalty import PenalizedObjective
 from spinup_tf2.core.optimize.losses import value_loss, value_regression
+from spinup_tf2.core.optimize.objectives import Loss, Objective, penalized
 from spinup_tf2.core.settings import Settings, algorithm
 
-__all__ = ["ClippedObjective", "PPOBuffer", "policy_loss", "ppo"]
+__all__ = ["PPOBuffer", "policy_loss", "ppo"]
 
 
-def policy_loss(
-    logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, clip_ratio: float
-) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, clip_ratio: float) -> Loss:
     """Clipped surrogate objective, negated (Schulman et al. 2017, eq. 7). All inputs [batch].
 
     L = -E[min(r A, clip(r, 1 - eps, 1 + eps) A)],  r = pi(a|s) / pi_old(a|s)
@@ -39,27 +37,18 @@ def policy_loss(
     return loss, info
 
 
-class ClippedObjective:
-    """Clipping instead of a penalty: early stopping where the KL divergence is too large."""
+def clipped(clip_ratio: float, target_kl: float | None) -> Objective:
+    """The clipped objective of a run, with early stopping where the KL divergence is too large."""
 
-    state = ()  # nothing is carried from one update to the next
-
-    def __init__(self, clip_ratio: float, target_kl: float | None):
-        self.clip_ratio = clip_ratio
-        self.stop = target_kl and (lambda info: info["KL"] > 1.5 * target_kl)
-
-    def of_old_policy(self, policy, batch):
-        """What the loss needs of the policy that acted, beside log-probabilities: nothing."""
-        return {}
-
-    def loss(self, pi, batch):
-        """What the policy pi(.|s) minimises."""
+    def loss(pi, batch):
         logp = pi.log_prob(batch["act"])
-        return policy_loss(logp, batch["logp"], batch["adv"], self.clip_ratio)
+        return policy_loss(logp, batch["logp"], batch["adv"], clip_ratio)
 
-    def columns(self, after, steps):
-        """What is logged of an update."""
+    def columns(after, steps):
         return dict(ClipFrac=after["ClipFrac"], StopIter=steps)
+
+    stop = None if target_kl is None else lambda info: info["KL"] > 1.5 * target_kl
+    return Objective(loss, columns, stop)
 
 
 @algorithm()
@@ -103,49 +92,40 @@ def ppo(
     train_pi_iters steps with learning rate pi_lr. train_v_iters and vf_lr have no meaning then.
 
     Args:
-        clip_ratio (float): How far the new policy may go from the old one while profiting from
-            it: the objective does not reward a probability ratio outside 1 - clip_ratio to
-            1 + clip_ratio. (Usually small, 0.1 to 0.3.)
-
+        clip_ratio (float): How far the new policy may go from the old one and profit from it:
+            the objective ends at probability ratios of 1 +- clip_ratio. (Usually 0.1 to 0.3.)
         train_pi_iters (int): The most gradient steps on the policy in each epoch; early stopping
             may take fewer. With minibatches: the most passes over the epoch's experience.
-
-        train_v_iters (int): Gradient steps on the value function in each epoch; with minibatches,
-            passes over the epoch's experience.
-
+        train_v_iters (int): Gradient steps on the value function in each epoch, or passes.
         target_kl (float): Roughly what KL divergence between old and new policy is right for an
-            update. With objective 'clip', beyond 1.5 times this the policy steps of the epoch end;
-            with 'penalty', beta is adapted to it. (Usually small, 0.01 or 0.05.) None: with 'clip',
-            no early stopping, and no time spent to look at the KL divergence on the way.
-
-        objective (str): What keeps the new policy near the old one: 'clip' takes away the reason
-            to go far, 'penalty' subtracts beta times the KL divergence. With 'penalty' there is no
-            early stopping, and clip_ratio has no meaning.
-
-        beta (float): For objective 'penalty', the coefficient of the penalty in the first epoch.
-            It doubles after an update beyond 1.5 times target_kl, and halves after one below
-            target_kl / 1.5.
-
+            update. With objective 'clip', beyond 1.5 times this the policy steps of the epoch end
+            (None: never); with 'penalty', beta is adapted to it. (Usually small, 0.01 or 0.05.)
+        objective (str): 'clip' takes away the reason to go far from the old policy; 'penalty'
+            subtracts beta times the KL divergence, with no clipping and no early stopping.
+        beta (float): The coefficient of the penalty in the first epoch. It doubles after an update
+            beyond 1.5 times target_kl, and halves after one below target_kl / 1.5.
         lam1 (float): With coeff, the lambda of the first advantage estimate. None: lam.
-
         lam2 (float): With coeff, the lambda of the second.
-
-        coeff (float): The advantage is coeff times the estimate with lam1 plus 1 - coeff times
-            the one with lam2, each normalised before. (Between 0 and 1.) None: only lam counts.
+        coeff (float): Weight of the first estimate, from 0 to 1; the second has the rest. Each is
+            normalised before. None: there is one estimate, with lam.
     """
     arguments = locals()  # for config.json
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
-    needs = ["entropy"] if ent_coef != 0 else []
-    if objective == "penalty" or normalize_obs:
-        needs.append("kl_divergence")
-    networks = dict(needs=needs, orthogonal_init=orthogonal_init, normalize_obs=normalize_obs)
-    with on_policy.opened("ppo", settings, arguments, actor_critic, ac_kwargs, **networks) as run:
+    penalty = objective == "penalty"
+    surrogate = penalized(beta, target_kl) if penalty else clipped(clip_ratio, target_kl)
+    with on_policy.opened(
+        "ppo",
+        settings,
+        arguments,
+        actor_critic,
+        ac_kwargs,
+        needs=[*surrogate.needs, "entropy"] if ent_coef > 0 else surrogate.needs,
+        orthogonal_init=orthogonal_init,
+        normalize_obs=normalize_obs,
+    ) as run:
         ac = run.ac
-        surrogate = ClippedObjective(clip_ratio, target_kl)
-        if objective == "penalty":
-            surrogate = PenalizedObjective(beta, target_kl)
 
         def policy_part(pi, batch):
             loss, info = surrogate.loss(pi, batch)
@@ -170,31 +150,23 @@ def ppo(
         steps = [GradientSteps(loss, variables, optimizer, train_pi_iters, surrogate.stop)]
         if not ac.shared:
             steps.append(value_regression(ac.v, vf_lr, train_v_iters, max_grad_norm))
-        policy = tf.function(lambda obs: ac.pi(obs))
-        log_prob = tf.function(lambda obs, act: ac.pi(obs).log_prob(act))
+        of_old_policy = tf.function(lambda obs, act: surrogate.of_old_policy(ac.pi(obs), act))
 
         def update(batch):
-            if lr_schedule == "linear":
-                for each in steps:
-                    each.decay(run.progress)
-            batch["logp"] = log_prob(batch["obs"], batch["act"])  # of the policy that acted
-            batch |= surrogate.of_old_policy(policy, batch)
-            minibatches = None
-            if minibatch_size is not None:
-                passes = max(train_pi_iters, train_v_iters)
-                minibatches = run.minibatches(minibatch_size, passes)
+            batch |= of_old_policy(batch["obs"], batch["act"])  # of the one that acted
+            minibatches = run.minibatches(minibatch_size, max(train_pi_iters, train_v_iters))
             before, after, iters = take_steps(steps, batch, minibatches)
             if iters < train_pi_iters:
-                unit = "step" if minibatches is None else "pass"
+                unit = "step" if minibatch_size is None else "pass"
                 run.logger.log(f"Early stopping at {unit} {iters} due to reaching max kl.")
             columns = loss_columns(before, after)
             columns |= dict(Entropy=before["Entropy"], KL=after["KL"])
             return columns | surrogate.columns(after, min(iters, max(train_pi_iters - 1, 0)))
 
-        returns = partial(estimates, gamma=gamma, lam=lam)
-        if coeff is not None:
-            lams = (lam if lam1 is None else lam1, lam2)
-            returns = partial(estimates, gamma=gamma, lam=lams, coeffs=(coeff, 1 - coeff))
         scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
-        on_policy.train(run, update, steps, returns, scaler=scaler, state=surrogate.state)
+        returns = partial(estimates, gamma=gamma, lam=lam, lam1=lam1, lam2=lam2, coeff=coeff)
+        linear = lr_schedule == "linear"
+        on_policy.train(
+            run, update, steps, returns, scaler=scaler, state=surrogate.state, linear_decay=linear
+        )
     return ac

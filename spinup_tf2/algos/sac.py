@@ -94,30 +94,10 @@ def sac(
     """Soft Actor-Critic, with two Q-functions and a fixed or learned temperature.
 
     Args:
-        actor_critic: A function or class called as
-            `actor_critic(observation_space, action_space, **ac_kwargs)`, twice: the second time
-            for the target networks. It returns a QActorCritic, which has
-
-            ====================  ================  ==========================================
-            Attribute             Output            Description
-            ====================  ================  ==========================================
-            `pi(obs)`             distribution      Of tensorflow_probability, over actions in
-                                                    [-1, 1], for observations of shape (batch,
-                                                    obs_dim); for Discrete, over the actions.
-            `q_values(obs, act)`  two of (batch,)   What the two Q-functions give for these
-                                                    observations and actions in [-1, 1]; for
-                                                    Discrete, `q_values(obs)`: two of (batch,
-                                                    num_actions).
-            ====================  ================  ==========================================
-
-            `pi` and the elements of `qs` are Keras models.
-
         lr (float): Learning rate of the policy, the Q-functions and the temperature.
-
         alpha (float): Temperature, the weight of the entropy in what is maximised: the higher, the
             more the policy explores. 'auto': it starts at 1 and is learned, so that the entropy
             comes close to target_entropy. (0.05 to 0.5 if rewards are of the order of 1.)
-
         target_entropy (float): What alpha='auto' steers the policy's mean entropy to. None: minus
             the number of the action's dimensions; for Discrete, 0.98 times the logarithm of the
             number of actions.

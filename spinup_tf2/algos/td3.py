@@ -81,9 +81,7 @@ def td3(
     Args:
         target_noise (float): Standard deviation of the noise that is added to the target policy's
             actions, as a fraction of half of each dimension's range.
-
         noise_clip (float): Limit of that noise's absolute value.
-
         policy_delay (int): The policy and all target networks are updated once in so many updates
             of the Q-functions, beginning with the first one of the run. (2 or 3.)
     """

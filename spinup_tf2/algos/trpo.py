@@ -66,20 +66,15 @@ def trpo(
     Args:
         delta (float): The KL divergence from the old to the new policy that an update may have.
             (Usually small, 0.01 to 0.05.)
-
         damping_coeff (float): This times the identity is added to the Fisher information matrix
             before the natural gradient is solved for. More makes the solution more stable and the
             steps shorter, and turns them towards the plain gradient. (0.01 to 0.1.)
-
         cg_iters (int): The most conjugate-gradient iterations for the natural gradient. More
             solve it more exactly and take longer. (About 10.)
-
         backtrack_iters (int): The most steps of the line search. (Usually the first few
             succeed.)
-
         backtrack_coeff (float): How much shorter each step of the line search is than the one
             before. (Between 0 and 1.)
-
         algo (str): 'trpo', or 'npg' for the natural policy gradient: the same step without the
             line search, so that nothing makes sure that it keeps to delta.
     """

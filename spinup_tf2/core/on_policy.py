@@ -58,6 +58,7 @@ def opened(
     """
     with environments(settings) as (envs, test_envs):
         spaces = envs.observation_space, envs.prototype.action_space
+        needs = [*needs, "kl_divergence"] if normalize_obs else needs
         ac = make_actor_critic(actor_critic, *spaces, ac_kwargs, separate, needs)
         if orthogonal_init or (orthogonal_init is None and ac.recipe is not None):
             orthogonal_initialize(ac.pi, output_gain=0.01)
@@ -73,13 +74,14 @@ def opened(
 def train(
     run: Run[ActorCritic],
     update: Update,
-    gradient_steps: Iterable[GradientSteps],
+    gradient_steps: Sequence[GradientSteps],
     returns: Returns,
     *,
     n_steps: int | None = None,
     scaler: RewardScaler | None = None,
     state: Sequence[keras.Variable] = (),
     parts: Mapping[str, Part] | None = None,
+    linear_decay: bool = False,
 ) -> None:
     """Train until the last epoch is over.
 
@@ -94,6 +96,7 @@ def train(
         scaler: Of rewards; None: they stay as they are.
         state: Other variables from which updates go on.
         parts: What else remembers something of each environment, by name.
+        linear_decay: Whether learning rates fall in equal steps, to 0 at the end.
     """
     update = run.ac.with_update(update)
     rollouts = Rollouts(run, returns, n_steps or run.settings.local_steps, scaler)
@@ -105,6 +108,9 @@ def train(
     run.begin(variables, own_parts | dict(parts or {}), saved_with_policy=scaling, tests=tests)
     for _ in run.epochs():
         for batch in rollouts():
+            if linear_decay:
+                for each in gradient_steps:
+                    each.decay(run.progress)
             run.record(update({key: tf.constant(array) for key, array in batch.items()}))
         run.finish_epoch(rollouts.act)
 

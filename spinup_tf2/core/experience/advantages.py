@@ -100,8 +100,10 @@ def estimates(
     valid: np.ndarray | bool = True,
     *,
     gamma: float,
-    lam: float | Sequence[float],
-    coeffs: Sequence[float] | None = None,
+    lam: float,
+    lam1: float | None = None,
+    lam2: float | None = None,
+    coeff: float | None = None,
     normalize: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Advantages and rewards-to-go of a batch, both float32 `[T, n]`.
@@ -109,10 +111,12 @@ def estimates(
     Args:
         rew, val, next_val, terminated, truncated, gamma, lam: As `gae` takes them.
         valid: Which steps count where advantages are normalised.
-        coeffs: The weight of each estimate, if `lam` is several lambdas (`mixture`).
-        normalize: Whether the advantages are normalised. A mixture consists of normalised ones.
+        lam1, lam2, coeff: As PPO takes them, for a mixture of two estimates, each normalised.
+        normalize: Whether the advantages are normalised, if they are no mixture.
     """
-    adv, ret = gae(rew, val, next_val, terminated, truncated, gamma, lam)
-    if coeffs is not None:
-        return mixture(adv, coeffs, valid), ret
+    steps = (rew, val, next_val, terminated, truncated, gamma)
+    if coeff is not None:
+        adv, ret = gae(*steps, (lam if lam1 is None else lam1, lam2))
+        return mixture(adv, (coeff, 1 - coeff), valid), ret
+    adv, ret = gae(*steps, lam)
     return normalized(adv, valid) if normalize else adv, ret

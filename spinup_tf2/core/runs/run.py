@@ -164,13 +164,15 @@ class Run(Generic[Networks]):
                 return
             yield item
 
-    def minibatches(self, size: int, passes: int) -> np.ndarray:
+    def minibatches(self, size: int | None, passes: int) -> np.ndarray | None:
         """Which rows of an epoch's batch make its minibatches, `[passes, count, local size]`.
 
         Args:
-            size: Steps of all processes in each minibatch.
+            size: Steps of all processes in each minibatch; None: there are no minibatches.
             passes: How often all steps are used.
         """
+        if size is None:
+            return None
         count = self.settings.steps_per_epoch // size
         return self.envs.minibatches(self.epoch, self.settings.local_steps, passes, count)
 

@@ -1,0 +1,92 @@
+"""What an objective of PPO consists of; and the penalised one, whose coefficient adapts itself."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import keras
+import tensorflow as tf
+
+from spinup_tf2.core.nets.distributions import Distribution
+
+Loss = tuple[tf.Tensor, dict[str, tf.Tensor]]  # a scalar to minimise, and scalars to log
+
+
+def log_prob(pi: Distribution, act: tf.Tensor) -> dict:
+    """The log-probabilities of actions, as `logp`."""
+    return dict(logp=pi.log_prob(act))
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What keeps the new policy near the old one.
+
+    Attributes:
+        loss: `loss(pi, batch)`, what the policy pi(.|s) minimises. The batch holds what
+            `of_old_policy` has given.
+        columns: `columns(after, steps)`, what is logged of an update that has ended after so many
+            steps, with the info of the loss `after` it.
+        stop: `stop(info)`, whether the steps end early; None: never.
+        of_old_policy: `of_old_policy(pi, act)`, what the loss needs of the policy that acted.
+        needs: What the policy must have in closed form.
+        state: Variables from which updates go on.
+    """
+
+    loss: Callable[[Distribution, dict], Loss]
+    columns: Callable[[dict[str, float], int], dict[str, float]]
+    stop: Callable[[dict], bool] | None = None
+    of_old_policy: Callable[[Distribution, tf.Tensor], dict] = log_prob
+    needs: Sequence[str] = ()
+    state: Sequence[keras.Variable] = ()
+
+
+def penalty_loss(
+    logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, kl: tf.Tensor, beta: float | tf.Tensor
+) -> Loss:
+    """Surrogate objective with a KL penalty, negated (Schulman et al. 2017, eq. 8).
+
+    L = -E[r A] + beta E[KL(pi_old(.|s) || pi(.|s))],  r = pi(a|s) / pi_old(a|s)
+
+    kl: `[batch]`, the divergences of the distributions themselves; the rest [batch], beta a scalar.
+    """
+    ratio = tf.exp(logp - logp_old)
+    mean_kl = tf.reduce_mean(kl)
+    loss = beta * mean_kl - tf.reduce_mean(ratio * adv)
+    return loss, dict(KL=mean_kl, Entropy=-tf.reduce_mean(logp))
+
+
+def adapted_beta(beta: float, kl: float, target_kl: float) -> float:
+    """The coefficient of the penalty after an update that has led to divergence `kl` (section 4).
+
+    Twice as large above KLmax = 1.5 target_kl, and half as large below KLmin = target_kl / 1.5.
+    """
+    if kl > 1.5 * target_kl:
+        return 2 * beta
+    if kl < target_kl / 1.5:
+        return beta / 2
+    return beta
+
+
+def penalized(initial_beta: float, target_kl: float) -> Objective:
+    """The penalised objective of a run.
+
+    Args:
+        initial_beta: Coefficient of the penalty in the first update.
+        target_kl: The divergence that it is adapted to.
+    """
+    beta = keras.Variable(initial_beta, dtype="float64", trainable=False)
+
+    def of_old_policy(pi, act):
+        return log_prob(pi, act) | dict(pi_old=pi, beta=tf.cast(beta, tf.float32))
+
+    def loss(pi, batch):
+        logp, kl = pi.log_prob(batch["act"]), batch["pi_old"].kl_divergence(pi)
+        return penalty_loss(logp, batch["logp"], batch["adv"], kl, batch["beta"])
+
+    def columns(after, steps):
+        now = float(beta)
+        beta.assign(adapted_beta(now, after["KL"], target_kl))
+        return dict(Beta=now)
+
+    return Objective(
+        loss, columns, of_old_policy=of_old_policy, needs=["kl_divergence"], state=[beta]
+    )
