@@ -109,7 +109,6 @@ def a2c(
             return {key: info[key] for key in ("LossPi", "LossV", "Entropy")}
 
         returns = partial(estimates, gamma=gamma, lam=lam, normalize=normalize_adv)
-        linear = lr_schedule == "linear"
         steps = [gradient_step]
-        on_policy.train(run, update, steps, returns, n_steps=n_steps, linear_decay=linear)
+        on_policy.train(run, update, steps, returns, n_steps=n_steps, schedule=lr_schedule)
     return ac

@@ -159,14 +159,12 @@ def ppo(
             if iters < train_pi_iters:
                 unit = "step" if minibatch_size is None else "pass"
                 run.logger.log(f"Early stopping at {unit} {iters} due to reaching max kl.")
-            columns = loss_columns(before, after)
-            columns |= dict(Entropy=before["Entropy"], KL=after["KL"])
+            columns = loss_columns(before, after) | dict(Entropy=before["Entropy"], KL=after["KL"])
             return columns | surrogate.columns(after, min(iters, max(train_pi_iters - 1, 0)))
 
         scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
         returns = partial(estimates, gamma=gamma, lam=lam, lam1=lam1, lam2=lam2, coeff=coeff)
-        linear = lr_schedule == "linear"
         on_policy.train(
-            run, update, steps, returns, scaler=scaler, state=surrogate.state, linear_decay=linear
+            run, update, steps, returns, scaler=scaler, state=surrogate.state, schedule=lr_schedule
         )
     return ac

@@ -81,7 +81,7 @@ def train(
     scaler: RewardScaler | None = None,
     state: Sequence[keras.Variable] = (),
     parts: Mapping[str, Part] | None = None,
-    linear_decay: bool = False,
+    schedule: str = "constant",
 ) -> None:
     """Train until the last epoch is over.
 
@@ -96,7 +96,7 @@ def train(
         scaler: Of rewards; None: they stay as they are.
         state: Other variables from which updates go on.
         parts: What else remembers something of each environment, by name.
-        linear_decay: Whether learning rates fall in equal steps, to 0 at the end.
+        schedule: 'constant', or 'linear' for learning rates that fall to 0 at the end.
     """
     update = run.ac.with_update(update)
     rollouts = Rollouts(run, returns, n_steps or run.settings.local_steps, scaler)
@@ -108,7 +108,7 @@ def train(
     run.begin(variables, own_parts | dict(parts or {}), saved_with_policy=scaling, tests=tests)
     for _ in run.epochs():
         for batch in rollouts():
-            if linear_decay:
+            if schedule == "linear":
                 for each in gradient_steps:
                     each.decay(run.progress)
             run.record(update({key: tf.constant(array) for key, array in batch.items()}))
