@@ -15,7 +15,7 @@ COMMON_SECTIONS = {
     "acting": [
         "spinup_tf2.core.nets.acting:Actor.__call__",
         "spinup_tf2.core.nets.acting:Actor.refresh",
-        "spinup_tf2.core.rollout.vector_env:VectorEnv.noise",
+        "spinup_tf2.core.rollout.randomness:Randomness.noise",
     ],
     "environment": ["spinup_tf2.core.rollout.vector_env:VectorEnv.step"],
     "logging": [

@@ -20,7 +20,7 @@ from spinup_tf2.core.nets.actor_critic import (
     ValueFunction,
 )
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
-from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.rollout.randomness import Randomness
 from tests.runs import train
 
 BOX, DISCRETE = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3)
@@ -420,7 +420,7 @@ def recorded_run(
     resumed_after: a number of epochs, after which it is stopped and resumed.
     """
     made, noise, minibatches = [], [], []
-    draw, call = VectorEnv.noise, GradientSteps.__call__
+    draw, call = Randomness.noise, GradientSteps.__call__
 
     def env_fn():
         made.append([])
@@ -441,7 +441,7 @@ def recorded_run(
 
     kwargs |= dict(actor_critic=actor_critic)
     with monkeypatch.context() as patch:
-        patch.setattr(VectorEnv, "noise", remember_noise)
+        patch.setattr(Randomness, "noise", remember_noise)
         patch.setattr(GradientSteps, "__call__", remember_minibatches)
         if resumed_after is not None:
             train(algorithm, path, env_fn, **(kwargs | dict(epochs=resumed_after)))

@@ -48,7 +48,6 @@ OFFENDERS = {
 }
 CIRCLES = {
     "files": ["utils.run_entrypoint", "utils.run_utils"],
-    "core": ["core.experience", "core.rollout"],
     "utils": ["utils.run_entrypoint", "utils.run_utils"],
 }
 

@@ -20,7 +20,7 @@ from spinup_tf2.core.nets.q_actor_critic import (
     make_q_actor_critic,
 )
 from spinup_tf2.core.optimize.update_block import UpdateBlock
-from spinup_tf2.core.rollout.vector_env import EpisodeStatistics, lost
+from spinup_tf2.core.rollout.vector_env import lost
 from spinup_tf2.core.runs.opening import environments, opened_run
 from spinup_tf2.core.runs.run import Run
 from spinup_tf2.core.settings import Settings
@@ -134,7 +134,7 @@ def train(
     num_envs = envs.num_envs * num_procs()  # all there are
     size = max(1, schedule.replay_size // num_envs)
     shapes = envs.observation_space.shape, spec.shape, spec.dtype
-    buffer = ReplayBuffer(*shapes, size, envs.generators(), obs_dtype=envs.obs_dtype)
+    buffer = ReplayBuffer(*shapes, size, envs.randomness.generators(), obs_dtype=envs.obs_dtype)
     act = Actor(run.ac)
     episodes = EpisodesOfEpoch(run)
     update_blocks = UpdateBlocks(run, update, schedule, buffer, noise)
@@ -143,13 +143,14 @@ def train(
         start_steps = -1  # trained networks can act
     look_every = max(1, schedule.update_every // num_envs)  # for a request to stop
     variables = [*run.ac.variables, *target.variables, *update.variables]
-    parts = dict(episodes=episodes.statistics, replay=buffer)
-    run.begin(variables, parts, replay=buffer, columns=columns, tests=True, first_epoch=1)
+    run.begin(
+        variables, dict(replay=buffer), replay=buffer, columns=columns, tests=True, first_epoch=1
+    )
     act.refresh()  # the weights may be those of a checkpoint
 
     obs = None
     for epoch in run.epochs():
-        act_noise = envs.noise(epoch, settings.local_steps)
+        act_noise = envs.randomness.noise(epoch, settings.local_steps)
         for step in range(run.first_step, settings.local_steps):
             beat()
             obs = run.observations(obs, step)
@@ -207,7 +208,6 @@ class EpisodesOfEpoch:
     def __init__(self, run: Run[QActorCritic]):
         envs, steps = run.envs, run.settings.local_steps
         self.run = run
-        self.statistics = EpisodeStatistics(envs.num_envs, envs.recorded)
         self.rew = np.zeros((steps, envs.num_envs))
         self.ends, self.lost = np.zeros((2, steps, envs.num_envs), bool)
 
@@ -219,9 +219,8 @@ class EpisodesOfEpoch:
     def log(self, end: int) -> None:
         """Log those of the steps from where the epoch was begun, or gone on with, to `end`."""
         new = slice(self.run.first_step, end)
-        ep_ret, ep_len = self.statistics.update(self.rew[new], self.ends[new], self.lost[new])
-        successes = [success for success, _ in self.run.envs.take_successes()]
-        self.run.logger.store(EpRet=ep_ret, EpLen=ep_len, SuccessRate=successes)
+        episodes = self.run.envs.episodes
+        self.run.logger.store(**episodes.count(self.rew[new], self.ends[new], self.lost[new]))
 
 
 def uniform(spec: ActionSpec, noise: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from spinup_tf2.core.nets.bodies import count_variables, orthogonal_initialize
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.core.rollout.demonstrations import Demonstrations
-from spinup_tf2.core.rollout.vector_env import EpisodeStatistics, VectorEnv
+from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.opening import environments, opened_run
 from spinup_tf2.core.runs.run import Run
 from spinup_tf2.core.settings import Settings
@@ -103,16 +103,15 @@ def train(
     modules = [run.ac, *(each.optimizer for each in gradient_steps)]
     scaling = scaler.statistics.variables if scaler else ()
     variables = [*(variable for each in modules for variable in each.variables), *scaling, *state]
-    own_parts = dict(episodes=rollouts.episodes, scaler=scaler)
     tests = run.settings.num_test_episodes > 0
-    run.begin(variables, own_parts | dict(parts or {}), saved_with_policy=scaling, tests=tests)
+    run.begin(variables, dict(parts or {}, scaler=scaler), saved_with_policy=scaling, tests=tests)
     for _ in run.epochs():
         for batch in rollouts():
             if schedule == "linear":
                 for each in gradient_steps:
                     each.decay(run.progress)
             run.record(update({key: tf.constant(array) for key, array in batch.items()}))
-        run.finish_epoch(rollouts.act)
+        run.finish_epoch(rollouts.policy)
 
 
 class Rollouts:
@@ -130,19 +129,19 @@ class Rollouts:
     ):
         envs, settings, spec = run.envs, run.settings, run.envs.action_spec
         self.run, self.scaler = run, scaler
-        self.act, self.value = Actor(run.ac), Critic(run.ac.v)
+        self.policy, self.value = Actor(run.ac), Critic(run.ac.v)
+        self.act = self.policy
         if settings.behavior_policy is not None:
-            self.act = Demonstrations(self.act, settings.behavior_policy, envs)
+            self.act = Demonstrations(self.policy, settings.behavior_policy, envs)
         shapes = envs.observation_space.shape, spec.shape, spec.dtype
         self.buffer = TrajectoryBuffer(*shapes, n_steps, envs.num_envs, returns, envs.obs_dtype)
-        self.episodes = EpisodeStatistics(envs.num_envs, envs.recorded)
         self.obs = None  # that the environments have shown last
 
     def __call__(self) -> Iterator[dict[str, np.ndarray]]:
         """The batches of the run's present epoch, as TrajectoryBuffer.get returns them."""
         run, envs, buffer = self.run, self.run.envs, self.buffer
         steps, n_steps = run.settings.local_steps, buffer.size
-        noise = envs.noise(run.epoch, steps)
+        noise = envs.randomness.noise(run.epoch, steps)
         for start in range(run.first_step, steps, n_steps):
             run.progress = (run.epoch + start / steps) / run.settings.epochs
             run.ac.begin_batch()
@@ -159,13 +158,11 @@ class Rollouts:
             seen = (buffer.obs, buffer.rew, buffer.final_obs, self.obs)
             check_experience(envs, run.logged_epoch, start, *seen, run.ac.variables)
             ends = buffer.terminated | buffer.truncated
-            ep_ret, ep_len = self.episodes.update(buffer.rew, ends, buffer.lost)
+            run.logger.store(**envs.episodes.count(buffer.rew, ends, buffer.lost))
             if self.scaler is not None:
                 buffer.rew[:] = self.scaler(buffer.rew, ends, buffer.lost)
             batch = buffer.get(self.value, self.obs)
-            run.logger.store(EpRet=ep_ret, EpLen=ep_len, VVals=batch["val"])
-            successes = [success for success, _ in envs.take_successes()]
-            run.logger.store(SuccessRate=successes)
+            run.logger.store(VVals=batch["val"])
             yield batch
 
 

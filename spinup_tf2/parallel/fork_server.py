@@ -1,4 +1,4 @@
-"""What multiprocessing's fork server imports where environments have processes of their own.
+"""multiprocessing's fork server: how it is started and ended, and what it imports.
 
 It runs with the signals blocked that ask a run to stop, and so does what it forks: until an
 environment listens to them in its own way, they wait. A script may use the same server for
@@ -6,13 +6,62 @@ processes of its own, which `terminate` must reach.
 """
 
 import multiprocessing.util
+import os
 import signal
 import sys
-from multiprocessing import process
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing import forkserver, process, resource_tracker
 
 import gymnasium.vector  # noqa: F401  (what environments need, once for all of them)
 
 from spinup_tf2.parallel.interruption import SIGNALS
+
+PATIENCE = 2.0  # seconds that multiprocessing's processes have to end
+
+
+def start(preload: Sequence[str] = ()) -> None:
+    """Start the fork server and multiprocessing's resource tracker so that they outlive signals.
+
+    Args:
+        preload: Modules that the server imports, once for all that it forks; this one is.
+    """
+    if forkserver._forkserver._forkserver_pid is None:
+        # Last of all that is done at exit: what may still need them has priority 0 or more.
+        multiprocessing.util.Finalize(None, _end, exitpriority=-1000)
+    forkserver.set_forkserver_preload([__name__, *preload])
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # which they inherit
+    try:
+        resource_tracker.ensure_running()  # unblocks some of them
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _end():
+    """End multiprocessing's own processes, and wait for them.
+
+    They would end a moment after this one. Who looks then finds them, and in a container there is
+    often nobody but this process to clear them away. There is no public way to do it.
+    """
+    server, tracker = forkserver._forkserver, resource_tracker._resource_tracker
+    for helper, pid, pipe in (
+        (server, "_forkserver_pid", "_forkserver_alive_fd"),
+        (tracker, "_pid", "_fd"),
+    ):
+        if getattr(helper, pid, None) is None or getattr(helper, pipe, None) is None:
+            continue
+        os.close(getattr(helper, pipe))  # which tells it to end
+        deadline = time.monotonic() + PATIENCE  # others may hold the pipe, too
+        with suppress(ChildProcessError):
+            while os.waitpid(getattr(helper, pid), os.WNOHANG) == (0, 0):
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.01)
+        setattr(helper, pid, None)
+        setattr(helper, pipe, None)
 
 
 def _unblock(_):

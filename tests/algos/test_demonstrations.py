@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from spinup_tf2 import a2c, ppo, trpo, vpg
-from spinup_tf2.core.rollout.vector_env import environment_seed
+from spinup_tf2.core.rollout.randomness import environment_seed
 from spinup_tf2.errors import UserError
 from tests.runs import make, train
 
@@ -63,6 +63,18 @@ def test_none_leaves_the_policy_alone(tmp_path):
     _, rows = train(ppo, tmp_path / "a", behavior_policy=lambda t, obs: None, **small)
     _, expected = train(ppo, tmp_path / "b", **small)
     assert [{**row, "Time": 0} for row in rows] == [{**row, "Time": 0} for row in expected]
+
+
+def test_the_policy_is_tested_without_them(tmp_path):
+    asked = []
+    train(
+        vpg,
+        tmp_path / "run",
+        epochs=2,
+        num_test_episodes=2,
+        behavior_policy=lambda t, obs: asked.append(t),
+    )
+    assert len(asked) == 2 * 200
 
 
 def test_what_is_no_function_is_refused(tmp_path):

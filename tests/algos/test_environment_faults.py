@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from spinup_tf2 import ppo, sac
 from spinup_tf2.core.rollout.faults import EnvironmentFailure
-from spinup_tf2.core.rollout.vector_env import FIRST_TEST_ENV, environment_seed
+from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed
 from tests import off_policy_runs, runs
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from spinup_tf2 import a2c, ppo, sac, td3, trpo
 from spinup_tf2.core.finite import NonFiniteError
-from spinup_tf2.core.rollout.vector_env import environment_seed
+from spinup_tf2.core.rollout.randomness import environment_seed
 from tests import off_policy_runs, runs
 
 ALGORITHMS = [ppo, a2c, trpo, sac, td3]

@@ -23,7 +23,7 @@ from spinup_tf2.core.nets.q_actor_critic import (
 )
 from spinup_tf2.core.nets.saved_policy import load_policy
 from spinup_tf2.core.optimize.losses import bellman_backup
-from spinup_tf2.core.rollout.vector_env import FIRST_TEST_ENV, environment_seed
+from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed
 from spinup_tf2.envs.spaces import bounded_action_spec
 from spinup_tf2.errors import UserError
 from tests.off_policy_runs import (

@@ -177,7 +177,7 @@ def test_orthogonal_initialisation(tmp_path):
 
 def minibatches(num_envs, first_env=0, epoch=3, steps=12, passes=5, count=4, seed=7):
     with VectorEnv(make(), num_envs, seed, first_env=first_env) as envs:
-        return envs.minibatches(epoch, steps, passes, count)
+        return envs.randomness.minibatches(epoch, steps, passes, count)
 
 
 def test_minibatches_hold_every_step_once_in_each_pass():

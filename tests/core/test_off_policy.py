@@ -14,14 +14,10 @@ from spinup_tf2.core import off_policy
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
 from spinup_tf2.core.off_policy import uniform, updates_due
+from spinup_tf2.core.rollout.episodes import MOST_LIVES
 from spinup_tf2.core.rollout.evaluation import evaluate
-from spinup_tf2.core.rollout.vector_env import (
-    FIRST_TEST_ENV,
-    MOST_LIVES,
-    EpisodeStatistics,
-    VectorEnv,
-    environment_seed,
-)
+from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed
+from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.spaces import bounded_action_spec
 from spinup_tf2.errors import UserError
 
@@ -134,7 +130,7 @@ def test_evaluation_is_the_first_episode_of_each_environment(max_ep_len, recorde
             ret, length, _ = evaluate(envs, act).values()
             found = sorted(zip(ret, length, strict=True))
             np.testing.assert_allclose(found, sorted(expected.values()), rtol=1e-5)
-            assert not envs.recorded
+            assert not envs.episodes.recorded
 
 
 class Impatient(gym.Wrapper):
@@ -175,8 +171,8 @@ def test_an_episode_that_a_wrapper_ends_is_recorded_as_far_as_it_came():
         for _ in range(6):
             _, each, terminated, _, _ = envs.step(np.zeros((2, 1), np.float32))
             rew.append(10 * each)
-        recorded = [*envs.recorded]
-        assert EpisodeStatistics(2, envs.recorded).update(None, None)[1] == [2] * 6
+        recorded = [*envs.episodes.recorded]
+        assert envs.episodes.count(None, None)["EpLen"] == [2] * 6
         _, length, _ = evaluate(envs, actor()).values()
     assert obs.tolist() == [[0], [0]]
     assert terminated.all()
@@ -284,7 +280,8 @@ class Run:
         with off_policy.training("test", arguments, num_q=1, stochastic=stochastic) as training:
             self.ac = training.ac
             self.spec = training.envs.action_spec
-            noise = [training.envs.noise(epoch, self.steps) for epoch in range(self.args.epochs)]
+            draw = training.envs.randomness.noise
+            noise = [draw(epoch, self.steps) for epoch in range(self.args.epochs)]
             self.noise = np.concatenate(noise)  # [steps, n, act_dim]
             columns = dict(QVals=True, LossQ=False)
             training.run(Record(), columns, noise=["extra"], explore=explore)

@@ -12,6 +12,7 @@ from spinup_tf2 import user_config, vpg
 from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
 from spinup_tf2.core.on_policy import collect, until_stopped
 from spinup_tf2.core.rollout.demonstrations import Demonstrations
+from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.persistence.keeper import Keeper
@@ -49,7 +50,7 @@ def collected(num_envs, vectorization, demonstrate=None, stop=None, steps=40):
     """Everything that collecting leaves behind."""
     with VectorEnv(Walk, num_envs, seed=3, vectorization=vectorization) as envs:
         buffer, obs = buffer_for(envs, steps), envs.reset()
-        envs.remember = True
+        envs.log = ActionLog(envs)
         calls, interruption = [], SimpleNamespace(requested=False)
 
         def act_until(obs, noise, which=slice(None)):
@@ -58,10 +59,10 @@ def collected(num_envs, vectorization, demonstrate=None, stop=None, steps=40):
             return act(obs, noise)
 
         acting = Demonstrations(act_until, demonstrate, envs) if demonstrate else act_until
-        noise = until_stopped(envs.noise(0, steps), interruption)
+        noise = until_stopped(envs.randomness.noise(0, steps), interruption)
         obs = collect(envs, acting, buffer, obs, noise)
         assert sum(calls) == buffer.t * num_envs
-        remembered = [envs.env_state(i)["actions"] for i in range(num_envs)]
+        remembered = [envs.log.env_state(i)["actions"] for i in range(num_envs)]
         seen = [x[: buffer.t] for x in (buffer.obs, buffer.act, buffer.rew, buffer.val)]
         ends = [x[: buffer.t] for x in (buffer.terminated, buffer.truncated)]
         final = sorted((t, i, *last) for t, i, last in buffer.final_obs)
@@ -70,7 +71,7 @@ def collected(num_envs, vectorization, demonstrate=None, stop=None, steps=40):
 
 @pytest.mark.parametrize("vectorization", ["threads", "async"])
 @pytest.mark.parametrize("num_envs", [1, 2, 5])
-def test_collecting_in_turns_gives_what_collecting_at_once_does(num_envs, vectorization):
+def test_collecting_in_groups_gives_what_collecting_at_once_does(num_envs, vectorization):
     ours, expected = (collected(num_envs, each) for each in (vectorization, "sync"))
     for one, other in zip(ours, expected, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -80,7 +81,7 @@ def test_collecting_in_turns_gives_what_collecting_at_once_does(num_envs, vector
     assert len(final) == (terminated | truncated).sum()
 
 
-def test_demonstrations_and_a_stop_are_the_same_in_turns():
+def test_demonstrations_and_a_stop_are_the_same_in_groups():
     def demonstrate(t, obs):
         return t % 3 if t % 2 else None
 
@@ -92,12 +93,12 @@ def test_demonstrations_and_a_stop_are_the_same_in_turns():
 
 
 @pytest.mark.parametrize(
-    ("num_envs", "vectorization", "turns"),
+    ("num_envs", "vectorization", "groups"),
     [(4, "sync", [(0, 4)]), (1, "threads", [(0, 1)]), (5, "threads", [(0, 3), (3, 5)])],
 )
-def test_turns(num_envs, vectorization, turns):
+def test_groups(num_envs, vectorization, groups):
     with VectorEnv(Walk, num_envs, vectorization=vectorization) as envs:
-        assert [(columns.start, columns.stop) for columns in envs.turns] == turns
+        assert [(each.start, each.stop) for each in envs.group_slices] == groups
 
 
 def test_the_policy_acts_for_one_half_while_the_other_steps():
@@ -125,7 +126,7 @@ def test_the_policy_acts_for_one_half_while_the_other_steps():
         steps = 5
         buffer = buffer_for(envs, steps)
         threading.Timer(5, acted.release).start()  # for the last step, after which nobody acts
-        collect(envs, act_for, buffer, obs, envs.noise(0, steps))
+        collect(envs, act_for, buffer, obs, envs.randomness.noise(0, steps))
     assert calls == [1] * 2 * steps
     assert waited == [True] * steps
 

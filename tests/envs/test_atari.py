@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import RecordEpisodeStatistics, RecordVideo
 
-from spinup_tf2.core.rollout.vector_env import EpisodeStatistics, VectorEnv
+from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.atari import (
     ClipReward,
     EpisodicLife,
@@ -296,10 +296,10 @@ def test_statistics_are_of_whole_games_and_their_rewards():
     np.testing.assert_array_equal(
         [step[2] for step in steps], [[end] * 2 for end in (0, 0, 1, 0, 1)]
     )
-    statistics = EpisodeStatistics(2, envs.recorded)
     nothing = np.zeros((5, 2))
-    assert statistics.update(nothing, nothing > 0) == ([9.0, 9.0], [6, 6])
-    assert statistics.update(nothing, nothing > 0) == ([], [])
+    counted = [envs.episodes.count(nothing, nothing > 0) for _ in range(2)]
+    assert [each["EpRet"] for each in counted] == [[9.0, 9.0], []]
+    assert [each["EpLen"] for each in counted] == [[6, 6], []]
     envs.close()
 
 
@@ -309,7 +309,7 @@ def test_statistics_of_games_that_are_cut_off():
         envs.reset()
         for _ in range(4):
             envs.step(np.array([RIGHT]))
-        assert envs.recorded == [(2.0, 2, 0), (2.0, 2, 0)]
+        assert envs.episodes.recorded == [(2.0, 2, 0), (2.0, 2, 0)]
 
 
 def test_a_time_limit_where_a_life_is_lost_does_not_end_the_game():
@@ -318,12 +318,12 @@ def test_a_time_limit_where_a_life_is_lost_does_not_end_the_game():
         envs.reset()
         for _ in range(5):
             envs.step(np.array([RIGHT]))
-        assert envs.recorded == [(9.0, 6, 0)]
+        assert envs.episodes.recorded == [(9.0, 6, 0)]
 
 
 def test_statistics_without_a_record_are_sums_of_rewards():
     with VectorEnv(lambda: ClipReward(Game(rewards={1: 5.0}, over=2)), 1) as envs:
-        assert envs.recorded is None
+        assert envs.episodes.recorded is None
 
 
 # ---------------------------------------------------------------- the emulator

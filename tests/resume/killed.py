@@ -124,7 +124,8 @@ def train(each):
 
 def be_killed(rank, step=None, save=None, file=None):
     """Arrange for this process to be killed."""
-    from spinup_tf2.core.rollout.vector_env import FIRST_TEST_ENV, VectorEnv
+    from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
+    from spinup_tf2.core.rollout.vector_env import VectorEnv
     from spinup_tf2.parallel.mpi import proc_id
     from spinup_tf2.persistence import checkpoints as checkpoint
 
@@ -144,7 +145,7 @@ def be_killed(rank, step=None, save=None, file=None):
 
         return call
 
-    trains = lambda envs, turn, _: turn == 0 and envs.indices.start < FIRST_TEST_ENV  # noqa: E731
+    trains = lambda envs, group, _: group == 0 and envs.indices.start < FIRST_TEST_ENV  # noqa: E731
     VectorEnv.begin = counted(VectorEnv.begin, "step", lambda: count["step"] == step, trains)
     never = lambda: False  # noqa: E731
     checkpoint.Checkpoints.save = counted(checkpoint.Checkpoints.save, "save", never)

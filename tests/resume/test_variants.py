@@ -12,7 +12,8 @@ import pytest
 import spinup_tf2
 from spinup_tf2 import user_config
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.rollout.vector_env import FIRST_TEST_ENV, VectorEnv
+from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
+from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.errors import Interrupted, UserError
 from tests import images  # noqa: F401  (registers Lamp-v0)
 from tests.progress import rows_without_time
@@ -39,12 +40,12 @@ def stopped(monkeypatch, steps, testing=False):
     """`with stopped(...)`: a signal comes in this step of the training, or of the evaluations."""
     count, begin = [0], VectorEnv.begin
 
-    def begin_or_stop(self, turn, act):
-        if turn == 0 and (self.indices.start >= FIRST_TEST_ENV) == testing:
+    def begin_or_stop(self, group, act):
+        if group == 0 and (self.indices.start >= FIRST_TEST_ENV) == testing:
             count[0] += 1
             if count[0] == steps:
                 os.kill(os.getpid(), signal.SIGUSR1)
-        return begin(self, turn, act)
+        return begin(self, group, act)
 
     class Stopped:
         def __enter__(self):

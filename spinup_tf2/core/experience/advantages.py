@@ -7,33 +7,18 @@ An episode ends in one of three ways, and they differ in what the future is wort
 - cut off by the end of the epoch's data: the same, and the episode goes on in the next epoch.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.signal import lfilter
 
+from spinup_tf2.core.rollout.episodes import segments
 from spinup_tf2.parallel.mpi import mpi_statistics_scalar
 
 
 def discount_cumsum(x: np.ndarray, discount: float) -> np.ndarray:
     """y[t] = x[t] + discount * x[t+1] + discount^2 * x[t+2] + ... along the first axis."""
     return lfilter([1], [1, -discount], x[::-1], axis=0)[::-1]
-
-
-def segments(ends: np.ndarray) -> Iterator[tuple[int, slice]]:
-    """The pieces of trajectory in `[T, n]` data: yields `(environment, slice of time)`.
-
-    ends: bool `[T, n]`, whether step t of environment i is the last of an episode. The last row
-        ends a piece in any case.
-    """
-    steps, num_envs = ends.shape
-    for env in range(num_envs):
-        start = 0
-        for end in np.flatnonzero(ends[:, env]) + 1:
-            yield env, slice(start, end)
-            start = end
-        if start < steps:
-            yield env, slice(start, steps)
 
 
 def gae(

@@ -1,15 +1,16 @@
 """How well a policy does without noise, in environments that serve nothing else."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from math import ceil
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from spinup_tf2.core.nets.acting import Actor
-from spinup_tf2.core.rollout.vector_env import FIRST_TEST_ENV, VectorEnv, environment_seed, lost
+from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
+from spinup_tf2.core.rollout.vector_env import VectorEnv, lost
 from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.mpi import mpi_op, num_procs, proc_id
@@ -25,29 +26,22 @@ def own_test_episodes(num_test_episodes: int) -> range:
 
 
 def make_test_envs(
-    args: SimpleNamespace, envs: VectorEnv, **kwargs: Any
+    make: Callable[..., VectorEnv], envs: VectorEnv, num_test_episodes: int
 ) -> AbstractContextManager[VectorEnv | None]:
     """Environments for this rank's share of the test episodes; None if it has none.
 
     They are as many as those that train; fewer where fewer need no more rounds.
 
-    args: the algorithm's arguments. envs: those that train. kwargs: more arguments of VectorEnv.
+    Args:
+        make: VectorEnv with the arguments that those that train have in common with these.
+        envs: Those that train.
     """
-    episodes = own_test_episodes(args.num_test_episodes)
+    episodes = own_test_episodes(num_test_episodes)
     if not episodes:
         return nullcontext()
     rounds = ceil(len(episodes) / envs.num_envs)
-    return VectorEnv(
-        args.env_fn,
-        ceil(len(episodes) / rounds),
-        args.seed,
-        args.max_ep_len,
-        args.vectorization,
-        episodes.start,
-        env_retries=args.env_retries,
-        prototype=envs.prototype,
-        **kwargs,
-    )
+    num_envs = ceil(len(episodes) / rounds)
+    return make(num_envs=num_envs, first_env=episodes.start, prototype=envs.prototype)
 
 
 def evaluate(
@@ -63,12 +57,13 @@ def evaluate(
     evaluation, so that these differ by the policy. TestSuccessRate is empty where environments do
     not tell. An environment that fails (env_retries) plays another episode.
 
-    envs: None takes no part, and all are empty.
-    episodes: their numbers; None: one in each environment. As many as there are environments are
-        played at the same time.
-    epoch: number of the epoch, from 0, that has been trained last. Environments that want to know
-        (`add_epoch`) are told of those before it, as those that train have been.
-    interruption: when it is requested, the episodes are left as they are.
+    Args:
+        envs: None takes no part, and all are empty.
+        episodes: Their numbers; None: one in each environment. As many as there are environments
+            are played at the same time.
+        epoch: The number of the epoch, from 0, that has been trained last. Environments that want
+            to know (`add_epoch`) are told of those before it, as those that train have been.
+        interruption: When it is requested, the episodes are left as they are.
     """
     if envs is None:
         return dict(NO_RESULTS)
@@ -83,7 +78,8 @@ def evaluate(
             break
         # Where fewer are left than there are environments, what the others do is not looked at.
         numbers = range(first, first + envs.num_envs)
-        obs = envs.reset(epoch, seeds=[environment_seed(envs.seed, i) for i in numbers])
+        seeds = replace(envs.randomness, indices=numbers).environment_seeds()
+        obs = envs.reset(epoch, seeds=seeds)
         count = min(envs.num_envs, episodes.stop - first)
         results += _play(envs, act, obs, count, stopped)
     return dict(
@@ -96,13 +92,11 @@ def evaluate(
 def _play(envs, act, obs, count, stopped):
     """(return, length, success) of the episode that begins in each of the first `count` of `envs`.
 
-    obs: what they show. Success is None where it is not told.
+    `obs` is what they show. Success is None where it is not told.
     """
     noise = np.zeros((envs.num_envs, *envs.action_spec.noise_shape), np.float32)
     ret, length = np.zeros(envs.num_envs), np.zeros(envs.num_envs, int)
     results, successes = {}, {}
-    if envs.recorded is not None:
-        envs.recorded.clear()
     while len(results) < count:
         beat()
         if stopped():
@@ -114,12 +108,12 @@ def _play(envs, act, obs, count, stopped):
         if not final_obs:
             continue
         failed = lost(final_obs)
-        if envs.recorded is None:
+        if envs.episodes.recorded is None:
             ended = [(ret[i], length[i], i) for i in set(final_obs).difference(failed)]
         else:  # not every end is one: a game may have lives left
-            ended, envs.recorded[:] = [*envs.recorded], []
+            ended = envs.episodes.take_recorded()
         ret[failed], length[failed] = 0, 0  # these environments play another episode
-        successes |= {i: success for success, i in envs.take_successes()}
+        successes |= {i: success for success, i in envs.episodes.take_successes()}
         for episode_ret, episode_len, i in ended:
             if i < count:  # the episodes after it do not count
                 results.setdefault(i, (episode_ret, episode_len, successes.get(i)))
@@ -134,9 +128,11 @@ def log_successes(
     Whether there are such columns is settled by the first row: there are if any environment of any
     rank has told anything by then. What is told for the first time afterwards is not logged.
 
-    names: what successes have been stored under. envs: the environments of this rank.
+    Args:
+        names: What successes have been stored under.
+        envs: The environments of this rank.
     """
-    told = any(each is not None and each.tells_success for each in envs)
+    told = any(each is not None and each.episodes.tells_success for each in envs)
     told = told or any(logger.stored()[name].size for name in names)  # before a stop
     if logger.first_row:
         logged = bool(mpi_op(float(told), "MAX"))
@@ -158,7 +154,9 @@ def log_successes(
 def score_of(row: Mapping[str, Any], tested: bool) -> Sequence[float] | None:
     """What the policy of an epoch is judged by: (success rate, mean return); None if by nothing.
 
-    row: of the log. tested: whether test episodes count, or those of the training.
+    Args:
+        row: Of the log.
+        tested: Whether test episodes count, or those of the training.
     """
     prefix = "Test" if tested else ""
     ret, success = row[f"Average{prefix}EpRet"], row.get(f"{prefix}SuccessRate", 0.0)

@@ -1,32 +1,26 @@
-"""Environments that raise, and processes of environments that die: named, and made anew."""
+"""Environments that raise exceptions: they are named, and made anew."""
 
-import multiprocessing.util
 import os
 import signal
+import socket
 import sys
-import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing import forkserver, resource_tracker
-from multiprocessing.connection import wait
 from multiprocessing.pool import RemoteTraceback
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv
 
+from spinup_tf2.core.rollout.episodes import RECORDED
+from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, seed_after
 from spinup_tf2.envs.protocol import ProtocolError
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.interruption import SIGNALS
-
-RECORDED = "recorded_episode"  # in the info of a reset: what the episode before it was
+from spinup_tf2.parallel.mpi import proc_id
 
 FAULTS = (Exception, SystemExit)  # what counts as a failure; KeyboardInterrupt passes through
-
-CLOSING_PATIENCE = 30.0  # seconds that environments in processes of their own have to close
-PATIENCE_AFTER_FAULT = 2.0  # the same, after one of them has failed
 
 
 class EnvironmentFailure(RuntimeError):
@@ -37,6 +31,14 @@ class EnvironmentFailure(RuntimeError):
 
     def __reduce__(self):
         return _failure_elsewhere, (str(self), self.__cause__ and _traceback(self.__cause__))
+
+
+def label_of(env: gym.Env, index: int) -> str:
+    """What messages call the environment with this index, of which `env` is one like it."""
+    name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    number = index if index < FIRST_TEST_ENV else index - FIRST_TEST_ENV
+    kind = "environment" if index < FIRST_TEST_ENV else "test environment"
+    return f"{kind} {number} ({name}, rank {proc_id()} on {socket.gethostname()})"
 
 
 def _failure_elsewhere(message, trace):
@@ -68,10 +70,12 @@ class SupervisedEnv(gym.Wrapper):
     An environment with a method `add_epoch` has it called by `add_epoch`; one that is made anew, as
     often as the one before.
 
-    make: makes the environment.
-    label: what messages call it.
-    retries: how often it is made anew at most.
-    owner: the process that trains. In any other one, the signals that ask a run to stop do nothing.
+    Args:
+        make: Makes the environment.
+        label: What messages call it.
+        retries: How often it is made anew at most.
+        owner: The process that trains. In any other one, the signals that ask a run to stop do
+            nothing.
     """
 
     def __init__(
@@ -189,14 +193,6 @@ class SupervisedEnv(gym.Wrapper):
         raise EnvironmentFailure(f"{text}. {advice}.") from error
 
 
-def seed_after(seed: int) -> int:
-    """The first seed of a new environment, where one has failed whose last seed was `seed`.
-
-    It depends on nothing else, so that a run that is resumed finds the same one.
-    """
-    return int(np.random.SeedSequence(seed, spawn_key=(1,)).generate_state(1)[0] >> 1)
-
-
 def _heard(info):
     """What a training looks at in an info. To gather the rest takes longer than many a step."""
     return {key: info[key] for key in (RECORDED, "is_success") if key in info}
@@ -209,153 +205,3 @@ def _outlive_stop_signals():
     for each in SIGNALS:
         signal.signal(each, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-
-
-def _start_helpers():
-    """Start multiprocessing's own processes so that they outlive the signals, too.
-
-    The fork server imports what environments need, once for all of them.
-    """
-    if forkserver._forkserver._forkserver_pid is None:
-        # Last of all that is done at exit: what may still need them has priority 0 or more.
-        multiprocessing.util.Finalize(None, _end_helpers, exitpriority=-1000)
-    preload = ["spinup_tf2.parallel.fork_server", "spinup_tf2.core.rollout.vector_env"]
-    forkserver.set_forkserver_preload(preload)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # which they inherit
-    try:
-        resource_tracker.ensure_running()  # unblocks some of them
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        forkserver.ensure_running()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def _end_helpers():
-    """End multiprocessing's own processes, and wait for them.
-
-    They would end a moment after this one. Who looks then finds them, and in a container there is
-    often nobody but this process to clear them away. There is no public way to do it.
-    """
-    server, tracker = forkserver._forkserver, resource_tracker._resource_tracker
-    for helper, pid, pipe in (
-        (server, "_forkserver_pid", "_forkserver_alive_fd"),
-        (tracker, "_pid", "_fd"),
-    ):
-        if getattr(helper, pid, None) is None or getattr(helper, pipe, None) is None:
-            continue
-        os.close(getattr(helper, pipe))  # which tells it to end
-        deadline = time.monotonic() + PATIENCE_AFTER_FAULT  # others may hold the pipe, too
-        with suppress(ChildProcessError):
-            while os.waitpid(getattr(helper, pid), os.WNOHANG) == (0, 0):
-                if time.monotonic() > deadline:
-                    break
-                time.sleep(0.01)
-        setattr(helper, pid, None)
-        setattr(helper, pipe, None)
-
-
-class ProcessVectorEnv(AsyncVectorEnv):
-    """gymnasium's environments in processes of their own, which may fail or die.
-
-    The processes are the fork server's: forking one with TensorFlow's threads hangs.
-
-    What they raise is raised here once, without gymnasium's copies on standard error. The death
-    of a process is an EnvironmentFailure. Closing never raises and never waits for ever.
-
-    labels: what messages call the environments.
-    """
-
-    def __init__(self, env_fns: Sequence[Callable[[], gym.Env]], labels: Sequence[str], **kwargs):
-        self._labels = labels
-        self._steps = 0
-        self._seeds = []  # of the last reset
-        self._patience = CLOSING_PATIENCE
-        self.processes = []
-        try:
-            _start_helpers()
-            self._ask(super().__init__, env_fns, context="forkserver", **kwargs)
-        except BaseException:
-            _kill(self.processes)
-            raise
-        # They do not listen to the signal that multiprocessing ends them with at exit.
-        multiprocessing.util.Finalize(self, _kill, (self.processes,), exitpriority=10)
-
-    def reset(self, *, seed: list[int] | None = None, **kwargs) -> tuple[np.ndarray, dict]:
-        self._seeds = seed or []
-        return self._ask(super().reset, seed=seed, **kwargs)
-
-    def step_async(self, actions: np.ndarray) -> None:
-        self._ask(super().step_async, actions)
-
-    def step_wait(self) -> tuple:
-        result = self._ask(super().step_wait)
-        self._steps += 1
-        return result
-
-    def call(self, name: str, *args, **kwargs) -> tuple:
-        return self._ask(super().call, name, *args, **kwargs)
-
-    def _ask(self, function, *args, **kwargs):
-        """Call a function that sends something to all processes, waits for answers, or both."""
-        level, gym.logger.min_level = gym.logger.min_level, gym.logger.ERROR + 1
-        try:
-            return function(*args, **kwargs)
-        except BaseException as error:
-            self._patience = PATIENCE_AFTER_FAULT
-            if isinstance(error, EnvironmentFailure) and isinstance(error.args[0], Exception):
-                error = error.args[0]  # gymnasium puts what was sent into another one
-                raise error from error.__cause__
-            if isinstance(error, EOFError | ConnectionError):
-                raise EnvironmentFailure(self._obituary()) from error
-            raise
-        finally:
-            gym.logger.min_level = level
-
-    def _obituary(self):
-        """Which process has died, and of what."""
-        wait([process.sentinel for process in self.processes], timeout=5)
-        codes = [process.exitcode for process in self.processes]
-        told = [f" (last seed: {seed})" for seed in self._seeds] or [""] * len(codes)
-        deaths = [
-            f"the process of {label} {_cause_of_death(code)}{seed}"
-            for label, code, seed in zip(self._labels, codes, told, strict=False)
-            if code is not None
-        ]
-        deaths = deaths or ["a process that holds an environment does not answer any more"]
-        return (
-            f"{'; '.join(deaths)}, after {self._steps} steps. A process that dies is not started "
-            "again; env_retries is for environments that raise an exception."
-        )
-
-    def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:
-        """Ask the environments to close, and end the processes that do not within some seconds."""
-        patience = 0 if terminate else self._patience if timeout is None else timeout
-        deadline = time.monotonic() + patience
-        pipes = [pipe for pipe in self.parent_pipes if pipe is not None and not pipe.closed]
-        for pipe in pipes:
-            with suppress(OSError):
-                pipe.send(("close", None))
-        for process in self.processes:
-            process.join(max(0, deadline - time.monotonic()))
-        _kill(self.processes)
-        for pipe in pipes:
-            pipe.close()
-
-
-def _cause_of_death(code):
-    if code >= 0:
-        return f"ended with status {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    hint = " (perhaps by the system, because memory ran out)" if name == "SIGKILL" else ""
-    return f"was killed by {name}{hint}"
-
-
-def _kill(processes):
-    for process in processes:
-        if process.is_alive():
-            process.kill()
-    for process in processes:
-        process.join()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +38,18 @@ def environments(
     """
     limit_tensorflow()
     keras.utils.set_random_seed(settings.seed)  # the same on all ranks: one network to start from
+    make = partial(
+        VectorEnv,
+        settings.env_fn,
+        seed=settings.seed,
+        max_ep_len=settings.max_ep_len,
+        vectorization=settings.vectorization,
+        make_action_spec=make_action_spec,
+        env_retries=settings.env_retries,
+    )
     with (
-        VectorEnv(
-            settings.env_fn,
-            settings.num_envs,
-            settings.seed,
-            settings.max_ep_len,
-            settings.vectorization,
-            make_action_spec=make_action_spec,
-            env_retries=settings.env_retries,
-        ) as envs,
-        make_test_envs(settings, envs, make_action_spec=make_action_spec) as test_envs,
+        make(settings.num_envs) as envs,
+        make_test_envs(make, envs, settings.num_test_episodes) as test_envs,
     ):
         yield envs, test_envs
 

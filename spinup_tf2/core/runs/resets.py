@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 
 from spinup_tf2.core.finite import check_step
+from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.parallel.mpi import gather_objects
@@ -26,6 +27,7 @@ class Resets:
     Args:
         settings: Of the run.
         envs: Those that train.
+        log: Of what is done in them, with deterministic_resume.
         parts: What is told that all environments begin new episodes.
         resumed: Whether the run goes on from a checkpoint.
         logger: Gets warnings.
@@ -35,13 +37,13 @@ class Resets:
         self,
         settings: Settings,
         envs: VectorEnv,
+        log: ActionLog | None,
         parts: Iterable[Part],
         resumed: bool,
         logger: EpochLogger,
     ):
-        self.settings, self.envs, self.parts, self.logger = settings, envs, [*parts], logger
-        self.resumed = resumed
-        envs.remember = settings.deterministic_resume
+        self.settings, self.envs, self.log = settings, envs, log
+        self.parts, self.resumed, self.logger = [*parts], resumed, logger
         wrappers = remembering_wrappers(envs.prototype)
         if settings.deterministic_resume and wrappers and not resumed:
             logger.warn_once(
@@ -64,25 +66,25 @@ class Resets:
             logged_epoch: Number of the epoch, as it is logged.
         """
         settings = self.settings
-        new = settings.deterministic_resume and step == 0 and epoch % settings.checkpoint_freq == 0
+        new = self.log is not None and step == 0 and epoch % settings.checkpoint_freq == 0
         if obs is not None and not new:
             return obs
-        if settings.deterministic_resume and not new:
-            obs = self.envs.replay()
-            self._say_what_strayed()
+        if self.log is not None and not new:
+            obs = self.log.replay()
+            self._say_what_strayed(self.log)
             return obs
-        if settings.deterministic_resume and obs is None and self.resumed:
-            self.envs.replay(steps=_COMPARED_STEPS)
-            self._say_what_strayed()
+        if self.log is not None and obs is None and self.resumed:
+            self.log.replay(steps=_COMPARED_STEPS)
+            self._say_what_strayed(self.log)
         for part in self.parts:
             part.restart()
         obs = self.envs.reset(epoch, step)
         check_step(self.envs, logged_epoch, step, obs)
         return obs
 
-    def _say_what_strayed(self):
+    def _say_what_strayed(self, log):
         """Warn of environments that a replay has not brought back to where they were."""
-        strayed = [item for each in gather_objects(self.envs.strayed) for item in each.items()]
+        strayed = [item for each in gather_objects(log.strayed) for item in each.items()]
         if not strayed:
             return
         names = [f"{label} from {f'step {t}' if t else 'the reset'} on" for label, t in strayed]

@@ -24,6 +24,7 @@ from spinup_tf2.core.rollout.evaluation import (
     own_test_episodes,
     score_of,
 )
+from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.best import BestWeights
 from spinup_tf2.core.runs.resets import Resets
@@ -100,7 +101,8 @@ class Run(Generic[Networks]):
 
         Args:
             variables: All from which the training goes on, equal on all ranks.
-            parts: What remembers something of environments, by name; None is left out.
+            parts: What remembers something of environments, by name, beside the environments'
+                own episodes; None is left out.
             replay: One of them, whose steps are saved as they come.
             saved_with_policy: Variables that are saved with the actor-critic and not used by it.
             columns: Names of the arrays that updates return and whether, beside the average, the
@@ -110,10 +112,13 @@ class Run(Generic[Networks]):
             first_epoch: How the log numbers the first epoch.
         """
         self.variables = [*{id(each): each for each in variables}.values()]
+        log = ActionLog(self.envs) if self.settings.deterministic_resume else None
+        self.envs.log = log
+        parts = dict(parts, episodes=self.envs.episodes)
         present = {name: part for name, part in parts.items() if part is not None}
         self._columns, self._tests, self._first_epoch = columns, tests, first_epoch
         self._resets = Resets(
-            self.settings, self.envs, present.values(), self.saved is not None, self.logger
+            self.settings, self.envs, log, present.values(), self.saved is not None, self.logger
         )
         self._keeper = Keeper(
             self.description,
@@ -121,7 +126,7 @@ class Run(Generic[Networks]):
             self.logger,
             self.envs.indices,
             self.variables,
-            {"envs": self.envs, **present},
+            {"envs": log, **present},
             replay,
         )
         spaces = self.envs.prototype.observation_space, self.envs.prototype.action_space
@@ -174,7 +179,9 @@ class Run(Generic[Networks]):
         if size is None:
             return None
         count = self.settings.steps_per_epoch // size
-        return self.envs.minibatches(self.epoch, self.settings.local_steps, passes, count)
+        return self.envs.randomness.minibatches(
+            self.epoch, self.settings.local_steps, passes, count
+        )
 
     def asked_to_stop(self) -> bool:
         """Whether somebody wants the run to stop. Collective."""

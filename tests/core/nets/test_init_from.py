@@ -9,7 +9,7 @@ import pytest
 from spinup_tf2 import ppo, sac, td3, trpo
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.saved_policy import WEIGHTS, load_policy
-from spinup_tf2.core.rollout.vector_env import environment_seed
+from spinup_tf2.core.rollout.randomness import environment_seed
 from spinup_tf2.errors import UserError
 from tests import off_policy_runs, runs
 from tests.runs import make

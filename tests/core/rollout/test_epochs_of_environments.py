@@ -9,6 +9,7 @@ from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.rollout.evaluation import evaluate
 from spinup_tf2.core.rollout.faults import EnvironmentFailure
+from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from tests.off_policy_runs import train as train_off_policy
 from tests.runs import FromShow, train
@@ -89,10 +90,10 @@ def test_where_epochs_ended_is_replayed():
         return rewards
 
     with VectorEnv(Curriculum) as envs, VectorEnv(Curriculum) as other:
-        envs.remember = other.remember = True
+        envs.log, other.log = ActionLog(envs), ActionLog(other)
         envs.reset(2)
         assert pays(envs, 3) + pays(envs, 2) + pays(envs, 1) == [2, 2, 2, 3, 3, 4]
-        other.set_env_state(0, envs.env_state(0))
+        other.log.set_env_state(0, envs.log.env_state(0))
         step, seen = other.step, []
 
         def watched(act):
@@ -101,7 +102,7 @@ def test_where_epochs_ended_is_replayed():
             return result
 
         other.step = watched
-        other.replay()
+        other.log.replay()
         assert seen == [2, 2, 2, 3, 3, 4]
         assert pays(other, 1) == pays(envs, 1) == [5]
 

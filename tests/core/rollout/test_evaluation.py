@@ -19,7 +19,8 @@ from spinup_tf2.core.rollout.evaluation import (
     own_test_episodes,
     score_of,
 )
-from spinup_tf2.core.rollout.vector_env import FIRST_TEST_ENV, VectorEnv, environment_seed
+from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed
+from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.persistence.checkpoints import Checkpoints
@@ -67,7 +68,7 @@ def lengths_of(envs, episodes):
     result = []
     for i in envs.indices:
         env, own = Lottery(), []
-        env.reset(seed=environment_seed(envs.seed, i))
+        env.reset(seed=environment_seed(envs.randomness.seed, i))
         for _ in range(episodes):
             over = False
             while not over:
@@ -86,18 +87,18 @@ def lengths_of(envs, episodes):
 def test_environments_tell_of_each_episode_once(vectorization, tells):
     make = functools.partial(Lottery, tells)
     with VectorEnv(make, 3, seed=5, vectorization=vectorization) as envs:
-        assert not envs.tells_success  # nobody has looked yet
+        assert not envs.episodes.tells_success  # nobody has looked yet
         envs.reset()
-        assert envs.tells_success == (tells == "reset")
+        assert envs.episodes.tells_success == (tells == "reset")
         envs.step(np.zeros((3, 1), np.float32))
-        assert envs.tells_success == (tells != "end")
+        assert envs.episodes.tells_success == (tells != "end")
         found = [[], [], []]
         while min(map(len, found)) < 4:
             envs.step(np.zeros((3, 1), np.float32))
-            for success, i in envs.take_successes():
+            for success, i in envs.episodes.take_successes():
                 found[i].append(success)
-        assert envs.take_successes() == []
-        assert envs.tells_success
+        assert envs.episodes.take_successes() == []
+        assert envs.episodes.tells_success
         expected = [[length % 2 == 0 for length in own] for own in lengths_of(envs, 4)]
     assert [own[:4] for own in found] == expected
     assert {True, False} == {success for own in expected for success in own}
@@ -108,8 +109,8 @@ def test_environments_that_do_not_tell():
         envs.reset()
         for _ in range(10):
             envs.step(np.zeros((2, 1), np.float32))
-        assert not envs.tells_success
-        assert envs.take_successes() == []
+        assert not envs.episodes.tells_success
+        assert envs.episodes.take_successes() == []
 
 
 def test_evaluation_counts_first_episodes_and_takes_the_mean_action():
@@ -162,9 +163,8 @@ def test_environments_that_are_made(num_envs, num_test_episodes, made):
         count.append(1)
         return Lottery()
 
-    rest = dict(seed=0, max_ep_len=9, vectorization="sync", env_retries=0)
-    args = SimpleNamespace(env_fn=env_fn, num_test_episodes=num_test_episodes, **rest)
-    with VectorEnv(env_fn, num_envs) as envs, make_test_envs(args, envs):
+    make = functools.partial(VectorEnv, env_fn, max_ep_len=9)
+    with make(num_envs) as envs, make_test_envs(make, envs, num_test_episodes):
         assert len(count) == made
 
 
@@ -195,7 +195,7 @@ def test_all_ranks_log_a_success_that_one_has_seen(tmp_path):
     def rank():
         path = str(tmp_path) if proc_id() == 0 else None
         logger = EpochLogger(path, quiet=True)
-        envs = SimpleNamespace(tells_success=proc_id() == 1)
+        envs = SimpleNamespace(episodes=SimpleNamespace(tells_success=proc_id() == 1))
         for successes in ([True, False, True], []):
             logger.store(SuccessRate=successes if proc_id() == 1 else [])
             logger.log_tabular("Epoch", 0)

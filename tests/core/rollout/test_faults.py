@@ -15,14 +15,11 @@ import psutil
 import pytest
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from spinup_tf2.core.rollout.faults import EnvironmentFailure, SupervisedEnv, seed_after
-from spinup_tf2.core.rollout.vector_env import (
-    FIRST_TEST_ENV,
-    EpisodeStatistics,
-    VectorEnv,
-    environment_seed,
-    lost,
-)
+from spinup_tf2.core.rollout.episodes import Episodes
+from spinup_tf2.core.rollout.faults import EnvironmentFailure, SupervisedEnv
+from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed, seed_after
+from spinup_tf2.core.rollout.replay import ActionLog
+from spinup_tf2.core.rollout.vector_env import VectorEnv, lost
 from spinup_tf2.errors import UserError
 
 every = pytest.mark.parametrize("vectorization", ["sync", "async", "threads"])
@@ -330,14 +327,14 @@ def test_a_failure_is_replayed_with_the_actions():
         return VectorEnv(Faulty, 2, env_retries=1)
 
     with make() as envs, make() as resumed:
-        envs.remember = resumed.remember = True
+        envs.log, resumed.log = ActionLog(envs), ActionLog(resumed)
         envs.reset()
         rows = [envs.step(np.array([0, 1])) for _ in range(10)]
         assert [lost(final_obs) for *_, final_obs in rows] == [[]] * 6 + [[1]] + [[]] * 3
-        for column in range(2):
-            resumed.set_env_state(column, envs.env_state(column))
-        np.testing.assert_array_equal(resumed.replay(), rows[-1][0])
-        assert resumed.strayed == {}
+        for i in range(2):
+            resumed.log.set_env_state(i, envs.log.env_state(i))
+        np.testing.assert_array_equal(resumed.log.replay(), rows[-1][0])
+        assert resumed.log.strayed == {}
 
 
 class Brittle(gym.Env):
@@ -362,15 +359,15 @@ def test_failures_before_the_last_start_do_not_matter():
         VectorEnv(Brittle, 2, env_retries=100) as envs,
         VectorEnv(Brittle, 2, env_retries=100) as resumed,
     ):
-        envs.remember = resumed.remember = True
+        envs.log, resumed.log = ActionLog(envs), ActionLog(resumed)
         for epoch in range(2):
             envs.reset(epoch)
             rows = [envs.step(np.array([0, 1])) for _ in range(20)]
             assert {i for *_, final_obs in rows for i in lost(final_obs)} == {0, 1}
-        for column in range(2):
-            resumed.set_env_state(column, envs.env_state(column))
-        np.testing.assert_array_equal(resumed.replay(), rows[-1][0])
-        assert resumed.strayed == {}
+        for i in range(2):
+            resumed.log.set_env_state(i, envs.log.env_state(i))
+        np.testing.assert_array_equal(resumed.log.replay(), rows[-1][0])
+        assert resumed.log.strayed == {}
 
 
 @every
@@ -386,7 +383,7 @@ def test_a_lost_episode_is_not_recorded(vectorization):
             envs.step(np.array([0, 1]))
         # Environment 0 ends after steps 4, 8 and 12, environment 1 after 4 and 11.
         expected = [(0, 4, 0), (4, 4, 1), (0, 4, 0), (4, 4, 1), (0, 4, 0)]
-        assert envs.recorded == expected
+        assert envs.episodes.recorded == expected
 
 
 def test_a_lost_episode_is_none_where_rewards_are_summed():
@@ -396,8 +393,8 @@ def test_a_lost_episode_is_none_where_rewards_are_summed():
     for t, last in enumerate(final_obs):
         lost_steps[t, lost(last)] = True
     assert np.argwhere(lost_steps).tolist() == [[6, 1]]
-    counted = EpisodeStatistics(2).update(rew, terminated | truncated, lost_steps)
-    assert counted == ([0, 0, 9], [9, 9, 9])
+    counted = Episodes(2).count(rew, terminated | truncated, lost_steps)
+    assert counted == dict(EpRet=[0, 0, 9], EpLen=[9, 9, 9], SuccessRate=[])
 
 
 @every
@@ -409,7 +406,7 @@ def test_a_lost_episode_tells_nothing(vectorization, stderr):
         for _ in range(8):
             envs.step(np.zeros(2))
         told = [(True, 0), (True, 1), (True, 0)]
-        assert envs.take_successes() == told
+        assert envs.episodes.take_successes() == told
     assert "made anew" in stderr()
 
 
@@ -449,14 +446,14 @@ def test_a_process_that_dies_is_named(fault, told):
     started = time.monotonic()
     envs.close()
     assert time.monotonic() - started < 15
-    assert not any(process.is_alive() for process in envs.parts[0].processes)
+    assert not any(process.is_alive() for process in envs.groups[0].processes)
 
 
 def test_a_process_that_dies_between_two_steps_is_named():
     with VectorEnv(Faulty, 3, vectorization="async") as envs:
         envs.reset()
         envs.step(np.zeros(3, int))
-        process = envs.parts[0].processes[1]
+        process = envs.groups[0].processes[1]
         process.kill()
         process.join()
         with pytest.raises(EnvironmentFailure, match=r"environment 1 .*SIGKILL.* after 1 steps"):
@@ -496,7 +493,7 @@ if __name__ == "__main__":
     envs = VectorEnv(lambda: gym.make("CartPole-v1"), 2, vectorization="async")
     envs.reset()
     envs.step(np.zeros(2, int))
-    print(*(process.pid for process in envs.parts[0].processes), flush=True)
+    print(*(process.pid for process in envs.groups[0].processes), flush=True)
     {text}
 """
     )
@@ -521,7 +518,7 @@ def test_signals_that_ask_a_run_to_stop_leave_its_environments_alone(tmp_path):
     for _ in range(100):
         envs.step(np.zeros(2, int))
     envs.close()
-    print([process.exitcode for process in envs.parts[0].processes])
+    print([process.exitcode for process in envs.groups[0].processes])
     """
     ended = run_script(tmp_path, text)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -4,7 +4,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from spinup_tf2.core.rollout.vector_env import VectorEnv, environment_seed
+from spinup_tf2.core.rollout.randomness import environment_seed
+from spinup_tf2.core.rollout.replay import ActionLog
+from spinup_tf2.core.rollout.vector_env import VectorEnv
 from tests.runs import Identity
 
 BOX = gym.spaces.Box(-1, 1, (3,), np.float32)
@@ -45,13 +47,13 @@ def wander(envs, steps, rng):
 
 
 def states(envs):
-    """As a checkpoint keeps them, by the number of the environment."""
-    return {i: envs.env_state(column) for column, i in enumerate(envs.indices)}
+    """As a checkpoint keeps them, by the index of the environment."""
+    return {index: envs.log.env_state(i) for i, index in enumerate(envs.indices)}
 
 
 def take_back(envs, saved):
-    for column, i in enumerate(envs.indices):
-        envs.set_env_state(column, saved[i])
+    for i, index in enumerate(envs.indices):
+        envs.log.set_env_state(i, saved[index])
 
 
 # ------------------------------------------------------------------------------------- seeds
@@ -88,14 +90,14 @@ def test_replay_goes_on_where_it_was(action_space, num_envs):
         return VectorEnv(lambda: Wandering(action_space), num_envs, seed=5, max_ep_len=7)
 
     with make() as envs, make() as others:
-        envs.remember = others.remember = True
+        envs.log, others.log = ActionLog(envs), ActionLog(others)
         envs.reset(2, 40)
         before = wander(envs, 30, np.random.default_rng(0))
         saved = states(envs)
         expected = wander(envs, 30, np.random.default_rng(1))
 
         take_back(others, saved)
-        assert others.replay().tolist() == before[-1][0]
+        assert others.log.replay().tolist() == before[-1][0]
         for i, state in states(others).items():  # and may be saved again at once
             for name, x in state.items():
                 assert x.dtype == saved[i][name].dtype
@@ -124,7 +126,7 @@ def normalized():
 def test_environments_that_do_not_come_back_are_found(env_fn, first, vectorization):
     def make():
         envs = VectorEnv(env_fn, 3, seed=5, max_ep_len=7, vectorization=vectorization)
-        envs.remember = True
+        envs.log = ActionLog(envs)
         return envs
 
     with make() as envs, make() as others:
@@ -132,74 +134,77 @@ def test_environments_that_do_not_come_back_are_found(env_fn, first, vectorizati
         wander(envs, 10, np.random.default_rng(0))
         envs.reset(1)
         wander(envs, 30, np.random.default_rng(1))
-        envs.forget(4)
+        envs.log.forget(4)
         for steps in (None, 5):
             take_back(others, states(envs))
-            others.replay(steps=steps)
-            assert len(others.env_state(0)["actions"]) == (steps or 26)
-            assert [*others.strayed.values()] == ([] if first is None else [first] * 3)
-        assert {*others.strayed} <= {*envs.labels}
+            others.log.replay(steps=steps)
+            assert len(others.log.env_state(0)["actions"]) == (steps or 26)
+            assert [*others.log.strayed.values()] == ([] if first is None else [first] * 3)
+        assert {*others.log.strayed} <= {*envs.labels}
 
 
 def test_other_layouts_replay_the_same():
     """Four environments in one process go on as two in each of two."""
     with VectorEnv(Wandering, 4, seed=5) as envs:
-        envs.remember = True
+        envs.log = ActionLog(envs)
         envs.reset(1)
         wander(envs, 12, np.random.default_rng(0))
         saved = states(envs)
-        expected = envs.replay()
+        expected = envs.log.replay()
     for first in (0, 2):
         with VectorEnv(Wandering, 2, seed=5, first_env=first) as half:
-            half.remember = True
+            half.log = ActionLog(half)
             take_back(half, saved)
-            np.testing.assert_array_equal(half.replay(), expected[first : first + 2])
+            np.testing.assert_array_equal(half.log.replay(), expected[first : first + 2])
 
 
 def test_forgotten_steps_are_not_replayed():
     with VectorEnv(Wandering, 2, seed=5) as envs:
-        envs.remember = True
+        envs.log = ActionLog(envs)
         envs.reset()
         before = wander(envs, 9, np.random.default_rng(0))
         wander(envs, 4, np.random.default_rng(1))
-        envs.forget(0)
-        assert len(envs.env_state(0)["actions"]) == 13
-        envs.forget(4)
-        assert envs.replay().tolist() == before[-1][0]
-        envs.forget(9)
-        np.testing.assert_array_equal(envs.replay(), envs.reset())
+        envs.log.forget(0)
+        assert len(envs.log.env_state(0)["actions"]) == 13
+        envs.log.forget(4)
+        assert envs.log.replay().tolist() == before[-1][0]
+        envs.log.forget(9)
+        np.testing.assert_array_equal(envs.log.replay(), envs.reset())
 
 
-def test_nothing_is_kept_without_need():
+def test_an_empty_log_begins_as_a_run_does():
+    """As a checkpoint holds it that is written before the first step."""
     with VectorEnv(Wandering, 2) as envs:
-        envs.reset()
+        log = ActionLog(envs)
+        first = envs.reset()
         wander(envs, 9, np.random.default_rng(0))
-        envs.forget(4)
-        state = envs.env_state(1)
-        assert len(state["actions"]) == 0
-        take_back(envs, {0: state, 1: state})
-        np.testing.assert_array_equal(envs.replay(), envs.reset())
+        envs.forget(4)  # there is no log of them
+        states = [log.env_state(i) for i in range(2)]
+        assert [len(state["actions"]) for state in states] == [0, 0]
+        envs.log = ActionLog(envs)
+        take_back(envs, states)
+        np.testing.assert_array_equal(envs.log.replay(), first)
 
 
 def test_reset_begins_to_remember_anew():
     with VectorEnv(Wandering, 1) as envs:
-        envs.remember = True
+        envs.log = ActionLog(envs)
         envs.reset()
         wander(envs, 9, np.random.default_rng(0))
         obs = envs.reset(3, 20)
-        assert envs.env_state(0)["began"].tolist() == [3, 20]
-        np.testing.assert_array_equal(envs.replay(), obs)
+        assert envs.log.env_state(0)["began"].tolist() == [3, 20]
+        np.testing.assert_array_equal(envs.log.replay(), obs)
 
 
 def test_actions_are_kept_as_they_were():
     """The caller may reuse its array."""
     with VectorEnv(Wandering, 1) as envs:
-        envs.remember = True
+        envs.log = ActionLog(envs)
         envs.reset()
         act = np.ones((1, 3), np.float32)
         envs.step(act)
         act[:] = 2
-        assert envs.env_state(0)["actions"].tolist() == [[1, 1, 1]]
+        assert envs.log.env_state(0)["actions"].tolist() == [[1, 1, 1]]
 
 
 def test_recorded_episodes_are_not_counted_twice():
@@ -207,17 +212,17 @@ def test_recorded_episodes_are_not_counted_twice():
         return gym.wrappers.RecordEpisodeStatistics(Identity(gym.spaces.Discrete(2)))
 
     with VectorEnv(env_fn, 2) as envs:
-        envs.remember = True
+        envs.log = ActionLog(envs)
         envs.reset()
         wander(envs, 25, np.random.default_rng(0))
-        assert len(envs.recorded) == 4
-        envs.replay()
-        assert envs.recorded == []
+        assert len(envs.episodes.recorded) == 4
+        envs.log.replay()
+        assert envs.episodes.recorded == []
 
 
 def test_replayed_steps_have_elapsed():
     with VectorEnv(Wandering, 2, max_ep_len=5) as envs:
-        envs.remember = True
+        envs.log = ActionLog(envs)
         envs.reset()
         elapsed = np.zeros(2, int)
         for _, _, terminated, truncated, _ in wander(envs, 23, np.random.default_rng(0)):
@@ -228,5 +233,5 @@ def test_replayed_steps_have_elapsed():
         envs.reset()
         assert not envs.elapsed.any()
         take_back(envs, saved)
-        envs.replay()
+        envs.log.replay()
         np.testing.assert_array_equal(envs.elapsed, elapsed)

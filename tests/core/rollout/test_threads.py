@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from spinup_tf2.core.rollout.faults import EnvironmentFailure
-from spinup_tf2.core.rollout.threads import ThreadsVectorEnv
+from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.rollout.workers import ThreadsVectorEnv
 from spinup_tf2.utils.run_utils import EnvFn
 from tests.core.rollout.test_replay_of_actions import Wandering, states, take_back, wander
 from tests.envs.mario.consoles import needs_emulator
@@ -184,16 +185,16 @@ def test_mario_in_threads():
 def test_replay_brings_them_back(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     with VectorEnv(Wandering, 3, seed=5, vectorization="threads") as envs:
-        envs.remember = True
+        envs.log = ActionLog(envs)
         envs.reset()
         wander(envs, 20, np.random.default_rng(0))
         saved = states(envs)
         expected = wander(envs, 10, np.random.default_rng(1))
     for how in ("threads", "sync"):
         with VectorEnv(Wandering, 3, seed=5, vectorization=how) as envs:
-            envs.remember = True
+            envs.log = ActionLog(envs)
             take_back(envs, saved)
-            envs.replay()
+            envs.log.replay()
             assert wander(envs, 10, np.random.default_rng(1)) == expected
 
 

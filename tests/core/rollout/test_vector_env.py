@@ -4,7 +4,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from spinup_tf2.core.rollout.vector_env import EpisodeStatistics, VectorEnv, environment_seed
+from spinup_tf2.core.rollout.episodes import Episodes
+from spinup_tf2.core.rollout.randomness import environment_seed
+from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
 
 
@@ -105,14 +107,16 @@ def test_environments_do_not_depend_on_how_they_are_spread():
     together = VectorEnv(lambda: gym.make("CartPole-v1"), 4, seed=3)
     alone = VectorEnv(lambda: gym.make("CartPole-v1"), 1, seed=3, first_env=2)
     np.testing.assert_array_equal(together.reset()[2:3], alone.reset())
-    np.testing.assert_array_equal(together.noise(7, 50)[:, 2:3], alone.noise(7, 50))
+    noise, own_noise = (envs.randomness.noise(7, 50) for envs in (together, alone))
+    np.testing.assert_array_equal(noise[:, 2:3], own_noise)
 
 
 def test_streams_differ_between_environments_epochs_and_seeds():
     envs = VectorEnv(lambda: gym.make("Pendulum-v1"), 2, seed=0)
     other = VectorEnv(lambda: gym.make("Pendulum-v1"), 1, seed=1)
-    streams = [*envs.noise(0, 20).swapaxes(0, 1), *envs.noise(1, 20).swapaxes(0, 1)]
-    streams.append(other.noise(0, 20)[:, 0])
+    streams = [*envs.randomness.noise(0, 20).swapaxes(0, 1)]
+    streams += [*envs.randomness.noise(1, 20).swapaxes(0, 1)]
+    streams.append(other.randomness.noise(0, 20)[:, 0])
     assert len({s.tobytes() for s in streams}) == 5
     assert len({environment_seed(s, i) for s in range(20) for i in range(20)}) == 400
 
@@ -142,12 +146,18 @@ def test_unsupported_observations_are_refused():
         VectorEnv(Pair)
 
 
-def test_episode_statistics_carry_unfinished_episodes_over_epochs():
-    stats = EpisodeStatistics(2)
+def test_unfinished_episodes_are_carried_over_epochs():
+    episodes = Episodes(2)
+
+    def count(rew, ends):
+        counted = episodes.count(rew, ends)
+        assert counted.pop("SuccessRate") == []
+        return tuple(counted.values())
+
     rew = np.array([[1, 10], [2, 20], [3, 30]], np.float32)
     ends = np.array([[0, 0], [1, 0], [0, 0]], bool)
-    assert stats.update(rew, ends) == ([3], [2])
+    assert count(rew, ends) == ([3], [2])
     # Environment 0 goes on with 3; environment 1 has had 60 in 3 steps.
     ends = np.array([[1, 0], [0, 0], [1, 1]], bool)
-    assert stats.update(rew, ends) == ([3 + 1, 2 + 3, 60 + 60], [2, 2, 6])
-    assert stats.update(rew, np.zeros((3, 2), bool)) == ([], [])
+    assert count(rew, ends) == ([3 + 1, 2 + 3, 60 + 60], [2, 2, 6])
+    assert count(rew, np.zeros((3, 2), bool)) == ([], [])

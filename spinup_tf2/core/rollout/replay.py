@@ -1,0 +1,91 @@
+"""Actions that are remembered, and bring environments back to where they were."""
+
+import zlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from spinup_tf2.core.rollout.vector_env import VectorEnv
+
+
+class ActionLog:
+    """The actions since the last reset, and checksums of what environments have answered.
+
+    A part of a training: checkpoints hold it, and `replay` goes back to where it ends. It is filled
+    by the environments whose `log` it is.
+
+    `strayed` holds the environments that have not answered a replay as they did before: their
+    labels, and the number of the first step that differed, 0 for the reset.
+    """
+
+    def __init__(self, envs: VectorEnv):
+        self.envs = envs
+        self.strayed = {}
+        self._began, self._epoch_ends = (0, 0), []  # the latter in numbers of actions
+        self._actions, self._seen = ([[] for _ in envs.indices] for _ in range(2))
+
+    def begin(self, epoch: int, step: int, obs: np.ndarray) -> None:
+        """Environments have been reset at this moment, and show `obs` `[n, ...]`."""
+        self._began, self._epoch_ends = (epoch, step), []
+        self._actions, self._seen = [[] for _ in obs], [[each] for each in _checksums(obs)]
+
+    def add_step(self, which: slice, act: np.ndarray, *answer: np.ndarray) -> None:
+        """The environments `which` have answered `act` `[n, ...]` with arrays `[n, ...]`."""
+        taken = act.astype(self.envs.action_spec.dtype)  # a copy
+        for actions, own in zip(self._actions[which], taken, strict=True):
+            actions.append(own)
+        for seen, own in zip(self._seen[which], _checksums(*answer), strict=True):
+            seen.append(own)
+
+    def add_epoch(self) -> None:
+        self._epoch_ends.append(len(self._actions[0]))
+
+    def forget(self, steps: int) -> None:
+        """Take the last steps out again, as if they had not been taken."""
+        if steps:
+            for each in (*self._actions, *self._seen):
+                del each[-steps:]
+
+    def env_state(self, i: int) -> dict[str, np.ndarray]:
+        """Where the i-th environment of this process is, by how it came there."""
+        return dict(
+            began=np.array(self._began),
+            actions=np.array(self._actions[i], self.envs.action_spec.dtype),
+            epoch_ends=np.array(self._epoch_ends, int),
+            seen=np.array(self._seen[i], np.uint32),
+        )
+
+    def set_env_state(self, i: int, state: Mapping[str, np.ndarray]) -> None:
+        """Take a state back, for `replay`; of all environments."""
+        self._began = tuple(int(number) for number in state["began"])
+        self._actions[i] = [*state["actions"]]
+        self._epoch_ends = [*state.get("epoch_ends", ())]  # older checkpoints do not have all
+        self._seen[i] = [*state.get("seen", ())]
+
+    def replay(self, steps: int | None = None) -> np.ndarray:
+        """Start again as at the last reset and take the actions that are remembered; returns obs.
+
+        Args:
+            steps: How many actions to take at most.
+        """
+        envs, before, epoch_ends = self.envs, self._seen, self._epoch_ends
+        actions = [np.array(act) for act in zip(*self._actions, strict=True)][:steps]
+        obs = envs.reset(*self._began)
+        for t in range(len(actions) + 1):
+            for _ in range(epoch_ends.count(t)):
+                envs.add_epoch()
+            if t < len(actions):
+                obs, *_ = envs.step(actions[t])
+        envs.episodes.clear()  # they have been counted before
+        self.strayed = {}
+        for label, *seen in zip(envs.labels, before, self._seen, strict=True):
+            differing = (t for t, (old, new) in enumerate(zip(*seen, strict=False)) if old != new)
+            if (first := next(differing, None)) is not None:
+                self.strayed[label] = first
+        return obs
+
+
+def _checksums(*arrays):
+    """A number for each row of arrays `[n, ...]`."""
+    rows = (b"".join(x.tobytes() for x in row) for row in zip(*arrays, strict=True))
+    return [zlib.crc32(row) for row in rows]
