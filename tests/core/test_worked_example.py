@@ -1,0 +1,74 @@
+"""The worked example of the docs: an algorithm is one file and a line in the registry."""
+
+import importlib
+import shutil
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from spinup_tf2 import algos, run, user_config
+from spinup_tf2.utils.test_policy import load_policy_and_env
+from tests.progress import rows_without_time
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "reinforce.py"
+
+
+@pytest.fixture
+def added(tmp_path, monkeypatch):
+    """Adds the algorithm to the package, as its page says; returns it."""
+    folder = tmp_path / "algos"
+    folder.mkdir()
+    shutil.copy(EXAMPLE, folder)
+    monkeypatch.setattr(algos, "__path__", [*algos.__path__, str(folder)])
+    monkeypatch.setitem(algos.ALGORITHMS, "reinforce", algos.Algorithm())
+    monkeypatch.setattr(user_config, "CHECKPOINT_INTERVAL", 0)
+    yield algos.load("reinforce")
+    sys.modules.pop("spinup_tf2.algos.reinforce", None)
+    importlib.invalidate_caches()
+
+
+def train(algorithm, directory, epochs, **kwargs):
+    algorithm(
+        lambda: gym.make("CartPole-v1"),
+        ac_kwargs=dict(hidden_sizes=(8,)),
+        steps_per_epoch=120,
+        epochs=epochs,
+        logger_kwargs=dict(output_dir=str(directory), quiet=True),
+        **kwargs,
+    )
+    return rows_without_time(directory / "progress.txt")
+
+
+def test_it_is_short():
+    lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
+    assert len([line for line in lines if line.strip()]) < 60
+
+
+def test_the_command_line_knows_it(added, capsys):
+    run.main(["reinforce", "--help"])
+    text = capsys.readouterr().out
+    assert "How much of the baseline b stays in an update" in text
+    assert "deterministic_resume" in text  # what all algorithms share
+    with pytest.raises(SystemExit):
+        run.main(["reinforce", "--env", "CartPole-v1", "--deca", "0.5"])
+    assert "did you mean --decay?" in capsys.readouterr().err
+
+
+def test_it_trains_and_its_policy_is_loaded(added, tmp_path):
+    header, *rows = train(added, tmp_path / "run", 2, num_envs=2)
+    baselines = [float(row[header.index("Baseline")]) for row in rows]
+    assert 0 < baselines[0] < baselines[1]  # from 0 towards the mean return
+    env, act = load_policy_and_env(tmp_path / "run")
+    assert act(env.reset(seed=0)[0]) in env.action_space
+
+
+def test_its_own_state_survives_a_resume(added, tmp_path):
+    """The loss of the third epoch depends on the baseline that the second has left."""
+    whole = train(added, tmp_path / "whole", 4, deterministic_resume=True)
+    train(added, tmp_path / "parts", 2, deterministic_resume=True)
+    parts = train(added, tmp_path / "parts", 4, deterministic_resume=True, resume=True)
+    assert parts == whole
+    assert len(np.unique([row[whole[0].index("LossPi")] for row in whole[1:]])) == 4
