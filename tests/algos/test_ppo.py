@@ -162,7 +162,7 @@ def test_everything_is_compiled_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(GradientSteps, "__init__", remember)
     train(tmp_path / "run", epochs=4)
-    counts = [steps._compiled_steps.experimental_get_tracing_count() for steps in made]
+    counts = [steps._compiled_passes.experimental_get_tracing_count() for steps in made]
     assert counts == [1, 1]
 
 

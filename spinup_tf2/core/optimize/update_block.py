@@ -1,6 +1,6 @@
 """How the off-policy algorithms take many small gradient steps in one compiled call."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from math import lcm
 
@@ -8,35 +8,31 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.core.optimize.gradient_steps import gradients
-from spinup_tf2.parallel.mpi import mpi_avg, num_procs
-from spinup_tf2.utils.mpi_tf import flat_concat, split_flat
+from spinup_tf2.core.optimize.gradient_steps import GradientStep, Info, Loss, StepOverRanks
+from spinup_tf2.parallel.mpi import num_procs
 
 Batch = dict[str, tf.Tensor]
-Info = dict[str, tf.Tensor]
 
 
-class Minimize:
+class Minimize(GradientStep):
     """One gradient step on a loss: a part of an update.
 
-    loss: a function `loss(batch) -> (loss, info)` of tensors; info is a dict of tensors to log.
-    variables: what is trained.
-    optimizer: a Keras optimizer.
-    every: in which updates the step is taken: 2 means in the first, third, fifth, ... of a run.
+    Args:
+        loss: Function `loss(batch) -> (loss, info)` of tensors; info is a dict of tensors to log.
+        variables: What is trained.
+        optimizer: A Keras optimizer.
+        every: In which updates the step is taken: 2 means in the first, third, fifth, ... of a run.
     """
 
     def __init__(
         self,
-        loss: Callable[[Batch], tuple[tf.Tensor, Info]],
+        loss: Loss,
         variables: Iterable[keras.Variable],
         optimizer: keras.optimizers.Optimizer,
         every: int = 1,
     ):
-        self.loss = loss
-        self.variables = list(variables)
-        self.optimizer = optimizer
+        super().__init__(loss, variables, optimizer)
         self.every = every
-        optimizer.build(self.variables)
 
     @property
     def all_variables(self) -> list[keras.Variable]:
@@ -45,32 +41,7 @@ class Minimize:
 
     def compile(self, jit_compile: bool) -> None:
         """Compile the pieces for several MPI ranks."""
-        self._compiled_gradients = tf.function(self._flat_gradients, jit_compile=jit_compile)
-        self._compiled_apply = tf.function(self._apply_flat, jit_compile=jit_compile)
-
-    def __call__(self, batch: Batch) -> Info:
-        """Take the step, as a part of a compiled function; returns the loss' info."""
-        grads, _, info = gradients(self.loss, batch, self.variables)
-        self.optimizer.apply(grads, self.variables)
-        return info
-
-    def over_ranks(self, batch: Batch) -> Info:
-        """Take the step on the batches of all MPI ranks together, from outside; collective.
-
-        Ranks hold equally many samples, so that the average of their gradients is that of the
-        whole. A compiled piece computes the gradient, MPI averages it (a call to it cannot sit
-        inside a compiled function), and a second piece applies it.
-        """
-        flat, info = self._compiled_gradients(batch)
-        self._compiled_apply(mpi_avg(flat.numpy()))
-        return info
-
-    def _flat_gradients(self, batch):
-        grads, _, info = gradients(self.loss, batch, self.variables)
-        return flat_concat(grads), info
-
-    def _apply_flat(self, flat):
-        self.optimizer.apply(split_flat(flat, self.variables), self.variables)
+        self.over_ranks = StepOverRanks(self, average_info=False, jit_compile=jit_compile)
 
 
 class PolyakAverage:

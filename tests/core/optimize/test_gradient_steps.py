@@ -23,7 +23,8 @@ def make(num_steps=10, stop=None, learning_rate=1e-2, max_grad_norm=None):
 
     def loss(batch):
         error = net(batch["x"]) - batch["y"]
-        return tf.reduce_mean(tf.square(error)), dict(MaxError=tf.reduce_max(tf.abs(error)))
+        loss, size = tf.reduce_mean(tf.square(error)), tf.abs(error)
+        return loss, dict(Loss=loss, MaxError=tf.reduce_max(size), MeanError=tf.reduce_mean(size))
 
     optimizer = adam(learning_rate, max_grad_norm)
     return net, GradientSteps(loss, net.trainable_variables, optimizer, num_steps, stop)
@@ -48,7 +49,7 @@ def adam_by_hand(net, batches, learning_rate=1e-2, max_grad_norm=np.inf):
     return params
 
 
-def test_compiled_steps_equal_adam_by_hand():
+def test_compiled_passes_equal_adam_by_hand():
     net, steps = make()
     before, after, taken = steps(batch())
     assert taken == 10
@@ -93,7 +94,7 @@ def test_compiles_once():
     _, steps = make()
     for seed in range(3):
         steps(batch(seed=seed))
-    assert steps._compiled_steps.experimental_get_tracing_count() == 1
+    assert steps._compiled_passes.experimental_get_tracing_count() == 1
 
 
 @pytest.mark.parametrize("stop_at", [None, 0.25])
@@ -105,26 +106,25 @@ def test_ranks_with_parts_of_a_batch_equal_one_with_the_whole(stop_at):
     def mean_stop(info):  # an info that is an average over samples, as KL is
         return False if stop_at is None else info["MeanError"] < stop_at
 
-    def make_with_mean():
-        net, steps = make(60, mean_stop)
-        steps.loss = lambda b: (
-            tf.reduce_mean(tf.square(net(b["x"]) - b["y"])),
-            dict(MeanError=tf.reduce_mean(tf.abs(net(b["x"]) - b["y"]))),
-        )
-        return net, steps
-
-    net, steps = make_with_mean()
+    net, steps = make(60, mean_stop)
     before, after, taken = steps(whole)
     assert (taken < 60) == (stop_at is not None)
 
-    ranks = [make_with_mean() for _ in range(3)]
+    ranks = [make(60, mean_stop) for _ in range(3)]
     results = run_ranks(3, lambda: ranks[mpi.proc_id()][1](parts[mpi.proc_id()]))
     for (rank_net, _), (rank_before, rank_after, rank_taken) in zip(ranks, results, strict=True):
         assert rank_taken == taken
-        assert rank_before == pytest.approx(before, rel=1e-5)
-        assert rank_after == pytest.approx(after, rel=1e-3)
+        for key in ("Loss", "MeanError"):
+            assert rank_before[key] == pytest.approx(before[key], rel=1e-5)
+            assert rank_after[key] == pytest.approx(after[key], rel=1e-3)
         for ours, theirs in zip(rank_net.variables, net.variables, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+def pieces_of(ranks):
+    over_ranks = [steps._step_over_ranks for steps in ranks]
+    names = ("_compiled_gradients", "_compiled_apply", "_compiled_evaluate")
+    return [getattr(step, name) for step in over_ranks for name in names]
 
 
 def test_ranks_compile_each_piece_once():
@@ -135,9 +135,8 @@ def test_ranks_compile_each_piece_once():
             ranks[mpi.proc_id()](batch(seed=seed))
 
     run_ranks(2, rank)
-    for steps in ranks:
-        for piece in (steps._compiled_gradients, steps._compiled_apply, steps._compiled_evaluate):
-            assert piece.experimental_get_tracing_count() == 1
+    for piece in pieces_of(ranks):
+        assert piece.experimental_get_tracing_count() == 1
 
 
 @pytest.mark.parametrize("num_procs", [1, 2])
@@ -227,9 +226,7 @@ def test_minibatch_pieces_compile_once():
     _, one = make(2)
     for i in range(3):
         one(batch(), shuffled(2, 4, 16, i))
-    pieces = [one._compiled_passes]
-    for steps in ranks:
-        pieces += [steps._compiled_gradients, steps._compiled_apply, steps._compiled_evaluate]
+    pieces = [one._compiled_passes, *pieces_of(ranks)]
     assert [piece.experimental_get_tracing_count() for piece in pieces] == [1] * len(pieces)
 
 
@@ -268,7 +265,7 @@ def test_decay_sets_the_learning_rate():
     steps.decay(0.5)
     steps(batch())
     assert any(np.any(a != b) for a, b in zip(net.variables, start, strict=True))
-    assert steps._compiled_steps.experimental_get_tracing_count() == 1
+    assert steps._compiled_passes.experimental_get_tracing_count() == 1
 
 
 def test_several_steps_on_one_batch_report_together():
