@@ -13,11 +13,15 @@ from spinup_tf2.utils.mpi_tf import assign_params_from_flat, flat_concat
 def conjugate_gradient(
     product: Callable[[np.ndarray], np.ndarray], b: np.ndarray, num_iters: int
 ) -> np.ndarray:
-    """Solve H x = b by at most `num_iters` conjugate-gradient steps from x = 0, in float64.
+    """Solve H x = b by conjugate gradients from x = 0, in float64.
 
-    product: `product(v) -> H v`, for a positive definite H. b: `[n]`.
     See Nocedal & Wright (2006), algorithm 5.2. Ends early where nothing is left to solve, so that
     b = 0 gives x = 0 (and not 0 / 0), and where H has no positive curvature.
+
+    Args:
+        product: `product(v) -> H v`, for a positive definite H.
+        b: `[n]`.
+        num_iters: The most iterations.
     """
     b = np.asarray(b, np.float64)
     x = np.zeros_like(b)
@@ -41,12 +45,13 @@ def conjugate_gradient(
 class PolicyObjective:
     """A policy's loss and KL divergence as functions of its parameters as one vector `[n]`.
 
-    loss: a function `loss(batch) -> (loss, info)` of tensors; info is a dict of scalars, in which
-        'KL' is the mean KL divergence between the policy that acted and the present one.
-    variables: the parameters of the policy.
-
     Each method runs one compiled function and averages what it gives over MPI ranks. Ranks hold
     equally many samples, so that this is the result for the whole batch: all ranks see the same.
+
+    Args:
+        loss: Function `loss(batch) -> (loss, info)` of tensors; info is a dict of scalars, in which
+            'KL' is the mean KL divergence between the policy that acted and the present one.
+        variables: The parameters of the policy.
     """
 
     def __init__(
@@ -71,11 +76,11 @@ class PolicyObjective:
         assign_params_from_flat(np.asarray(flat, np.float32), self.variables)
 
     def evaluate(self, batch: dict) -> dict[str, float]:
-        """Loss (as 'Loss') and info."""
+        """The loss' info."""
         return _averages(self._compiled_evaluate(batch))
 
     def gradient(self, batch: dict) -> tuple[np.ndarray, dict[str, float]]:
-        """The gradient of the loss `[n]`, and what `evaluate` returns."""
+        """The gradient of the loss `[n]`, and its info."""
         gradient, info = self._compiled_gradient(batch)
         return mpi_avg(gradient.numpy()), _averages(info)
 
@@ -87,13 +92,12 @@ class PolicyObjective:
         return mpi_avg(self._compiled_fisher_product(batch, tf.cast(vector, tf.float32)).numpy())
 
     def _evaluate(self, batch):
-        loss, info = self.loss(batch)
-        return {"Loss": loss, **info}
+        return self.loss(batch)[1]
 
     def _gradient(self, batch):
         with tf.GradientTape() as tape:
-            info = self._evaluate(batch)
-        return self._flat_gradient(tape, info["Loss"]), info
+            loss, info = self.loss(batch)
+        return self._flat_gradient(tape, loss), info
 
     def _fisher_product(self, batch, vector):
         """F v is the gradient of (gradient of KL) . v (Pearlmutter 1994): F itself is not made."""
@@ -104,9 +108,9 @@ class PolicyObjective:
         return self._flat_gradient(outer, slope)
 
     def _flat_gradient(self, tape, y):
+        """Zero, and not None, for the variables that y does not depend on."""
         variables = [v.value for v in self.variables]
-        zero = tf.UnconnectedGradients.ZERO  # for what y does not depend on, instead of None
-        return flat_concat(tape.gradient(y, variables, unconnected_gradients=zero))
+        return flat_concat(tape.gradient(y, variables, unconnected_gradients="zero"))
 
 
 def _averages(info):

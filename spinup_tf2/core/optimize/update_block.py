@@ -49,7 +49,11 @@ class PolyakAverage:
 
         target = polyak * target + (1 - polyak) * variable   (Lillicrap et al. 2016)
 
-    every: as in Minimize.
+    Args:
+        targets: What moves.
+        variables: Where each of them moves to.
+        polyak: How much of the target stays.
+        every: As in Minimize.
     """
 
     def __init__(
@@ -88,12 +92,13 @@ class PolyakAverage:
 class UpdateBlock:
     """Many updates, one after the other: `info = update_block(batches)`.
 
-    steps: what one update consists of, in this order: Minimize and PolyakAverage.
-    jit_compile: whether to compile with XLA, which takes seconds longer and makes updates of small
-        networks about a third faster.
-
     In one process all updates are one compiled call. With several MPI ranks, the same steps are
     taken one by one.
+
+    Args:
+        steps: What one update consists of, in this order: Minimize and PolyakAverage.
+        jit_compile: Whether to compile with XLA, which takes seconds longer and makes updates of
+            small networks about a third faster.
     """
 
     def __init__(self, steps: Sequence[Minimize | PolyakAverage], jit_compile: bool = False):
@@ -118,11 +123,15 @@ class UpdateBlock:
         return [variable for step in self.steps for variable in step.all_variables]
 
     def __call__(self, batches: dict[str, np.ndarray], first: int = 0) -> dict[str, np.ndarray]:
-        """Take an update on each of the minibatches `[updates, batch, ...]`, in their order.
+        """Take an update on each of the minibatches, in their order.
 
-        first: number of the first of them, counted from 0 since the training began.
-        Returns what the losses logged, `[updates, ...]`; of steps that are not taken in every
-        update, correspondingly less. With several ranks, it is that of this rank's samples.
+        Args:
+            batches: `[updates, batch, ...]`.
+            first: Number of the first of the updates, counted from 0 since the training began.
+
+        Returns:
+            What the losses logged, `[updates, ...]`; of steps that are not taken in every update,
+            correspondingly less. With several ranks, it is that of this rank's samples.
         """
         run = self._compiled if num_procs() == 1 else self._over_ranks
         return {key: np.asarray(x) for key, x in run(batches, first % self.period).items()}
@@ -130,7 +139,9 @@ class UpdateBlock:
     def _block(self, batches, phase):
         """All updates in one graph: a loop over periods, after which the steps repeat.
 
-        phase: how many updates of a period have come before.
+        Args:
+            batches: As in `__call__`.
+            phase: How many updates of a period have come before.
         """
         updates = next(iter(batches.values())).shape[0]
         rest = updates % self.period

@@ -146,7 +146,7 @@ def test_gradient_is_the_finite_difference_of_the_loss():
     losses = []
     for side in (1, -1):
         objective.params = params + side * 1e-3 * v
-        losses.append(objective.evaluate(batch)["Loss"])
+        losses.append(objective.evaluate(batch)["LossPi"])
     assert gradient @ v == pytest.approx((losses[0] - losses[1]) / 2e-3, rel=1e-2)
 
 
