@@ -21,6 +21,10 @@ _COLORS = {
 }
 
 
+RULE_WIDTH = 80
+RULE = "=" * RULE_WIDTH
+
+
 def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
     """Surround `string` with the escape codes of a colour."""
     code = str(_COLORS[color] + (10 if highlight else 0))
@@ -43,6 +47,11 @@ def say(text: str) -> None:
 def warn(text: str) -> None:
     """Print a warning, in red."""
     say(colored(printable(f"Warning: {text}"), "red", bold=True))
+
+
+def print_safely(text: str) -> None:
+    """Print a text in which there may be names that strangers have given."""
+    print(printable(text))
 
 
 def format_table(row: Mapping[str, Any]) -> str:

@@ -16,9 +16,8 @@ import spinup_tf2
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.rules import ACTIVATIONS
 from spinup_tf2.arguments.signatures import read_signature
-from spinup_tf2.cli import evaluate, play
-from spinup_tf2.run import PYTHON_ONLY, RUN_KEYS, SUBSTITUTIONS
-from spinup_tf2.utils import plot, test_policy
+from spinup_tf2.cli import evaluate, play, plot, test_policy
+from spinup_tf2.cli.flags import PYTHON_ONLY, RUN_KEYS, SUBSTITUTIONS
 from tests import off_policy_runs, runs
 
 ROOT = Path(__file__).parent.parent

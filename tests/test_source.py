@@ -18,7 +18,7 @@ AUDITED = "persistence/unpickling.py"
 CALLERS = {
     "load_trusted": ["utils/test_policy.py"],
     "load_saved_model": ["core/nets/saved_policy.py"],
-    "load_private": ["utils/run_entrypoint.py"],
+    "load_private": ["experiments/run_entrypoint.py"],
     # Of this package, of what the user has typed, and of what a file names, where it may.
     "import_module": [
         "__init__.py",

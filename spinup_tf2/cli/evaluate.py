@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup_tf2.cli.test_policy import add_agent_arguments
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.threads import threads_per_rank
 from spinup_tf2.persistence.saves import find_save
 from spinup_tf2.tensorflow_import import quiet_tensorflow
-from spinup_tf2.utils.test_policy import add_agent_arguments, load_env
+from spinup_tf2.utils.test_policy import load_env
 
 if TYPE_CHECKING:
     import gymnasium as gym

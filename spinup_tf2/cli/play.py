@@ -10,8 +10,12 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from spinup_tf2.cli.flags import parse_flags
+from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import add_import_argument, import_named, look_here
 from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.checks import check_environment
+from spinup_tf2.experiments.grid import ExperimentGrid
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -107,9 +111,6 @@ def _check_arguments(args):
 
 def _env_kwargs(arguments):
     """The dict that `--env_kwargs:NAME VALUE ...` stands for, as with the algorithms."""
-    from spinup_tf2.run import parse_flags
-    from spinup_tf2.utils.run_utils import ExperimentGrid
-
     grid = ExperimentGrid()
     for name, values in parse_flags(arguments)[0].items():
         if name.partition(":")[0] != "env_kwargs":
@@ -135,7 +136,6 @@ def _maker(env_name, env_kwargs, human):
     """A function that makes the environment with a render mode; UserError if it cannot be made."""
     from spinup_tf2.envs.atari import is_atari
     from spinup_tf2.envs.mario import is_mario
-    from spinup_tf2.utils.run_utils import EnvFn, check_environment
 
     if is_atari(env_name):
         env_kwargs = dict(raw=True, frameskip=1) | env_kwargs

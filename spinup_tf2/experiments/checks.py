@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import difflib
 import functools
+import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from spinup_tf2.algos import ALGORITHMS, module_of
@@ -18,6 +20,8 @@ from spinup_tf2.errors import UserError
 
 if TYPE_CHECKING:
     import gymnasium as gym
+
+    from spinup_tf2.envs.making import EnvFn
 
 # The networks that are taken where observations are images, instead of an algorithm's default.
 FOR_IMAGES = {"MLPActorCritic": "CNNActorCritic", "MLPQActorCritic": "CNNQActorCritic"}
@@ -123,3 +127,37 @@ def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) ->
                 f"for them, {actor_critic}, have no argument {name!r}; they take "
                 f"{', '.join(known)}."
             )
+
+
+def check_environment(env_fn: EnvFn, check_env: Callable[[gym.Env], object] | None = None) -> None:
+    """Raise UserError if the environment does not exist, or cannot be made with its arguments.
+
+    check_env: called with the environment, to refuse it for other reasons.
+    """
+    if (env_fn.env_kwargs or {}).get("render_mode") == "human":
+        raise UserError(
+            "render_mode is 'human', which would show every step of the training in a window; "
+            "leave it out, and watch the trained agent with: "
+            "python -m spinup_tf2.run test_policy DIRECTORY"
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the experiment's own process will give them
+            with closing(env_fn()) as env:
+                if check_env:
+                    _check_with(check_env, env, env_fn.env_name)
+    except UserError:
+        raise
+    except Exception as error:  # whatever an environment may raise when it is made
+        arguments = f" with {env_fn.env_kwargs}" if env_fn.env_kwargs else ""
+        raise UserError(
+            f"the environment {env_fn.env_name} cannot be made{arguments}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _check_with(check_env, env, env_name):
+    try:
+        check_env(env)
+    except UserError as error:
+        raise UserError(f"{env_name} cannot be used: {error}") from error

@@ -7,7 +7,9 @@ from spinup_tf2.parallel import launch
 from spinup_tf2.parallel.mpi import (
     allreduce,
     broadcast,
+    broadcast_object,
     comm,
+    exit_together,
     launched_by_mpi,
     mpi_avg,
     mpi_op,
@@ -21,7 +23,9 @@ from spinup_tf2.parallel.mpi import (
 __all__ = [
     "allreduce",
     "broadcast",
+    "broadcast_object",
     "comm",
+    "exit_together",
     "mpi_avg",
     "mpi_fork",
     "mpi_op",

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from spinup_tf2 import user_config
-from spinup_tf2.utils import run_utils
+from spinup_tf2.experiments import calling
 
 
 @pytest.fixture
@@ -21,5 +21,5 @@ def experiments(monkeypatch, tmp_path):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(user_config, "DEFAULT_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(run_utils, "_run_experiment", record)
+    monkeypatch.setattr(calling, "run_experiment", record)
     return recorded

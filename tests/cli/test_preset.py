@@ -14,9 +14,12 @@ import pytest
 from spinup_tf2 import run, user_config
 from spinup_tf2.arguments.checks import check_arguments, check_network_arguments
 from spinup_tf2.arguments.signatures import read_signature
+from spinup_tf2.cli.flags import PYTHON_ONLY
+from spinup_tf2.cli.resume import parse_resume
 from spinup_tf2.envs.mario import is_mario
+from spinup_tf2.experiments import run_entrypoint
+from spinup_tf2.parallel import mpi
 from spinup_tf2.presets import PRESETS, Preset, as_flags, presets_for
-from spinup_tf2.utils import run_entrypoint, run_utils
 from tests.cli.test_run import execute
 from tests.progress import rows_without_time
 
@@ -166,7 +169,7 @@ def test_no_hint_otherwise(experiments, capsys, line):
 
 
 def test_only_the_first_rank_prints(experiments, capsys, monkeypatch):
-    monkeypatch.setattr(run_utils.mpi_tools, "proc_id", lambda: 1)
+    monkeypatch.setattr(mpi, "proc_id", lambda: 1)
     execute("ppo --preset pole")
     execute("ppo --env CartPole-v1 --exp_name other")
     assert capsys.readouterr().out == ""
@@ -246,7 +249,7 @@ def test_help_with_a_preset_shows_its_settings(capsys):
 def test_every_preset_can_be_used(name, num_procs):
     preset = PRESETS[name]
     defaults = read_signature(f"spinup_tf2.algos.{preset.algorithm}", preset.algorithm).defaults
-    assert preset.settings.keys() <= defaults.keys() - {*run.PYTHON_ONLY}
+    assert preset.settings.keys() <= defaults.keys() - {*PYTHON_ONLY}
     check_arguments(defaults | preset.settings, num_procs)
     check_network_arguments(preset.settings["ac_kwargs"])
     assert fnmatch.fnmatchcase(preset.env, preset.fits)
@@ -287,7 +290,7 @@ def test_a_run_is_recorded_with_its_preset(run_dir):
     config = config_of(run_dir)
     assert (config["preset"], config["gamma"], config["epochs"]) == ("pole", 0.9, 1)
     assert config["ac_kwargs"] == {"hidden_sizes": [8]}
-    _, algorithm, options, arguments = run.parse_resume([str(run_dir)])
+    _, algorithm, options, arguments = parse_resume([str(run_dir)])
     assert (algorithm, options["preset"]) == ("ppo", "pole")
     assert (arguments["gamma"], arguments["env_name"]) == (0.9, "CartPole-v1")
     assert arguments["env_kwargs"] == {"sutton_barto_reward": True}

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from spinup_tf2 import run
+from spinup_tf2.cli.resume import RESUME_KEYS, parse_resume
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence import checkpoints as checkpoint
 from tests.progress import rows_without_time
@@ -48,7 +49,7 @@ def write_run(tmp_path):
 
 def test_a_run_goes_on_as_it_was(write_run):
     run_dir = write_run()
-    assert run.parse_resume([run_dir]) == (
+    assert parse_resume([run_dir]) == (
         run_dir,
         "ppo",
         dict(exp_name="exp", quiet=False, num_cpu=2),
@@ -57,29 +58,29 @@ def test_a_run_goes_on_as_it_was(write_run):
 
 
 def test_whole_numbers_may_be_written_as_powers_of_ten(write_run):
-    _, _, _, kwargs = run.parse_resume([write_run(), "--epochs", "1e1"])
+    _, _, _, kwargs = parse_resume([write_run(), "--epochs", "1e1"])
     assert (kwargs["epochs"], type(kwargs["epochs"])) == (10, int)
 
 
 def test_a_run_does_not_go_back(write_run):
     run_dir = write_run(counters=dict(epoch=3))
     for epochs in (3, 4):
-        run.parse_resume([run_dir, "--epochs", str(epochs)])
+        parse_resume([run_dir, "--epochs", str(epochs)])
     message = rf"^epochs is 2, and the run in {run_dir} has 3 behind it; give more than 3"
     with pytest.raises(UserError, match=message):
-        run.parse_resume([run_dir, "--epochs", "2"])
+        parse_resume([run_dir, "--epochs", "2"])
 
 
 def test_of_a_directory_with_runs_these_are_listed(write_run):
     parent = os.path.dirname(write_run())
     with pytest.raises(UserError, match=r"give one of the runs in it: run\.$"):
-        run.parse_resume([parent])
+        parse_resume([parent])
 
 
 def test_what_may_change(write_run):
     flags = "--epochs 9 --save_freq 2 --checkpoint_freq 3 --keep_checkpoints 4 --env_retries 5"
     flags += " --stall_timeout None --vectorization async --quiet"
-    _, _, options, arguments = run.parse_resume([write_run(), *flags.split()])
+    _, _, options, arguments = parse_resume([write_run(), *flags.split()])
     assert options == dict(exp_name="exp", quiet=True, num_cpu=2)
     assert arguments == COMMAND | dict(
         **dict(epochs=9, save_freq=2, checkpoint_freq=3, keep_checkpoints=4, env_retries=5),
@@ -89,7 +90,7 @@ def test_what_may_change(write_run):
 
 @pytest.mark.parametrize(("num_cpu", "num_envs"), [(1, 4), (2, 2), (4, 1)])
 def test_environments_are_spread_over_other_processes(write_run, num_cpu, num_envs):
-    _, _, options, arguments = run.parse_resume([write_run(), "--cpu", str(num_cpu)])
+    _, _, options, arguments = parse_resume([write_run(), "--cpu", str(num_cpu)])
     assert options["num_cpu"] == num_cpu
     assert arguments == COMMAND | dict(num_envs=num_envs)
 
@@ -114,7 +115,7 @@ def test_environments_are_spread_over_other_processes(write_run, num_cpu, num_en
 )
 def test_refused_arguments(write_run, arguments, message):
     with pytest.raises(UserError, match=message):
-        run.parse_resume(arguments.format(write_run()).split())
+        parse_resume(arguments.format(write_run()).split())
 
 
 @pytest.mark.parametrize(
@@ -135,17 +136,17 @@ def test_refused_arguments(write_run, arguments, message):
 )
 def test_refused_runs(write_run, changes, message):
     with pytest.raises(UserError, match=message):
-        run.parse_resume([write_run(**changes)])
+        parse_resume([write_run(**changes)])
 
 
 def test_a_directory_without_a_checkpoint(write_run, tmp_path):
     with pytest.raises(UserError, match="holds no checkpoint that can be read"):
-        run.parse_resume([str(tmp_path)])
+        parse_resume([str(tmp_path)])
     run_dir = write_run()
     (manifest,) = (tmp_path / "run").rglob("manifest.json")
     manifest.write_text(manifest.read_text().replace("CartPole", "Pendulum"))
     with pytest.raises(UserError, match="holds no checkpoint that can be read"):
-        run.parse_resume([run_dir])
+        parse_resume([run_dir])
 
 
 @pytest.mark.parametrize("word", ["--help", "help"])
@@ -153,7 +154,7 @@ def test_help(capsys, word):
     run.main(["resume", word])
     out = capsys.readouterr().out
     assert "resume RUN_DIR [--epochs N]" in out
-    assert all(f"--{key}\n" in out for key in run.RESUME_KEYS)
+    assert all(f"--{key}\n" in out for key in RESUME_KEYS)
 
 
 # A run that asks itself to stop in its first epoch.

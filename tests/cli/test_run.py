@@ -11,8 +11,9 @@ import pytest
 import spinup_tf2
 from spinup_tf2 import run
 from spinup_tf2.algos import ALGORITHMS
+from spinup_tf2.cli.flags import parse_flags, parse_value
+from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import Interrupted
-from spinup_tf2.utils import run_utils
 
 
 def execute(command_line):
@@ -54,7 +55,7 @@ def execute(command_line):
     ],
 )
 def test_values(text, value):
-    parsed = run.parse_value(text)
+    parsed = parse_value(text)
     assert parsed == value
     assert type(parsed) is type(value)
 
@@ -62,7 +63,7 @@ def test_values(text, value):
 def test_values_are_not_executed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = "__import__('os').mkdir('executed')"
-    assert run.parse_value(text) == text
+    assert parse_value(text) == text
     assert not os.listdir(tmp_path)
 
 
@@ -82,12 +83,12 @@ def test_values_are_not_executed(tmp_path, monkeypatch):
     ],
 )
 def test_flags(arguments, flags):
-    assert run.parse_flags(arguments.split()) == (flags, {})
+    assert parse_flags(arguments.split()) == (flags, {})
 
 
 def test_order_of_flags_and_shorthands():
     line = "--env E --hid[h] [3] --gamma 1 --act tanh --lam[] 1 --seed 0"
-    flags, shorthands = run.parse_flags(line.split())
+    flags, shorthands = parse_flags(line.split())
     # plain as typed, with a shorthand, substituted
     assert [*flags] == [
         *("gamma", "seed", "lam"),
@@ -193,7 +194,7 @@ def test_an_environment_of_a_module_in_the_working_directory(experiments, tmp_pa
     )
     execute("ppo --env own_environment:Own-v0")
     [(_, _, kwargs)] = experiments
-    assert run_utils.EnvFn(kwargs["env_name"])().spec.id == "Own-v0"
+    assert EnvFn(kwargs["env_name"])().spec.id == "Own-v0"
 
 
 def test_whole_numbers_may_be_written_as_powers_of_ten(experiments):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spinup_tf2.utils import run_entrypoint
+from spinup_tf2.experiments import run_entrypoint
 from tests.progress import rows_without_time
 
 COMMANDS_WITHOUT_TENSORFLOW = [

@@ -21,8 +21,11 @@ from hypothesis import strategies as st
 
 from spinup_tf2 import run, user_config
 from spinup_tf2.algos import ALGORITHMS
+from spinup_tf2.cli.algorithm import parse_experiments
+from spinup_tf2.cli.plot import main as plot_command
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils import plot, run_utils
+from spinup_tf2.experiments import calling
+from spinup_tf2.utils import plot
 from tests.checkpoints import signed, write_checkpoint
 from tests.fuzz.mutations import NASTY, changed, damaged, json_files
 from tests.sensor import watch
@@ -61,7 +64,7 @@ def too_slow(*_):
 def libraries(tmp_path_factory):
     """What the libraries of plots do the first time, such as finding fonts."""
     path = tmp_path_factory.mktemp("figure") / "figure.svg"
-    plot.main([str(RUN), "--savefig", str(path)])
+    plot_command([str(RUN), "--savefig", str(path)])
 
 
 @pytest.fixture
@@ -169,14 +172,14 @@ LINES = st.tuples(
 def nothing_starts(monkeypatch, tmp_path):
     """Everything is done up to the point where the first experiment would start."""
     monkeypatch.setattr(user_config, "DEFAULT_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(run_utils, "_run_experiment", lambda *args: None)
+    monkeypatch.setattr(calling, "run_experiment", lambda *args: None)
 
 
 def test_arguments(fuzz, nothing_starts):
     def check(example):
         algorithm, line = example
         with refused:
-            run.parse_experiments(algorithm, line)
+            parse_experiments(algorithm, line)
 
     fuzz(check, st.tuples(st.sampled_from([*ALGORITHMS]), LINES))
 
@@ -251,7 +254,7 @@ def test_figure(fuzz, tmp_path):
     def check(contents):
         (tmp_path / "progress.txt").write_bytes(contents)
         with refused, silent():
-            plot.main([str(tmp_path), "--savefig", str(tmp_path / "figure.svg"), "-s", "2"])
+            plot_command([str(tmp_path), "--savefig", str(tmp_path / "figure.svg"), "-s", "2"])
 
     fuzz(check, progress_files())
 

@@ -16,8 +16,9 @@ import pytest
 
 from spinup_tf2.envs.modules import import_flag
 from spinup_tf2.errors import UserError
+from spinup_tf2.experiments import calling, run_entrypoint
+from spinup_tf2.experiments.experiment import NamedAlgorithm
 from spinup_tf2.run import main
-from spinup_tf2.utils import run_entrypoint, run_utils
 from spinup_tf2.utils.test_policy import load_env, load_policy_and_env
 from tests.checkpoints import write_checkpoint
 from tests.sensor import watch
@@ -165,7 +166,7 @@ def test_what_is_no_wrapper(place, capfd, entry_point):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_runs_that_are_resumed(place, capfd, monkeypatch, module):
-    monkeypatch.setattr(run_utils, "_run_experiment", lambda *_: pytest.fail("It was started."))
+    monkeypatch.setattr(calling, "run_experiment", lambda *_: pytest.fail("It was started."))
     write_checkpoint(place / "shared" / "run_s0", command={"env_name": f"{module}:CartPole-v1"})
     assert module in refused(place, ["resume", "shared/run_s0"], capfd)
 
@@ -216,15 +217,15 @@ def test_own_environments_from_python(place, capfd):
 
 def test_own_runs_are_resumed_with_one_flag(place, capfd, monkeypatch):
     started, called = [], []
-    monkeypatch.setattr(run_utils, "_run_experiment", lambda *args: started.append(args[0]))
-    monkeypatch.setattr(run_utils.NamedAlgorithm, "__call__", lambda _, **kw: called.append(kw))
+    monkeypatch.setattr(calling, "run_experiment", lambda *args: started.append(args[0]))
+    monkeypatch.setattr(NamedAlgorithm, "__call__", lambda _, **kw: called.append(kw))
     for name in ("my_envs:Mine-v0", "Mine-v0"):
         command = {"env_name": name, "epochs": 3, "ac_kwargs": {"hidden_sizes": [8]}}
         write_checkpoint(place / "shared" / "run_s0", command=command)
         assert "--import my_envs" in refused(place, ["resume", "shared/run_s0"], capfd)
         main(["resume", "shared/run_s0", "--import", "my_envs", "--import", "deploy"])
         assert str(place) in sys.path
-        started[-1].write(place)
+        run_entrypoint.write_experiment(place, started[-1])
         del gym.registry["Mine-v0"], sys.modules["my_envs"], sys.modules["deploy"]
         os.remove(place / "executed")
         # Its process finds and imports them as well, and so does that of each environment.

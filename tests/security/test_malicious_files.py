@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.experiments import calling
 from spinup_tf2.persistence.checkpoints import Checkpoints, DamagedCheckpoint, read_npz
 from spinup_tf2.run import main
 from spinup_tf2.run_files import atomic_save
-from spinup_tf2.utils import run_utils
 from spinup_tf2.utils.logx import EpochLogger
 from tests.checkpoints import signed, write_checkpoint
 from tests.sensor import watch
@@ -466,7 +466,7 @@ def resign(checkpoint, **changes):
 
 def test_the_checkpoint_below_could_be_resumed(place, checkpoint, capfd, monkeypatch):
     started = []
-    monkeypatch.setattr(run_utils, "_run_experiment", lambda *args: started.append(args))
+    monkeypatch.setattr(calling, "run_experiment", lambda *args: started.append(args))
     assert run(resume, place, capfd) == (0, "")
     assert len(started) == 1
 

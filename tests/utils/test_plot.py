@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from spinup_tf2.cli.plot import main
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils.plot import get_all_datasets, get_datasets, main, make_plots, plot_data
+from spinup_tf2.utils.plot import get_all_datasets, get_datasets, make_plots, plot_data
 
 HEADER = ("Epoch", "AverageEpRet", "TotalEnvInteracts")
 
@@ -337,7 +338,7 @@ def test_windows_are_shown(data, monkeypatch):
 
 def test_help_needs_neither_tensorflow_nor_seaborn():
     code = (
-        "import sys; from spinup_tf2.utils.plot import main\n"
+        "import sys; from spinup_tf2.cli.plot import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: sys.exit(bool({'tensorflow', 'seaborn', 'pandas'} & {*sys.modules}))"
     )

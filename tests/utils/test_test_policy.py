@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from spinup_tf2.cli import test_policy as command
+from spinup_tf2.cli.test_policy import main
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.env_spec import write_env_spec
 from spinup_tf2.utils import test_policy
 from spinup_tf2.utils.run_utils import EnvFn
-from spinup_tf2.utils.test_policy import load_policy_and_env, main, run_policy
+from spinup_tf2.utils.test_policy import load_policy_and_env, run_policy
 
 
 class Countdown(gym.Env):
@@ -62,7 +64,8 @@ def stub(monkeypatch):
         loaded.append(args)
         return lambda obs: 0
 
-    monkeypatch.setattr(test_policy, "load_agent", load_agent)
+    for module in (command, test_policy):
+        monkeypatch.setattr(module, "load_agent", load_agent)
     return loaded
 
 
@@ -231,7 +234,7 @@ def test_videos_without_their_library_say_what_to_install(run, stub, tmp_path, m
 @pytest.fixture
 def here(stub, monkeypatch):
     """The stub acts in this process also where pictures are drawn."""
-    monkeypatch.setattr(test_policy, "_agent_apart", test_policy._agent_here)
+    monkeypatch.setattr(command, "_agent_apart", command._agent_here)
 
 
 @pytest.mark.mario

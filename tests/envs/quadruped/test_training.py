@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
 from spinup_tf2 import a2c, sac
-from spinup_tf2.utils import test_policy as watching
+from spinup_tf2.cli import test_policy as watching
 from spinup_tf2.utils.run_utils import EnvFn
 from tests import off_policy_runs, runs
 

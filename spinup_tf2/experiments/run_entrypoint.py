@@ -1,8 +1,10 @@
 """What runs in the process of an experiment: `python run_entrypoint.py FOLDER`.
 
-`run_utils.call_experiment` writes an experiment into a private folder and starts this file, once or
-on every MPI rank. A UserError goes back the same way, so that the caller can raise it.
+`call_experiment` writes an experiment into a private folder and starts this file, once or on every
+MPI rank. A UserError goes back the same way, so that the caller can raise it.
 """
+
+from __future__ import annotations
 
 import signal
 
@@ -16,39 +18,33 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spinup_tf2.experiments.experiment import Experiment
 
 _PROCESS, _ERROR = "process.json", "error.json"
 _ALGORITHM, _FUNCTION = "algorithm.json", "function.pkl"
 
 
-def write_process(folder: str | os.PathLike, environ: Mapping[str, str]) -> None:
-    """Write into `folder` what the process in which `main` runs is to be like.
+def write_experiment(folder: str | os.PathLike, experiment: Experiment) -> None:
+    """Write an experiment into `folder`, for `main` in another process.
 
-    It finds the same modules as this one: that of a user's own network may lie beside the script
-    that was started.
-    environ: variables that are set before anything is imported, unless the user has set them.
+    That process will find the same modules as this one: that of a user's own network may lie beside
+    the script that was started. An algorithm that has been named is written as data, and nothing
+    of it is pickled; its arguments are made of what Python literals can hold.
     """
-    _write_json(folder, _PROCESS, dict(sys_path=sys.path, environ=dict(environ)))
+    from spinup_tf2.experiments.experiment import NamedAlgorithm
 
+    _write_json(folder, _PROCESS, dict(sys_path=sys.path, environ=experiment.environ))
+    if isinstance(experiment.thunk, NamedAlgorithm):
+        fields = vars(experiment) | {"thunk": experiment.thunk.name}
+        _write_json(folder, _ALGORITHM, encode(fields))
+    else:
+        import cloudpickle
 
-def write_algorithm(
-    folder: str | os.PathLike, algorithm: str, modules: Iterable[str], kwargs: Mapping[str, Any]
-) -> None:
-    """Write into `folder`, for `main` in another process, an algorithm's name and its arguments.
-
-    modules, kwargs: of `run_utils.run_algorithm`; kwargs are made of what Python literals can hold.
-    """
-    _write_json(folder, _ALGORITHM, [algorithm, [*modules], encode(dict(kwargs))])
-
-
-def write_function(folder: str | os.PathLike, function: Callable[[], object]) -> None:
-    """Write any function into `folder`, for `main` in another process."""
-    import cloudpickle
-
-    Path(folder, _FUNCTION).write_bytes(cloudpickle.dumps(function))
+        Path(folder, _FUNCTION).write_bytes(cloudpickle.dumps(experiment.call))
 
 
 def read_error(folder: str | os.PathLike) -> list[str] | None:
@@ -95,11 +91,12 @@ def decode(encoded: Any) -> Any:
 
 
 def _read_experiment(folder):
+    """The function that runs the experiment in `folder`."""
     if Path(folder, _ALGORITHM).exists():
-        from spinup_tf2.utils.run_utils import run_algorithm
+        from spinup_tf2.experiments.experiment import Experiment, NamedAlgorithm
 
-        algorithm, modules, kwargs = _read_json(folder, _ALGORITHM)
-        return lambda: run_algorithm(algorithm, modules, **decode(kwargs))
+        fields = decode(_read_json(folder, _ALGORITHM))
+        return Experiment(**fields | {"thunk": NamedAlgorithm(fields["thunk"])}).call
 
     from spinup_tf2.persistence.unpickling import load_private
 

@@ -6,8 +6,11 @@ import sys
 import pytest
 
 from spinup_tf2 import run
-from spinup_tf2.utils import run_entrypoint, run_utils
-from spinup_tf2.utils.run_entrypoint import decode, encode
+from spinup_tf2.cli.flags import parse_value
+from spinup_tf2.envs.making import EnvFn
+from spinup_tf2.experiments import calling, run_entrypoint
+from spinup_tf2.experiments.experiment import Experiment, NamedAlgorithm
+from spinup_tf2.experiments.run_entrypoint import decode, encode
 
 
 def through_json(value):
@@ -23,7 +26,7 @@ def through_json(value):
     ],
 )
 def test_what_the_command_line_reads_arrives_as_it_is(text):
-    value = run.parse_value(text)
+    value = parse_value(text)
     arrived = through_json(value)
     assert arrived == value
     assert repr(arrived) == repr(value)  # also types within: True is not 1, a tuple is no list
@@ -43,32 +46,32 @@ def test_the_command_line_hands_over_no_code(tmp_path, monkeypatch):
     written = []
 
     def start(experiment, _):
-        experiment.write(tmp_path)
+        run_entrypoint.write_experiment(tmp_path, experiment)
         written.extend(path.name for path in tmp_path.iterdir() if path.is_file())
 
-    monkeypatch.setattr(run_utils, "_run_in_fresh_process", start)
+    monkeypatch.setattr(calling, "_run_in_fresh_process", start)
     arguments = ["ppo", "--env", "CartPole-v1", "--hid", "(8,8)", "--quiet", "--data_dir"]
     run.main([*arguments, str(tmp_path / "data")])
     assert sorted(written) == ["algorithm.json", "process.json"]
-    algorithm, modules, kwargs = json.loads((tmp_path / "algorithm.json").read_text())
-    assert modules == []
-    assert algorithm == "ppo"
-    assert decode(kwargs)["ac_kwargs"] == {"hidden_sizes": (8, 8)}
+    fields = decode(json.loads((tmp_path / "algorithm.json").read_text()))
+    assert fields["modules"] == ()
+    assert fields["thunk"] == "ppo"
+    assert fields["kwargs"]["ac_kwargs"] == {"hidden_sizes": (8, 8)}
 
     # and the other side calls the algorithm of that name
     called = []
-    monkeypatch.setattr(run_utils, "run_algorithm", lambda *a, **k: called.append((a, k)))
+    monkeypatch.setattr(NamedAlgorithm, "__call__", lambda *a, **k: called.append((a, k)))
     run_entrypoint._read_experiment(tmp_path)()
-    [(names, arguments)] = called
-    assert names == ("ppo", [])
-    assert arguments["env_name"] == "CartPole-v1"
+    [(algorithm, arguments)] = called
+    assert algorithm == (NamedAlgorithm("ppo"),)
+    assert arguments["env_fn"] == EnvFn("CartPole-v1")
     assert arguments["logger_kwargs"]["output_dir"] == str(tmp_path / "data/cmd_ppo/cmd_ppo_s0")
 
 
 def test_a_pickle_that_others_could_have_written_is_not_read(tmp_path):
     tmp_path.chmod(0o700)
-    run_entrypoint.write_process(tmp_path, {})
-    run_entrypoint.write_function(tmp_path, lambda: print("ran"))
+    experiment = Experiment("name", lambda logger_kwargs: print("ran"), {}, {})
+    run_entrypoint.write_experiment(tmp_path, experiment)
     command = [sys.executable, run_entrypoint.__file__, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout == "ran\n", done.stderr

@@ -1,0 +1,127 @@
+"""Running an algorithm: `python -m spinup_tf2.run ppo --env CartPole-v1 --seed 0 10 20`.
+
+Every keyword argument of an algorithm is a flag. Several values for flags make a grid of
+experiments.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from spinup_tf2.arguments.checks import whole_numbers
+from spinup_tf2.cli.flags import (
+    RUN_KEYS,
+    check_names,
+    number_of_processes,
+    only_value,
+    parse_flags,
+)
+from spinup_tf2.envs.modules import look_here
+from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.checks import check_spaces, check_values, did_you_mean
+from spinup_tf2.experiments.directories import check_exp_name
+from spinup_tf2.experiments.experiment import NamedAlgorithm
+from spinup_tf2.experiments.grid import ExperimentGrid
+from spinup_tf2.parallel import mpi
+from spinup_tf2.presets import PRESETS, as_flags, presets_for
+
+
+def run_algorithm(algorithm: str, arguments: Sequence[str]) -> None:
+    """Run the experiments that the flags of an algorithm ask for."""
+
+    mpi.write_by_lines()
+    look_here()  # for environments as module:EnvId
+    mpi.comm()  # first of all: without MPI nobody could wait for a rank that has failed
+
+    grid, run_options = parse_experiments(algorithm, arguments)
+    # Every environment of a grid is combined with every argument of its networks.
+    names = {name for variant in grid.variants() for name in variant.get("ac_kwargs") or {}}
+    check_env = functools.partial(check_spaces, algorithm=algorithm, ac_kwargs=names)
+    grid.run(NamedAlgorithm(algorithm), check_env=check_env, **run_options)
+
+
+def parse_experiments(
+    algorithm: str, arguments: Sequence[str]
+) -> tuple[ExperimentGrid, dict[str, Any]]:
+    """Read and check the arguments of an algorithm's command line.
+
+    Returns the ExperimentGrid and the keyword arguments for its `run`. Raises UserError for
+    everything that can be known to be wrong without starting.
+    """
+    flags, shorthands = parse_flags(arguments)
+    check_names(algorithm, flags)
+
+    run_options = {key: only_value(key, flags.pop(key)) for key in RUN_KEYS if key in flags}
+    exp_name = only_value("exp_name", flags.pop("exp_name", [f"cmd_{algorithm}"]))
+    check_exp_name(exp_name)
+    preset = None
+    if "preset" in run_options:
+        if [*arguments].count("--preset") > 1:
+            raise UserError("--preset is given twice; give one.")
+        preset = _preset(run_options["preset"], algorithm, flags.get("env_name", []))
+    elif "env_name" not in flags:
+        raise UserError("You did not give a value for --env_name! Add one and try again.")
+
+    grid = ExperimentGrid(name=exp_name, base=preset and preset.arguments)
+    for key, values in flags.items():
+        values = [whole_numbers({key: value})[key] for value in values]
+        grid.add(key, values, shorthand=shorthands.get(key))
+    num_procs = number_of_processes(
+        *(run_options.get(key) for key in ("num_cpu", "hosts", "launcher"))
+    )
+    variants = grid.variants()
+    for variant in variants:
+        check_values(algorithm, variant, num_procs)
+    if preset:
+        run_options["note"] = _used_settings(run_options["preset"], preset, variants)
+    else:
+        run_options["note"] = _hint(algorithm, flags["env_name"])
+    return grid, run_options
+
+
+def _preset(name, algorithm, env_names):
+    """The preset of this name, which must be for the algorithm and the environments."""
+    own = presets_for(algorithm)
+    if name not in PRESETS:
+        known = f"those of {algorithm} are {', '.join(own)}" if own else f"{algorithm} has none"
+        raise UserError(f"{name!r} is not a preset;{did_you_mean(name, own)} {known}.")
+    preset = PRESETS[name]
+    if name not in own:
+        raise UserError(f"the preset {name} is for {preset.algorithm}, not for {algorithm}.")
+    for env_name in env_names:
+        if name not in presets_for(algorithm, env_name):
+            raise UserError(
+                f"the preset {name} does not fit {env_name}: it is for {preset.fits}, such as "
+                f"{preset.env}. Choose one of these environments, or leave --preset out."
+            )
+    return preset
+
+
+def _used_settings(name, preset, variants):
+    """The block that says which settings a preset has brought, and which were given instead."""
+    lines = []
+    used = [as_flags(variant) for variant in variants]
+    for flag, value in as_flags(preset.arguments).items():
+        values = [flags[flag] for flags in used if flag in flags]
+        different = [x for i, x in enumerate(values) if x not in values[:i]]
+        instead = "" if different == [value] else f"    (given, instead of {value!r})"
+        shown = " ".join(map(repr, different)) or "-"
+        lines.append(f"    --{flag.ljust(24)} {shown}{instead}")
+    return "\n".join([f"preset {name}: {preset.doc}\n", *lines, ""])
+
+
+def _hint(algorithm, env_names):
+    """A line about presets that fit all the environments; "" if there are none."""
+    fitting = [
+        name
+        for name in presets_for(algorithm)
+        if all(name in presets_for(algorithm, env_name) for env_name in env_names)
+    ]
+    if not fitting:
+        return ""
+    return (
+        f"Hint: there are tuned hyperparameters for {' and '.join(env_names)}: "
+        f"--preset {' or --preset '.join(fitting)}\n"
+    )

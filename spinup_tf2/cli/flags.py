@@ -1,0 +1,165 @@
+"""The flags of a command line: their names and their values.
+
+Nothing on the command line is executed: values are Python literals, names from a table, or strings.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from spinup_tf2.arguments.rules import ACTIVATIONS
+from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.checks import did_you_mean, network_arguments, signature_of
+from spinup_tf2.experiments.processes import resolve_processes
+
+# Shorter forms of some common but long flags.
+SUBSTITUTIONS = {
+    "env": "env_name",
+    "hid": "ac_kwargs:hidden_sizes",
+    "act": "ac_kwargs:activation",
+    "cpu": "num_cpu",
+    "dt": "datestamp",
+}
+
+# Flags that say how to run the experiments, and take one value. They are not part of the grid.
+RUN_KEYS = (
+    *("num_cpu", "hosts", "launcher", "data_dir", "datestamp", "overwrite", "quiet"),
+    "preset",
+)
+SWITCHES = ("datestamp", "overwrite", "quiet")
+
+# Flags whose values are taken as they stand: `--exp_name 1e3` is not the number 1000.
+TEXT_KEYS = ("exp_name", "env_name", "data_dir", "hosts", "launcher", "preset", "init_from")
+
+# Arguments of the algorithms that only a Python program can give.
+PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
+
+
+def parse_flags(arguments: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
+    """Parse `--flag value value --flag[shorthand] ...`.
+
+    Returns `(flags, shorthands)`: lists of values, and the shorthands that were given, by the full
+    name of the flag. The order is that of Spinning Up, which decides the order of a grid: plain
+    flags as typed, then those with a shorthand, then substituted ones.
+    """
+    if arguments and not arguments[0].startswith("--"):
+        raise UserError(
+            f"You didn't specify a first flag. {arguments[0]!r} stands before any flag; "
+            "write for instance --env CartPole-v1."
+        )
+    words = {}
+    for argument in arguments:
+        if argument.startswith("--"):
+            name = argument[2:]
+            words[name] = []  # a repeated flag starts again
+        else:
+            words[name].append(argument)
+
+    shorthands = {}
+    for flag in [*words]:
+        name, bracket, rest = flag.partition("[")
+        if bracket and rest.endswith("]"):
+            words[name] = words.pop(flag)
+            shorthands[name] = rest[:-1]
+
+    for short, name in SUBSTITUTIONS.items():
+        if short in words:
+            if name in words:
+                raise UserError(f"--{short} and --{name} are the same flag; give it once.")
+            words[name] = words.pop(short)
+        if short in shorthands:
+            shorthands[name] = shorthands.pop(short)
+
+    flags = {}
+    for name, values in words.items():
+        if name in TEXT_KEYS:
+            if not values:
+                raise UserError(f"--{name} was given without a value.")
+            flags[name] = values
+        else:
+            flags[name] = [parse_value(value) for value in values] or [True]
+    return flags, shorthands
+
+
+# tf.nn.tanh, tf.tanh, torch.nn.Tanh, ...: activations under the names that their libraries give
+# them. Keras knows them all by their plain name.
+_ACTIVATION_PREFIXES = ("tf.nn.", "tf.", "tf.keras.activations.", "keras.activations.")
+_TORCH_ACTIVATIONS = {
+    "torch.nn.ELU": "elu",
+    "torch.nn.GELU": "gelu",
+    "torch.nn.Identity": "linear",
+    "torch.nn.LeakyReLU": "leaky_relu",
+    "torch.nn.ReLU": "relu",
+    "torch.nn.SELU": "selu",
+    "torch.nn.Sigmoid": "sigmoid",
+    "torch.nn.SiLU": "silu",
+    "torch.nn.Softplus": "softplus",
+    "torch.nn.Softsign": "softsign",
+    "torch.nn.Tanh": "tanh",
+}
+
+
+@functools.cache
+def _known_names():
+    """What words other than literals stand for."""
+    dotted = {prefix + name: name for prefix in _ACTIVATION_PREFIXES for name in ACTIVATIONS}
+    return dotted | _TORCH_ACTIVATIONS
+
+
+def parse_value(text: str) -> Any:
+    """A known name, a Python literal (`1e-3`, `[32,32]`, `True`, `None`), or the text itself."""
+    if text in _known_names():
+        return _known_names()[text]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python's parser, about what is no Python
+            value = ast.literal_eval(text)
+        repr(value)  # a number of thousands of digits cannot be printed, and was none
+        return value
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def check_names(algorithm: str, flags: Iterable[str]) -> None:
+    """Refuse flags that the algorithm does not have."""
+    known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
+    known += [f"ac_kwargs:{name}" for name in network_arguments(algorithm)]
+    known += ["env_name", "env_kwargs", "exp_name", *RUN_KEYS]
+    for name in flags:
+        if ":".join(name.split(":")[:2]) in known or name.startswith("env_kwargs:"):
+            continue
+        if name in PYTHON_ONLY:
+            raise UserError(f"--{name} cannot be given here; call spinup_tf2.{algorithm} instead.")
+        plain, equals, value = name.partition("=")
+        if equals:
+            raise UserError(f"--{name} has a = in it; write --{plain} {value}.")
+        raise UserError(
+            f"--{name} is not a flag of {algorithm};"
+            f"{did_you_mean(name, [*known, *SUBSTITUTIONS], '--')} "
+            f"python -m spinup_tf2.run {algorithm} --help shows them all."
+        )
+
+
+def only_value(key: str, values: list) -> Any:
+    """The value of a flag that takes one."""
+    if len(values) > 1:
+        raise UserError(f"You can only provide one value for {key}.")
+    [value] = values
+    if key in SWITCHES and not isinstance(value, bool):
+        raise UserError(f"--{key} is a switch; give it without a value instead of {value!r}.")
+    return value
+
+
+def number_of_processes(
+    num_cpu: int | str | None = None, hosts: str | None = None, launcher: str | None = None
+) -> int:
+    """How many processes an experiment will have; None stands for what was not given."""
+    number = resolve_processes(1 if num_cpu is None else num_cpu, hosts, launcher).number
+    if num_cpu == 1 != number:  # which a program may leave at its default, but here was typed
+        source = "hosts gives" if hosts else "the MPI launcher started"
+        raise UserError(f"--num_cpu is 1, but {source} {number} processes.")
+    return number

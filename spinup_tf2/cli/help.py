@@ -1,0 +1,103 @@
+"""What `--help` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from spinup_tf2.cli.flags import PYTHON_ONLY, SUBSTITUTIONS
+from spinup_tf2.experiments.checks import signature_of
+from spinup_tf2.parallel import mpi
+from spinup_tf2.presets import PRESETS, as_flags, presets_for
+
+HELP = ("--help", "-h", "help")
+
+USAGE = """
+Experiment in Spinning Up from the command line with
+
+\tpython -m spinup_tf2.run CMD [ARGS...]
+
+where CMD is a valid command. Current valid commands are:
+
+{commands}
+
+FYI: When running an algorithm, any keyword argument to the
+algorithm function can be used as a flag, eg
+
+\tpython -m spinup_tf2.run ppo --env HalfCheetah-v5 --clip_ratio 0.1
+
+If you need a quick refresher on valid kwargs, get the docstring
+with
+
+\tpython -m spinup_tf2.run [algo] --help
+
+See the "Running Experiments" docs page for more details. The version is printed by
+
+\tpython -m spinup_tf2.run --version
+
+Also: Some common but long flags can be substituted for shorter
+ones. Valid substitutions are:
+
+{substitutions}
+
+These flags go with every algorithm:
+
+\t--preset    NAME      tuned hyperparameters instead of the defaults, see below
+\t--exp_name  NAME      name of the experiment, and of its directory
+\t--data_dir  DIR       where all experiments are saved
+\t--num_cpu   N         MPI processes, or auto for all cores
+\t--hosts     A:2,B:2   machines, and how many processes each runs
+\t--launcher  CMD       what starts the processes instead of mpirun
+\t--datestamp           date and time in the names of directories
+\t--overwrite           replace a run that is in the directory already
+\t--resume              go on with the run that is in the directory, if there is one
+\t--quiet               print nothing but errors
+\t--debug               show where in the program an error comes from
+
+These are the presets. The flags that are given beside them win:
+
+{presets}
+"""
+
+
+def usage(commands: Iterable[str]) -> str:
+    """What the command line can do."""
+    names = "\n".join(f"\t{name}" for name in commands)
+    substitutions = "\n".join(
+        f"\t--{short.ljust(10)}for       --{flag}" for short, flag in SUBSTITUTIONS.items()
+    )
+    presets = "\n".join(
+        f"\t{preset.algorithm.ljust(5)} --preset {name.ljust(17)} {preset.doc}"
+        for name, preset in PRESETS.items()
+    )
+    return USAGE.format(commands=names, substitutions=substitutions, presets=presets)
+
+
+def algorithm_help(algorithm: str, arguments: Sequence[str]) -> str:
+    """What an algorithm's flags are, and its presets; those among the arguments in full."""
+    signature = signature_of(algorithm)
+    flags = {name: x for name, x in signature.defaults.items() if name not in PYTHON_ONLY}
+    text = (
+        f"\n\nShowing docstring for spinup_tf2.{algorithm}:\n\n{signature.doc}\n\n"
+        f"Flags and their defaults:\n\n{_flag_lines(flags)}\n"
+    )
+    presets = presets_for(algorithm)
+    if presets:
+        docs = {f"preset {name}": preset.doc for name, preset in presets.items()}
+        lines = "\n".join(f"    --{flag.ljust(20)} {doc}" for flag, doc in docs.items())
+        text += f"\nPresets, which take the place of the defaults:\n\n{lines}\n"
+    for name in presets:
+        if name in arguments:
+            settings = _flag_lines(as_flags(presets[name].arguments))
+            text += f"\nThe hyperparameters of preset {name}:\n\n{settings}\n"
+    return text
+
+
+def _flag_lines(flags):
+    width = max(map(len, flags))
+    return "\n".join(f"    --{name.ljust(width)} {value!r}" for name, value in flags.items())
+
+
+def print_once(text: str) -> None:
+    """Print it on one of the ranks."""
+    if mpi.launched_rank() == 0:
+        print(text)

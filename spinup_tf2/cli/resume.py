@@ -1,0 +1,154 @@
+"""Going on with a run: `python -m spinup_tf2.run resume RUN_DIR`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from spinup_tf2.algos import ALGORITHMS
+from spinup_tf2.arguments.checks import MAY_CHANGE, check_epochs_left, whole_numbers
+from spinup_tf2.cli.flags import (
+    PYTHON_ONLY,
+    SUBSTITUTIONS,
+    number_of_processes,
+    only_value,
+    parse_flags,
+)
+from spinup_tf2.cli.help import HELP, print_once
+from spinup_tf2.envs.modules import (
+    add_import_argument,
+    check_environment_arguments,
+    import_for_command,
+)
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.experiments.calling import resume_experiment
+from spinup_tf2.experiments.checks import check_values, did_you_mean, signature_of
+from spinup_tf2.experiments.directories import check_exp_name
+from spinup_tf2.experiments.experiment import NamedAlgorithm
+from spinup_tf2.parallel import mpi
+from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.persistence.env_spec import register_for_file
+from spinup_tf2.persistence.reading import runs_in
+
+# What `resume` may be given beside the directory: what does not make it another run.
+RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "hosts", "launcher", "quiet")
+
+USAGE = """
+Go on with a run that was interrupted, killed or finished:
+
+\tpython -m spinup_tf2.run resume RUN_DIR [--epochs N] [--cpu N] [--import MODULE] ...
+
+RUN_DIR is the directory that holds progress.txt and checkpoint/. The run goes on with the
+arguments and the number of processes with which it began. These may be changed:
+
+{flags}
+
+If its environment is in a module of yours, name that: --import my_envs. The file of a run
+alone does not import it.
+"""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Go on with a run: `resume RUN_DIR [--epochs N] ...`."""
+    if any(argument in HELP for argument in arguments):
+        print_once(USAGE.format(flags="\n".join(f"\t--{key}" for key in RESUME_KEYS)))
+        return
+
+    mpi.write_by_lines()
+    mpi.comm()
+    modules, arguments = _take_modules(arguments)
+    import_for_command(modules)
+    run_dir, algorithm, options, kwargs = parse_resume(arguments)
+    options |= dict(modules=modules)
+    resume_experiment(run_dir, NamedAlgorithm(algorithm), **options, **kwargs)
+
+
+def _take_modules(arguments):
+    """What `--import` names in a command line, and the rest of it."""
+
+    parser = argparse.ArgumentParser("resume", add_help=False, allow_abbrev=False)
+    add_import_argument(parser)
+    known, rest = parser.parse_known_args(arguments)
+    return known.modules, rest
+
+
+def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
+    """Read and check the arguments of `resume`, and what the run's checkpoint says of it.
+
+    Returns the run's directory, the algorithm, and the keyword arguments for `resume_experiment`
+    and those for the algorithm. Raises UserError for what cannot be resumed.
+    """
+
+    if not arguments or arguments[0].startswith("--"):
+        raise UserError("resume needs the directory of a run: resume RUN_DIR [--epochs N].")
+    run_dir, *rest = arguments
+    flags, _ = parse_flags(rest)
+    for name in flags:
+        if name not in RESUME_KEYS:
+            raise UserError(
+                f"--{name} cannot be given to resume;"
+                f"{did_you_mean(name, [*RESUME_KEYS, *SUBSTITUTIONS], '--')} a run goes on with "
+                f"its own arguments, of which these may change: {', '.join(RESUME_KEYS)}."
+            )
+    given = whole_numbers({name: only_value(name, values) for name, values in flags.items()})
+    if not os.path.isdir(run_dir):
+        raise UserError(f"there is no directory {run_dir}.")
+    run = Checkpoints(run_dir).describe()
+    if run is None:
+        runs = runs_in(run_dir, "checkpoint")
+        raise UserError(
+            f"{run_dir} holds no checkpoint that can be read, and so nothing to resume; give "
+            + (f"one of the runs in it: {runs}." if runs else "the directory of a run.")
+        )
+    algorithm, command, exp_name = (run.get(key) for key in ("algorithm", "command", "exp_name"))
+    if algorithm not in [*ALGORITHMS] or not isinstance(command, dict | None):
+        raise UserError(f"the checkpoint in {run_dir} is of no algorithm that is known here.")
+    if command is None:
+        raise UserError(
+            f"the run in {run_dir} was started by a Python program, with an environment or "
+            f"networks that only this knows; call {algorithm}(..., resume=True) there."
+        )
+    known = {*signature_of(algorithm).defaults, "env_name", "env_kwargs"} - {*PYTHON_ONLY}
+    if not command.keys() <= known:
+        unknown = ", ".join(sorted(command.keys() - known))
+        raise UserError(f"the checkpoint in {run_dir} has arguments that are none: {unknown}.")
+    if exp_name is not None:
+        check_exp_name(exp_name)
+    _register_environment(command, run_dir)
+
+    environments, num_procs = run.get("num_envs"), run.get("num_procs")
+    if not all(type(number) is int and number > 0 for number in (environments, num_procs)):
+        raise UserError(f"the checkpoint in {run_dir} does not say how many processes it had.")
+    options = {key: given.pop(key) for key in ("hosts", "launcher") if key in given}
+    known = mpi.launched_by_mpi() or "hosts" in options
+    asked = given.pop("num_cpu", None if known else num_procs)
+    num_cpu = number_of_processes(asked, options.get("hosts"), options.get("launcher"))
+    options |= dict(exp_name=exp_name, quiet=given.pop("quiet", False), num_cpu=num_cpu)
+    if isinstance(run.get("preset"), str):
+        options |= dict(preset=run["preset"])
+    if num_cpu != num_procs:  # the environments are spread anew
+        if environments % num_cpu:
+            raise UserError(
+                f"the run has {environments} environments, which {num_cpu} processes cannot share "
+                "equally; choose a number of processes that divides it."
+            )
+        command = command | dict(num_envs=environments // num_cpu)
+    check_values(algorithm, command | given, num_cpu)
+    if "epochs" in given and type(run["epochs_done"]) is int:
+        check_epochs_left(given["epochs"], run["epochs_done"], run_dir)
+    return run_dir, algorithm, options, command | given
+
+
+def _register_environment(command, run_dir):
+    """Register the environment of a checkpoint, of which the file's word decides nothing more."""
+
+    try:
+        register_for_file(command.get("env_name"))
+        check_environment_arguments(command.get("env_kwargs"))
+    except (Exception, SystemExit) as error:  # what is installed may raise anything, too
+        reason = one_line(error)
+        raise UserError(
+            f"the environment of the run in {run_dir} cannot be made: {reason}."
+        ) from error

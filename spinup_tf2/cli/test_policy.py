@@ -1,0 +1,122 @@
+"""Watching or recording a trained agent: `python -m spinup_tf2.run test_policy RUN_DIR`."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import signal
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+
+from spinup_tf2.envs.modules import add_import_argument, import_for_command
+from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
+from spinup_tf2.persistence.saves import find_save
+from spinup_tf2.tensorflow_import import quiet_tensorflow
+from spinup_tf2.utils.test_policy import load_agent, load_env, run_policy
+
+EPISODES = 100
+RECORDED_EPISODES = 3
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line; `argv` is what follows `test_policy`."""
+    args = _parser().parse_args(argv)
+    render_mode = choose_render_mode(args.record, args.norender)
+    episodes = args.episodes
+    if episodes is None:
+        episodes = RECORDED_EPISODES if args.record else EPISODES
+
+    import_for_command(args.modules)
+    save_dir = find_save(args.fpath, args.itr)
+    agent = (save_dir, args.deterministic, args.seed, args.allow_pickle, args.best)
+    render = render_mode == "human"
+    make = lambda mode: load_env(save_dir, mode, args.allow_pickle)  # noqa: E731
+    name = os.path.basename(os.path.abspath(args.fpath))
+    here_or_apart = _agent_apart if render_mode else _agent_here
+    with (
+        shown_or_recorded(make, render_mode, args.record, name) as env,
+        here_or_apart(*agent) as get_action,
+    ):
+        run_policy(env, get_action, args.len, episodes, render, seed=args.seed)
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m spinup_tf2.run test_policy",
+        description="Watch, evaluate or record a trained agent.",
+    )
+    add_agent_arguments(parser)
+    parser.add_argument(
+        "--episodes",
+        "-n",
+        type=int,
+        help=f"number of episodes ({EPISODES}; with --record {RECORDED_EPISODES})",
+    )
+    parser.add_argument(
+        "--norender", "-nr", action="store_true", help="do not open a window, only print returns"
+    )
+    parser.add_argument(
+        "--deterministic", "-d", action="store_true", help="take the most likely action each time"
+    )
+    parser.add_argument("--seed", type=int, help="makes the episodes the same every time")
+    parser.add_argument(
+        "--record", metavar="DIR", help="write a video (mp4) of each episode into DIR"
+    )
+    return parser
+
+
+def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which agent to load, for the commands that do."""
+    add_import_argument(parser)
+    parser.add_argument("fpath", help="directory of the run")
+    parser.add_argument(
+        "--itr", "-i", type=int, default=-1, help="number of the save to load (-1: the last)"
+    )
+    parser.add_argument(
+        "--best", action="store_true", help="load the weights that have done best in training"
+    )
+    parser.add_argument(
+        "--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)"
+    )
+    parser.add_argument(
+        "--allow_pickle",
+        action="store_true",
+        help="if env_spec.json does not do, load the environment from vars.pkl, and networks that "
+        "are not this package's own from their SavedModel. Both run code in these files: only for "
+        "runs of people you trust",
+    )
+
+
+def _load_quietly(*args):
+    quiet_tensorflow()
+    return load_agent(*args)
+
+
+@contextmanager
+def _agent_here(*args):
+    """`load_agent` in this process."""
+    yield _load_quietly(*args)
+
+
+@contextmanager
+def _agent_apart(*args):
+    """`load_agent` in a process of its own, which ends with the context.
+
+    Both TensorFlow and Mesa, the graphics library of most Linux machines, bring an LLVM, and a
+    process with the two of them crashes as soon as it draws.
+    """
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        process.submit(_load_here, *args).result()
+        yield lambda obs: process.submit(_act_here, obs).result()
+
+
+def _load_here(*args):
+    global _get_action
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    _get_action = _load_quietly(*args)
+
+
+def _act_here(obs):
+    return _get_action(obs)

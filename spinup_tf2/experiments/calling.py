@@ -1,0 +1,218 @@
+"""Running an experiment: in a process of its own, or in several under mpirun.
+
+So it inherits nothing from the one before. Inside an MPI world the processes are there already:
+every rank runs the experiment itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spinup_tf2 import user_config
+from spinup_tf2.envs.modules import import_flag
+from spinup_tf2.errors import Interrupted, UserError
+from spinup_tf2.experiments import run_entrypoint
+from spinup_tf2.experiments.checks import signature_of
+from spinup_tf2.experiments.experiment import Experiment, check_launch, prepare_experiment
+from spinup_tf2.experiments.processes import Processes, resolve_processes
+from spinup_tf2.parallel import mpi
+from spinup_tf2.parallel.interruption import SIGNALS
+from spinup_tf2.printing import RULE, colored
+from spinup_tf2.utils.serialization_utils import convert_json
+
+_END = """
+End of experiment.
+
+
+Plot results from this run with:
+
+{plot}
+
+
+Watch the trained agent with:
+
+{watch}
+
+
+"""
+
+_FAILURE = """
+
+There appears to have been an error in your experiment.
+
+Check the traceback above to see what actually went wrong.
+
+"""
+
+
+def call_experiment(
+    exp_name: str,
+    thunk: Callable[..., Any],
+    seed: int = 0,
+    num_cpu: int | str = 1,
+    data_dir: str | os.PathLike | None = None,
+    datestamp: bool = False,
+    *,
+    overwrite: bool = False,
+    quiet: bool = False,
+    hosts: str | None = None,
+    launcher: str | None = None,
+    preset: str | None = None,
+    **kwargs: Any,
+) -> None:
+    """Run `thunk(seed=seed, logger_kwargs=..., **kwargs)` in a process of its own.
+
+    `env_name` (and `env_kwargs`) among the arguments become `env_fn`, an environment factory. A
+    mistake in the arguments raises UserError before anything is written.
+
+    Args:
+        exp_name: Name of the experiment.
+        thunk: A function, usually an algorithm.
+        seed: Seed of the run.
+        num_cpu: Number of MPI processes, or "auto" for as many as there are cores. Inside an MPI
+            world the run has all processes of it, and no other number may be asked for.
+        data_dir: Where to save, see `setup_logger_kwargs`.
+        datestamp: Whether to put date and time into the directory's name.
+        overwrite: Whether a run that the directory holds already may be replaced.
+        quiet: Print nothing but errors.
+        hosts: The machines that run the processes, such as `node1:2,node2:2`. `data_dir` must be
+            the same directory on all of them.
+        launcher: What starts the processes instead of mpirun, such as `srun --mpi=pmi2`.
+        preset: Name of the preset from which there are arguments, to be recorded.
+        **kwargs: Arguments for `thunk`.
+    """
+    processes = resolve_processes(num_cpu, hosts, launcher)
+    options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, quiet=quiet)
+    options |= dict(preset=preset, num_procs=processes.number)
+    experiment = prepare_experiment(exp_name, thunk, seed, **options, **kwargs)
+    check_launch([experiment])
+    run_experiment(experiment, processes, quiet)
+
+
+def resume_experiment(
+    run_dir: str | os.PathLike,
+    thunk: Callable[..., Any],
+    exp_name: str | None,
+    num_cpu: int = 1,
+    quiet: bool = False,
+    hosts: str | None = None,
+    launcher: str | None = None,
+    preset: str | None = None,
+    modules: Iterable[str] = (),
+    **kwargs: Any,
+) -> None:
+    """Go on with the run in `run_dir`, in a process of its own.
+
+    Args:
+        run_dir: Directory of the run.
+        thunk: The algorithm.
+        exp_name: Name of the experiment to which the run belongs.
+        num_cpu, quiet, hosts, launcher, preset: as for `call_experiment`.
+        modules: What its processes are to import first, to register the environment.
+        **kwargs: Arguments for `thunk`, those with which the run began.
+    """
+    names = dict(exp_name=exp_name, preset=preset)
+    logger_kwargs = dict(output_dir=os.fspath(run_dir), quiet=quiet, **names)
+    name = exp_name or os.path.basename(os.path.abspath(run_dir))
+    experiment = Experiment(name, thunk, kwargs | {"resume": True}, logger_kwargs, (*modules,))
+    check_launch([experiment])
+    defaults = signature_of(experiment.algorithm).defaults if experiment.algorithm else {}
+    changed = {
+        name: value
+        for name, value in experiment.kwargs.items()
+        if name not in defaults or value != defaults[name]
+    }
+    processes = resolve_processes(num_cpu, hosts, launcher)
+    run_experiment(experiment, processes, quiet, changed)
+
+
+def run_experiment(
+    experiment: Experiment,
+    processes: Processes,
+    quiet: bool,
+    shown: Mapping[str, Any] | None = None,
+) -> None:
+    """Run an experiment that has been checked, and print what it is and what can follow it.
+
+    shown: those of its arguments that are printed; None: all.
+    """
+    say = _silent if quiet or mpi.launched_rank() != 0 else print
+    kwargs = convert_json(experiment.kwargs if shown is None else shown)
+    say(colored("Running experiment:\n", color="cyan", bold=True))
+    say(experiment.exp_name + "\n")
+    say(colored("with kwargs:\n", color="cyan", bold=True))
+    say(json.dumps(kwargs, separators=(",", ":\t"), indent=4, sort_keys=True) + "\n")
+    if "logger_kwargs" in kwargs:
+        say("Note: Call experiment is not handling logger_kwargs.\n")
+
+    if experiment.algorithm:
+        say("Loading TensorFlow ...\n")
+
+    if mpi.launched_by_mpi():
+        for name, value in experiment.environ.items():
+            os.environ.setdefault(name, value)
+        with mpi.exit_together():
+            experiment.call()
+    else:
+        _run_in_fresh_process(experiment, processes)
+
+    if "output_dir" not in experiment.logger_kwargs:
+        return  # the logger has chosen a directory, and said which
+    run_dir = shlex.quote(str(experiment.logger_kwargs["output_dir"]))
+    plot = colored(f"python -m spinup_tf2.run plot {run_dir}", "green")
+    flag = import_flag(kwargs.get("env_name", ""), experiment.modules)
+    watch = colored(f"python -m spinup_tf2.run test_policy {run_dir}{flag}", "green")
+    say("\n" * 5 + RULE + _END.format(plot=plot, watch=watch) + RULE + "\n" * 5)
+
+
+def _silent(*_):
+    """`print` where nothing is to be printed."""
+
+
+class _ExperimentTraceback(Exception):
+    """The traceback of an error in the process of an experiment, as text."""
+
+    def __str__(self):
+        return f"\n{self.args[0]}"
+
+
+def _run_in_fresh_process(experiment, processes):
+    """Run an experiment in a new Python process, or in several under mpirun.
+
+    It is handed over in a file in a private directory: arguments are limited to 128 KiB each, and
+    everybody can read them.
+    """
+    with _private_folder(experiment, processes) as folder:
+        run_entrypoint.write_experiment(folder, experiment)
+        arguments = [run_entrypoint.__file__, folder]
+        status = processes.run(arguments)
+        error = run_entrypoint.read_error(folder)
+    if error:
+        message, trace = error
+        raise UserError(message) from _ExperimentTraceback(trace)
+    if status - 128 in SIGNALS:  # sent to the processes themselves
+        raise Interrupted(status - 128)
+    if status != 0:
+        print("\n" * 3 + RULE + _FAILURE + RULE + "\n" * 3, flush=True)
+        raise subprocess.CalledProcessError(status, arguments)
+
+
+@contextmanager
+def _private_folder(experiment, processes):
+    """A directory that only this user may enter, and that all machines see."""
+    shared = None
+    if not processes.are_here:
+        output_dir = experiment.logger_kwargs.get("output_dir")
+        shared = Path(output_dir).parent if output_dir else Path(user_config.DEFAULT_DATA_DIR)
+        shared = shared.absolute()
+        shared.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=shared) as folder:
+        yield folder

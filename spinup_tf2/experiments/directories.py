@@ -1,0 +1,89 @@
+"""The directories of experiments: what they are called, and whether they can be written to."""
+
+from __future__ import annotations
+
+import os
+import reprlib
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from spinup_tf2 import user_config
+from spinup_tf2.errors import UserError
+from spinup_tf2.run_files import EXISTING_RUN, holds_run
+
+_LONGEST_NAME = 255 - len("2026-01-31_23-59-59-" + "_s4294967295")  # of what file systems allow
+
+
+def setup_logger_kwargs(
+    exp_name: str,
+    seed: int | None = None,
+    data_dir: str | os.PathLike | None = None,
+    datestamp: bool = False,
+) -> dict[str, Any]:
+    """Choose the directory of a run; return the arguments for its logger.
+
+    It is `data_dir/exp_name/exp_name_s[seed]`, or `data_dir/exp_name` if there is no seed. With
+    `datestamp` both names get a date, the inner one also a time:
+    `data_dir/YYYY-MM-DD_exp_name/YYYY-MM-DD_HH-MM-SS-exp_name_s[seed]`.
+
+    Args:
+        exp_name: Name of the experiment, shared by its runs with different seeds.
+        seed: Seed of the run.
+        data_dir: Where all experiments are; by default `user_config.DEFAULT_DATA_DIR`.
+        datestamp: Whether to put date and time into the names.
+    """
+    check_exp_name(exp_name)
+    datestamp = datestamp or user_config.FORCE_DATESTAMP
+    parts = [time.strftime("%Y-%m-%d_") + exp_name if datestamp else exp_name]
+    if seed is not None:
+        parts.append(
+            f"{time.strftime('%Y-%m-%d_%H-%M-%S-') if datestamp else ''}{exp_name}_s{seed}"
+        )
+    for part in parts:
+        _check_file_name(part, f"exp_name is {exp_name!r} and seed {seed!r}")
+    output_dir = os.path.join(data_dir or user_config.DEFAULT_DATA_DIR, *parts)
+    return dict(output_dir=output_dir, exp_name=exp_name)
+
+
+def check_exp_name(exp_name: str) -> None:
+    """An experiment's name is the name of a directory, and not a path."""
+    if not isinstance(exp_name, str):
+        raise UserError(f"exp_name is {exp_name!r}; Name has to be a string.")
+    _check_file_name(exp_name, f"exp_name is {reprlib.repr(exp_name)}")
+    size = len(os.fsencode(exp_name))
+    if size > _LONGEST_NAME:
+        raise UserError(
+            f"exp_name is {reprlib.repr(exp_name)}, of {size} bytes; the name of a directory has "
+            f"room for {_LONGEST_NAME} beside date and seed. Choose a shorter one, or shorthands "
+            "for the parameters that it lists."
+        )
+
+
+def _check_file_name(name, given):
+    """Refuse a path, and what programs or terminals would take for something else than a name."""
+    if name in ("", ".", "..") or os.sep in name or name[0] in "-~" or not name.isprintable():
+        raise UserError(
+            f"{given}; it must be a plain name: no slashes, no control characters, and neither - "
+            "nor ~ at its beginning. data_dir says where to save."
+        )
+
+
+def check_directory(output_dir: str | os.PathLike, may_hold_run: bool) -> None:
+    """Raise UserError if a run cannot be written there, or if another one would be lost."""
+    if holds_run(output_dir) and not may_hold_run:
+        raise UserError(EXISTING_RUN.format(output_dir))
+    _check_writable(Path(output_dir).absolute())
+
+
+def _check_writable(path):
+    """Try to write where `path` will be made, and leave nothing behind."""
+    parent = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
+    try:
+        with tempfile.TemporaryDirectory(dir=parent):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"cannot write to {path} ({error.strerror}: {parent}); choose another data_dir."
+        ) from error

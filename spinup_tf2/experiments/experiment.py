@@ -1,0 +1,155 @@
+"""An experiment: what is to be run, and what is looked at before anything starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spinup_tf2 import user_config
+from spinup_tf2.algos import load
+from spinup_tf2.arguments.checks import whole_numbers
+from spinup_tf2.envs.making import EnvFn
+from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.checks import (
+    ENVIRONMENT,
+    algorithm_name,
+    check_environment,
+    check_experiment,
+)
+from spinup_tf2.experiments.directories import (
+    check_directory,
+    check_exp_name,
+    setup_logger_kwargs,
+)
+from spinup_tf2.parallel import mpi
+from spinup_tf2.parallel.threads import FAST_CONVOLUTIONS
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+
+@dataclass(frozen=True)
+class NamedAlgorithm:
+    """An algorithm by its name, to be called with keyword arguments that are plain data.
+
+    So its process gets no code from the one that starts it, only a name and values.
+    """
+
+    name: str
+
+    def __call__(self, **kwargs: Any) -> Any:
+        return load(self.name)(**kwargs)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One run: what was asked for, and the directory that has been chosen for it."""
+
+    exp_name: str
+    thunk: Callable
+    kwargs: dict
+    logger_kwargs: dict
+    modules: tuple[str, ...] = ()
+
+    @property
+    def env_fn(self) -> EnvFn | None:
+        """The factory of its environment; None if there is no `env_name`."""
+        if "env_name" not in self.kwargs:
+            return None
+        return EnvFn(self.kwargs["env_name"], self.kwargs.get("env_kwargs"), self.modules)
+
+    @property
+    def algorithm(self) -> str | None:
+        """The name of the algorithm that it runs; None if it runs another function."""
+        if isinstance(self.thunk, NamedAlgorithm):
+            return self.thunk.name
+        return algorithm_name(self.thunk)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Variables that its process needs before TensorFlow is loaded."""
+        return FAST_CONVOLUTIONS if self.env_fn is not None and self.env_fn.shows_pictures else {}
+
+    def call(self) -> None:
+        """Run it, here."""
+        kwargs = self.kwargs | {"logger_kwargs": self.logger_kwargs}
+        if self.env_fn is not None:
+            kwargs = {name: x for name, x in kwargs.items() if name not in ENVIRONMENT}
+            kwargs["env_fn"] = self.env_fn
+        self.thunk(**kwargs)
+
+
+def prepare_experiment(
+    exp_name: str,
+    thunk: Callable[..., Any],
+    seed: int = 0,
+    *,
+    num_procs: int,
+    data_dir: str | os.PathLike | None,
+    datestamp: bool,
+    overwrite: bool,
+    quiet: bool,
+    preset: str | None,
+    **kwargs: Any,
+) -> Experiment:
+    """Check the arguments of `call_experiment` and choose the directory of the run."""
+    check_exp_name(exp_name)
+    algorithm = algorithm_name(thunk)
+    if algorithm:
+        kwargs = whole_numbers(kwargs)
+        check_experiment(algorithm, kwargs | {"seed": seed}, num_procs)
+    if kwargs.get("resume") and overwrite:
+        raise UserError("resume goes on with a run, and overwrite removes it; give one of them.")
+    if kwargs.get("resume") and (datestamp or user_config.FORCE_DATESTAMP):
+        raise UserError(
+            "resume finds a run by the name of its directory, which datestamp makes a new one; use "
+            "python -m spinup_tf2.run resume RUN_DIR."
+        )
+    logger_kwargs = kwargs.get("logger_kwargs")
+    if logger_kwargs is None:
+        logger_kwargs = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
+        options = dict(overwrite=overwrite, quiet=quiet, preset=preset)
+        logger_kwargs |= {name: value for name, value in options.items() if value}
+    return Experiment(exp_name, thunk, kwargs | {"seed": seed}, logger_kwargs)
+
+
+def check_launch(
+    experiments: Sequence[Experiment], check_env: Callable[[gym.Env], object] | None = None
+) -> None:
+    """Find what would stop any of the experiments, before the first.
+
+    Rank 0 looks, and all ranks raise what it has found.
+    """
+
+    def look():
+        _check_environments(experiments, check_env)
+        _check_directories(experiments)
+
+    mpi.on_root(look)
+
+
+def _check_environments(experiments, check_env):
+    """Make each environment once, so that what is missing for it is known before the start."""
+    checked = [None]
+    for env_fn in (experiment.env_fn for experiment in experiments):
+        if env_fn not in checked:
+            check_environment(env_fn, check_env)
+            checked.append(env_fn)
+
+
+def _check_directories(experiments):
+    taken = set()
+    for experiment in experiments:
+        output_dir = experiment.logger_kwargs.get("output_dir")
+        if output_dir is None:
+            continue
+        if output_dir in taken:
+            raise UserError(
+                f"two of the experiments would write to {output_dir}; their names must differ: "
+                "choose other shorthands, or give each value once."
+            )
+        taken.add(output_dir)
+        may_exist = experiment.logger_kwargs.get("overwrite") or experiment.kwargs.get("resume")
+        check_directory(output_dir, bool(may_exist))

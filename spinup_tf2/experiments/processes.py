@@ -1,0 +1,79 @@
+"""How many processes an experiment has, and on which machines."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel import launch, mpi
+from spinup_tf2.parallel.threads import available_cores
+
+
+@dataclass(frozen=True)
+class Processes:
+    """How many processes an experiment has, and where: see `launch.mpirun_command`."""
+
+    number: int
+    hosts: dict[str, int] | None = None
+    launcher: str | None = None
+
+    @property
+    def are_here(self) -> bool:
+        """Whether all of them are sure to be on this machine."""
+        return not (self.hosts or self.launcher)
+
+    def run(self, arguments: list[str]) -> int:
+        """Run Python with `arguments` in each of them, and return the exit status."""
+        if self.number == 1 and self.are_here:
+            return launch.run_to_end([sys.executable, *arguments])
+        command = launch.mpirun_command(
+            self.number, arguments, hosts=self.hosts, launcher=self.launcher
+        )
+        return launch.run_to_end(
+            command,
+            mpi=True,
+            env=launch.mpirun_environment(max((self.hosts or {"": self.number}).values())),
+            stdin=subprocess.DEVNULL,  # mpirun reads it, and so would stop in the background
+        )
+
+
+def resolve_processes(
+    num_cpu: int | str = 1, hosts: str | None = None, launcher: str | None = None
+) -> Processes:
+    """What the three arguments stand for; what cannot be had is refused."""
+    if (hosts or launcher) and mpi.launched_by_mpi():
+        raise UserError(
+            "hosts and launcher say how to start processes, but an MPI launcher has started them "
+            "already; leave both out."
+        )
+    if launcher is not None:
+        launch.parse_launcher(launcher)
+    number = resolve_num_cpu(num_cpu)
+    if hosts is None:
+        if launcher is not None and number == 1:
+            raise UserError("launcher is given, but for one process; give num_cpu as well.")
+        return Processes(number, None, launcher)
+    given = None if num_cpu in (1, "auto") else number
+    each = launch.parse_hosts(hosts, given)
+    number = sum(each.values())
+    if given not in (None, number):
+        raise UserError(f"num_cpu is {given}, but hosts gives {number} processes; leave it out.")
+    launch.check_takes_hosts(launcher)
+    if launcher is None:
+        launch.check_hosts(each)
+    return Processes(number, each, launcher)
+
+
+def resolve_num_cpu(num_cpu: int | str) -> int:
+    """The number of processes that `num_cpu` stands for; what cannot be had is refused."""
+    launched = mpi.num_procs() if mpi.launched_by_mpi() else None
+    if num_cpu == "auto":
+        return launched or available_cores()
+    if not isinstance(num_cpu, int) or isinstance(num_cpu, bool) or num_cpu < 1:
+        raise UserError(f"num_cpu is {num_cpu!r}; it must be a whole number of at least 1 or auto.")
+    if launched and num_cpu not in (1, launched):
+        raise UserError(
+            f"num_cpu is {num_cpu}, but the MPI launcher started {launched} processes; "
+            f"leave num_cpu out, or start {num_cpu} processes."
+        )
+    return launched or num_cpu

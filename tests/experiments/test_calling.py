@@ -1,0 +1,226 @@
+"""Experiments in processes of their own."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import gettempdir
+
+import cloudpickle
+import gymnasium as gym
+import pytest
+
+import spinup_tf2
+from spinup_tf2.envs.making import EnvFn
+from spinup_tf2.errors import UserError
+from spinup_tf2.experiments import calling
+from spinup_tf2.experiments.calling import call_experiment
+from spinup_tf2.experiments.processes import Processes
+from spinup_tf2.parallel import mpi
+from tests.fake_mpi import run_ranks
+
+# Functions of this file are sent to other processes, where it cannot be imported.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+def tanh():
+    pass
+
+
+@pytest.fixture
+def mine():
+    """An environment that only this process knows."""
+    gym.register("Mine-v0", "gymnasium.envs.classic_control:PendulumEnv")
+    yield "Mine-v0"
+    del gym.registry["Mine-v0"]
+
+
+def test_an_environment_that_only_the_script_knows(mine, tmp_path, capfd):
+    EnvFn(mine)().close()
+    with pytest.raises(UserError, match=r"must be registered in a module.*module:EnvId"):
+        call_experiment("name", tell, env_name=mine, path="seen.json", data_dir=str(tmp_path))
+    assert capfd.readouterr().err == ""
+    assert not os.listdir(tmp_path)
+
+
+def tell(path, seed, logger_kwargs, env_fn=None, **kwargs):
+    """An experiment that writes down what it sees."""
+    print("hello from the experiment")
+    seen = dict(
+        process=os.getpid(),
+        seed=seed,
+        logger_kwargs=logger_kwargs,
+        env=env_fn and env_fn().spec.id,
+        gravity=env_fn and env_fn().unwrapped.g,
+        kwargs=kwargs,
+        sys_path=sys.path,
+        fast_convolutions=os.environ.get("TF_ENABLE_ONEDNN_OPTS"),
+        tensorflow="tensorflow" in sys.modules,
+        argv=sys.argv,
+        mode=stat.S_IMODE(os.stat(sys.argv[-1]).st_mode),
+    )
+    with open(path, "w") as file:
+        json.dump(seen, file)
+
+
+@pytest.mark.parametrize("chosen", [None, "0"])
+def test_tensorflow_is_told_that_there_are_convolutions(tmp_path, monkeypatch, chosen):
+    """Before it is loaded, and unless the user has said something else."""
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", chosen)
+    path, games = tmp_path / "seen.json", {"CartPole-v1": False, "SuperMarioBros-1-1-v0": True}
+    assert {name: EnvFn(name).shows_pictures for name in games} == games
+    monkeypatch.setattr(EnvFn, "shows_pictures", property(lambda env_fn: True))
+    kwargs = dict(path=str(path), env_name="Pendulum-v1")
+    call_experiment("name", tell, data_dir=str(tmp_path), quiet=True, **kwargs)
+    assert json.loads(path.read_text())["fast_convolutions"] == (chosen or "1")
+
+
+def test_an_experiment_has_its_own_process(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "modules")])
+    path = tmp_path / "seen.json"
+    call_experiment(
+        "name",
+        tell,
+        seed=4,
+        data_dir=str(tmp_path / "my data"),
+        path=str(path),
+        env_name="Pendulum-v1",
+        env_kwargs={"g": 5.0},
+        x=(1, 2),
+    )
+    seen = json.loads(path.read_text())
+    assert seen["process"] != os.getpid()
+    assert seen["seed"] == 4
+    assert seen["logger_kwargs"] == {
+        "output_dir": str(tmp_path / "my data" / "name" / "name_s4"),
+        "exp_name": "name",
+    }
+    assert (seen["env"], seen["gravity"], seen["kwargs"]) == ("Pendulum-v1", 5.0, {"x": [1, 2]})
+    assert seen["sys_path"] == sys.path
+    assert not seen["tensorflow"]
+    assert seen["fast_convolutions"] == os.environ.get("TF_ENABLE_ONEDNN_OPTS")
+    # handed over in a private folder, of which nothing is left
+    folder = seen["argv"][-1]
+    assert seen["mode"] == 0o700
+    assert not os.path.exists(folder)
+
+    out = capfd.readouterr().out
+    before, after = out.split("hello from the experiment\n")
+    assert before == (
+        "Running experiment:\n\nname\n\nwith kwargs:\n\n"
+        '{\n    "env_kwargs":\t{\n        "g":\t5.0\n    },\n    "env_name":\t"Pendulum-v1",\n'
+        f'    "path":\t"{path}",\n    "seed":\t4,\n'
+        '    "x":\t[\n        1,\n        2\n    ]\n}\n\n'
+    )
+    line = "=" * 80
+    run_dir = f"'{tmp_path}/my data/name/name_s4'"
+    assert after == (
+        f"\n\n\n\n\n{line}\nEnd of experiment.\n\n\nPlot results from this run with:\n\n"
+        f"python -m spinup_tf2.run plot {run_dir}\n\n\nWatch the trained agent with:\n\n"
+        f"python -m spinup_tf2.run test_policy {run_dir}\n\n\n{line}\n\n\n\n\n\n"
+    )
+
+
+def test_the_command_to_watch_names_the_module_of_an_own_environment(tmp_path, capfd, monkeypatch):
+    (tmp_path / "own_pendulums.py").write_text(
+        "import gymnasium as gym\n"
+        "gym.register('OwnPendulum-v0', 'gymnasium.envs.classic_control:PendulumEnv')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(calling, "_run_in_fresh_process", lambda *_: None)
+    options = dict(data_dir=str(tmp_path), env_name="own_pendulums:OwnPendulum-v0")
+    call_experiment("name", tell, **options)
+    watch = f"test_policy {tmp_path}/name/name_s0 --import own_pendulums\n"
+    assert watch in capfd.readouterr().out
+
+
+def test_logger_kwargs_may_be_given(tmp_path, capfd):
+    logger_kwargs = {"output_dir": str(tmp_path / "mine")}
+    path = tmp_path / "seen.json"
+    call_experiment("name", tell, path=str(path), logger_kwargs=logger_kwargs)
+    seen = json.loads(path.read_text())
+    assert (seen["seed"], seen["logger_kwargs"]) == (0, logger_kwargs)
+    assert "Note: Call experiment is not handling logger_kwargs." in capfd.readouterr().out
+
+
+def test_a_quiet_experiment(tmp_path, capfd):
+    path = tmp_path / "seen.json"
+    call_experiment("name", tell, path=str(path), data_dir=str(tmp_path), quiet=True)
+    assert capfd.readouterr().out == "hello from the experiment\n"
+    assert json.loads(path.read_text())["logger_kwargs"]["quiet"] is True
+
+
+def fail(error, **_):
+    raise error
+
+
+def test_a_failed_experiment(tmp_path, capfd):
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        call_experiment("name", fail, error=RuntimeError("my mistake"), data_dir=str(tmp_path))
+    assert raised.value.returncode == 1
+    printed = capfd.readouterr()
+    assert "RuntimeError: my mistake" in printed.err
+    assert "There appears to have been an error in your experiment." in printed.out
+    assert "End of experiment" not in printed.out
+
+
+def test_the_experiments_user_error_is_raised_here(tmp_path, capfd):
+    with pytest.raises(UserError, match="gamma is 3") as raised:
+        call_experiment("name", fail, error=UserError("gamma is 3"), data_dir=str(tmp_path))
+    assert "in fail" in str(raised.value.__cause__)  # where it was raised
+    printed = capfd.readouterr()
+    assert "There appears to have been an error" not in printed.out
+    assert printed.err == ""
+
+
+def test_nothing_starts_in_a_directory_with_a_run(tmp_path):
+    run_dir = tmp_path / "name" / "name_s0"
+    run_dir.mkdir(parents=True)
+    (run_dir / "config.json").touch()
+    with pytest.raises(UserError, match=r"already holds a run.*overwrite=True"):
+        call_experiment("name", fail, error=RuntimeError(), data_dir=str(tmp_path))
+    path = tmp_path / "seen.json"
+    call_experiment("name", tell, path=str(path), data_dir=str(tmp_path), overwrite=True)
+    assert json.loads(path.read_text())["logger_kwargs"]["overwrite"] is True
+
+
+def test_other_machines_find_the_experiment_beside_the_run(monkeypatch, tmp_path):
+    """Whatever starts the processes gets a path that all machines see, and only this user."""
+    started = []
+
+    def run(processes, arguments):
+        folder = Path(arguments[1])
+        started.append((folder.parent, oct(folder.stat().st_mode & 0o777)))
+        return 0
+
+    monkeypatch.setattr(Processes, "run", run)
+    kwargs = dict(num_cpu=2, data_dir=str(tmp_path / "data"), quiet=True)
+    call_experiment("name", tell, launcher="env", **kwargs)
+    call_experiment("name", tell, **kwargs)
+    assert started == [(tmp_path / "data" / "name", "0o700"), (Path(gettempdir()), "0o700")]
+    assert not os.listdir(tmp_path / "data" / "name")
+
+
+def test_algorithms_are_waited_for_with_a_word(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(Processes, "run", lambda self, arguments: 0)
+    options = dict(env_name="CartPole-v1", data_dir=str(tmp_path))
+    call_experiment("a", spinup_tf2.ppo, **options)
+    assert '"seed":\t0\n}\n\nLoading TensorFlow ...\n' in capsys.readouterr().out
+    call_experiment("b", tanh, **options)
+    assert "TensorFlow" not in capsys.readouterr().out
+
+
+def test_in_a_launched_world_the_ranks_are_the_experiment(monkeypatch, tmp_path):
+    monkeypatch.setattr(mpi, "launched_by_mpi", lambda: True)
+    monkeypatch.setattr(calling, "_run_in_fresh_process", lambda *_: pytest.fail("started"))
+    ran = []
+
+    def experiment(seed, logger_kwargs):
+        ran.append((mpi.proc_id(), os.getpid(), seed))
+
+    run_ranks(3, lambda: call_experiment("name", experiment, data_dir=str(tmp_path), quiet=True))
+    assert sorted(ran) == [(rank, os.getpid(), 0) for rank in range(3)]
