@@ -1,7 +1,6 @@
 """The loop of the off-policy algorithms, with a recording stub in the place of the updates."""
 
 import itertools
-from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -9,15 +8,17 @@ import pytest
 import scipy.stats
 from gymnasium import spaces
 
+from spinup_tf2 import ddpg
 from spinup_tf2.arguments.checks import check_arguments
 from spinup_tf2.core import off_policy
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
-from spinup_tf2.core.off_policy import uniform, updates_due
+from spinup_tf2.core.off_policy import Schedule, uniform
 from spinup_tf2.core.rollout.episodes import MOST_LIVES
 from spinup_tf2.core.rollout.evaluation import evaluate
 from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed
 from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.spaces import bounded_action_spec
 from spinup_tf2.errors import UserError
 
@@ -28,12 +29,12 @@ def test_updates_are_due_when_spinning_up_takes_them():
     """Its rule, for each interaction t: `t >= update_after and t % update_every == 0`."""
     settings = itertools.product((0, 1, 7, 10, 30), (1, 3, 7, 10, 50), (1, 2, 3, 4, 12))
     for update_after, update_every, num_envs in settings:
-        args = SimpleNamespace(update_after=update_after, update_every=update_every)
+        schedule = Schedule(1000, 1, 0, update_after, update_every)
         for t in range(0, 120, num_envs):
             interactions = range(t, t + num_envs)
             expected = sum(i >= update_after and i % update_every == 0 for i in interactions)
-            found = updates_due(t + num_envs, args) - updates_due(t, args)
-            assert found == expected, (t, num_envs, args)
+            found = schedule.updates_due(t + num_envs) - schedule.updates_due(t)
+            assert found == expected, (t, num_envs, schedule)
 
 
 # -------------------------------------------------------------------------- random actions
@@ -233,20 +234,13 @@ class Run:
     """
 
     def __init__(self, path, update=lambda ac: None, stochastic=False, **kwargs):
-        arguments = dict(
+        settings = dict(
             env_fn=Watched,
-            actor_critic=MLPQActorCritic,
-            ac_kwargs=dict(hidden_sizes=()),
             seed=3,
             steps_per_epoch=60,
             epochs=2,
-            replay_size=1000,
-            batch_size=12,
-            start_steps=20,
-            update_after=25,
-            update_every=10,
-            num_test_episodes=0,
             max_ep_len=1000,
+            logger_kwargs=dict(output_dir=str(path), exp_name="test", quiet=True),
             save_freq=1,
             num_envs=1,
             vectorization="sync",
@@ -257,17 +251,23 @@ class Run:
             deterministic_resume=False,
             env_retries=0,
             stall_timeout=None,
-            logger_kwargs=dict(output_dir=str(path), exp_name="test", quiet=True),
+            num_test_episodes=0,
         )
-        arguments |= kwargs
-        self.args = SimpleNamespace(**arguments)
+        schedule = dict(
+            replay_size=1000, batch_size=12, start_steps=20, update_after=25, update_every=10
+        )
+        for name, value in kwargs.items():
+            [group] = (each for each in (settings, schedule) if name in each)
+            group[name] = value
+        arguments = settings | schedule | dict(actor_critic=MLPQActorCritic, options={})
+        settings, schedule = Settings(**settings), Schedule(**schedule)
         self.explored, self.updates = [], []
 
         class Record:
             variables = ()
 
             def __call__(_, batches, first):
-                assert first == 10 * len(self.updates) or self.args.update_every != 10
+                assert first == 10 * len(self.updates) or schedule.update_every != 10
                 self.updates.append((len(Watched.actions), batches))
                 update(self.ac)
                 return dict(QVals=batches["rew"], LossQ=np.ones(len(batches["rew"])))
@@ -277,22 +277,23 @@ class Run:
             return act
 
         Watched.actions = []
-        with off_policy.training("test", arguments, num_q=1, stochastic=stochastic) as training:
-            self.ac = training.ac
-            self.spec = training.envs.action_spec
-            draw = training.envs.randomness.noise
-            noise = [draw(epoch, self.steps) for epoch in range(self.args.epochs)]
+        networks = MLPQActorCritic, dict(hidden_sizes=())
+        with off_policy.opened(
+            "test", settings, arguments, *networks, num_q=1, stochastic=stochastic
+        ) as (run, target):
+            self.ac = run.ac
+            self.spec = run.envs.action_spec
+            draw, epochs = run.envs.randomness.noise, range(settings.epochs)
+            noise = [draw(epoch, settings.local_steps) for epoch in epochs]
             self.noise = np.concatenate(noise)  # [steps, n, act_dim]
             columns = dict(QVals=True, LossQ=False)
-            training.run(Record(), columns, noise=["extra"], explore=explore)
+            off_policy.train(
+                run, target, Record(), columns, schedule, noise=["extra"], explore=explore
+            )
         header, *lines = (path / "progress.txt").read_text().splitlines()
         self.header = header.split("\t")
         self.rows = [dict(zip(self.header, x.split("\t"), strict=True)) for x in lines]
         self.actions = np.array(Watched.actions)
-
-    @property
-    def steps(self):
-        return self.args.steps_per_epoch // self.args.num_envs
 
 
 @pytest.mark.parametrize(("num_envs", "random_steps"), [(1, 21), (2, 22), (4, 24)])
@@ -516,5 +517,5 @@ def test_nothing_is_written_before_everything_is_checked(tmp_path):
     path = tmp_path / "run"
     for wrong in (dict(batch_size=1, num_envs=2), dict(ac_kwargs=dict(hidden_sizes=0))):
         with pytest.raises(UserError):
-            Run(path, **wrong)
+            ddpg(Scripted, logger_kwargs=dict(output_dir=str(path)), **wrong)
     assert not path.exists()

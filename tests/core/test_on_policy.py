@@ -1,6 +1,7 @@
 """The loop: what it logs, beyond what the tests of the algorithms see."""
 
 import threading
+from functools import partial
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -9,13 +10,15 @@ import pytest
 from gymnasium import spaces
 
 from spinup_tf2 import user_config, vpg
+from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
-from spinup_tf2.core.on_policy import collect, until_stopped
+from spinup_tf2.core.on_policy import collect
 from spinup_tf2.core.rollout.demonstrations import Demonstrations
 from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.runs.run import Run
 from spinup_tf2.persistence.checkpoints import Checkpoints
-from spinup_tf2.persistence.keeper import Keeper
+from spinup_tf2.utils.logx import EpochLogger
 from tests.runs import train
 
 
@@ -43,7 +46,8 @@ def act(obs, noise, which=slice(None)):
 
 def buffer_for(envs, steps):
     shape, spec = envs.observation_space.shape, envs.action_spec
-    return TrajectoryBuffer(shape, spec.shape, spec.dtype, steps, envs.num_envs, 0.9, 0.9)
+    returns = partial(estimates, gamma=0.9, lam=0.9)
+    return TrajectoryBuffer(shape, spec.shape, spec.dtype, steps, envs.num_envs, returns)
 
 
 def collected(num_envs, vectorization, demonstrate=None, stop=None, steps=40):
@@ -59,7 +63,8 @@ def collected(num_envs, vectorization, demonstrate=None, stop=None, steps=40):
             return act(obs, noise)
 
         acting = Demonstrations(act_until, demonstrate, envs) if demonstrate else act_until
-        noise = until_stopped(envs.randomness.noise(0, steps), interruption)
+        run = SimpleNamespace(interruption=interruption)
+        noise = Run.until_stopped(run, envs.randomness.noise(0, steps))
         obs = collect(envs, acting, buffer, obs, noise)
         assert sum(calls) == buffer.t * num_envs
         remembered = [envs.log.env_state(i)["actions"] for i in range(num_envs)]
@@ -149,17 +154,17 @@ def test_episodes_that_the_environment_records_are_what_is_logged(tmp_path):
 def test_what_is_saved_when(tmp_path, monkeypatch):
     """Policies in epochs 2 and 4 of 5, and in the last; checkpoints after 0, 3 and the last."""
     saved, position = [], []
-    save_policy, save = Keeper.save_policy, Checkpoints.save
+    save_state, save = EpochLogger.save_state, Checkpoints.save
 
-    def remember_policy(self):
+    def remember_policy(self, *args):
         saved.append(len((tmp_path / "progress.txt").read_text().splitlines()))  # and the header
-        return save_policy(self)
+        return save_state(self, *args)
 
     def remember_checkpoint(self, run, counters, *args, **kwargs):
         position.append(counters["epoch"])
         return save(self, run, counters, *args, **kwargs)
 
-    monkeypatch.setattr(Keeper, "save_policy", remember_policy)
+    monkeypatch.setattr(EpochLogger, "save_state", remember_policy)
     monkeypatch.setattr(Checkpoints, "save", remember_checkpoint)
     monkeypatch.setattr(user_config, "CHECKPOINT_INTERVAL", 0)
     train(vpg, tmp_path, steps_per_epoch=20, epochs=5, save_freq=2, checkpoint_freq=3)
