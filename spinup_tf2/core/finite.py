@@ -5,7 +5,7 @@ communication is needed. What float32 cannot hold counts as infinite, because it
 """
 
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -45,25 +45,20 @@ def check_step(
 ) -> None:
     """Check what one step of all environments has given, or a reset (without rew and final_obs).
 
-    epoch: its number, as it is logged. step: the number of the step in the epoch, for each
-        environment, from 1; after a reset, how many steps of the epoch there have been.
-    obs, rew, final_obs: `[n, ...]`, `[n]` and {environment: last observation}, as VectorEnv.step
-        returns them.
-    acting: as in `check_experience`.
+    Args:
+        epoch: Its number, as it is logged.
+        step: Number of the step in the epoch, for each environment, from 1; after a reset, how
+            many steps of the epoch there have been.
+        obs, rew, final_obs: As VectorEnv.step returns them.
+        acting: As in `check_experience`.
     """
     if _all_finite(obs) and (rew is None or _all_finite(rew)) and not final_obs:
         return
     steps = 0 if rew is None else 1
-    check_experience(
-        envs,
-        epoch,
-        step - steps,
-        np.empty((steps, *obs.shape), np.uint8),  # what was there before has been checked before
-        np.zeros((0, len(obs))) if rew is None else rew[None],
-        [(0, i, last) for i, last in (final_obs or {}).items() if last is not None],
-        obs,
-        acting,
-    )
+    before = np.empty((steps, *obs.shape), np.uint8)  # what was there before has been checked
+    rew = np.zeros((0, len(obs))) if rew is None else rew[None]
+    last = [(0, i, each) for i, each in (final_obs or {}).items() if each is not None]
+    check_experience(envs, epoch, step - steps, before, rew, last, obs, acting)
 
 
 def check_experience(
@@ -72,7 +67,7 @@ def check_experience(
     first_step: int,
     obs: np.ndarray,
     rew: np.ndarray,
-    final_obs: Iterable[tuple[int, int, np.ndarray]],
+    final_obs: Sequence[tuple[int, int, np.ndarray]],
     last_obs: np.ndarray,
     acting: Iterable[keras.Variable] = (),
 ) -> None:
@@ -80,61 +75,34 @@ def check_experience(
 
     The error names the number that came first.
 
-    epoch: its number, as it is logged. first_step: how many steps of the epoch each environment
-        has taken before these.
-    obs: `[T, n, ...]`, what was seen before each step. rew: `[T, n]`, not scaled.
-    final_obs: (t, environment, last observation) where an episode ended in step t.
-    last_obs: `[n, ...]`, what is seen after the last step.
-    acting: the variables of the policy that acted. They are looked at only if something has been
-        found: an environment is not to blame for what follows from actions that are not finite.
+    Args:
+        epoch: Its number, as it is logged.
+        first_step: How many steps of the epoch each environment has taken before these.
+        obs: `[T, n, ...]`, what was seen before each step.
+        rew: `[T, n]`, not scaled.
+        final_obs: (t, environment, last observation) where an episode ended in step t.
+        last_obs: `[n, ...]`, what is seen after the last step.
+        acting: The variables of the policy that acted, looked at only if something is found: an
+            environment is not to blame for what follows from actions that are not finite.
     """
-    found = []  # (steps before it, environment, what, component, value)
-    if not _all_finite(obs):
-        t, column, *component = place = _first(obs)
-        found.append((t, column, "observation", component, obs[place]))
-    if not _all_finite(rew):
-        t, column = place = _first(rew)
-        found.append((t + 1, column, "reward", (), rew[place]))
-    for t, column, last in final_obs:
-        if not _all_finite(last):
-            component = _first(last)
-            found.append((t + 1, column, "observation", component, last[component]))
-    if not _all_finite(last_obs):
-        column, *component = place = _first(last_obs)
-        found.append((len(rew), column, "observation", component, last_obs[place]))
-    if found:
+    if not all(map(_all_finite, (obs, rew, last_obs, *(last for *_, last in final_obs)))):
         check_variables(acting, epoch)
-        t, column, what, component, value = min(found, key=lambda each: each[:3])
-        part = f", component {', '.join(map(str, component))}," if component else ""
-        raise NonFiniteError(
-            f"The {what} of {envs.labels[column]}{part} is {_said(value)} after step "
-            f"{first_step + t} of epoch {epoch}. {_END} {_HINTS[what]}"
-        )
+        _blame(envs, epoch, first_step, obs, rew, final_obs, last_obs)
 
 
 def check_info(info: Mapping[str, Any], epoch: int) -> None:
     """Check what an update has returned to be logged: scalars and arrays; None and "" are nothing.
 
-    epoch: its number, as it is logged.
     Of arrays that follow the steps of an update, the error names the one that ended first, and a
-    loss rather than what it has been computed from.
+    loss rather than what it has been computed from. epoch: its number, as it is logged.
     """
-    found = []  # (share of the update that was well, whether it is no loss, name, value, number)
-    for name, value in info.items():
-        if value is None or isinstance(value, str):
-            continue
-        numbers = np.asarray(value, np.float64).ravel()
-        if not np.isfinite(numbers).all():
-            place, size = _first(numbers)[0], len(numbers)
-            number = f" (number {place + 1} of {size})" if size > 1 else ""
-            no_loss = not name.startswith("Loss")
-            found.append((place / size, no_loss, name, str(numbers[place]), number))
-    if found:
-        *_, name, value, number = min(found)
-        raise NonFiniteError(
-            f"{name}{number} is {value} in the update of epoch {epoch} ({_rank()}). "
-            f"{_END} {_DIVERGED}"
-        )
+    numbers = {
+        name: np.asarray(value, np.float64).ravel()
+        for name, value in info.items()
+        if value is not None and not isinstance(value, str)
+    }
+    if not all(np.isfinite(values).all() for values in numbers.values()):
+        _blame_update(numbers, epoch)
 
 
 def check_variables(variables: Iterable[keras.Variable], epoch: int) -> None:
@@ -151,6 +119,48 @@ def check_variables(variables: Iterable[keras.Variable], epoch: int) -> None:
                 f"{epoch} ({_rank()}): a gradient was not, or a step was too long. "
                 f"{_END} {_DIVERGED}"
             )
+
+
+# ------------------------------------------------------------------------------- the errors
+
+
+def _blame(envs, epoch, first_step, obs, rew, final_obs, last_obs):
+    """Raise the error of `check_experience`."""
+    found = []  # (steps before it, environment, what, component, value)
+    if not _all_finite(obs):
+        t, i, *component = place = _first(obs)
+        found.append((t, i, "observation", component, obs[place]))
+    if not _all_finite(rew):
+        t, i = place = _first(rew)
+        found.append((t + 1, i, "reward", (), rew[place]))
+    for t, i, last in final_obs:
+        if not _all_finite(last):
+            component = _first(last)
+            found.append((t + 1, i, "observation", component, last[component]))
+    if not _all_finite(last_obs):
+        i, *component = place = _first(last_obs)
+        found.append((len(rew), i, "observation", component, last_obs[place]))
+    t, i, what, component, value = min(found, key=lambda each: each[:3])
+    part = f", component {', '.join(map(str, component))}," if component else ""
+    raise NonFiniteError(
+        f"The {what} of {envs.labels[i]}{part} is {_said(value)} after step "
+        f"{first_step + t} of epoch {epoch}. {_END} {_HINTS[what]}"
+    )
+
+
+def _blame_update(numbers, epoch):
+    """Raise the error of `check_info`."""
+    found = []  # (share of the update that was well, whether it is no loss, name, value, number)
+    for name, values in numbers.items():
+        if not np.isfinite(values).all():
+            place, size = _first(values)[0], len(values)
+            number = f" (number {place + 1} of {size})" if size > 1 else ""
+            no_loss = not name.startswith("Loss")
+            found.append((place / size, no_loss, name, str(values[place]), number))
+    *_, name, value, number = min(found)
+    raise NonFiniteError(
+        f"{name}{number} is {value} in the update of epoch {epoch} ({_rank()}). {_END} {_DIVERGED}"
+    )
 
 
 def _finite(x):
