@@ -13,12 +13,8 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from spinup_tf2.core.nets.actor_critic import (
-    ActorCritic,
-    CategoricalPolicy,
-    MLPActorCritic,
-    ValueFunction,
-)
+from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
+from spinup_tf2.core.nets.heads import CategoricalPolicy, ValueFunction
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.core.rollout.randomness import Randomness
 from tests.runs import train

@@ -6,8 +6,9 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from spinup_tf2 import ppo
-from spinup_tf2.core.nets.actor_critic import ActorCritic, ValueFunction
+from spinup_tf2.core.nets.actor_critic import ActorCritic
 from spinup_tf2.core.nets.bodies import mlp
+from spinup_tf2.core.nets.heads import ValueFunction
 
 
 class StateDependentGaussian(keras.Model):

@@ -169,5 +169,7 @@ NETWORK_RULES = {
         "[[32,8,4],[64,4,2]]",
     ),
     "shared": SWITCH,
+    "stochastic": SWITCH,
+    "num_q": (lambda v: _is_integer(v) and v in (1, 2), "1 or 2"),
     "log_std_init": NUMBER,
 }

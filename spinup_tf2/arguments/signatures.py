@@ -25,10 +25,25 @@ class Signature:
     defaults: dict
 
 
-def read_signature(module: str, name: str) -> Signature:
-    """The Signature of a function, or of a class's `__init__`, of an importable module."""
+def read_class_attribute(module: str, name: str, attribute: str) -> str | None:
+    """The source of what the body of a class assigns to an attribute; None if it does not."""
+    _, definition = _definition(module, name)
+    for node in definition.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == attribute:
+            return ast.unparse(node.value)
+    return None
+
+
+def _definition(module, name):
+    """The tree of a module's source, and the node in it of a function or class."""
     tree = ast.parse(Path(find_spec(module).origin).read_text(encoding="utf-8"))
     [definition] = (node for node in tree.body if getattr(node, "name", None) == name)
+    return tree, definition
+
+
+def read_signature(module: str, name: str) -> Signature:
+    """The Signature of a function, or of a class's `__init__`, of an importable module."""
+    tree, definition = _definition(module, name)
     function = definition
     if isinstance(definition, ast.ClassDef):
         [function] = (n for n in definition.body if getattr(n, "name", None) == "__init__")

@@ -14,7 +14,6 @@ from spinup_tf2.core.finite import check_step
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.bodies import count_variables
 from spinup_tf2.core.nets.q_actor_critic import (
-    MLPQActorCritic,
     QActorCritic,
     check_no_variable_in_both,
     make_q_actor_critic,
@@ -102,7 +101,7 @@ def opened(
 def pays_to_compile(run: Run[QActorCritic], schedule: Schedule) -> bool:
     """Whether to compile updates with XLA: if it pays, and for networks that it surely can."""
     updates = run.settings.epochs * run.settings.steps_per_epoch - schedule.update_after
-    return updates >= XLA_PAYS_AFTER and type(run.ac) is MLPQActorCritic
+    return updates >= XLA_PAYS_AFTER and run.ac.jit_compile
 
 
 def train(

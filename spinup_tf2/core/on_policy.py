@@ -11,10 +11,7 @@ import tensorflow as tf
 from spinup_tf2.core.experience.trajectory_buffer import Returns, TrajectoryBuffer
 from spinup_tf2.core.finite import check_experience
 from spinup_tf2.core.nets.acting import Actor, Critic
-from spinup_tf2.core.nets.actor_critic import (
-    ActorCritic,
-    make_actor_critic,
-)
+from spinup_tf2.core.nets.actor_critic import ActorCritic, make_actor_critic
 from spinup_tf2.core.nets.bodies import count_variables, orthogonal_initialize
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
@@ -60,7 +57,7 @@ def opened(
         spaces = envs.observation_space, envs.prototype.action_space
         needs = [*needs, "kl_divergence"] if normalize_obs else needs
         ac = make_actor_critic(actor_critic, *spaces, ac_kwargs, separate, needs)
-        if orthogonal_init or (orthogonal_init is None and ac.recipe is not None):
+        if orthogonal_init or (orthogonal_init is None and ac.orthogonal_init):
             orthogonal_initialize(ac.pi, output_gain=0.01)
             orthogonal_initialize(ac.v, output_gain=1.0)
         if normalize_obs:

@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from spinup_tf2.algos import ALGORITHMS, module_of
 from spinup_tf2.arguments.checks import check_arguments, check_network_arguments
-from spinup_tf2.arguments.signatures import Signature, read_signature
+from spinup_tf2.arguments.signatures import Signature, read_class_attribute, read_signature
 from spinup_tf2.errors import UserError
 
 if TYPE_CHECKING:
     import gymnasium as gym
 
     from spinup_tf2.envs.making import EnvFn
-
-# The networks that are taken where observations are images, instead of an algorithm's default.
-FOR_IMAGES = {"MLPActorCritic": "CNNActorCritic", "MLPQActorCritic": "CNNQActorCritic"}
 
 # What an experiment has in the place of env_fn.
 ENVIRONMENT = ("env_name", "env_kwargs")
@@ -53,7 +50,8 @@ def signature_of(algorithm: str) -> Signature:
 def _actor_critics(algorithm):
     """The names of the default networks, for vectors and for images, and of their arguments."""
     default = signature_of(algorithm).defaults["actor_critic"]
-    names = [default.name, FOR_IMAGES.get(default.name, default.name)]
+    for_images = read_class_attribute(default.module, default.name, "for_images")
+    names = [default.name, for_images or default.name]
     return [(name, [*read_signature(default.module, name).defaults]) for name in names]
 
 

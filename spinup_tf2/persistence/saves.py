@@ -1,11 +1,20 @@
-"""The agents that a run has saved: tf2_save/, and tf2_save12/ for one with a number."""
+"""The agents that a run has saved: tf2_save/, and tf2_save12/ for one with a number.
+
+Beside a SavedModel, each has its variables as plain numbers (weights.npz), and model_info.json.
+"""
 
 import os
 import re
 from pathlib import Path
+from typing import Any
 
-from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.reading import runs_in
+import numpy as np
+
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.persistence.checkpoints import Checkpoints, DamagedCheckpoint, read_numbered
+from spinup_tf2.persistence.reading import read_json, runs_in
+
+WEIGHTS = "weights.npz"
 
 
 def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
@@ -56,3 +65,32 @@ def _what_to_give(fpath):
     if "progress.txt" in there:
         return "its training has not saved one yet"
     return "nothing has been saved there yet"
+
+
+def read_info(save_dir: str | os.PathLike) -> dict[str, Any]:
+    """What model_info.json holds, spaces among it."""
+    info = read_json(Path(save_dir, "model_info.json"))
+    if not isinstance(info, dict) or not {"observation_space", "action_space"} <= {*info}:
+        raise UserError("model_info.json does not say what the spaces are")
+    return info
+
+
+def read_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
+    """The arrays of weights.npz, in the order of the variables."""
+    path = Path(save_dir, WEIGHTS)
+    if not path.is_file():
+        raise UserError(f"There is no complete saved policy in {save_dir} (no {WEIGHTS}).")
+    try:
+        return read_numbered(path)
+    except DamagedCheckpoint as error:
+        raise UserError(f"{WEIGHTS} is damaged ({one_line(error)}).") from error
+
+
+def read_best_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
+    """The weights that have done best in the run of a save, from its newest checkpoint."""
+    arrays, best = Checkpoints(Path(save_dir).parent).best()
+    success = f"success rate {best['success']:.2f}, " if best.get("success") else ""
+    print(
+        f"The best policy so far: epoch {best['epoch']}, {success}mean return {best['score']:.4g}."
+    )
+    return arrays

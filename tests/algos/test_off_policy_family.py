@@ -14,13 +14,8 @@ from gymnasium import spaces
 from spinup_tf2 import ddpg, sac, td3
 from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.distributions import mode
-from spinup_tf2.core.nets.q_actor_critic import (
-    CNNQActorCritic,
-    DeterministicPolicy,
-    MLPQActorCritic,
-    QActorCritic,
-    SquashedGaussianPolicy,
-)
+from spinup_tf2.core.nets.heads import DeterministicPolicy, SquashedGaussianPolicy
+from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
 from spinup_tf2.core.nets.saved_policy import load_policy
 from spinup_tf2.core.optimize.losses import bellman_backup
 from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed

@@ -13,8 +13,9 @@ from gymnasium import spaces
 
 from spinup_tf2 import ppo
 from spinup_tf2.algos.ppo import policy_loss
-from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic, ValueFunction
+from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.bodies import mlp
+from spinup_tf2.core.nets.heads import ValueFunction
 from spinup_tf2.core.nets.saved_policy import load_policy
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.core.optimize.losses import value_loss

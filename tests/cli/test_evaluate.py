@@ -10,8 +10,8 @@ from gymnasium import spaces
 
 from spinup_tf2 import ppo
 from spinup_tf2.cli.evaluate import evaluate_run, main, play
-from spinup_tf2.core.nets.saved_policy import WEIGHTS
 from spinup_tf2.errors import UserError
+from spinup_tf2.persistence.saves import WEIGHTS
 from tests.runs import train
 
 

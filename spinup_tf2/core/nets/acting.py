@@ -10,10 +10,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.core.nets import actor_critic as policies
-from spinup_tf2.core.nets import q_actor_critic
+from spinup_tf2.core.nets.actor_critic import BaseActorCritic
 from spinup_tf2.core.nets.distributions import sample
-from spinup_tf2.core.nets.normalization import CLIP, Normalized, ObservationNormalizer
+from spinup_tf2.core.nets.normalization import CLIP, Normalized
 
 _NUMPY_ACTIVATIONS = {
     "linear": lambda x: x,
@@ -28,155 +27,80 @@ _NUMPY_ACTIVATIONS = {
 _NUMPY_ACTIVATIONS = {keras.activations.get(k): f for k, f in _NUMPY_ACTIVATIONS.items()}
 
 
-class DenseStack:
-    """A NumPy copy of a Sequential of Dense layers; `refresh` reads the weights again.
+class Mirror:
+    """A NumPy copy of a head on a stack of Dense layers; `refresh` reads the weights again.
 
-    normalizer: what observations go through before, or None.
+    Args:
+        model: A model that `can_mirror`. What normalises its observations is copied as well.
     """
 
-    def __init__(self, net: keras.Sequential, normalizer: ObservationNormalizer | None = None):
-        self.net = net
-        self.normalizer = normalizer
+    def __init__(self, model: keras.Model):
+        self.head, self.normalizer = _without_normalization(model)
         self.refresh()
 
     @staticmethod
-    def can_mirror(net: keras.Model) -> bool:
-        """Whether `net` is a Sequential of Dense layers with activations that NumPy has."""
-        return isinstance(net, keras.Sequential) and all(
-            type(layer) is keras.layers.Dense
-            and layer.use_bias
-            and layer.activation in _NUMPY_ACTIVATIONS
-            for layer in net.layers
+    def can_mirror(model: keras.Model) -> bool:
+        """Whether NumPy has all that the model consists of."""
+        head, _ = _without_normalization(model)
+        return (
+            "numpy_head" in vars(type(head))  # of its own, see Head
+            and isinstance(head.net, keras.Sequential)
+            and all(
+                type(layer) is keras.layers.Dense
+                and layer.use_bias
+                and layer.activation in _NUMPY_ACTIVATIONS
+                for layer in head.net.layers
+            )
         )
 
     def refresh(self) -> None:
         self.layers = [
             (layer.kernel.numpy(), layer.bias.numpy(), _NUMPY_ACTIVATIONS[layer.activation])
-            for layer in self.net.layers
+            for layer in self.head.net.layers
         ]
+        self.numpy_head = self.head.numpy_head()
         if self.normalizer is not None:
             self.shift, self.scale = self.normalizer.shift_and_scale()
 
-    def __call__(self, x: np.ndarray) -> np.ndarray:
+    def __call__(self, x: np.ndarray, *noise: np.ndarray) -> np.ndarray:
         if self.normalizer is not None:
             x = ((x - self.shift) * self.scale).clip(-CLIP, CLIP)
         for kernel, bias, activation in self.layers:
             x = x @ kernel
             x += bias
             x = activation(x)
-        return x
+        return self.numpy_head(x, *noise)
 
 
 class Actor:
     """`act(obs, noise)`: the actions `[n, *act_shape]` that `noise` picks, and their values.
 
-    Both are NumPy arrays. The values `[n]` are None unless they cost nothing, because the
-    actor-critic's networks share their layers; else it is faster to compute them for many
-    observations at once (`Critic`).
-    obs: `[n, obs_dim]` or images; noise: as `ActionSpec.draw_noise` makes it. which environments
-    of this process they are of makes no difference.
-    Call `refresh` after the weights have changed.
+    Both are NumPy arrays, for observations `[n, obs_dim]` or images, and noise as
+    `ActionSpec.draw_noise` makes it. The values `[n]` are None unless they cost nothing, because
+    the actor-critic's networks share their layers; else it is faster to compute them for many
+    observations at once (`Critic`). Which environments of this process the observations are of
+    makes no difference. Call `refresh` after the weights have changed.
     """
 
-    def __init__(self, ac: policies.ActorCritic | q_actor_critic.QActorCritic):
-        pi, normalizer = _without_normalization(ac.pi)
-        if ac.shared:
-            self._sampler = _SharedSampler(ac)
-        elif type(pi) in _NUMPY_SAMPLERS and DenseStack.can_mirror(pi.net):
-            self._sampler = _NUMPY_SAMPLERS[type(pi)](pi, normalizer)
-        else:
-            self._sampler = _CompiledSampler(ac.pi)
+    def __init__(self, ac: BaseActorCritic):
+        def act_and_value(obs, noise):
+            pi, val = ac.pi_and_v(obs) if ac.shared else (ac.pi(obs), None)
+            return sample(pi, noise), val
+
+        self.mirror = Mirror(ac.pi) if not ac.shared and Mirror.can_mirror(ac.pi) else None
+        self._compiled = tf.function(act_and_value)
 
     def refresh(self) -> None:
-        self._sampler.refresh()
+        if self.mirror is not None:
+            self.mirror.refresh()
 
     def __call__(
         self, obs: np.ndarray, noise: np.ndarray, which: slice = slice(None)
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        return self._sampler(obs, noise)
-
-
-class _NumpySampler:
-    """NumPy's version of `distributions.sample` for a policy whose network can be mirrored."""
-
-    def __init__(self, pi, normalizer):
-        self.pi = pi
-        self.net = DenseStack(pi.net, normalizer)
-        self.refresh()
-
-    def refresh(self):
-        self.net.refresh()
-
-    def __call__(self, obs, noise):
-        return self.sample(self.net(obs), noise), None
-
-
-class _GaussianSampler(_NumpySampler):
-    def refresh(self):
-        super().refresh()
-        self.std = np.exp(self.pi.log_std.numpy())
-
-    def sample(self, mean, noise):
-        return mean + self.std * noise
-
-
-class _CategoricalSampler(_NumpySampler):
-    def sample(self, logits, noise):
-        if not self.pi.single:
-            logits = np.where(self.pi.padding, -np.inf, logits[:, self.pi.index])
-        return (logits + noise).argmax(-1)
-
-
-class _SquashedGaussianSampler(_NumpySampler):
-    def sample(self, mean_and_log_std, noise):
-        act_dim = noise.shape[-1]
-        mean, log_std = mean_and_log_std[:, :act_dim], mean_and_log_std[:, act_dim:]
-        std = np.exp(log_std.clip(q_actor_critic.LOG_STD_MIN, q_actor_critic.LOG_STD_MAX))
-        return np.tanh(mean + std * noise)
-
-
-class _DeterministicSampler(_NumpySampler):
-    def sample(self, act, noise):
-        return act
-
-
-class _CompiledSampler:
-    """One compiled call for any other policy."""
-
-    def __init__(self, pi):
-        self.function = tf.function(lambda obs, noise: sample(pi(obs), noise))
-
-    def refresh(self):
-        """Nothing to do: the compiled function reads the weights themselves."""
-
-    def __call__(self, obs, noise):
-        return self.function(obs, noise).numpy(), None
-
-
-class _SharedSampler:
-    """One compiled call for actions and values."""
-
-    def __init__(self, ac):
-        def act_and_value(obs, noise):
-            distribution, val = ac.pi_and_v(obs)
-            return sample(distribution, noise), val
-
-        self.function = tf.function(act_and_value)
-
-    def refresh(self):
-        """Nothing to do, as above."""
-
-    def __call__(self, obs, noise):
-        act, val = self.function(obs, noise)
-        return act.numpy(), val.numpy()
-
-
-_NUMPY_SAMPLERS = {
-    policies.GaussianPolicy: _GaussianSampler,
-    policies.CategoricalPolicy: _CategoricalSampler,
-    q_actor_critic.SquashedGaussianPolicy: _SquashedGaussianSampler,
-    q_actor_critic.DeterministicPolicy: _DeterministicSampler,
-}
+        if self.mirror is not None:
+            return self.mirror(obs, noise), None
+        act, val = self._compiled(obs, noise)
+        return act.numpy(), None if val is None else val.numpy()
 
 
 class Critic:
@@ -186,21 +110,16 @@ class Critic:
     """
 
     def __init__(self, v: keras.Model):
-        self._mirror = None
-        plain, normalizer = _without_normalization(v)
-        if type(plain) is policies.ValueFunction and DenseStack.can_mirror(plain.net):
-            self._mirror = DenseStack(plain.net, normalizer)
+        self.mirror = Mirror(v) if Mirror.can_mirror(v) else None
         # reduce_retracing lets the batch size change, from a whole epoch to a few time limits.
-        self._function = tf.function(v, reduce_retracing=True)
+        self._compiled = tf.function(v, reduce_retracing=True)
 
     def refresh(self) -> None:
-        if self._mirror is not None:
-            self._mirror.refresh()
+        if self.mirror is not None:
+            self.mirror.refresh()
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
-        if self._mirror is not None:
-            return self._mirror(obs)[:, 0]
-        return self._function(obs).numpy()
+        return self._compiled(obs).numpy() if self.mirror is None else self.mirror(obs)
 
 
 def _without_normalization(model):

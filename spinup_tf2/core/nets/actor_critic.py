@@ -1,12 +1,8 @@
-"""Policies and value functions, and the actor-critics made of them.
+"""The actor-critics of the on-policy algorithms, and what they share with the off-policy ones."""
 
-A policy is a Keras model that maps observations `[batch, obs_dim]` to a distribution of
-tensorflow-probability over actions; a value function maps them to `[batch]`.
-"""
-
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -14,144 +10,78 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2.arguments.checks import check_network_arguments
-from spinup_tf2.core.nets.bodies import cnn, mlp
-from spinup_tf2.core.nets.distributions import (
-    Distribution,
-    categorical,
-    categoricals,
-    check_closed_forms,
-    gaussian,
-    mode,
-    sample,
-)
+from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes
+from spinup_tf2.core.nets.distributions import Distribution, check_closed_forms, mode, sample
+from spinup_tf2.core.nets.heads import ValueFunction, policy_for, policy_shapes
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, is_image, network_dtype, to_network
 from spinup_tf2.errors import UserError
 
-NEVER = -1e9  # a logit with probability 0; minus infinity would make the entropy nan
-
-# ------------------------------------------------------------------------------- networks
+# ----------------------------------------------------------------------- what all have in common
 
 
-class GaussianPolicy(keras.Model):
-    """A Gaussian with diagonal covariance; its log standard deviation does not see the state.
+class BaseActorCritic:
+    """A policy `pi` with the networks that criticise it; acts on observations as NumPy arrays.
 
-    net: a model from observations to the mean `[batch, act_dim]`.
-    log_std_init: where the log standard deviation of every dimension starts.
+    A class answers for itself in the attributes below. The answers are not inherited, since a
+    derived class may be anything.
+
+    Attributes:
+        for_images: The class that takes its place where observations are images.
+        orthogonal_init: Whether PPO and A2C begin with orthogonal weights if they are not told.
+        jit_compile: Whether XLA can compile its networks.
+        variable_shapes: A static method, `variable_shapes(observation_space, action_space,
+            **arguments)`: the shapes of `variables` in any order, known before any is made. Where
+            there is one, a saved agent can be built again with the class's constructor.
+        env_observation_space: The environment's own, before it is flattened; None until a run
+            begins.
+
+    Args:
+        arguments: Those of the constructor, all but the spaces, that `variable_shapes` takes; None
+            if these networks cannot be made again with them.
     """
 
-    def __init__(self, net: keras.Model, act_dim: int, log_std_init: float = -0.5):
-        super().__init__()
-        self.net = net
-        self.log_std = self.add_weight(
-            name="log_std",
-            shape=(act_dim,),
-            initializer=keras.initializers.Constant(log_std_init),
-        )
+    for_images: ClassVar[type | None] = None
+    orthogonal_init: ClassVar[bool] = False
+    jit_compile: ClassVar[bool] = False
+    variable_shapes: ClassVar[Callable[..., list[tuple]] | None] = None
 
-    def call(self, obs: tf.Tensor) -> Distribution:
-        return self.distribution(self.net(obs))
-
-    def distribution(self, mean: tf.Tensor) -> Distribution:
-        """The policy where the network's output is `mean`."""
-        return gaussian(mean, tf.exp(self.log_std))
-
-
-class CategoricalPolicy(keras.Model):
-    """One discrete action (Discrete) or several independent ones (MultiDiscrete, MultiBinary).
-
-    net: a model from observations to logits `[batch, sum(num_choices)]`.
-    num_choices: how many values each of them has.
-    single: whether the action is one number rather than a vector of length one.
-    """
-
-    def __init__(self, net: keras.Model, num_choices: Sequence[int], single: bool):
-        super().__init__()
-        self.net = net
-        self.single = single
-        # Logits of several actions are padded to a rectangle, with logits that are never picked.
-        widest = max(num_choices)
-        starts = np.cumsum([0, *num_choices[:-1]])
-        column = np.arange(widest)
-        self.padding = column >= np.array(num_choices)[:, None]
-        self.index = np.where(self.padding, 0, starts[:, None] + column)
-
-    def logits(self, flat: tf.Tensor) -> tf.Tensor:
-        """Network outputs `[batch, sum(num_choices)]` as logits `[batch, (k,) values]`."""
-        if self.single:
-            return flat
-        return tf.where(self.padding, NEVER, tf.gather(flat, self.index, axis=-1))
-
-    def call(self, obs: tf.Tensor) -> Distribution:
-        return self.distribution(self.net(obs))
-
-    def distribution(self, flat: tf.Tensor) -> Distribution:
-        """The policy where the network's output is `flat`."""
-        logits = self.logits(flat)
-        return categorical(logits) if self.single else categoricals(logits)
-
-
-class ValueFunction(keras.Model):
-    """V(s) as `[batch]`, from a network with one output."""
-
-    def __init__(self, net: keras.Model):
-        super().__init__()
-        self.net = net
-
-    def call(self, obs: tf.Tensor) -> tf.Tensor:
-        return tf.squeeze(self.net(obs), axis=-1)  # critical: [batch], or losses broadcast
-
-
-def policy_for(
-    action_space: spaces.Space,
-    make_net: Callable[[int], keras.Model],
-    log_std_init: float = -0.5,
-) -> GaussianPolicy | CategoricalPolicy:
-    """The policy for an action space, on the network `make_net(number of outputs)`."""
-    spec = action_spec(action_space)
-    if spec.num_choices is None:
-        (act_dim,) = spec.shape
-        return GaussianPolicy(make_net(act_dim), act_dim, log_std_init)
-    return CategoricalPolicy(
-        make_net(sum(spec.num_choices)), spec.num_choices, single=spec.shape == ()
-    )
-
-
-# --------------------------------------------------------------------------- actor-critic
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How one of the default actor-critics was made.
-
-    arguments: of its constructor, all but the spaces.
-    networks: what was made of them; no longer the actor-critic's own if somebody replaced them.
-    """
-
-    arguments: dict
-    networks: list
-
-
-class Acting:
-    """Actions for observations as NumPy arrays, from a policy `pi`.
-
-    recipe: how to make these networks again; None where that is not known.
-    env_observation_space: the environment's own, before it is flattened; None until a run begins.
-    """
-
-    recipe: Recipe | None = None
     env_observation_space: spaces.Space | None = None
 
-    def __init__(self, pi: keras.Model, action_spec: ActionSpec):
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        for name in ("for_images", "orthogonal_init", "jit_compile", "variable_shapes"):
+            if name not in vars(cls):
+                setattr(cls, name, getattr(BaseActorCritic, name))
+
+    def __init__(self, pi: keras.Model, action_spec: ActionSpec, arguments: dict | None):
         self.pi = pi
         self.action_spec = action_spec
+        self.arguments = arguments
+        self.made = self.networks  # somebody may put another in the place of one of them
         # Seeded by keras.utils.set_random_seed, as the networks are.
         self._rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
+
+    @property
+    def networks(self) -> list[keras.Model]:
+        """The policy, and the others."""
+        raise NotImplementedError
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """The parameters of all networks, each once."""
+        return unique(each for net in self.networks for each in net.trainable_variables)
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """All variables of all networks, each once."""
+        return unique(each for net in self.networks for each in net.variables)
 
     def act(self, obs: Any, deterministic: bool = False) -> np.ndarray:
         """Sample an action for the environment's `step`, or with `deterministic` take the mode.
 
-        obs: an observation as the environment gives it; or several as the networks see them,
-            `[batch, obs_dim]` or images, for actions `[batch, *act_shape]`.
+        Args:
+            obs: An observation as the environment gives it; or several as the networks see them,
+                `[batch, obs_dim]` or images, for actions `[batch, *act_shape]`.
         """
         batch, single = self._batch(obs)
         distribution = self.pi(batch)
@@ -173,7 +103,26 @@ class Acting:
         return (obs[None], True) if obs.ndim in (1, 3) else (obs, False)
 
 
-class ActorCritic(Acting):
+def unique(variables: Iterable[keras.Variable]) -> list[keras.Variable]:
+    """Each variable once, in the order in which it comes first."""
+    return list({id(variable): variable for variable in variables}.values())
+
+
+def class_for(actor_critic: Callable[..., Any], observation_space: spaces.Space) -> Callable:
+    """`actor_critic`, or what it names in its place where observations are images."""
+    for_images = getattr(actor_critic, "for_images", None)  # a function has none
+    return for_images if for_images and is_image(observation_space) else actor_critic
+
+
+def two_observations(observation_space: spaces.Space) -> np.ndarray:
+    """Two observations `[2, ...]` as networks see them, to try these out."""
+    return np.zeros((2, *observation_space.shape), network_dtype(observation_space))
+
+
+# --------------------------------------------------------------------- a policy and its values
+
+
+class ActorCritic(BaseActorCritic):
     """A policy `pi` and a value function `v`: what the on-policy algorithms train.
 
     ===================  =======================================================================
@@ -191,14 +140,20 @@ class ActorCritic(Acting):
     layers, override `pi_and_v`, so that these are computed once.
     """
 
-    def __init__(self, pi: keras.Model, v: keras.Model, action_space: spaces.Space):
-        super().__init__(pi, action_spec(action_space))
+    def __init__(
+        self,
+        pi: keras.Model,
+        v: keras.Model,
+        action_space: spaces.Space,
+        arguments: dict | None = None,
+    ):
         self.v = v
+        super().__init__(pi, action_spec(action_space), arguments)
 
     @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        """The parameters of both networks, each once."""
-        return unique([*self.pi.trainable_variables, *self.v.trainable_variables])
+    def networks(self) -> list[keras.Model]:
+        """The policy and the value function."""
+        return [self.pi, self.v]
 
     @property
     def shared(self) -> bool:
@@ -209,11 +164,6 @@ class ActorCritic(Acting):
     def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         """`pi(obs)` and `v(obs)`."""
         return self.pi(obs), self.v(obs)
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """All variables of both networks, each once."""
-        return unique([*self.pi.variables, *self.v.variables])
 
     def begin_batch(self) -> None:
         """Called before a batch is collected."""
@@ -237,11 +187,6 @@ class ActorCritic(Acting):
         return tuple(x[0] if single else x for x in outputs)
 
 
-def unique(variables: Iterable[keras.Variable]) -> list[keras.Variable]:
-    """Each variable once, in the order in which it comes first."""
-    return list({id(variable): variable for variable in variables}.values())
-
-
 def make_actor_critic(
     actor_critic: Callable[..., ActorCritic],
     observation_space: spaces.Space,
@@ -252,8 +197,6 @@ def make_actor_critic(
 ) -> ActorCritic:
     """The actor-critic of a run, built and checked.
 
-    Images are for CNNActorCritic, where the default MLPActorCritic was asked for.
-
     Args:
         separate: Whether the networks must not share variables.
         closed_forms: What the policy must have, of 'entropy' and 'kl_divergence'.
@@ -261,13 +204,11 @@ def make_actor_critic(
     Raises:
         UserError: It is not what the algorithm needs.
     """
-    kwargs = dict(ac_kwargs or {})
-    if actor_critic is MLPActorCritic and is_image(observation_space):
-        actor_critic = CNNActorCritic
-    if actor_critic is CNNActorCritic and separate:
+    actor_critic, kwargs = class_for(actor_critic, observation_space), dict(ac_kwargs or {})
+    if separate and "shared" in inspect.signature(actor_critic).parameters:
         kwargs.setdefault("shared", False)
     ac = actor_critic(observation_space, action_space, **kwargs)
-    obs = np.zeros((2, *observation_space.shape), network_dtype(observation_space))
+    obs = two_observations(observation_space)
     build(ac, obs)
     if separate and ac.shared:
         raise UserError(
@@ -280,21 +221,17 @@ def make_actor_critic(
 
 
 def build(ac: ActorCritic, obs: np.ndarray) -> None:
-    """Run an actor-critic once, so that all its variables exist, and check what it returns.
-
-    Args:
-        obs: Two observations, `[2, ...]`.
+    """Run an actor-critic on two observations, so that it has all its variables, and check it.
 
     Raises:
         UserError: `ac.pi` or `ac.v` is not what ActorCritic promises.
     """
-    distribution, val = ac.pi(obs), ac.v(obs)
+    distribution, val, spec = ac.pi(obs), ac.v(obs), ac.action_spec
     if not isinstance(distribution, Distribution):
         raise UserError(
             f"The actor-critic's pi(obs) returned {type(distribution).__name__}; it must return a "
             "distribution of tensorflow_probability over the actions."
         )
-    spec = ac.action_spec
     act = sample(distribution, spec.draw_noise(np.random.default_rng(0), 2))
     logp = distribution.log_prob(act)
     if tuple(act.shape) != (2, *spec.shape) or tuple(logp.shape) != (2,):
@@ -311,50 +248,23 @@ def build(ac: ActorCritic, obs: np.ndarray) -> None:
         )
 
 
-class MLPActorCritic(ActorCritic):
-    """Separate multilayer perceptrons for the policy and the value function.
-
-    observation_space: a Box of one dimension (`spaces.network_observation_space`).
-    action_space: Box, Discrete, MultiDiscrete or MultiBinary.
-    hidden_sizes: widths of the hidden layers of both networks.
-    activation: of the hidden layers, one of `arguments.rules.ACTIVATIONS`, a class of such a name
-        (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
-    log_std_init: the logarithm of the standard deviation with which Box actions are first drawn.
-    """
-
-    def __init__(
-        self,
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
-        hidden_sizes: Sequence[int] = (64, 64),
-        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
-        log_std_init: float = -0.5,
-    ):
-        arguments = dict(hidden_sizes=hidden_sizes, activation=activation)
-        check_network_arguments(arguments | dict(log_std_init=log_std_init))
-        obs_dim = observation_space.shape[0]
-        pi = policy_for(
-            action_space,
-            lambda outputs: mlp(obs_dim, hidden_sizes, outputs, activation),
-            log_std_init,
-        )
-        v = ValueFunction(mlp(obs_dim, hidden_sizes, 1, activation))
-        super().__init__(pi, v, action_space)
-        self.recipe = Recipe(arguments, [pi, v])
-
-
 class CNNActorCritic(ActorCritic):
     """Convolutional networks for images, whose bytes they scale to 0 ... 1 themselves.
 
-    observation_space: a Box of uint8 `[height, width, channels]`, or `[channels, height, width]`.
-    action_space: Box, Discrete, MultiDiscrete or MultiBinary.
-    conv: the convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters, 3 x 3
-        with stride 2), or a list of (filters, kernel size, stride).
-    hidden_sizes: widths of the dense layers behind the convolutions.
-    activation: of all hidden layers, as in MLPActorCritic.
-    shared: whether policy and value function have all of these layers in common.
-    log_std_init: the logarithm of the standard deviation with which Box actions are first drawn.
+    Args:
+        observation_space: A Box of uint8 `[height, width, channels]`, or
+            `[channels, height, width]`.
+        action_space: Box, Discrete, MultiDiscrete or MultiBinary.
+        conv: The convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters,
+            3 x 3 with stride 2), or a list of (filters, kernel size, stride).
+        hidden_sizes: Widths of the dense layers behind the convolutions.
+        activation: Of all hidden layers, as in MLPActorCritic.
+        shared: Whether policy and value function have all of these layers in common.
+        log_std_init: The logarithm of the standard deviation with which Box actions are first
+            drawn.
     """
+
+    orthogonal_init = True
 
     def __init__(
         self,
@@ -369,22 +279,84 @@ class CNNActorCritic(ActorCritic):
         layers = dict(conv=conv, hidden_sizes=hidden_sizes, activation=activation)
         arguments = dict(layers, shared=shared)
         check_network_arguments(arguments | dict(log_std_init=log_std_init))
-        body = lambda: cnn(observation_space.shape, **layers)  # noqa: E731
-        self.body = body()
-        v_body = self.body if shared else body()
+        self.body = cnn(observation_space.shape, **layers)
+        v_body = self.body if shared else cnn(observation_space.shape, **layers)
 
         def head(body, outputs):
             return keras.Sequential([body, keras.layers.Dense(outputs)])
 
         pi = policy_for(action_space, lambda outputs: head(self.body, outputs), log_std_init)
-        v = ValueFunction(head(v_body, 1))
-        super().__init__(pi, v, action_space)
-        self.recipe = Recipe(arguments, [pi, v])
+        super().__init__(pi, ValueFunction(head(v_body, 1)), action_space, arguments)
+
+    @staticmethod
+    def variable_shapes(
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        *,
+        conv: str | Sequence[tuple[int, int, int]],
+        hidden_sizes: Sequence[int],
+        activation: str,
+        shared: bool,
+    ) -> list[tuple]:
+        body, features = cnn_shapes(observation_space.shape, conv)
+
+        def net_shapes(outputs):
+            return body + mlp_shapes(features, hidden_sizes, outputs)
+
+        value = net_shapes(1)[-2:] if shared else net_shapes(1)  # only the output is its own
+        return policy_shapes(action_space, net_shapes) + value
 
     def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         if not self.shared:
             return super().pi_and_v(obs)
         features = self.body(obs)
         to_policy, to_value = self.pi.net.layers[-1], self.v.net.layers[-1]
-        val = tf.squeeze(to_value(features), axis=-1)
-        return self.pi.distribution(to_policy(features)), val
+        val = self.v.head(to_value(features))
+        return self.pi.head(to_policy(features)), val
+
+
+class MLPActorCritic(ActorCritic):
+    """Separate multilayer perceptrons for the policy and the value function.
+
+    Args:
+        observation_space: A Box of one dimension (`spaces.network_observation_space`).
+        action_space: Box, Discrete, MultiDiscrete or MultiBinary.
+        hidden_sizes: Widths of the hidden layers of both networks.
+        activation: Of the hidden layers, one of `arguments.rules.ACTIVATIONS`, a class of such a
+            name (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
+        log_std_init: The logarithm of the standard deviation with which Box actions are first
+            drawn.
+    """
+
+    for_images = CNNActorCritic
+    orthogonal_init = True
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        hidden_sizes: Sequence[int] = (64, 64),
+        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
+        log_std_init: float = -0.5,
+    ):
+        arguments = dict(hidden_sizes=hidden_sizes, activation=activation)
+        check_network_arguments(arguments | dict(log_std_init=log_std_init))
+
+        def make_net(outputs):
+            return mlp(observation_space.shape[0], hidden_sizes, outputs, activation)
+
+        pi = policy_for(action_space, make_net, log_std_init)
+        super().__init__(pi, ValueFunction(make_net(1)), action_space, arguments)
+
+    @staticmethod
+    def variable_shapes(
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        *,
+        hidden_sizes: Sequence[int],
+        activation: str,
+    ) -> list[tuple]:
+        def net_shapes(outputs):
+            return mlp_shapes(*observation_space.shape, hidden_sizes, outputs)
+
+        return policy_shapes(action_space, net_shapes) + net_shapes(1)

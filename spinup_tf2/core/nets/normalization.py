@@ -76,6 +76,11 @@ class ObservationNormalizer(keras.layers.Layer):
         self.share = _not_trained(self, "share", (), "zeros")
         self.seen = RunningStatistics(shape)
 
+    @staticmethod
+    def variable_shapes(shape: tuple[int, ...]) -> list[tuple]:
+        """The shapes of its variables, for observations of this shape."""
+        return 2 * [shape, shape, ()]
+
     def adopt(self) -> None:
         """Go the `share` of the way to the statistics of all observations, and set it to 0."""
         for variable, value in zip((self.mean, self.var), self._next(), strict=True):

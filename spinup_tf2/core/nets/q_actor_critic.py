@@ -1,4 +1,4 @@
-"""Policies for bounded actions, Q-functions, and the actor-critics made of them.
+"""The actor-critics of the off-policy algorithms: a policy and Q-functions.
 
 Policies act in [-1, 1]; what the environment is given lies between its own bounds
 (`spaces.bounded_action_spec`). So all dimensions are of one size for the networks, whatever the
@@ -14,81 +14,32 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2.arguments.checks import check_network_arguments
-from spinup_tf2.core.nets.actor_critic import Acting, Recipe, policy_for, unique
-from spinup_tf2.core.nets.bodies import cnn, mlp
+from spinup_tf2.core.nets.actor_critic import (
+    BaseActorCritic,
+    class_for,
+    two_observations,
+    unique,
+)
+from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes
 from spinup_tf2.core.nets.distributions import (
     Distribution,
     is_bijection,
     is_categorical,
     mode,
     sample,
-    squashed_gaussian,
 )
-from spinup_tf2.envs.spaces import bounded_action_spec, is_image, network_dtype
+from spinup_tf2.core.nets.heads import (
+    DeterministicPolicy,
+    QFunction,
+    SquashedGaussianPolicy,
+    policy_for,
+    policy_shapes,
+)
+from spinup_tf2.envs.spaces import bounded_action_spec
 from spinup_tf2.errors import UserError
 
-LOG_STD_MIN, LOG_STD_MAX = -20, 2
 
-
-# ------------------------------------------------------------------------------- networks
-
-
-class DeterministicPolicy(keras.Model):
-    """The action itself, `[batch, act_dim]` in [-1, 1], of a network that ends in tanh."""
-
-    def __init__(self, net: keras.Model):
-        super().__init__()
-        self.net = net
-
-    def call(self, obs: tf.Tensor) -> tf.Tensor:
-        return self.net(obs)
-
-
-class SquashedGaussianPolicy(keras.Model):
-    """tanh of a Gaussian with diagonal covariance (Haarnoja et al. 2018, appendix C).
-
-    net: a model from observations to `[batch, 2 act_dim]`: the means, and the log standard
-        deviations, which are clipped to [LOG_STD_MIN, LOG_STD_MAX].
-    """
-
-    def __init__(self, net: keras.Model):
-        super().__init__()
-        self.net = net
-
-    def call(self, obs: tf.Tensor) -> Distribution:
-        mean, log_std = tf.split(self.net(obs), 2, axis=-1)
-        std = tf.exp(tf.clip_by_value(log_std, LOG_STD_MIN, LOG_STD_MAX))
-        return squashed_gaussian(mean, std)
-
-
-class QFunction(keras.Model):
-    """Q(s, a) as `[batch]`; without an action, Q(s, .) of all actions as `[batch, num_actions]`.
-
-    net: a model from `[batch, features + act_dim]` to one output, or from features to
-        one for each action.
-    encoder: a model from observations to features; None: the observations are the features.
-    """
-
-    def __init__(self, net: keras.Model, encoder: keras.Model | None = None):
-        super().__init__()
-        self.net = net
-        self.encoder = encoder
-
-    def call(self, obs: tf.Tensor, act: tf.Tensor | None = None) -> tf.Tensor:
-        return self.of_features(obs if self.encoder is None else self.encoder(obs), act)
-
-    def of_features(self, features: tf.Tensor, act: tf.Tensor | None = None) -> tf.Tensor:
-        """Q where the encoder's output is `features`."""
-        if act is None:
-            return self.net(features)
-        q = self.net(tf.concat([features, act], axis=-1))
-        return tf.squeeze(q, axis=-1)  # critical: [batch], or losses broadcast
-
-
-# --------------------------------------------------------------------------- actor-critic
-
-
-class QActorCritic(Acting):
+class QActorCritic(BaseActorCritic):
     """A policy `pi` and one or more Q-functions `qs`: what the off-policy algorithms train.
 
     ====================  ======================================================================
@@ -111,9 +62,20 @@ class QActorCritic(Acting):
 
     shared = False  # policy and Q-functions are never trained together
 
-    def __init__(self, pi: keras.Model, qs: Sequence[keras.Model], action_space: spaces.Space):
-        super().__init__(pi, bounded_action_spec(action_space, discrete=True))
+    def __init__(
+        self,
+        pi: keras.Model,
+        qs: Sequence[keras.Model],
+        action_space: spaces.Space,
+        arguments: dict | None = None,
+    ):
         self.qs = list(qs)
+        super().__init__(pi, bounded_action_spec(action_space, discrete=True), arguments)
+
+    @property
+    def networks(self) -> list[keras.Model]:
+        """The policy and the Q-functions."""
+        return [self.pi, *self.qs]
 
     def q_values(self, *inputs: tf.Tensor) -> list[tf.Tensor]:
         """The values that each of the Q-functions gives."""
@@ -129,61 +91,21 @@ class QActorCritic(Acting):
         """The parameters of all Q-functions, each once."""
         return unique(variable for q in self.qs for variable in q.trainable_variables)
 
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        """The parameters of all networks, each once."""
-        return unique([*self.pi.trainable_variables, *self.q_variables])
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """All variables of all networks, each once."""
-        return unique(variable for model in (self.pi, *self.qs) for variable in model.variables)
-
     def outputs(self, obs: tf.Tensor, noise: tf.Tensor) -> dict[str, tf.Tensor]:
         """What is saved of the policy as a function of tensors."""
         pi = self.pi(obs)
         return {"pi": sample(pi, noise), "mu": mode(pi)}
 
 
-class MLPQActorCritic(QActorCritic):
-    """Separate multilayer perceptrons for the policy and each Q-function.
-
-    observation_space: a Box of one dimension (`spaces.network_observation_space`).
-    action_space: a Box with finite bounds or, for a stochastic policy, Discrete.
-    hidden_sizes: widths of the hidden layers of all networks.
-    activation: of the hidden layers, one of `arguments.rules.ACTIVATIONS`, a class of such a name
-        (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
-    stochastic: whether the policy is a squashed Gaussian (for Discrete: categorical), or
-        deterministic.
-    num_q: the number of Q-functions.
-    """
-
-    def __init__(
-        self,
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
-        hidden_sizes: Sequence[int] = (256, 256),
-        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
-        *,
-        stochastic: bool,
-        num_q: int,
-    ):
-        layers = dict(hidden_sizes=hidden_sizes, activation=activation)
-        check_network_arguments(layers)
-        obs_dim = observation_space.shape[0]
-        pi = _policy(action_space, stochastic, lambda *output: _mlp(obs_dim, layers, *output))
-        qs = [QFunction(_q_net(obs_dim, action_space, layers)) for _ in range(num_q)]
-        super().__init__(pi, qs, action_space)
-        self.recipe = Recipe(dict(layers, stochastic=stochastic, num_q=num_q), [pi, *qs])
-
-
 class CNNQActorCritic(QActorCritic):
     """Multilayer perceptrons on convolutions of images: the policy's own, and the Q-functions'.
 
-    observation_space: a Box of uint8 `[height, width, channels]`, or `[channels, height, width]`.
-    conv: the convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters, 3 x 3
-        with stride 2), or a list of (filters, kernel size, stride).
-    The others: as in MLPQActorCritic.
+    Args:
+        observation_space: A Box of uint8 `[height, width, channels]`, or
+            `[channels, height, width]`.
+        conv: The convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters,
+            3 x 3 with stride 2), or a list of (filters, kernel size, stride).
+        hidden_sizes: And the others, as in MLPQActorCritic.
     """
 
     def __init__(
@@ -207,22 +129,87 @@ class CNNQActorCritic(QActorCritic):
         def pi_net(*output):
             return keras.Sequential([pi_encoder, _mlp(features, layers, *output)])
 
-        pi = _policy(action_space, stochastic, pi_net)
+        pi = _policy_for(action_space, stochastic, pi_net)
         q_nets = [_q_net(features, action_space, layers) for _ in range(num_q)]
-        super().__init__(pi, [QFunction(net, self.q_encoder) for net in q_nets], action_space)
+        qs = [QFunction(net, self.q_encoder) for net in q_nets]
         arguments = dict(layers, conv=conv, stochastic=stochastic, num_q=num_q)
-        self.recipe = Recipe(arguments, [pi, *self.qs])
+        super().__init__(pi, qs, action_space, arguments)
+
+    @staticmethod
+    def variable_shapes(
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        *,
+        conv: str | Sequence[tuple[int, int, int]],
+        hidden_sizes: Sequence[int],
+        activation: str,
+        stochastic: bool,
+        num_q: int,
+    ) -> list[tuple]:
+        body, features = cnn_shapes(observation_space.shape, conv)
+        policy, q_function = _shapes(features, action_space, hidden_sizes, stochastic)
+        return 2 * body + policy + num_q * q_function
 
     def q_values(self, obs: tf.Tensor, *act: tf.Tensor) -> list[tf.Tensor]:
         features = self.q_encoder(obs)
         return [q.of_features(features, *act) for q in self.qs]
 
 
+class MLPQActorCritic(QActorCritic):
+    """Separate multilayer perceptrons for the policy and each Q-function.
+
+    Args:
+        observation_space: A Box of one dimension (`spaces.network_observation_space`).
+        action_space: A Box with finite bounds or, for a stochastic policy, Discrete.
+        hidden_sizes: Widths of the hidden layers of all networks.
+        activation: Of the hidden layers, one of `arguments.rules.ACTIVATIONS`, a class of such a
+            name (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
+        stochastic: Whether the policy is a squashed Gaussian (for Discrete: categorical), or
+            deterministic.
+        num_q: The number of Q-functions.
+    """
+
+    for_images = CNNQActorCritic
+    jit_compile = True
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        hidden_sizes: Sequence[int] = (256, 256),
+        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
+        *,
+        stochastic: bool,
+        num_q: int,
+    ):
+        layers = dict(hidden_sizes=hidden_sizes, activation=activation)
+        check_network_arguments(layers)
+        obs_dim = observation_space.shape[0]
+        pi = _policy_for(action_space, stochastic, lambda *output: _mlp(obs_dim, layers, *output))
+        qs = [QFunction(_q_net(obs_dim, action_space, layers)) for _ in range(num_q)]
+        arguments = dict(layers, stochastic=stochastic, num_q=num_q)
+        super().__init__(pi, qs, action_space, arguments)
+
+    @staticmethod
+    def variable_shapes(
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        *,
+        hidden_sizes: Sequence[int],
+        activation: str,
+        stochastic: bool,
+        num_q: int,
+    ) -> list[tuple]:
+        (obs_dim,) = observation_space.shape
+        policy, q_function = _shapes(obs_dim, action_space, hidden_sizes, stochastic)
+        return policy + num_q * q_function
+
+
 def _mlp(inputs, layers, outputs, output_activation=None):
     return mlp(inputs, output_dim=outputs, output_activation=output_activation, **layers)
 
 
-def _policy(action_space, stochastic, make_net):
+def _policy_for(action_space, stochastic, make_net):
     """The policy for an action space, on the network `make_net(outputs, output_activation)`."""
     if isinstance(action_space, spaces.Discrete):
         return policy_for(action_space, make_net)
@@ -238,6 +225,19 @@ def _q_net(features, action_space, layers):
     return _mlp(features + int(np.prod(action_space.shape)), layers, 1)
 
 
+def _shapes(features, action_space, hidden_sizes, stochastic):
+    """The shapes of the variables of the policy, and of one Q-function, behind these features."""
+
+    def net_shapes(outputs, inputs=features):
+        return mlp_shapes(inputs, hidden_sizes, outputs)
+
+    spec = bounded_action_spec(action_space, discrete=True)
+    if spec.num_choices is not None:
+        return policy_shapes(action_space, net_shapes), net_shapes(*spec.num_choices)
+    (act_dim,) = spec.shape
+    return net_shapes(act_dim * (2 if stochastic else 1)), net_shapes(1, features + act_dim)
+
+
 def make_q_actor_critic(
     actor_critic: Callable[..., QActorCritic],
     observation_space: spaces.Space,
@@ -248,14 +248,14 @@ def make_q_actor_critic(
 ) -> QActorCritic:
     """The actor-critic of a run, built and checked.
 
-    stochastic, num_q: what the algorithm needs. Those that have arguments of these names, as
-        MLPQActorCritic and CNNQActorCritic do, are told; what is returned is checked. Raises
-        UserError if it is something else.
-    Images are for CNNQActorCritic, where the default MLPQActorCritic was asked for.
+    Args:
+        stochastic, num_q: What the algorithm needs. Those that have arguments of these names, as
+            MLPQActorCritic and CNNQActorCritic do, are told; what is returned is checked.
+
+    Raises:
+        UserError: It is not what the algorithm needs.
     """
-    kwargs = dict(ac_kwargs or {})
-    if actor_critic is MLPQActorCritic and is_image(observation_space):
-        actor_critic = CNNQActorCritic
+    actor_critic, kwargs = class_for(actor_critic, observation_space), dict(ac_kwargs or {})
     known = inspect.signature(actor_critic).parameters
     chosen = dict(stochastic=stochastic, num_q=num_q)
     if chosen.keys() & kwargs.keys():
@@ -267,7 +267,7 @@ def make_q_actor_critic(
             f"The actor_critic returned {type(ac).__name__}; this algorithm needs a QActorCritic: "
             "return spinup_tf2.core.nets.q_actor_critic.QActorCritic(pi, [q, ...], action_space)."
         )
-    _build(ac, observation_space, stochastic, num_q)
+    _build(ac, two_observations(observation_space), stochastic, num_q)
     check_no_variable_in_both(
         ac.pi.trainable_variables, ac.q_variables, "the policy and the Q-functions"
     )
@@ -285,11 +285,9 @@ def check_no_variable_in_both(
         )
 
 
-def _build(ac, observation_space, stochastic, num_q):
-    """Run an actor-critic once, so that all its variables exist, and check what it returns."""
-    spec = ac.action_spec
-    obs = np.zeros((2, *observation_space.shape), network_dtype(observation_space))
-    pi = ac.pi(obs)
+def _build(ac, obs, stochastic, num_q):
+    """Run an actor-critic on two observations, so that it has all its variables, and check it."""
+    pi, spec = ac.pi(obs), ac.action_spec
     if stochastic and not isinstance(pi, Distribution):
         raise UserError(
             f"The actor-critic's pi(obs) returned {type(pi).__name__}; this algorithm needs a "

@@ -2,19 +2,14 @@
 
 A SavedModel is a program. To load one is to trust whoever made it, and TensorFlow's own files of
 variables want to be trusted too: a garbled one may end the process. So the same numbers lie beside
-it in weights.npz. The networks that they belong to are built again as model_info.json says, whose
-entry `networks` is null for networks that are not this package's:
-
-    {"networks": {"actor_critic": "MLPActorCritic", "normalize_obs": false, "extra": 0,
-                  "arguments": {"hidden_sizes": [64, 64], "activation": "tanh"}}}
+it in weights.npz. The networks that they belong to are built again as model_info.json says
+(`rebuilding`).
 """
 
-import math
 import os
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -22,41 +17,21 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.acting import Actor
-from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.bodies import activation_name, cnn_shapes, mlp_shapes
-from spinup_tf2.core.nets.normalization import NormalizedActorCritic
-from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
+from spinup_tf2.core.nets.actor_critic import BaseActorCritic
+from spinup_tf2.core.nets.q_actor_critic import QActorCritic
+from spinup_tf2.core.nets.rebuilding import build_again, describe
 from spinup_tf2.envs.spaces import (
     action_spec,
     bounded_action_spec,
-    is_image,
     network_dtype,
     network_observation_space,
     to_network,
 )
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.persistence.checkpoints import Checkpoints, DamagedCheckpoint, read_numbered
-from spinup_tf2.persistence.reading import read_json
-from spinup_tf2.persistence.saves import find_save
+from spinup_tf2.persistence.saves import find_save, read_best_weights, read_info, read_weights
 from spinup_tf2.persistence.space_json import space_from_json, space_to_json
 from spinup_tf2.persistence.unpickling import load_saved_model
-from spinup_tf2.utils.serialization_utils import convert_json
-
-WEIGHTS = "weights.npz"
-
-_OWN = {
-    each.__name__: each
-    for each in (MLPActorCritic, CNNActorCritic, MLPQActorCritic, CNNQActorCritic)
-}
-
-_ARGUMENTS = {
-    MLPActorCritic: {"hidden_sizes", "activation"},
-    CNNActorCritic: {"hidden_sizes", "activation", "conv", "shared"},
-    MLPQActorCritic: {"hidden_sizes", "activation", "stochastic", "num_q"},
-    CNNQActorCritic: {"hidden_sizes", "activation", "conv", "stochastic", "num_q"},
-}
 
 _OPT_IN = (
     "If you trust whoever made the run, load its SavedModel with --allow_pickle "
@@ -82,7 +57,7 @@ class SavedPolicy(tf.Module):
 
     def __init__(
         self,
-        ac: ActorCritic | QActorCritic,
+        ac: BaseActorCritic,
         observation_space: spaces.Space,
         action_space: spaces.Space,
         extra: Iterable[keras.Variable] = (),
@@ -102,7 +77,7 @@ class SavedPolicy(tf.Module):
             "observation_space": space_to_json(observation_space),
             "action_space": space_to_json(action_space),
             "bounded": spec.bounded,
-            "networks": _describe(ac, len(extra)),
+            "networks": describe(ac, seen, action_space, len(extra)),
         }
 
         # What cannot be saved fails now, and not at the first save.
@@ -124,27 +99,6 @@ class SavedPolicy(tf.Module):
     def arrays(self) -> dict[str, np.ndarray]:
         """What the variables hold now, by their number: for weights.npz."""
         return {str(i): variable.numpy() for i, variable in enumerate(self.parameters)}
-
-
-def _describe(ac, extra):
-    """How to build the networks of an actor-critic again; None if they are not the package's."""
-    normalize_obs = type(ac) is NormalizedActorCritic
-    inner = ac.inner if normalize_obs else ac
-    if type(inner) not in _ARGUMENTS:
-        return None  # also for a class that was derived from one of them
-    others = inner.qs if isinstance(inner, QActorCritic) else [inner.v]
-    if inner.recipe.networks != [inner.pi, *others]:
-        return None  # somebody put another in the place of one of them
-    arguments = inner.recipe.arguments
-    activation = activation_name(arguments["activation"])
-    if activation is None:
-        return None
-    return {
-        "actor_critic": type(inner).__name__,
-        "arguments": convert_json(arguments | {"activation": activation}),
-        "normalize_obs": normalize_obs,
-        "extra": extra,
-    }
 
 
 # ---------------------------------------------------------------------------------- reading
@@ -170,7 +124,7 @@ def load_policy(
     `step`. Raises UserError if there is no complete save, or it holds something unexpected.
     """
     try:
-        info = _read_info(save_dir)
+        info = read_info(save_dir)
         observation_space, action_space = (
             space_from_json(info[name]) for name in ("observation_space", "action_space")
         )
@@ -211,13 +165,6 @@ def _seen(observation_space, obs, shape):
     return x
 
 
-def _read_info(save_dir):
-    info = read_json(Path(save_dir, "model_info.json"))
-    if not isinstance(info, dict) or not {"observation_space", "action_space"} <= {*info}:
-        raise UserError("model_info.json does not say what the spaces are")
-    return info
-
-
 def _act_of_saved_model(save_dir, output):
     try:
         model = load_saved_model(save_dir)
@@ -235,7 +182,7 @@ def _act_from_weights(save_dir, info, observation_space, action_space, best):
             f"version), so that they cannot be built again from their weights. {_OPT_IN}"
         )
     try:
-        weights = _best_weights(save_dir) if best else _read_weights(save_dir)
+        weights = read_best_weights(save_dir) if best else read_weights(save_dir)
         if best and isinstance(networks, dict):
             networks = networks | {"extra": 0}
         ac = build_again(networks, observation_space, action_space, weights)
@@ -248,24 +195,13 @@ def _act_from_weights(save_dir, info, observation_space, action_space, best):
     return lambda x, noise: actor(x, noise)[0], ac.action_spec
 
 
-def _read_weights(save_dir):
-    """The arrays of weights.npz, in the order of the variables."""
-    path = Path(save_dir, WEIGHTS)
-    if not path.is_file():
-        raise UserError(f"There is no complete saved policy in {save_dir} (no {WEIGHTS}).")
-    try:
-        return read_numbered(path)
-    except DamagedCheckpoint as error:
-        raise UserError(f"{WEIGHTS} is damaged ({one_line(error)}).") from error
-
-
-def begin_with(ac: ActorCritic | QActorCritic, run_dir: str | os.PathLike) -> None:
+def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
     """Give an actor-critic the weights of the last save of a run; init_from of the algorithms.
 
     Raises UserError, with nothing changed, if they are not those of such networks.
     """
     save_dir = find_save(run_dir)
-    weights = _read_weights(save_dir)[: len(ac.variables)]
+    weights = read_weights(save_dir)[: len(ac.variables)]
     ours, theirs = ([each.shape for each in group] for group in (ac.variables, weights))
     for i, pair in enumerate(zip_longest(ours, theirs)):
         here, there = ("none" if shape is None else str(tuple(shape)) for shape in pair)
@@ -280,98 +216,3 @@ def begin_with(ac: ActorCritic | QActorCritic, run_dir: str | os.PathLike) -> No
         raise UserError(f"init_from is {run_dir}, in whose weights there is NaN or infinity.")
     for variable, weight in zip(ac.variables, weights, strict=True):
         variable.assign(weight)
-
-
-def _best_weights(save_dir):
-    """The weights that have done best in a run."""
-    arrays, best = Checkpoints(Path(save_dir).parent).best()
-    success = f"success rate {best['success']:.2f}, " if best.get("success") else ""
-    print(
-        f"The best policy so far: epoch {best['epoch']}, {success}mean return {best['score']:.4g}."
-    )
-    return arrays
-
-
-def build_again(
-    networks: Mapping[str, Any],
-    observation_space: spaces.Space,
-    action_space: spaces.Space,
-    weights: Sequence[np.ndarray],
-) -> ActorCritic | QActorCritic:
-    """The actor-critic that an entry `networks` of model_info.json describes, with its weights.
-
-    weights: of all its variables, in their order, and then of those that it does not use.
-    Nothing is built that would be larger than these. Raises UserError if anything is not as
-    `SavedPolicy` writes it.
-    """
-    make, arguments, normalize_obs, extra = _check_entry(networks)
-    seen = network_observation_space(observation_space)
-    if is_image(seen) != ("conv" in arguments) or (normalize_obs and is_image(seen)):
-        raise UserError(f"{make.__name__} is not for the observations of this run.")
-    expected = _shapes(make, arguments, seen, action_space)
-    if normalize_obs:
-        expected += [seen.shape, seen.shape, (), seen.shape, seen.shape, ()]
-    shapes = sorted(weight.shape for weight in weights[: len(expected)])
-    if len(weights) != len(expected) + extra or shapes != sorted(expected):
-        raise UserError("Its weights are not those of the networks in model_info.json.")
-
-    ac = make(seen, action_space, **arguments)
-    if normalize_obs:
-        ac = NormalizedActorCritic(ac, seen, action_space)
-    for variable, weight in zip(ac.variables, weights, strict=False):
-        if (tuple(variable.shape), variable.dtype) != (weight.shape, weight.dtype.name):
-            raise UserError("Its weights are of another order or type than those of the networks.")
-        if not np.isfinite(weight).all():
-            raise UserError("There is NaN or infinity in its weights.")
-        variable.assign(weight)
-    return ac
-
-
-def _check_entry(networks):
-    """(class, arguments, normalize_obs, extra), of the types that they should have."""
-    try:
-        make = _OWN[networks["actor_critic"]]
-        arguments = dict(networks["arguments"])
-        normalize_obs, extra = networks["normalize_obs"], networks["extra"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"model_info.json does not describe them ({one_line(error)}).") from error
-    if arguments.keys() != _ARGUMENTS[make]:
-        raise UserError(f"{make.__name__} takes {', '.join(sorted(_ARGUMENTS[make]))}.")
-    check_network_arguments(arguments)
-    switches = [normalize_obs, arguments.get("stochastic", True)]
-    if not all(isinstance(value, bool) for value in switches) or type(extra) is not int:
-        raise UserError("model_info.json has an entry of another type.")
-    num_q = arguments.get("num_q", 1)
-    if type(num_q) is not int or num_q not in (1, 2):
-        raise UserError(f"num_q is {num_q!r}; it must be 1 or 2.")
-    if normalize_obs and "num_q" in arguments:
-        raise UserError("normalize_obs is not for the off-policy algorithms.")
-    return make, arguments, normalize_obs, extra
-
-
-def _shapes(make, arguments, seen, action_space):
-    """The shapes of the variables of an actor-critic, known before any of it is made."""
-    off_policy = "num_q" in arguments
-    spec = (
-        bounded_action_spec(action_space, discrete=True)
-        if off_policy
-        else action_spec(action_space)
-    )
-    hidden_sizes = arguments["hidden_sizes"]
-    body, features = [], math.prod(seen.shape)
-    if "conv" in arguments:
-        body, features = cnn_shapes(seen.shape, arguments["conv"])
-
-    choices = sum(spec.num_choices or ())
-    act_dim = 0 if choices else spec.shape[0]
-    if not off_policy:
-        log_std = [] if choices else [(act_dim,)]
-        policy = body + mlp_shapes(features, hidden_sizes, choices or act_dim) + log_std
-        value = body + mlp_shapes(features, hidden_sizes, 1)
-        if arguments.get("shared"):
-            value = value[-2:]  # only the output is its own
-        return policy + value
-    outputs = choices or act_dim * (2 if arguments["stochastic"] else 1)
-    policy = body + mlp_shapes(features, hidden_sizes, outputs)
-    q_function = mlp_shapes(features + act_dim, hidden_sizes, choices or 1)
-    return policy + body + q_function * arguments["num_q"]

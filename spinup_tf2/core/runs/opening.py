@@ -8,13 +8,13 @@ from typing import Any
 
 import keras
 
-from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
+from spinup_tf2.core.nets.actor_critic import class_for
 from spinup_tf2.core.nets.saved_policy import begin_with
 from spinup_tf2.core.rollout.evaluation import make_test_envs
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.run import Networks, Run
 from spinup_tf2.core.settings import Settings
+from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec
 from spinup_tf2.parallel.mpi import broadcast_object, exit_together, on_root, proc_id
 from spinup_tf2.parallel.threads import limit_tensorflow
@@ -24,8 +24,6 @@ from spinup_tf2.persistence.run_lock import run_lock
 from spinup_tf2.persistence.same_run import checkpoint_to_resume, describe_run
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import sync_params
-
-OWN_NETWORKS = (MLPActorCritic, CNNActorCritic, MLPQActorCritic, CNNQActorCritic)
 
 
 @contextmanager
@@ -82,8 +80,8 @@ def opened_run(
             to be resumed and holds another run.
     """
     env = envs.prototype
-    if type(ac) in (CNNActorCritic, CNNQActorCritic):  # also where the default was asked for
-        arguments = {**arguments, "actor_critic": type(ac)}
+    actor_critic = class_for(arguments["actor_critic"], envs.observation_space)
+    arguments = {**arguments, "actor_critic": actor_critic}
     ac.env_observation_space = env.observation_space
     logger_kwargs = dict(settings.logger_kwargs or {})
     run_dir = broadcast_object(logger_kwargs.get("output_dir"))
@@ -92,7 +90,7 @@ def opened_run(
         arguments,
         env,
         ac.variables,
-        arguments["actor_critic"] in OWN_NETWORKS,
+        is_own(actor_critic.__module__),
         logger_kwargs.get("exp_name"),
         logger_kwargs.get("preset"),
     )

@@ -44,7 +44,7 @@ def perturb(model, seed):
 def test_numpy_equals_keras(space, activation, hidden_sizes):
     ac = MLPActorCritic(OBS, space, hidden_sizes, activation)
     act, value = acting.Actor(ac), acting.Critic(ac.v)
-    assert not isinstance(act._sampler, acting._CompiledSampler)
+    assert act.mirror is not None
     noise = action_spec(space).draw_noise(np.random.default_rng(1), 50)
     for seed in range(2):
         perturb(ac.pi, seed)
@@ -87,7 +87,7 @@ def test_other_models_are_compiled_once():
     pi = OwnPolicy()
     pi(batch())
     act = acting.Actor(ActorCritic(pi, keras.Sequential(), spaces.Discrete(3)))
-    assert isinstance(act._sampler, acting._CompiledSampler)
+    assert act.mirror is None
     noise = np.random.default_rng(0).gumbel(size=(50, 3)).astype(np.float32)
     first, _ = act(batch(), noise)
     traces = pi.traces
@@ -101,7 +101,7 @@ def test_other_models_are_compiled_once():
 def test_custom_activation_falls_back_to_the_compiled_call():
     ac = MLPActorCritic(OBS, spaces.Discrete(3), (8,), lambda x: tf.sin(x))
     act = acting.Actor(ac)
-    assert isinstance(act._sampler, acting._CompiledSampler)
+    assert act.mirror is None
     value = acting.Critic(ac.v)
     for n in (50, 3, 1):  # any batch size
         np.testing.assert_allclose(value(batch(n)), ac.v(batch(n)), rtol=1e-5)
@@ -144,7 +144,7 @@ def test_images(space, shared):
 def test_numpy_equals_keras_for_bounded_actions(space, stochastic, activation, hidden_sizes):
     ac = MLPQActorCritic(OBS, space, hidden_sizes, activation, stochastic=stochastic, num_q=1)
     act = acting.Actor(ac)
-    assert not isinstance(act._sampler, acting._CompiledSampler)
+    assert act.mirror is not None
     noise = ac.action_spec.draw_noise(np.random.default_rng(1), 50)
     for seed in range(2):
         perturb(ac.pi, seed)
@@ -179,7 +179,7 @@ def test_images_for_bounded_actions(stochastic):
     kwargs = dict(hidden_sizes=(16,))
     ac = make_q_actor_critic(MLPQActorCritic, images, space, kwargs, stochastic, 2)
     act = acting.Actor(ac)
-    assert isinstance(act._sampler, acting._CompiledSampler)
+    assert act.mirror is None
     obs = np.random.default_rng(0).integers(0, 256, (5, *images.shape), np.uint8)
     noise = ac.action_spec.draw_noise(np.random.default_rng(1), 5)
     for seed in range(2):
@@ -193,6 +193,6 @@ def test_own_deterministic_policies_are_compiled():
     pi = keras.Sequential([keras.Input((4,)), keras.layers.LayerNormalization()])
     space = spaces.Box(-1, 1, (4,))
     act = acting.Actor(QActorCritic(pi, [], space))
-    assert isinstance(act._sampler, acting._CompiledSampler)
+    assert act.mirror is None
     noise = bounded_action_spec(space).draw_noise(np.random.default_rng(0), 50)
     np.testing.assert_allclose(act(batch(), noise)[0], pi(batch()), rtol=1e-5, atol=1e-6)

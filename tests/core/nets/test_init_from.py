@@ -8,9 +8,10 @@ import pytest
 
 from spinup_tf2 import ppo, sac, td3, trpo
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.saved_policy import WEIGHTS, load_policy
+from spinup_tf2.core.nets.saved_policy import load_policy
 from spinup_tf2.core.rollout.randomness import environment_seed
 from spinup_tf2.errors import UserError
+from spinup_tf2.persistence.saves import WEIGHTS
 from tests import off_policy_runs, runs
 from tests.runs import make
 

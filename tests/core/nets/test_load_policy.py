@@ -13,14 +13,9 @@ from gymnasium import spaces
 
 from spinup_tf2 import ppo
 from spinup_tf2.core.nets.acting import Actor
-from spinup_tf2.core.nets.actor_critic import (
-    ActorCritic,
-    CNNActorCritic,
-    GaussianPolicy,
-    MLPActorCritic,
-    ValueFunction,
-)
+from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes
+from spinup_tf2.core.nets.heads import GaussianPolicy, ValueFunction
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
 from spinup_tf2.core.nets.saved_policy import SavedPolicy, load_policy

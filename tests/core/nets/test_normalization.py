@@ -22,7 +22,8 @@ from spinup_tf2.core.nets.normalization import (
     RewardScaler,
     RunningStatistics,
 )
-from spinup_tf2.core.nets.saved_policy import SavedPolicy, build_again
+from spinup_tf2.core.nets.rebuilding import build_again
+from spinup_tf2.core.nets.saved_policy import SavedPolicy
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
 from tests.fake_mpi import run_ranks

@@ -14,15 +14,17 @@ from gymnasium import spaces
 
 from spinup_tf2.core.nets.bodies import count_variables, mlp
 from spinup_tf2.core.nets.distributions import mode, sample, sample_and_log_prob
-from spinup_tf2.core.nets.q_actor_critic import (
+from spinup_tf2.core.nets.heads import (
     LOG_STD_MAX,
     LOG_STD_MIN,
-    CNNQActorCritic,
     DeterministicPolicy,
-    MLPQActorCritic,
-    QActorCritic,
     QFunction,
     SquashedGaussianPolicy,
+)
+from spinup_tf2.core.nets.q_actor_critic import (
+    CNNQActorCritic,
+    MLPQActorCritic,
+    QActorCritic,
     make_q_actor_critic,
 )
 from spinup_tf2.errors import UserError

@@ -1,0 +1,200 @@
+"""Heads: what becomes of a network's output. Policies, value functions and Q-functions.
+
+A policy is a Keras model from observations `[batch, obs_dim]`, or images, to a distribution over
+actions, or to the actions themselves; a value function is one to values `[batch]`.
+"""
+
+from collections.abc import Callable, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from spinup_tf2.core.nets.distributions import (
+    Distribution,
+    categorical,
+    categoricals,
+    gaussian,
+    squashed_gaussian,
+)
+from spinup_tf2.envs.spaces import action_spec
+
+NEVER = -1e9  # a logit with probability 0; minus infinity would make the entropy nan
+LOG_STD_MIN, LOG_STD_MAX = -20, 2
+
+
+class Head(keras.Model):
+    """A network, and what becomes of its output.
+
+    A class with a method `numpy_head` acts in NumPy where its network is a stack of Dense layers.
+    The method is not inherited: a derived class may compute something else.
+
+    Args:
+        net: A model from observations to `head`'s input.
+    """
+
+    def __init__(self, net: keras.Model):
+        super().__init__()
+        self.net = net
+
+    def call(self, obs: tf.Tensor) -> Distribution | tf.Tensor:
+        return self.head(self.net(obs))
+
+    def head(self, output: tf.Tensor) -> Distribution | tf.Tensor:
+        """The distribution, the actions or the values where the network's output is `output`."""
+        raise NotImplementedError
+
+
+class GaussianPolicy(Head):
+    """A Gaussian with diagonal covariance; its log standard deviation does not see the state.
+
+    Args:
+        net: A model from observations to the mean `[batch, act_dim]`.
+        log_std_init: Where the log standard deviation of every dimension starts.
+    """
+
+    def __init__(self, net: keras.Model, act_dim: int, log_std_init: float = -0.5):
+        super().__init__(net)
+        self.log_std = self.add_weight(
+            name="log_std",
+            shape=(act_dim,),
+            initializer=keras.initializers.Constant(log_std_init),
+        )
+
+    def head(self, output: tf.Tensor) -> Distribution:
+        return gaussian(output, tf.exp(self.log_std))
+
+    def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """`f(output, noise)`: the actions that noise picks, of the present weights."""
+        std = np.exp(self.log_std.numpy())
+        return lambda mean, noise: mean + std * noise
+
+
+class CategoricalPolicy(Head):
+    """One discrete action (Discrete) or several independent ones (MultiDiscrete, MultiBinary).
+
+    Args:
+        net: A model from observations to logits `[batch, sum(num_choices)]`.
+        num_choices: How many values each of them has.
+        single: Whether the action is one number rather than a vector of length one.
+    """
+
+    def __init__(self, net: keras.Model, num_choices: Sequence[int], single: bool):
+        super().__init__(net)
+        self.single = single
+        # Logits of several actions are padded to a rectangle, with logits that are never picked.
+        starts = np.cumsum([0, *num_choices[:-1]])
+        column = np.arange(max(num_choices))
+        self.padding = column >= np.array(num_choices)[:, None]
+        self.index = np.where(self.padding, 0, starts[:, None] + column)
+
+    def head(self, output: tf.Tensor) -> Distribution:
+        if self.single:
+            return categorical(output)
+        return categoricals(tf.where(self.padding, NEVER, tf.gather(output, self.index, axis=-1)))
+
+    def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """`f(output, noise)`: the actions that noise picks."""
+        if self.single:
+            return lambda logits, noise: (logits + noise).argmax(-1)
+        return lambda logits, noise: (
+            np.where(self.padding, -np.inf, logits[:, self.index]) + noise
+        ).argmax(-1)
+
+
+class SquashedGaussianPolicy(Head):
+    """tanh of a Gaussian with diagonal covariance (Haarnoja et al. 2018, appendix C).
+
+    Args:
+        net: A model from observations to `[batch, 2 act_dim]`: the means, and the log standard
+            deviations, which are clipped to [LOG_STD_MIN, LOG_STD_MAX].
+    """
+
+    def head(self, output: tf.Tensor) -> Distribution:
+        mean, log_std = tf.split(output, 2, axis=-1)
+        return squashed_gaussian(mean, tf.exp(tf.clip_by_value(log_std, LOG_STD_MIN, LOG_STD_MAX)))
+
+    def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """`f(output, noise)`: the actions that noise picks."""
+
+        def squashed(output, noise):
+            mean, log_std = np.split(output, 2, axis=-1)
+            return np.tanh(mean + np.exp(log_std.clip(LOG_STD_MIN, LOG_STD_MAX)) * noise)
+
+        return squashed
+
+
+class DeterministicPolicy(Head):
+    """The action itself, `[batch, act_dim]` in [-1, 1], of a network that ends in tanh."""
+
+    def head(self, output: tf.Tensor) -> tf.Tensor:
+        return output
+
+    def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """`f(output, noise)`: the output."""
+        return lambda act, noise: act
+
+
+class ValueFunction(Head):
+    """V(s) as `[batch]`, from a network with one output."""
+
+    def head(self, output: tf.Tensor) -> tf.Tensor:
+        return tf.squeeze(output, axis=-1)  # critical: [batch], or losses broadcast
+
+    def numpy_head(self) -> Callable[[np.ndarray], np.ndarray]:
+        """`f(output)`: the values."""
+        return lambda output: output[:, 0]
+
+
+class QFunction(keras.Model):
+    """Q(s, a) as `[batch]`; without an action, Q(s, .) of all actions as `[batch, num_actions]`.
+
+    Args:
+        net: A model from `[batch, features + act_dim]` to one output, or from features to one for
+            each action.
+        encoder: A model from observations to features; None: the observations are the features.
+    """
+
+    def __init__(self, net: keras.Model, encoder: keras.Model | None = None):
+        super().__init__()
+        self.net = net
+        self.encoder = encoder
+
+    def call(self, obs: tf.Tensor, act: tf.Tensor | None = None) -> tf.Tensor:
+        return self.of_features(obs if self.encoder is None else self.encoder(obs), act)
+
+    def of_features(self, features: tf.Tensor, act: tf.Tensor | None = None) -> tf.Tensor:
+        """Q where the encoder's output is `features`."""
+        if act is None:
+            return self.net(features)
+        q = self.net(tf.concat([features, act], axis=-1))
+        return tf.squeeze(q, axis=-1)  # critical: [batch], or losses broadcast
+
+
+# --------------------------------------------------------------------- for an action space
+
+
+def policy_for(
+    action_space: spaces.Space,
+    make_net: Callable[[int], keras.Model],
+    log_std_init: float = -0.5,
+) -> GaussianPolicy | CategoricalPolicy:
+    """The policy for an action space, on the network `make_net(number of outputs)`."""
+    spec = action_spec(action_space)
+    if spec.num_choices is None:
+        (act_dim,) = spec.shape
+        return GaussianPolicy(make_net(act_dim), act_dim, log_std_init)
+    outputs = sum(spec.num_choices)
+    return CategoricalPolicy(make_net(outputs), spec.num_choices, single=spec.shape == ())
+
+
+def policy_shapes(
+    action_space: spaces.Space, net_shapes: Callable[[int], list[tuple]]
+) -> list[tuple]:
+    """The shapes of the variables of `policy_for`, where `net_shapes` gives those of networks."""
+    spec = action_spec(action_space)
+    if spec.num_choices is None:
+        (act_dim,) = spec.shape
+        return [*net_shapes(act_dim), (act_dim,)]
+    return net_shapes(sum(spec.num_choices))

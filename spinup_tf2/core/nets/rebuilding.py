@@ -1,0 +1,151 @@
+"""How the networks of a saved agent are built again, from plain values and weights.
+
+model_info.json has an entry `networks`, null for those that cannot be built so:
+
+    {"networks": {"actor_critic": "MLPActorCritic", "normalize_obs": false, "extra": 0,
+                  "arguments": {"hidden_sizes": [64, 64], "activation": "tanh"}}}
+
+Run directories are passed around, so it is not trusted. The class itself knows the shapes of its
+variables before any is made (`BaseActorCritic.variable_shapes`).
+"""
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from spinup_tf2.arguments.checks import check_network_arguments
+from spinup_tf2.core.nets import actor_critic, q_actor_critic
+from spinup_tf2.core.nets.actor_critic import ActorCritic, BaseActorCritic
+from spinup_tf2.core.nets.bodies import activation_name
+from spinup_tf2.core.nets.normalization import NormalizedActorCritic, ObservationNormalizer
+from spinup_tf2.envs.modules import import_for_file, is_own
+from spinup_tf2.envs.spaces import network_observation_space
+from spinup_tf2.errors import UserError, one_line
+
+
+def describe(
+    ac: BaseActorCritic, observation_space: spaces.Box, action_space: spaces.Space, extra: int
+) -> dict[str, Any] | None:
+    """The entry `networks` for an actor-critic; None if its class does not say how to build it.
+
+    Args:
+        observation_space: What the networks see.
+        extra: How many variables are saved with it and not used by it.
+
+    Raises:
+        UserError: Its `variable_shapes` are not those of its variables.
+    """
+    normalize_obs = isinstance(ac, NormalizedActorCritic)
+    inner = ac.inner if normalize_obs else ac
+    if type(inner).variable_shapes is None or inner.arguments is None:
+        return None
+    if inner.networks != inner.made:
+        return None  # somebody put another in the place of one of them
+    arguments = dict(inner.arguments)
+    if "activation" in arguments:
+        arguments["activation"] = activation_name(arguments["activation"])
+        if arguments["activation"] is None:
+            return None
+    try:
+        arguments = json.loads(json.dumps(arguments, default=np.generic.item))
+        name = _name_of(type(inner))
+    except (TypeError, UserError):
+        return None
+    expected = type(inner).variable_shapes(observation_space, action_space, **arguments)
+    shapes = [tuple(variable.shape) for variable in inner.variables]
+    if sorted(expected) != sorted(shapes):
+        raise UserError(
+            f"{name} says in variable_shapes that its variables have the shapes {expected}, and "
+            f"they have {shapes}. Correct it, or leave it out."
+        )
+    return {
+        "actor_critic": name,
+        "arguments": arguments,
+        "normalize_obs": normalize_obs,
+        "extra": extra,
+    }
+
+
+def _name_of(make):
+    """The name by which `_class_named` finds a class; UserError if there is none."""
+    name = make.__name__ if is_own(make.__module__) else f"{make.__module__}:{make.__name__}"
+    if _class_named(name) is not make:
+        raise UserError(f"{name} is another class.")
+    return name
+
+
+def build_again(
+    networks: Mapping[str, Any],
+    observation_space: spaces.Space,
+    action_space: spaces.Space,
+    weights: Sequence[np.ndarray],
+) -> BaseActorCritic:
+    """The actor-critic that an entry `networks` of model_info.json describes, with its weights.
+
+    Nothing is built that would be larger than these.
+
+    Args:
+        weights: Of all its variables, in their order, and then of those that it does not use.
+
+    Raises:
+        UserError: Something is not as `SavedPolicy` writes it.
+    """
+    make, arguments, normalize_obs, extra = _check_entry(networks)
+    seen = network_observation_space(observation_space)
+    try:
+        expected = make.variable_shapes(seen, action_space, **arguments)
+    except (LookupError, TypeError, ValueError) as error:
+        raise UserError(f"{make.__name__} is not for the spaces of this run.") from error
+    if normalize_obs:
+        expected = expected + ObservationNormalizer.variable_shapes(seen.shape)
+    shapes = sorted(weight.shape for weight in weights[: len(expected)])
+    if len(weights) != len(expected) + extra or shapes != sorted(expected):
+        raise UserError("Its weights are not those of the networks in model_info.json.")
+
+    ac = make(seen, action_space, **arguments)
+    if normalize_obs:
+        ac = NormalizedActorCritic(ac, seen, action_space)
+    for variable, weight in zip(ac.variables, weights, strict=False):
+        if (tuple(variable.shape), variable.dtype) != (weight.shape, weight.dtype.name):
+            raise UserError("Its weights are of another order or type than those of the networks.")
+        if not np.isfinite(weight).all():
+            raise UserError("There is NaN or infinity in its weights.")
+        variable.assign(weight)
+    return ac
+
+
+def _check_entry(networks):
+    """(class, arguments, normalize_obs, extra), of the types that they should have."""
+    try:
+        make = _class_named(networks["actor_critic"])
+        arguments = dict(networks["arguments"])
+        normalize_obs, extra = networks["normalize_obs"], networks["extra"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"model_info.json does not describe them ({one_line(error)}).") from error
+    names = [*inspect.signature(make.variable_shapes).parameters][2:]  # behind the spaces
+    if arguments.keys() != {*names}:
+        raise UserError(f"{make.__name__} takes {', '.join(sorted(names))}.")
+    check_network_arguments(arguments)
+    if not isinstance(normalize_obs, bool) or type(extra) is not int:
+        raise UserError("model_info.json has an entry of another type.")
+    if normalize_obs and not issubclass(make, ActorCritic):
+        raise UserError("normalize_obs is not for the off-policy algorithms.")
+    return make, arguments, normalize_obs, extra
+
+
+def _class_named(name):
+    """The class of actor-critics that a file names: `MLPActorCritic`, or `my_networks:MyClass`.
+
+    As for environments and wrappers, the file's word imports only what `import_for_file` lets
+    through, and of it nothing is called but a class that says how to build it again.
+    """
+    module, _, name = str(name).rpartition(":")
+    homes = [import_for_file(module)] if module else [actor_critic, q_actor_critic]
+    for found in (vars(home).get(name) for home in homes):
+        if isinstance(found, type) and issubclass(found, BaseActorCritic) and found.variable_shapes:
+            return found
+    raise UserError(f"model_info.json does not describe them ({name!r} is no class of networks).")
