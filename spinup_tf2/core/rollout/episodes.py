@@ -82,38 +82,40 @@ class Episodes:
             ends: Whether a step was the last of an episode, bool `[T, n]`.
             lost: Whether it was lost, bool `[T, n]`.
         """
-        successes = [success for success, _ in self.take_successes()]
-        if self.recorded is not None:
-            taken = self.take_recorded()
-            ret, length = ([each[k] for each in taken] for k in (0, 1))
-            return dict(EpRet=ret, EpLen=length, SuccessRate=successes)
-        ep_ret, ep_len = [], []
-        lost = np.broadcast_to(lost, ends.shape)
+        ended = self._summed(rew, ends, lost) if self.recorded is None else self.take_recorded()
+        return dict(
+            EpRet=[ret for ret, *_ in ended],
+            EpLen=[length for _, length, *_ in ended],
+            SuccessRate=[success for success, _ in self.take_successes()],
+        )
+
+    def _summed(self, rew, ends, lost):
+        ended, lost = [], np.broadcast_to(lost, ends.shape)
         for i, piece in segments(ends):
             self.ret[i] += rew[piece, i].sum(dtype=float)
             self.len[i] += piece.stop - piece.start
             if ends[piece.stop - 1, i]:
                 if not lost[piece.stop - 1, i]:
-                    ep_ret.append(self.ret[i])
-                    ep_len.append(self.len[i])
+                    ended.append((self.ret[i], self.len[i]))
                 self.ret[i], self.len[i] = 0.0, 0
-        return dict(EpRet=ep_ret, EpLen=ep_len, SuccessRate=successes)
+        return ended
 
 
 def segments(ends: np.ndarray) -> Iterator[tuple[int, slice]]:
-    """The pieces of trajectory in `[T, n]` data: yields `(environment, slice of time)`.
+    """The pieces of trajectory in `[T, n]` data: yields `(i, slice of time)`.
 
-    ends: bool `[T, n]`, whether step t of environment i is the last of an episode. The last row
-        ends a piece in any case.
+    Args:
+        ends: Whether step t of the i-th environment is the last of an episode, bool `[T, n]`. The
+            last row ends a piece in any case.
     """
     steps, num_envs = ends.shape
-    for env in range(num_envs):
+    for i in range(num_envs):
         start = 0
-        for end in np.flatnonzero(ends[:, env]) + 1:
-            yield env, slice(start, end)
+        for end in np.flatnonzero(ends[:, i]) + 1:
+            yield i, slice(start, end)
             start = end
         if start < steps:
-            yield env, slice(start, steps)
+            yield i, slice(start, steps)
 
 
 def recorder_of(env: gym.Env) -> gym.wrappers.RecordEpisodeStatistics | None:

@@ -1,10 +1,9 @@
 """How well a policy does without noise, in environments that serve nothing else."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from math import ceil
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,7 @@ from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
 from spinup_tf2.core.rollout.vector_env import VectorEnv, lost
 from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.interruption import Interruption
-from spinup_tf2.parallel.mpi import mpi_op, num_procs, proc_id
-from spinup_tf2.utils.logx import EpochLogger
+from spinup_tf2.parallel.mpi import num_procs, proc_id
 
 NO_RESULTS = dict(TestEpRet=(), TestEpLen=(), TestSuccessRate=())
 
@@ -118,47 +116,3 @@ def _play(envs, act, obs, count, stopped):
             if i < count:  # the episodes after it do not count
                 results.setdefault(i, (episode_ret, episode_len, successes.get(i)))
     return [results[i] for i in sorted(results)]
-
-
-def log_successes(
-    logger: EpochLogger, names: Sequence[str], envs: Iterable[VectorEnv | None]
-) -> None:
-    """Log success rates, where environments tell of successes. Collective.
-
-    Whether there are such columns is settled by the first row: there are if any environment of any
-    rank has told anything by then. What is told for the first time afterwards is not logged.
-
-    Args:
-        names: What successes have been stored under.
-        envs: The environments of this rank.
-    """
-    told = any(each is not None and each.episodes.tells_success for each in envs)
-    told = told or any(logger.stored()[name].size for name in names)  # before a stop
-    if logger.first_row:
-        logged = bool(mpi_op(float(told), "MAX"))
-    else:
-        logged = names[0] in logger.log_headers
-    for name in names:
-        if logged:
-            logger.log_tabular(name, average_only=True)
-        else:
-            del logger.epoch_dict[name]
-    if told and not logged:
-        logger.warn_once(
-            "An environment has told is_success for the first time after the first row of the log, "
-            "which settles the columns; there is no SuccessRate. Make epochs long enough for an "
-            "episode to end in the first one, or tell is_success in every step."
-        )
-
-
-def score_of(row: Mapping[str, Any], tested: bool) -> Sequence[float] | None:
-    """What the policy of an epoch is judged by: (success rate, mean return); None if by nothing.
-
-    Args:
-        row: Of the log.
-        tested: Whether test episodes count, or those of the training.
-    """
-    prefix = "Test" if tested else ""
-    ret, success = row[f"Average{prefix}EpRet"], row.get(f"{prefix}SuccessRate", 0.0)
-    known = [value for value in (success, ret) if value != "" and np.isfinite(value)]
-    return [float(value) for value in known] if len(known) == 2 else None

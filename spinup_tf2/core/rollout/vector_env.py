@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import accumulate, pairwise, tee
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -129,7 +129,7 @@ class VectorEnv:
         self.elapsed = np.zeros(num_envs, int)
         self.log: StepLog | None = None
         self._counts_epochs = prototype.has_wrapper_attr("add_epoch")
-        self._epochs = None  # how many the environments have been told of, once they are reset
+        self._epochs = None  # how many those that count have been told of, once they are reset
 
     def __enter__(self):
         return self
@@ -150,9 +150,8 @@ class VectorEnv:
         Args:
             seeds: Others, one for each environment.
         """
-        self._epochs = self._epochs or 0
-        while self._epochs < epoch:
-            self._tell_epoch()
+        if self._counts_epochs:
+            self._tell_epochs(epoch)
         seeds = self.randomness.environment_seeds(epoch, step) if seeds is None else seeds
         first = []
         for group, which in zip(self.groups, self.group_slices, strict=True):
@@ -184,23 +183,21 @@ class VectorEnv:
         obs: np.ndarray,
         noise: Iterable[np.ndarray],
     ) -> Iterator[Transition]:
-        """Let a policy act, and yield one Transition of all environments for each of its steps.
+        """Let a policy act, and yield a Transition of all environments for each of its steps.
 
-        It is yielded when the following step has begun already: environments in other processes
-        work while the caller stores it, and a group of them while the policy acts for the other.
+        The following step has begun by then: environments in other processes work while the caller
+        stores it, and one group of environments while the policy acts for the other.
 
         Args:
-            act: `act(obs, noise, which)` gives actions, and values or None, for the environments
-                `which`, a slice of this process's; an Actor.
+            act: An Actor, called with `which` of the environments it acts for, a slice.
             obs: What the environments show, `[n, *obs_shape]`.
-            noise: For each step, `[n, *noise_shape]`. Where it ends early, the step that has begun
-                is still finished and yielded.
+            noise: For each step, `[n, *noise_shape]`. Where it ends, what has begun is finished.
         """
-        noises = enumerate(tee(noise, len(self.groups)))
-        groups = [self._steps_of(group, act, obs, own) for group, own in noises]
-        for parts in zip(*groups, strict=True):
-            if parts[0] is not None:
-                yield parts[0] if len(parts) == 1 else Transition(*join(parts))
+        noises = tee(noise, len(self.groups))
+        groups = [self._steps_of(k, act, obs, noises[k]) for k in range(len(noises))]
+        for transitions in zip(*groups, strict=True):
+            if transitions[0] is not None:
+                yield join(transitions)
 
     def _steps_of(self, group, act, obs, noise):
         """The transitions of one group; None first, for every group must have begun by then."""
@@ -234,38 +231,36 @@ class VectorEnv:
         self.elapsed[which] += 1
         if infos:
             self.episodes.hear(infos, which.start)
-            final_obs = self._final_obs(infos, which.start)
-            self.elapsed[[*final_obs]] = 0
+        if "final_obs" in infos:
+            ended, last = np.flatnonzero(infos["_final_obs"]), infos["final_obs"]
+            self.elapsed[which][ended] = 0
+            final_obs = {which.start + int(i): self._network_obs(last[i]) for i in ended}
         if self.log is not None:
             answer = obs, rew.astype(float), terminated, truncated
             self.log.add_step(which, self._begun[group], *answer)
         return obs, rew, terminated, truncated, final_obs
 
-    def _final_obs(self, infos, first):
-        last = infos.get("final_obs", ())
-        return {
-            first + i: None if last[i] is None else np.array(last[i], self.obs_dtype)
-            for i in range(len(last))
-            if infos["_final_obs"][i]
-        }
+    def _network_obs(self, obs):
+        return None if obs is None else np.array(obs, self.obs_dtype)
 
     def add_epoch(self) -> None:
         """An epoch is over."""
         if self.log is not None:
             self.log.add_epoch()
         if self._epochs is not None:
-            self._tell_epoch()
+            self._tell_epochs(self._epochs + 1)
 
     def forget(self, steps: int) -> None:
         """Take the last steps out of the log, as if they had not been taken."""
         if self.log is not None:
             self.log.forget(steps)
 
-    def _tell_epoch(self):
-        self._epochs += 1
-        if self._counts_epochs:
+    def _tell_epochs(self, epochs):
+        """Tell environments of those that they have not been told of, of `epochs` in all."""
+        for _ in range(self._epochs or 0, epochs):
             for group in self.groups:
                 group.call("add_epoch")
+        self._epochs = max(self._epochs or 0, epochs)
 
 
 def _make_env(env_fn, max_ep_len):
@@ -278,14 +273,15 @@ def _close_quietly(prototype):
         prototype.close()
 
 
-def join(parts: Sequence[tuple]) -> tuple:
-    """One tuple from those of groups, whose environments follow one another.
+def join(results: Sequence[Any]) -> Any:
+    """One StepResult or Transition from those of groups, whose environments follow one another.
 
     Arrays are concatenated, dicts united; None stays None.
     """
-    if len(parts) == 1:
-        return parts[0]
-    return tuple(_join(each) for each in zip(*parts, strict=True))
+    if len(results) == 1:
+        return results[0]
+    joined = [_join(each) for each in zip(*results, strict=True)]
+    return Transition(*joined) if isinstance(results[0], Transition) else tuple(joined)
 
 
 def _join(values):

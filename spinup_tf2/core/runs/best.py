@@ -43,3 +43,16 @@ class BestWeights:
     def restore(self, record: Mapping[str, Any], weights: Sequence[np.ndarray]) -> None:
         """Take back what a checkpoint holds."""
         self.record, self.weights = dict(record), [*weights]
+
+
+def score_of(row: Mapping[str, Any], tested: bool) -> Sequence[float] | None:
+    """What the policy of an epoch is judged by: (success rate, mean return); None if by nothing.
+
+    Args:
+        row: Of the log.
+        tested: Whether test episodes count, or those of the training.
+    """
+    prefix = "Test" if tested else ""
+    score = row.get(f"{prefix}SuccessRate", 0.0), row[f"Average{prefix}EpRet"]
+    known = all(value != "" and np.isfinite(value) for value in score)
+    return [float(value) for value in score] if known else None

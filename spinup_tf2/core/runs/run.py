@@ -20,14 +20,13 @@ from spinup_tf2.core.nets.saved_policy import SavedPolicy
 from spinup_tf2.core.rollout.evaluation import (
     NO_RESULTS,
     evaluate,
-    log_successes,
     own_test_episodes,
-    score_of,
 )
 from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
-from spinup_tf2.core.runs.best import BestWeights
+from spinup_tf2.core.runs.best import BestWeights, score_of
 from spinup_tf2.core.runs.resets import Resets
+from spinup_tf2.core.runs.successes import log_successes
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.modules import import_flag
 from spinup_tf2.parallel.heartbeat import beat

@@ -14,13 +14,13 @@ from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.rollout.evaluation import (
     evaluate,
-    log_successes,
     make_test_envs,
     own_test_episodes,
-    score_of,
 )
 from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed
 from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.runs.best import score_of
+from spinup_tf2.core.runs.successes import log_successes
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.persistence.checkpoints import Checkpoints

@@ -1,0 +1,38 @@
+"""Success rates in the log, where environments tell of successes."""
+
+from collections.abc import Iterable, Sequence
+
+from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.parallel.mpi import mpi_op
+from spinup_tf2.utils.logx import EpochLogger
+
+
+def log_successes(
+    logger: EpochLogger, names: Sequence[str], envs: Iterable[VectorEnv | None]
+) -> None:
+    """Log success rates, where environments tell of successes. Collective.
+
+    Whether there are such columns is settled by the first row: there are if any environment of any
+    rank has told anything by then. What is told for the first time afterwards is not logged.
+
+    Args:
+        names: What successes have been stored under.
+        envs: The environments of this rank.
+    """
+    told = any(each is not None and each.episodes.tells_success for each in envs)
+    told = told or any(logger.stored()[name].size for name in names)  # before a stop
+    if logger.first_row:
+        logged = bool(mpi_op(float(told), "MAX"))
+    else:
+        logged = names[0] in logger.log_headers
+    for name in names:
+        if logged:
+            logger.log_tabular(name, average_only=True)
+        else:
+            del logger.epoch_dict[name]
+    if told and not logged:
+        logger.warn_once(
+            "An environment has told is_success for the first time after the first row of the log, "
+            "which settles the columns; there is no SuccessRate. Make epochs long enough for an "
+            "episode to end in the first one, or tell is_success in every step."
+        )
