@@ -24,6 +24,7 @@ from spinup_tf2.core.nets.normalization import (
 )
 from spinup_tf2.core.nets.rebuilding import build_again
 from spinup_tf2.core.nets.saved_policy import SavedPolicy
+from spinup_tf2.core.runs import run
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
 from tests.fake_mpi import run_ranks
@@ -249,13 +250,13 @@ def test_the_first_statistics_are_in_use_before_the_first_update():
         np.testing.assert_allclose(ac.normalizer.var, batch["obs"].var(axis=0), rtol=1e-4)
         return dict(LossPi=0.5)
 
-    assert ac.taking_in(update)(dict(obs=x)) == dict(LossPi=0.5, NormKL=0)
+    assert ac.with_update(update)(dict(obs=x)) == dict(LossPi=0.5, NormKL=0)
 
 
 @pytest.mark.parametrize(("moved", "bounded"), [(0.01, False), (3.0, True)])
 def test_later_statistics_come_into_use_between_updates_and_within_a_bound(moved, bounded):
     ac, std = gaussian()
-    update = ac.taking_in(lambda batch: {})
+    update = ac.with_update(lambda batch: {})
     update(dict(obs=samples()))
     obs = samples() + np.float32([moved, 0, 0])
     before = ac.pi(obs).mean().numpy()
@@ -283,7 +284,7 @@ def test_ranks_go_the_same_part_of_the_way():
         ac, _ = gaussian()
         for variable, value in zip(ac.variables, weights, strict=True):
             variable.assign(value)
-        update = ac.taking_in(lambda batch: {})
+        update = ac.with_update(lambda batch: {})
         kls = [update(dict(obs=x))["NormKL"] for x in pieces]
         return [ac.normalizer.share.numpy(), *kls]
 
@@ -312,16 +313,16 @@ class Drifting(FromShow):
 
 def test_the_policy_that_is_tested_and_saved_is_the_one_that_was_trained(tmp_path, monkeypatch):
     """Its outputs on the batch are those after the last gradient step, and not yet the next's."""
-    run, evaluate, trained, acting, tested = on_policy.Training.run, on_policy.evaluate, [], [], []
+    train_run, evaluate, trained, acting, tested = on_policy.train, run.evaluate, [], [], []
 
-    def watched_run(training, update, *args, **kwargs):
+    def watched_train(run, update, *args, **kwargs):
         def watched(batch):
             info = update(batch)
-            noise = np.zeros((len(batch["obs"]), 2), np.float32)
-            trained.append((batch["obs"], training.ac.outputs(batch["obs"], noise)))
+            obs = batch["obs"].numpy()
+            trained.append((obs, run.ac.outputs(obs, np.zeros((len(obs), 2), np.float32))))
             return info
 
-        run(training, watched, *args, **kwargs)
+        train_run(run, watched, *args, **kwargs)
 
     def watched_collect(envs, act, *args, collect=on_policy.collect):
         for obs, _ in trained[-1:]:
@@ -333,9 +334,9 @@ def test_the_policy_that_is_tested_and_saved_is_the_one_that_was_trained(tmp_pat
         tested.append(act(obs, np.zeros((len(obs), 2), np.float32))[0])
         return evaluate(envs, act, *args)
 
-    monkeypatch.setattr(on_policy.Training, "run", watched_run)
+    monkeypatch.setattr(on_policy, "train", watched_train)
     monkeypatch.setattr(on_policy, "collect", watched_collect)
-    monkeypatch.setattr(on_policy, "evaluate", watched_evaluate)
+    monkeypatch.setattr(run, "evaluate", watched_evaluate)
     kwargs = dict(normalize_obs=True, num_test_episodes=1, epochs=3, save_freq=1, pi_lr=1e-2)
     ac, rows = train(ppo, tmp_path, Drifting, train_pi_iters=3, target_kl=None, **kwargs)
 
