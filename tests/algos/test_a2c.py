@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from functools import partial
 
 import gymnasium as gym
 import keras
@@ -13,6 +14,7 @@ from gymnasium import spaces
 
 from spinup_tf2 import a2c, ppo, vpg
 from spinup_tf2.algos.a2c import policy_loss
+from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
 from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.bodies import mlp
@@ -83,6 +85,12 @@ def test_signature():
 # ----------------------------------------------------------------------------------- returns
 
 
+def buffer_of(size, **kwargs):
+    """What one environment has done in `size` steps, with advantages as A2C has them."""
+    returns = partial(estimates, **kwargs, normalize=False)
+    return TrajectoryBuffer((1,), (), np.int32, size, 1, returns)
+
+
 @pytest.mark.parametrize(
     ("dones", "expected"),
     [
@@ -93,7 +101,7 @@ def test_signature():
 )
 def test_n_step_returns_by_hand(dones, expected):
     """Five rewards of 1, and V = 10 of what follows."""
-    buffer = TrajectoryBuffer((1,), (), np.int32, 5, 1, 0.99, lam=1, normalize_adv=False)
+    buffer = buffer_of(5, gamma=0.99, lam=1)
     for done in dones:
         ends, final_obs = np.array([done == 1]), {0: np.zeros(1)} if done else {}
         buffer.store(np.zeros((1, 1)), np.zeros(1), [1], ends, np.zeros(1, bool), final_obs)
@@ -142,7 +150,7 @@ def test_smaller_lambdas_are_sums_of_all_later_errors():
     rng = np.random.default_rng(0)
     rew, val = rng.normal(size=(2, 8)).astype(np.float32)
     terminated = np.arange(8) == 4
-    buffer = TrajectoryBuffer((1,), (), np.int32, 8, 1, 0.9, lam=0.7, normalize_adv=False)
+    buffer = buffer_of(8, gamma=0.9, lam=0.7)
     for t in range(8):
         final_obs = {0: np.zeros(1)} if terminated[t] else {}
         buffer.store([[val[t]]], [0], [rew[t]], terminated[[t]], [False], final_obs)

@@ -1,7 +1,10 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
 from spinup_tf2.algos.ppo import PPOBuffer
+from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
 from spinup_tf2.errors import UserError
 from tests.fake_mpi import run_ranks
@@ -21,8 +24,9 @@ def fill(buffer, steps, seed=0, num_envs=2):
     return buffer
 
 
-def make(steps=4, num_envs=2, **kwargs):
-    return TrajectoryBuffer((1,), (), np.int32, steps, num_envs, **kwargs)
+def make(steps=4, num_envs=2, gamma=0.99, lam=0.95, **kwargs):
+    returns = partial(estimates, gamma=gamma, lam=lam, **kwargs)
+    return TrajectoryBuffer((1,), (), np.int32, steps, num_envs, returns)
 
 
 def test_bootstraps_by_hand():
@@ -53,7 +57,7 @@ def lose(buffer, obs, env_lost):
     buffer.store(obs, np.zeros(2), np.zeros(2), no, np.arange(2) == env_lost, final_obs)
 
 
-@pytest.mark.parametrize("coeff", [None, (0.25, 0.75)])
+@pytest.mark.parametrize("coeff", [None, 0.25])
 def test_a_step_that_was_lost_teaches_nothing_by_hand(coeff):
     """Environment 0 loses its third step of four, environment 1 none.
 
@@ -62,11 +66,10 @@ def test_a_step_that_was_lost_teaches_nothing_by_hand(coeff):
     t=2 is lost:                      adv = 0, ret = V(30) = 30
     t=3 is cut off by the end in 8:   ret = 4 + .5 * 8 = 8
     """
-    lam = 1 if coeff is None else (1, 1)
-    buffer = make(4, 2, gamma=0.5, lam=lam, coeff=coeff)
+    buffer = make(4, 2, gamma=0.5, lam=1, lam2=1, coeff=coeff)
     no, rng = np.zeros(2, bool), np.random.default_rng(0)
     for epoch in range(2):  # the second time, nothing is left of the first
-        buffer.start_epoch()
+        buffer.start()
         others = rng.normal(size=5)
         for t, shown in enumerate((10, 20, 30, 40)):
             obs = np.array([[shown], [others[t]]], np.float32)
@@ -133,7 +136,7 @@ def test_advantages_are_normalised_over_all_ranks():
 
 def test_values_that_were_stored_are_not_computed_again():
     """Only V of what follows is asked for: the last observation, and those at time limits."""
-    buffer = make(3, 1, gamma=0.5, lam=1, normalize_adv=False)
+    buffer = make(3, 1, gamma=0.5, lam=1, normalize=False)
     asked, yes, no, act = [], np.ones(1, bool), np.zeros(1, bool), np.zeros(1)
 
     def value_now(obs):
@@ -150,7 +153,7 @@ def test_values_that_were_stored_are_not_computed_again():
 
 
 def test_stored_values_give_what_computed_ones_give():
-    stored, computed = make(normalize_adv=False), fill(make(normalize_adv=False), 4)
+    stored, computed = make(normalize=False), fill(make(normalize=False), 4)
     for t in range(4):
         no = np.zeros(2, bool)
         row = computed.obs[t], computed.act[t], computed.rew[t]
@@ -163,7 +166,8 @@ def test_stored_values_give_what_computed_ones_give():
 
 def test_images_are_kept_as_bytes():
     shape = (84, 84, 4)
-    buffer = TrajectoryBuffer(shape, (), np.int32, 2, 3, obs_dtype=np.uint8)
+    returns = partial(estimates, gamma=0.99, lam=0.95)
+    buffer = TrajectoryBuffer(shape, (), np.int32, 2, 3, returns, obs_dtype=np.uint8)
     assert buffer.obs.nbytes == 2 * 3 * 84 * 84 * 4
     image = np.random.default_rng(0).integers(0, 256, (3, *shape), np.uint8)
     for _ in range(2):
@@ -191,7 +195,10 @@ def both_buffers(lam, coeff, size=40):
     rng = np.random.default_rng(3)
     states = rng.normal(size=(size + 1, 1)).astype(np.float32)
     rews = rng.normal(size=size).astype(np.float32)
-    many = make(size, 1, gamma=0.9, lam=lam, coeff=coeff)
+    lams = dict(lam=lam)
+    if coeff is not None:
+        lams = dict(lam=0.1, lam1=lam[0], lam2=lam[1], coeff=coeff[0])  # lam does not count
+    many = make(size, 1, gamma=0.9, **lams)
     one = PPOBuffer(1, None, size, 0.9, lam, coeff)
     for t in range(size):
         died, timed_out = t == 11, t == 30
