@@ -19,7 +19,8 @@ from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.cli.help import HELP, algorithm_help, print_once, usage
 from spinup_tf2.errors import Interrupted, UserError, one_line
 from spinup_tf2.experiments.checks import did_you_mean
-from spinup_tf2.parallel.mpi import fail_together, launched_by_mpi
+from spinup_tf2.parallel import launched
+from spinup_tf2.parallel.mpi import fail_together
 from spinup_tf2.version import __version__
 
 # What is done with runs; each in the module of its name in spinup_tf2.cli.
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except UserError as error:
         _fail(error, traceback.format_exc() if debug else "")
     except subprocess.CalledProcessError as error:
-        if launched_by_mpi():
+        if launched.by_mpi():
             raise  # the experiment ran here, and failed to run a program
         sys.exit(error.returncode)  # the experiment's process has reported its own error
     except Interrupted as interruption:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from spinup_tf2.cli.flags import PYTHON_ONLY, SUBSTITUTIONS
 from spinup_tf2.experiments.checks import signature_of
-from spinup_tf2.parallel import mpi
+from spinup_tf2.parallel import launched
 from spinup_tf2.presets import PRESETS, as_flags, presets_for
 
 HELP = ("--help", "-h", "help")
@@ -99,5 +99,5 @@ def _flag_lines(flags):
 
 def print_once(text: str) -> None:
     """Print it on one of the ranks."""
-    if mpi.launched_rank() == 0:
+    if launched.rank() == 0:
         print(text)

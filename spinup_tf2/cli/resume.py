@@ -24,10 +24,10 @@ from spinup_tf2.envs.modules import (
 )
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.experiments.calling import resume_experiment
-from spinup_tf2.experiments.checks import check_values, did_you_mean, signature_of
+from spinup_tf2.experiments.checks import ENVIRONMENT, check_values, did_you_mean, signature_of
 from spinup_tf2.experiments.directories import check_exp_name
 from spinup_tf2.experiments.experiment import NamedAlgorithm
-from spinup_tf2.parallel import mpi
+from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.persistence.env_spec import register_for_file
 from spinup_tf2.persistence.reading import runs_in
@@ -67,7 +67,6 @@ def main(arguments: Sequence[str]) -> None:
 
 def _take_modules(arguments):
     """What `--import` names in a command line, and the rest of it."""
-
     parser = argparse.ArgumentParser("resume", add_help=False, allow_abbrev=False)
     add_import_argument(parser)
     known, rest = parser.parse_known_args(arguments)
@@ -80,11 +79,37 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
     Returns the run's directory, the algorithm, and the keyword arguments for `resume_experiment`
     and those for the algorithm. Raises UserError for what cannot be resumed.
     """
-
     if not arguments or arguments[0].startswith("--"):
         raise UserError("resume needs the directory of a run: resume RUN_DIR [--epochs N].")
     run_dir, *rest = arguments
-    flags, _ = parse_flags(rest)
+    given = _changes(rest)
+    run = _described_run(run_dir)
+    algorithm, command = run["algorithm"], run["command"]
+    _register_environment(command, run_dir)
+
+    options = {key: given.pop(key) for key in ("hosts", "launcher") if key in given}
+    known = launched.by_mpi() or "hosts" in options
+    asked = given.pop("num_cpu", None if known else run["num_procs"])
+    num_cpu = number_of_processes(asked, options.get("hosts"), options.get("launcher"))
+    options |= dict(exp_name=run["exp_name"], quiet=given.pop("quiet", False), num_cpu=num_cpu)
+    if isinstance(run.get("preset"), str):
+        options |= dict(preset=run["preset"])
+    if num_cpu != run["num_procs"]:  # the environments are spread anew
+        if run["num_envs"] % num_cpu:
+            raise UserError(
+                f"the run has {run['num_envs']} environments, which {num_cpu} processes cannot "
+                "share equally; choose a number of processes that divides it."
+            )
+        command = command | dict(num_envs=run["num_envs"] // num_cpu)
+    check_values(algorithm, command | given, num_cpu)
+    if "epochs" in given and type(run["epochs_done"]) is int:
+        check_epochs_left(given["epochs"], run["epochs_done"], run_dir)
+    return run_dir, algorithm, options, command | given
+
+
+def _changes(arguments):
+    """The flags, of which a run allows only some to be changed."""
+    flags, _ = parse_flags(arguments)
     for name in flags:
         if name not in RESUME_KEYS:
             raise UserError(
@@ -92,7 +117,11 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
                 f"{did_you_mean(name, [*RESUME_KEYS, *SUBSTITUTIONS], '--')} a run goes on with "
                 f"its own arguments, of which these may change: {', '.join(RESUME_KEYS)}."
             )
-    given = whole_numbers({name: only_value(name, values) for name, values in flags.items()})
+    return whole_numbers({name: only_value(name, values) for name, values in flags.items()})
+
+
+def _described_run(run_dir):
+    """What the newest checkpoint says of its run: of a kind that can be resumed from here."""
     if not os.path.isdir(run_dir):
         raise UserError(f"there is no directory {run_dir}.")
     run = Checkpoints(run_dir).describe()
@@ -102,7 +131,8 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
             f"{run_dir} holds no checkpoint that can be read, and so nothing to resume; give "
             + (f"one of the runs in it: {runs}." if runs else "the directory of a run.")
         )
-    algorithm, command, exp_name = (run.get(key) for key in ("algorithm", "command", "exp_name"))
+    run = dict.fromkeys(("algorithm", "command", "exp_name", "num_envs", "num_procs")) | run
+    algorithm, command = run["algorithm"], run["command"]
     if algorithm not in [*ALGORITHMS] or not isinstance(command, dict | None):
         raise UserError(f"the checkpoint in {run_dir} is of no algorithm that is known here.")
     if command is None:
@@ -110,40 +140,20 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
             f"the run in {run_dir} was started by a Python program, with an environment or "
             f"networks that only this knows; call {algorithm}(..., resume=True) there."
         )
-    known = {*signature_of(algorithm).defaults, "env_name", "env_kwargs"} - {*PYTHON_ONLY}
+    known = {*signature_of(algorithm).defaults, *ENVIRONMENT} - {*PYTHON_ONLY}
     if not command.keys() <= known:
         unknown = ", ".join(sorted(command.keys() - known))
         raise UserError(f"the checkpoint in {run_dir} has arguments that are none: {unknown}.")
-    if exp_name is not None:
-        check_exp_name(exp_name)
-    _register_environment(command, run_dir)
-
-    environments, num_procs = run.get("num_envs"), run.get("num_procs")
-    if not all(type(number) is int and number > 0 for number in (environments, num_procs)):
+    if run["exp_name"] is not None:
+        check_exp_name(run["exp_name"])
+    numbers = (run["num_envs"], run["num_procs"])
+    if not all(type(number) is int and number > 0 for number in numbers):
         raise UserError(f"the checkpoint in {run_dir} does not say how many processes it had.")
-    options = {key: given.pop(key) for key in ("hosts", "launcher") if key in given}
-    known = mpi.launched_by_mpi() or "hosts" in options
-    asked = given.pop("num_cpu", None if known else num_procs)
-    num_cpu = number_of_processes(asked, options.get("hosts"), options.get("launcher"))
-    options |= dict(exp_name=exp_name, quiet=given.pop("quiet", False), num_cpu=num_cpu)
-    if isinstance(run.get("preset"), str):
-        options |= dict(preset=run["preset"])
-    if num_cpu != num_procs:  # the environments are spread anew
-        if environments % num_cpu:
-            raise UserError(
-                f"the run has {environments} environments, which {num_cpu} processes cannot share "
-                "equally; choose a number of processes that divides it."
-            )
-        command = command | dict(num_envs=environments // num_cpu)
-    check_values(algorithm, command | given, num_cpu)
-    if "epochs" in given and type(run["epochs_done"]) is int:
-        check_epochs_left(given["epochs"], run["epochs_done"], run_dir)
-    return run_dir, algorithm, options, command | given
+    return run
 
 
 def _register_environment(command, run_dir):
     """Register the environment of a checkpoint, of which the file's word decides nothing more."""
-
     try:
         register_for_file(command.get("env_name"))
         check_environment_arguments(command.get("env_kwargs"))

@@ -23,7 +23,7 @@ from spinup_tf2.experiments import run_entrypoint
 from spinup_tf2.experiments.checks import signature_of
 from spinup_tf2.experiments.experiment import Experiment, check_launch, prepare_experiment
 from spinup_tf2.experiments.processes import Processes, resolve_processes
-from spinup_tf2.parallel import mpi
+from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.parallel.interruption import SIGNALS
 from spinup_tf2.printing import RULE, colored
 from spinup_tf2.utils.serialization_utils import convert_json
@@ -144,7 +144,7 @@ def run_experiment(
 
     shown: those of its arguments that are printed; None: all.
     """
-    say = _silent if quiet or mpi.launched_rank() != 0 else print
+    say = _silent if quiet or launched.rank() != 0 else print
     kwargs = convert_json(experiment.kwargs if shown is None else shown)
     say(colored("Running experiment:\n", color="cyan", bold=True))
     say(experiment.exp_name + "\n")
@@ -156,7 +156,7 @@ def run_experiment(
     if experiment.algorithm:
         say("Loading TensorFlow ...\n")
 
-    if mpi.launched_by_mpi():
+    if launched.by_mpi():
         for name, value in experiment.environ.items():
             os.environ.setdefault(name, value)
         with mpi.exit_together():

@@ -21,7 +21,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import calling
 from spinup_tf2.experiments.experiment import NamedAlgorithm, check_launch, prepare_experiment
 from spinup_tf2.experiments.processes import resolve_processes
-from spinup_tf2.parallel import mpi
+from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.printing import RULE, RULE_WIDTH, colored
 from spinup_tf2.utils.serialization_utils import convert_json
 
@@ -197,7 +197,7 @@ class ExperimentGrid:
             try:
                 calling.run_experiment(experiment, processes, quiet)
             except KeyboardInterrupt:
-                if not quiet and mpi.launched_rank() == 0 and len(experiments) > 1:
+                if not quiet and launched.rank() == 0 and len(experiments) > 1:
                     _say_how_to_go_on(experiments, i, datestamp)
                 raise
 

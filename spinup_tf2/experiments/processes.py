@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.parallel import launch, mpi
+from spinup_tf2.parallel import launch, launched, mpi
 from spinup_tf2.parallel.threads import available_cores
 
 
@@ -41,7 +41,7 @@ def resolve_processes(
     num_cpu: int | str = 1, hosts: str | None = None, launcher: str | None = None
 ) -> Processes:
     """What the three arguments stand for; what cannot be had is refused."""
-    if (hosts or launcher) and mpi.launched_by_mpi():
+    if (hosts or launcher) and launched.by_mpi():
         raise UserError(
             "hosts and launcher say how to start processes, but an MPI launcher has started them "
             "already; leave both out."
@@ -66,14 +66,14 @@ def resolve_processes(
 
 def resolve_num_cpu(num_cpu: int | str) -> int:
     """The number of processes that `num_cpu` stands for; what cannot be had is refused."""
-    launched = mpi.num_procs() if mpi.launched_by_mpi() else None
+    started = mpi.num_procs() if launched.by_mpi() else None
     if num_cpu == "auto":
-        return launched or available_cores()
+        return started or available_cores()
     if not isinstance(num_cpu, int) or isinstance(num_cpu, bool) or num_cpu < 1:
         raise UserError(f"num_cpu is {num_cpu!r}; it must be a whole number of at least 1 or auto.")
-    if launched and num_cpu not in (1, launched):
+    if started and num_cpu not in (1, started):
         raise UserError(
-            f"num_cpu is {num_cpu}, but the MPI launcher started {launched} processes; "
+            f"num_cpu is {num_cpu}, but the MPI launcher started {started} processes; "
             f"leave num_cpu out, or start {num_cpu} processes."
         )
-    return launched or num_cpu
+    return started or num_cpu

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from spinup_tf2.errors import Interrupted
-from spinup_tf2.parallel import mpi
+from spinup_tf2.parallel import launched, mpi
 
 # Ctrl-C; the polite kill of schedulers, containers and shutdowns; the warning that schedulers send
 # before the time is up, and that mpirun passes on untouched; the end of the terminal.
@@ -97,7 +97,7 @@ class Interruption:
         """Ask for a stop, as the signal `signum` does."""
         self.signum, self._since = int(signum), time.monotonic()
         self.requested = True
-        if mpi.launched_rank() == 0:
+        if launched.rank() == 0:
             name = signal.Signals(signum).name
             text = f"\n{name}: finishing this step and saving; Ctrl-C stops at once.\n"
             with suppress(OSError):

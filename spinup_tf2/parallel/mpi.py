@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spinup_tf2.errors import Interrupted, UserError
+from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.heartbeat import beat
 
 if TYPE_CHECKING:
@@ -32,57 +32,12 @@ INSTALL_HINT = 'install one with: pip install "spinup_tf2[mpi]"'
 
 PATIENCE = 1.0  # seconds to wait for ranks that fail together, or for the exit of one that does not
 
-# What launchers tell the processes they start: (size of the world, rank in it). The launcher of a
-# job comes before the scheduler that it may itself have been started by.
-_LAUNCHERS = (
-    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),  # Open MPI
-    ("PMI_SIZE", "PMI_RANK"),  # MPICH, Intel MPI, srun --mpi=pmi2
-    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),  # srun
-)
-
-
-# ---------------------------------------------------------------- what the launcher says
-
-
-def _launched_world():
-    """(size, rank) as the launcher's environment variables give them; None without a launcher."""
-    for size_name, rank_name in _LAUNCHERS:
-        size, rank = os.environ.get(size_name, ""), os.environ.get(rank_name, "")
-        # A single Slurm task is also what an interactive `srun --pty bash` gives: no MPI job.
-        is_job = size_name != "SLURM_STEP_NUM_TASKS" or size != "1"
-        if size.isdigit() and rank.isdigit() and is_job:
-            return int(size), int(rank)
-    return None
-
-
-def launched_by_mpi() -> bool:
-    """Whether an MPI launcher started this process. Looks at the environment only."""
-    return _launched_world() is not None
-
-
-def launched_rank() -> int:
-    """The rank that the launcher gave this process, 0 without one; known before MPI is started."""
-    world = _launched_world()
-    return world[1] if world else 0
-
-
-def launched_size() -> int:
-    """The number of processes that the launcher started, 1 without one; known before MPI is."""
-    world = _launched_world()
-    return world[0] if world else 1
-
-
-def where() -> str:
-    """This process, for messages: "on rank 1 of 4, host node2"."""
-    return f"on rank {launched_rank()} of {launched_size()}, host {socket.gethostname()}"
-
-
 # ---------------------------------------------------------------- the communicator
 
 
 def comm() -> MPI.Intracomm | None:
     """COMM_WORLD if an MPI launcher started this process, else None."""
-    return _start_mpi().COMM_WORLD if launched_by_mpi() else None
+    return _start_mpi().COMM_WORLD if launched.by_mpi() else None
 
 
 @lru_cache(maxsize=1)
@@ -99,13 +54,12 @@ def _start_mpi():
             f"this process was started by an MPI launcher, but mpi4py finds no MPI library "
             f"({str(error).splitlines()[0]}); {INSTALL_HINT}"
         ) from error
-    launched_size, _ = _launched_world()
     size = MPI.COMM_WORLD.Get_size()
-    if size != launched_size:
+    if size != launched.size():
         library = " ".join(MPI.Get_library_version().strip("\0").splitlines()[0].split())
         raise UserError(
-            f"the launcher started {launched_size} processes, but each of them is alone in an MPI "
-            f"world of {size}: launcher and MPI library do not belong together. mpi4py uses "
+            f"the launcher started {launched.size()} processes, but each of them is alone in an "
+            f"MPI world of {size}: launcher and MPI library do not belong together. mpi4py uses "
             f"{library!r}; use the mpirun of that library"
         )
     _end_job_on_exception()
@@ -126,7 +80,7 @@ def _end_job_on_exception():
 
     def hook(kind, error, traceback):
         def report():
-            print(f"\nAn error {where()}:", file=sys.stderr)
+            print(f"\nAn error {launched.where()}:", file=sys.stderr)
             print_exception(kind, error, traceback)
 
         if isinstance(error, Interrupted):
@@ -164,7 +118,7 @@ def fail_together(report: Callable[[], object], status: int | BaseException) -> 
         status: Exit status for the job: a number or the exception.
     """
     alone = not _all_ranks_meet()
-    if alone or launched_rank() == 0:
+    if alone or launched.rank() == 0:
         report()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -204,8 +158,8 @@ def exit_together() -> Iterator[None]:
         if status:
             fail_together(lambda: status is code or print(code, file=sys.stderr), status)
         elif not _all_ranks_meet():
-            message = f"\nAn error {where()}: it left with sys.exit(0), and the others did not."
-            print(message, file=sys.stderr, flush=True)
+            message = "it left with sys.exit(0), and the others did not."
+            print(f"\nAn error {launched.where()}: {message}", file=sys.stderr, flush=True)
             status = 1
             _abort_at_exit(status)
         sys.exit(status)
@@ -213,12 +167,12 @@ def exit_together() -> Iterator[None]:
 
 def _all_ranks_meet():
     """Whether every rank calls this function within PATIENCE seconds."""
-    if not launched_by_mpi():
+    if not launched.by_mpi():
         return True
     if "mpi4py.MPI" not in sys.modules:
         # Before MPI runs nobody can wait for the others. Leave last what rank 0 has to say:
         # Open MPI's launcher kills all ranks as soon as one has left.
-        time.sleep(0 if launched_rank() == 0 else PATIENCE)
+        time.sleep(0 if launched.rank() == 0 else PATIENCE)
         return True
     everybody = sys.modules["mpi4py.MPI"].COMM_WORLD.Ibarrier()
     deadline = time.monotonic() + PATIENCE

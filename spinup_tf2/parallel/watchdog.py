@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-from spinup_tf2.parallel import mpi, reaper
+from spinup_tf2.parallel import launched, mpi, reaper
 from spinup_tf2.parallel.heartbeat import beat, has_beaten
 
 
@@ -38,7 +38,7 @@ class Watchdog:
         self._thread = None
 
     def __enter__(self) -> Watchdog:
-        if self.timeout is not None and mpi.launched_size() > 1:
+        if self.timeout is not None and launched.size() > 1:
             beat()
             self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
             self._thread.start()
@@ -61,7 +61,7 @@ class Watchdog:
         # First of all: MPI can hang, and so can output, which goes through the launcher.
         threading.Thread(target=_exit_later, daemon=True).start()
         _start_reaper()
-        where = mpi.where()
+        where = launched.where()
         _write(f"\nNo progress for {self.timeout:g} s {where}. What its threads are doing:\n")
         faulthandler.dump_traceback(2)
         _write(

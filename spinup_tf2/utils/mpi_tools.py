@@ -3,14 +3,13 @@
 import sys
 
 from spinup_tf2.errors import Interrupted
-from spinup_tf2.parallel import launch
+from spinup_tf2.parallel import launch, launched
 from spinup_tf2.parallel.mpi import (
     allreduce,
     broadcast,
     broadcast_object,
     comm,
     exit_together,
-    launched_by_mpi,
     mpi_avg,
     mpi_op,
     mpi_statistics_scalar,
@@ -43,7 +42,7 @@ def mpi_fork(n: int, bind_to_core: bool = False) -> None:
     Returns at once if `n` is 1 or an MPI launcher started this process; that is how the processes
     started here pass this line.
     """
-    if n <= 1 or launched_by_mpi():
+    if n <= 1 or launched.by_mpi():
         return
     # orig_argv knows more than argv: `python -m package.module` stays what it was.
     command = launch.mpirun_command(n, sys.orig_argv[1:], bind_to_core=bind_to_core)

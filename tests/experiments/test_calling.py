@@ -18,7 +18,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import calling
 from spinup_tf2.experiments.calling import call_experiment
 from spinup_tf2.experiments.processes import Processes
-from spinup_tf2.parallel import mpi
+from spinup_tf2.parallel import launched, mpi
 from tests.fake_mpi import run_ranks
 
 # Functions of this file are sent to other processes, where it cannot be imported.
@@ -215,7 +215,7 @@ def test_algorithms_are_waited_for_with_a_word(monkeypatch, tmp_path, capsys):
 
 
 def test_in_a_launched_world_the_ranks_are_the_experiment(monkeypatch, tmp_path):
-    monkeypatch.setattr(mpi, "launched_by_mpi", lambda: True)
+    monkeypatch.setattr(launched, "by_mpi", lambda: True)
     monkeypatch.setattr(calling, "_run_in_fresh_process", lambda *_: pytest.fail("started"))
     ran = []
 

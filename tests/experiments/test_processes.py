@@ -5,7 +5,7 @@ import pytest
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import processes
 from spinup_tf2.experiments.processes import Processes, resolve_num_cpu, resolve_processes
-from spinup_tf2.parallel import launch, mpi
+from spinup_tf2.parallel import launch, launched, mpi
 
 
 def test_num_cpu(monkeypatch):
@@ -18,7 +18,7 @@ def test_num_cpu(monkeypatch):
 
 
 def test_num_cpu_in_a_launched_world(monkeypatch):
-    monkeypatch.setattr(mpi, "launched_by_mpi", lambda: True)
+    monkeypatch.setattr(launched, "by_mpi", lambda: True)
     monkeypatch.setattr(mpi, "num_procs", lambda: 4)
     assert [resolve_num_cpu(n) for n in (1, 4, "auto")] == [4, 4, 4]
     with pytest.raises(UserError, match="num_cpu is 3, but the MPI launcher started 4 processes"):
@@ -42,6 +42,6 @@ def test_hosts_and_launcher(monkeypatch):
     with pytest.raises(UserError, match="launcher is given, but for one process"):
         resolve(1, None, "env -i")
 
-    monkeypatch.setattr(mpi, "launched_by_mpi", lambda: True)
+    monkeypatch.setattr(launched, "by_mpi", lambda: True)
     with pytest.raises(UserError, match="an MPI launcher has started them already"):
         resolve(1, "node1:2")

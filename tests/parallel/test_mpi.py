@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.parallel import mpi
+from spinup_tf2.parallel import launched, mpi
 from tests.fake_mpi import run_ranks
 
-LAUNCHER_VARIABLES = [name for pair in mpi._LAUNCHERS for name in pair]
+LAUNCHER_VARIABLES = [name for pair in launched._LAUNCHERS for name in pair]
 
 
 @pytest.fixture(autouse=True)
@@ -147,9 +147,9 @@ def test_statistics_of_nothing_are_nan():
 )
 def test_launchers_are_recognised(monkeypatch, variables, expected):
     set_environment(monkeypatch, **variables)
-    assert mpi._launched_world() == expected
-    assert mpi.launched_by_mpi() == (expected is not None)
-    assert mpi.launched_rank() == (expected[1] if expected else 0)
+    assert launched._world() == expected
+    assert launched.by_mpi() == (expected is not None)
+    assert launched.rank() == (expected[1] if expected else 0)
 
 
 def test_a_launched_process_without_an_mpi_library_is_told_what_to_install(monkeypatch):

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.parallel import launch, mpi, watchdog
+from spinup_tf2.parallel import heartbeat, launch, launched, mpi
 from spinup_tf2.parallel.watchdog import Watchdog, beat
 from tests.fake_mpi import run_ranks
 
@@ -34,7 +34,7 @@ def test_one_process_needs_no_watchdog(monkeypatch):
         assert "watchdog" not in threads()
     # neither do ranks that are threads
     assert run_ranks(2, lambda: Watchdog(0.1, "").__enter__()._thread) == [None, None]
-    monkeypatch.setattr(mpi, "launched_size", lambda: 2)
+    monkeypatch.setattr(launched, "size", lambda: 2)
     with Watchdog(None, "message"):
         assert "watchdog" not in threads()
     with Watchdog(60, "message"):
@@ -45,7 +45,7 @@ def test_one_process_needs_no_watchdog(monkeypatch):
 @pytest.fixture
 def alarms(monkeypatch):
     """The times at which a watchdog would have ended the job."""
-    monkeypatch.setattr(mpi, "launched_size", lambda: 2)
+    monkeypatch.setattr(launched, "size", lambda: 2)
     times = []
     monkeypatch.setattr(Watchdog, "_end_job", lambda self: times.append(time.monotonic()))
     return times
@@ -72,9 +72,9 @@ def test_collectives_are_progress(monkeypatch):
         lambda: mpi.gather_objects(1),
     ]
     for call in calls:
-        monkeypatch.setattr(watchdog, "_alive", False)
+        monkeypatch.setattr(heartbeat, "_alive", False)
         call()
-        assert watchdog._alive
+        assert heartbeat._alive
 
 
 # ---------------------------------------------------------------- real jobs

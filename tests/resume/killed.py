@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.launch import find_mpirun, mpirun_environment
-from spinup_tf2.parallel.mpi import launched_by_mpi
 from tests.progress import rows_without_time
 
 ON_POLICY = dict(steps_per_epoch=160, train_v_iters=3, max_ep_len=50)
@@ -155,7 +155,7 @@ def be_killed(rank, step=None, save=None, file=None):
 
 
 def main(jobs):
-    if launched_by_mpi():
+    if launched.by_mpi():
         for each in jobs:
             if each["kill"]:
                 be_killed(**each["kill"])
