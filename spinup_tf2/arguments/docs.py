@@ -84,8 +84,18 @@ def _shared_entry(name, off_policy):
     argument = ARGUMENTS[name]
     text = inspect.cleandoc((off_policy and argument.off_policy) or argument.text)
     kind = f" ({argument.type})" if argument.type else ""
-    first, *rest = f"{name}{kind}: {text}".split("\n")
-    return "\n".join([first, *(f"    {line}".rstrip() for line in rest)])
+    paragraphs = f"{name}{kind}: {text}".split("\n\n")
+    return "\n\n".join(_filled(paragraph, i > 0) for i, paragraph in enumerate(paragraphs))
+
+
+def _filled(paragraph, indented):
+    """A paragraph with lines of the right length, all but the first indented; tables stay."""
+    if "===" in paragraph:
+        return textwrap.indent(paragraph, "    ")
+    first = "    " if indented else ""
+    return textwrap.fill(
+        paragraph, 96, initial_indent=first, subsequent_indent="    ", break_on_hyphens=False
+    )
 
 
 def _entries(text):

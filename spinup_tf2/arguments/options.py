@@ -4,12 +4,11 @@ An algorithm takes them as `**options: Unpack[Options]`. Adding one means a row,
 `Options`. Imports no TensorFlow.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 from typing_extensions import TypedDict
 
 from spinup_tf2.arguments.rules import (
@@ -23,9 +22,6 @@ from spinup_tf2.arguments.rules import (
     one_of,
     optional,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class Options(TypedDict, total=False):

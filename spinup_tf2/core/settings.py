@@ -30,15 +30,15 @@ class Settings:
     logger_kwargs: Mapping[str, Any] | None
     save_freq: int
     num_envs: int
+    env_retries: int
     vectorization: str
+    stall_timeout: float | None
+    num_test_episodes: int
     init_from: str | os.PathLike | None
-    resume: bool
     checkpoint_freq: int
     keep_checkpoints: int
     deterministic_resume: bool
-    env_retries: int
-    stall_timeout: float | None
-    num_test_episodes: int
+    resume: bool
     test_freq: int = 1  # the off-policy algorithms are tested in every epoch
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None
 
