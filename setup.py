@@ -76,6 +76,7 @@ setup(
         "matplotlib>=3.7",
         "tqdm>=4.65",
         "psutil>=5.9",
+        "typing-extensions>=4.6",  # Unpack, of Python 3.11
     ],
     extras_require=EXTRAS,
     entry_points={

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import gymnasium as gym
-import numpy as np
 import tensorflow as tf
 from typing_extensions import Unpack
 
@@ -61,15 +60,12 @@ def ddpg(
     """Deep Deterministic Policy Gradient."""
     arguments = locals()  # for config.json
     settings = Settings(
-        *(env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq),
-        num_test_episodes=num_test_episodes,
-        **options,
+        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
     schedule = off_policy.Schedule(replay_size, batch_size, start_steps, update_after, update_every)
-    with off_policy.opened("ddpg", settings, arguments, actor_critic, ac_kwargs, num_q=1) as (
-        run,
-        target,
-    ):
+    with off_policy.opened(
+        "ddpg", settings, arguments, actor_critic, ac_kwargs, num_test_episodes, num_q=1
+    ) as (run, target):
         ac = run.ac
 
         def loss_of_q(batch):
@@ -92,12 +88,6 @@ def ddpg(
             off_policy.pays_to_compile(run, schedule),
         )
         columns = dict(QVals=True, LossPi=False, LossQ=False)
-        off_policy.train(
-            run,
-            target,
-            update,
-            columns,
-            schedule,
-            explore=lambda act, noise: np.clip(act + act_noise * noise, -1, 1),
-        )
+        explore = off_policy.noisy(act_noise)
+        off_policy.train(run, target, update, columns, schedule, explore=explore)
     return ac

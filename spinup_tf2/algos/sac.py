@@ -104,13 +104,18 @@ def sac(
     """
     arguments = locals()  # for config.json
     settings = Settings(
-        *(env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq),
-        num_test_episodes=num_test_episodes,
-        **options,
+        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
     schedule = off_policy.Schedule(replay_size, batch_size, start_steps, update_after, update_every)
     with off_policy.opened(
-        "sac", settings, arguments, actor_critic, ac_kwargs, num_q=2, stochastic=True
+        "sac",
+        settings,
+        arguments,
+        actor_critic,
+        ac_kwargs,
+        num_test_episodes,
+        num_q=2,
+        stochastic=True,
     ) as (run, target):
         ac = run.ac
         discrete = run.envs.action_spec.num_choices is not None

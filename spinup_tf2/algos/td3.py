@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import gymnasium as gym
-import numpy as np
 import tensorflow as tf
 from typing_extensions import Unpack
 
@@ -87,15 +86,12 @@ def td3(
     """
     arguments = locals()  # for config.json
     settings = Settings(
-        *(env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq),
-        num_test_episodes=num_test_episodes,
-        **options,
+        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
     schedule = off_policy.Schedule(replay_size, batch_size, start_steps, update_after, update_every)
-    with off_policy.opened("td3", settings, arguments, actor_critic, ac_kwargs, num_q=2) as (
-        run,
-        target,
-    ):
+    with off_policy.opened(
+        "td3", settings, arguments, actor_critic, ac_kwargs, num_test_episodes, num_q=2
+    ) as (run, target):
         ac = run.ac
 
         def loss_of_q(batch):
@@ -120,13 +116,8 @@ def td3(
             off_policy.pays_to_compile(run, schedule),
         )
         columns = dict(Q1Vals=True, Q2Vals=True, LossPi=False, LossQ=False)
+        explore = off_policy.noisy(act_noise)
         off_policy.train(
-            run,
-            target,
-            update,
-            columns,
-            schedule,
-            noise=["target_noise"],
-            explore=lambda act, noise: np.clip(act + act_noise * noise, -1, 1),
+            run, target, update, columns, schedule, noise=["target_noise"], explore=explore
         )
     return ac

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -61,6 +61,7 @@ def opened(
     arguments: Mapping[str, Any],
     actor_critic: Callable[..., QActorCritic],
     ac_kwargs: dict | None,
+    num_test_episodes: int,
     *,
     num_q: int,
     stochastic: bool = False,
@@ -73,6 +74,7 @@ def opened(
         arguments: What `locals()` gives in it, first thing; for config.json.
         actor_critic: What makes the networks.
         ac_kwargs: Its arguments.
+        num_test_episodes: How many episodes test the policy after each epoch.
         num_q: How many Q-functions the algorithm trains.
         stochastic: Whether its policy is a distribution; if so, Discrete actions are supported,
             too.
@@ -80,6 +82,7 @@ def opened(
     Raises:
         UserError: Before anything is written, for what cannot be used.
     """
+    settings = replace(settings, num_test_episodes=num_test_episodes)
     make_action_spec = partial(bounded_action_spec, discrete=stochastic)
     with environments(settings, make_action_spec) as (envs, test_envs):
         spaces = envs.observation_space, envs.prototype.action_space
@@ -220,6 +223,11 @@ class EpisodesOfEpoch:
         new = slice(self.run.first_step, end)
         episodes = self.run.envs.episodes
         self.run.logger.store(**episodes.count(self.rew[new], self.ends[new], self.lost[new]))
+
+
+def noisy(act_noise: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """`explore(act, noise)` that adds Gaussian noise of this standard deviation, in [-1, 1]."""
+    return lambda act, noise: np.clip(act + act_noise * noise, -1, 1)
 
 
 def uniform(spec: ActionSpec, noise: np.ndarray) -> np.ndarray:

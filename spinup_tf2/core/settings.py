@@ -33,12 +33,12 @@ class Settings:
     env_retries: int
     vectorization: str
     stall_timeout: float | None
-    num_test_episodes: int
     init_from: str | os.PathLike | None
     checkpoint_freq: int
     keep_checkpoints: int
     deterministic_resume: bool
     resume: bool
+    num_test_episodes: int = 0  # of the off-policy algorithms, see off_policy.opened
     test_freq: int = 1  # the off-policy algorithms are tested in every epoch
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None
 
