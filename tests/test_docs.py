@@ -143,6 +143,10 @@ EXAMPLE_COMMANDS = {
     "resume": ["resume.py 1", "resume.py 2"],
     "grids": ["experiment.py", "grid.py", "curves.py"],
     "networks": ["own_network.py"],
+    "rebuilt": [
+        "train_wide.py",
+        "-m spinup_tf2.run test_policy data/wide/wide_s0 -nr -n 1 --import wide_networks",
+    ],
     "presets": ["preset.py"],
     "quadruped": ["quadruped_trot.py", f"gait.py {ROOT}/data/quadruped-walk/quadruped-walk_s0"],
     "q-functions": [

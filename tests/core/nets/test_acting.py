@@ -13,7 +13,9 @@ from spinup_tf2.core.nets.actor_critic import (
     CNNActorCritic,
     MLPActorCritic,
 )
+from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.distributions import mode, sample
+from spinup_tf2.core.nets.heads import GaussianPolicy
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic, make_q_actor_critic
 from spinup_tf2.envs.spaces import action_spec, bounded_action_spec
 
@@ -196,3 +198,28 @@ def test_own_deterministic_policies_are_compiled():
     assert act.mirror is None
     noise = bounded_action_spec(space).draw_noise(np.random.default_rng(0), 50)
     np.testing.assert_allclose(act(batch(), noise)[0], pi(batch()), rtol=1e-5, atol=1e-6)
+
+
+class Doubled(GaussianPolicy):
+    """Derived from a policy that has a copy in NumPy, which is not its own."""
+
+    def head(self, output):
+        return super().head(2 * output)
+
+
+class DoubledInNumPyAsWell(Doubled):
+    def head(self, output):
+        return super().head(output)
+
+    def numpy_head(self):
+        gaussian = super().numpy_head()
+        return lambda mean, noise: gaussian(2 * mean, noise)
+
+
+@pytest.mark.parametrize("make", [Doubled, DoubledInNumPyAsWell])
+def test_a_derived_policy_has_the_numpy_that_it_says_itself(make):
+    pi = make(mlp(4, (8,), 3), 3)
+    act = acting.Actor(ActorCritic(pi, keras.Sequential(), spaces.Box(-1, 1, (3,))))
+    assert (act.mirror is not None) == (make is DoubledInNumPyAsWell)
+    noise = np.random.default_rng(1).normal(size=(50, 3)).astype(np.float32)
+    np.testing.assert_allclose(act(batch(), noise)[0], sample(pi(batch()), noise), rtol=1e-5)

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from spinup_tf2.core.nets.actor_critic import (
     CNNActorCritic,
     MLPActorCritic,
+    class_for,
     make_actor_critic,
 )
 from spinup_tf2.core.nets.bodies import activation_name, count_variables, mlp
@@ -225,6 +226,22 @@ def test_images_are_for_the_image_networks():
         assert not make_actor_critic(asked_for, IMAGES, box, small, separate=True).shared
     with pytest.raises(UserError, match=r"share variables.*shared=False"):
         make_actor_critic(MLPActorCritic, IMAGES, box, dict(small, shared=True), separate=True)
+
+
+def test_answers_are_not_inherited():
+    class Derived(MLPActorCritic):
+        pass
+
+    class WithAnAnswer(CNNActorCritic):
+        orthogonal_init = True
+
+    assert class_for(Derived, IMAGES) is Derived
+    assert class_for(MLPActorCritic, IMAGES) is CNNActorCritic
+    assert class_for(MLPActorCritic, OBS) is MLPActorCritic
+    assert (MLPActorCritic.orthogonal_init, Derived.orthogonal_init) == (True, False)
+    assert WithAnAnswer.orthogonal_init
+    assert CNNActorCritic.variable_shapes is not None
+    assert WithAnAnswer.variable_shapes is Derived.variable_shapes is None
 
 
 def test_step_and_act_take_one_image_or_a_batch():

@@ -15,9 +15,16 @@ from spinup_tf2 import ppo
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes
-from spinup_tf2.core.nets.heads import GaussianPolicy, ValueFunction
+from spinup_tf2.core.nets.heads import (
+    DeterministicPolicy,
+    GaussianPolicy,
+    QFunction,
+    ValueFunction,
+    policy_for,
+    policy_shapes,
+)
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
-from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
+from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
 from spinup_tf2.core.nets.saved_policy import SavedPolicy, load_policy
 from spinup_tf2.envs.spaces import network_observation_space
 from spinup_tf2.errors import UserError
@@ -61,6 +68,13 @@ def assert_equal_to_the_saved_model(path, observation_space):
         observation_space.seed(0)
         for obs in [observation_space.sample() for _ in range(5)]:
             np.testing.assert_allclose(rebuilt(obs), executed(obs), rtol=1e-5, atol=1e-5)
+
+
+def entry(**changes):
+    """What model_info.json says of a plain network, with changes."""
+    arguments = changes.pop("arguments", dict(hidden_sizes=[8], activation="tanh"))
+    plain = dict(actor_critic="MLPActorCritic", normalize_obs=False, extra=0, arguments=arguments)
+    return plain | changes
 
 
 @pytest.mark.parametrize("action_space", [BOX, DISCRETE, CHOICES, BITS], ids=str)
@@ -152,6 +166,125 @@ def test_networks_of_ones_own_are_loaded_only_if_trusted(tmp_path, make):
     np.testing.assert_allclose(get_action(obs), ac.pi(obs[None]).mean()[0], rtol=1e-5)
 
 
+class Wide(ActorCritic):
+    """Answers for itself, with arguments of its own."""
+
+    built = 0
+
+    def __init__(self, observation_space, action_space, width=3, activation="tanh"):
+        Wide.built += 1
+        (obs_dim,) = observation_space.shape
+        pi = policy_for(action_space, lambda outputs: mlp(obs_dim, (width,), outputs, activation))
+        v = ValueFunction(mlp(obs_dim, (2 * width,), 1, activation))
+        arguments = dict(width=width, activation=activation)
+        super().__init__(pi, v, action_space, arguments)
+
+    @staticmethod
+    def variable_shapes(observation_space, action_space, width, activation):
+        (obs_dim,) = observation_space.shape
+        policy = policy_shapes(action_space, lambda outputs: mlp_shapes(obs_dim, (width,), outputs))
+        return policy + mlp_shapes(obs_dim, (2 * width,), 1)
+
+
+class OwnQ(QActorCritic):
+    def __init__(self, observation_space, action_space, width):
+        pi = DeterministicPolicy(mlp(4, (), 3, output_activation="tanh"))
+        super().__init__(pi, [QFunction(mlp(7, (width,), 1))], action_space, dict(width=width))
+
+    @staticmethod
+    def variable_shapes(observation_space, action_space, width):
+        return mlp_shapes(4, (), 3) + mlp_shapes(7, (width,), 1)
+
+
+class Wrong(Wide):
+    @staticmethod
+    def variable_shapes(observation_space, action_space, width, activation):
+        return mlp_shapes(4, (width,), 3)
+
+
+class Silent(Wide):
+    """Does not say how it is built: what it inherits is not its own."""
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (
+            lambda: Wide(OBS, BOX, 5, tf.nn.relu),
+            entry(actor_critic=f"{__name__}:Wide", arguments=dict(width=5, activation="relu")),
+        ),
+        (
+            lambda: NormalizedActorCritic(Wide(OBS, BOX), OBS, BOX),
+            entry(
+                actor_critic=f"{__name__}:Wide",
+                arguments=dict(width=3, activation="tanh"),
+                normalize_obs=True,
+            ),
+        ),
+        (
+            lambda: OwnQ(OBS, BOX, 5),
+            entry(actor_critic=f"{__name__}:OwnQ", arguments=dict(width=5)),
+        ),
+    ],
+    ids=["on-policy", "normalised", "off-policy"],
+)
+def test_classes_that_answer_for_themselves_are_built_again(tmp_path, make, expected):
+    save(tmp_path, make(), OBS, BOX)
+    assert json.loads((tmp_path / "model_info.json").read_text())["networks"] == expected
+    assert_equal_to_the_saved_model(tmp_path, OBS)
+
+
+def local_class():
+    class Local(Wide):
+        variable_shapes = staticmethod(Wide.variable_shapes)
+
+    return Local
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Silent(OBS, BOX),
+        lambda: local_class()(OBS, BOX),
+        lambda: Wide(OBS, BOX, 3, lambda x: x * 2),
+    ],
+    ids=["inherited", "without a name", "activation"],
+)
+def test_what_cannot_be_built_again_is_not_said_to_be(make):
+    assert SavedPolicy(make(), OBS, BOX).info["networks"] is None
+
+
+def test_wrong_answers_are_found_before_the_training():
+    with pytest.raises(UserError, match=r"Wrong says in variable_shapes .*\(4, 3\).*Correct it"):
+        SavedPolicy(Wrong(OBS, BOX), OBS, BOX)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (dict(arguments=dict(width=10**12, activation="tanh")), "weights are not those"),
+        (dict(arguments=dict(width=3)), "Wide takes activation, width"),
+        (dict(actor_critic=f"{__name__}:Silent"), "'Silent' is no class of networks"),
+        (dict(actor_critic=f"{__name__}:save"), "'save' is no class of networks"),
+        (dict(actor_critic=f"{__name__}:nothing"), "'nothing' is no class of networks"),
+        (dict(actor_critic="ActorCritic"), "'ActorCritic' is no class of networks"),
+        (dict(actor_critic="__main__:Wide"), "no name of a module"),
+        (dict(actor_critic="my_networks:Wide"), "--import my_networks"),
+    ],
+)
+def test_what_a_file_says_of_classes_is_not_trusted(tmp_path, monkeypatch, changes, reason):
+    """Nothing is imported at its word, and nothing larger is built than the weights are."""
+    (tmp_path / "my_networks.py").write_text("raise SystemExit('it was imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    save(tmp_path / "save", Wide(OBS, BOX), OBS, BOX)
+    plain = json.loads((tmp_path / "save" / "model_info.json").read_text())["networks"]
+    change(tmp_path / "save", networks=plain | changes)
+    built = Wide.built
+    with pytest.raises(UserError, match=rf"cannot be built again.*{reason}"):
+        load_policy(tmp_path / "save")
+    assert Wide.built == built
+
+
 # ---------------------------------------------------------------- what does not fit
 
 
@@ -167,10 +300,8 @@ def saved(original, tmp_path):
     return shutil.copytree(original, tmp_path / "tf2_save")
 
 
-def entry(**changes):
-    arguments = dict(hidden_sizes=[8], activation="tanh") | changes.pop("arguments", {})
-    plain = dict(actor_critic="MLPActorCritic", normalize_obs=False, extra=0, arguments=arguments)
-    return plain | changes
+def plain(**changes):
+    return dict(hidden_sizes=[8], activation="tanh") | changes
 
 
 def test_the_entry_is_what_the_cases_below_change(saved):
@@ -180,15 +311,15 @@ def test_the_entry_is_what_the_cases_below_change(saved):
 @pytest.mark.parametrize(
     ("networks", "reason"),
     [
-        (entry(arguments=dict(hidden_sizes=[9])), "weights are not those"),
-        (entry(arguments=dict(hidden_sizes=[8, 8])), "weights are not those"),
-        (entry(arguments=dict(hidden_sizes=[10**12])), "weights are not those"),
-        (entry(arguments=dict(hidden_sizes=[10**400])), "weights are not those"),
-        (entry(arguments=dict(hidden_sizes=[-1])), "a list of layer widths"),
-        (entry(arguments=dict(hidden_sizes="8")), "a list of layer widths"),
-        (entry(arguments=dict(activation="os.system")), "activation is 'os.system'"),
-        (entry(arguments=dict(activation=["tanh"])), "activation is "),
-        (entry(arguments=dict(kernel_initializer="ones")), "takes activation, hidden_sizes"),
+        (entry(arguments=plain(hidden_sizes=[9])), "weights are not those"),
+        (entry(arguments=plain(hidden_sizes=[8, 8])), "weights are not those"),
+        (entry(arguments=plain(hidden_sizes=[10**12])), "weights are not those"),
+        (entry(arguments=plain(hidden_sizes=[10**400])), "weights are not those"),
+        (entry(arguments=plain(hidden_sizes=[-1])), "a list of layer widths"),
+        (entry(arguments=plain(hidden_sizes="8")), "a list of layer widths"),
+        (entry(arguments=plain(activation="os.system")), "activation is 'os.system'"),
+        (entry(arguments=plain(activation=["tanh"])), "activation is "),
+        (entry(arguments=plain(kernel_initializer="ones")), "takes activation, hidden_sizes"),
         (entry(actor_critic="CNNActorCritic"), "takes activation, conv"),
         (entry(actor_critic="os:system"), "does not describe them"),
         (entry(actor_critic=["MLPActorCritic"]), "does not describe them"),
