@@ -1,7 +1,21 @@
-"""At the end it is said how many inputs the fuzz tests have tried."""
+"""What all tests have in common."""
+
+import os
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def environment_is_put_back(monkeypatch):
+    """What a recording chooses for the graphics libraries holds until the end of its process."""
+    for name in ("MUJOCO_GL", "SDL_VIDEODRIVER"):
+        if name not in os.environ:
+            monkeypatch.setenv(name, "")  # so that it is removed in the end
+            monkeypatch.delenv(name)
 
 
 def pytest_terminal_summary(terminalreporter):
+    """Say how many inputs the fuzz tests have tried."""
     stats = terminalreporter.stats
     reports = [report for name in ("passed", "failed") for report in stats.get(name, [])]
     counts = [n for each in reports for name, n in each.user_properties if name == "fuzzed inputs"]
