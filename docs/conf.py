@@ -1,5 +1,6 @@
 """Sphinx: `sphinx-build -W --keep-going -b html docs docs/_build`."""
 
+import io
 import itertools
 import re
 import sys
@@ -10,6 +11,7 @@ from xml.etree import ElementTree
 
 import ziamath
 from docutils import nodes
+from docutils.parsers.rst import Directive
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # document this checkout, whatever is installed
@@ -88,6 +90,21 @@ def _draw_formula(translator, node):
     raise nodes.SkipNode
 
 
+# The picture of the floors is drawn from what the modules import when the pages are built.
+
+
+class _Floors(Directive):
+    def run(self):
+        svg = io.StringIO()
+        no_metadata = dict.fromkeys(["Creator", "Date", "Format", "Type"])
+        figure = run_path(str(ROOT / "docs" / "floors.py"))["draw"]()
+        figure.savefig(svg, format="svg", metadata=no_metadata)
+        _, _, markup = svg.getvalue().partition("<svg ")  # without the head of a file of its own
+        label = 'role="img" aria-label="Which folders import from which, floor by floor"'
+        return [nodes.raw("", f'<div class="floors"><svg {label} {markup}</div>', format="html")]
+
+
 def setup(app):
+    app.add_directive("floors", _Floors)
     app.add_html_math_renderer("svg", (_draw_formula, None), (_draw_formula, None))
     app.connect("autodoc-process-docstring", _add_markup, priority=100)  # before napoleon

@@ -5,80 +5,17 @@ What Python does by itself does not: whoever imports `spinup_tf2.core` runs `spi
 first, which registers the environments.
 """
 
-import ast
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 
 import pytest
 
-import spinup_tf2
-
-PACKAGE = Path(spinup_tf2.__file__).parent
-
-# Lowest first. A module imports from lower floors and from its own folder only.
-FLOORS = [
-    ["errors", "user_config", "version", "tensorflow_import", "moved"],
-    ["printing"],
-    ["run_files"],
-    ["arguments"],
-    ["parallel"],
-    ["utils", "utils.mpi_tools", "utils.mpi_tf", "utils.serialization_utils", "utils.logx"],
-    ["envs"],
-    ["persistence"],
-    ["core"],
-    ["algos"],
-    ["experiments"],
-    ["utils.run_utils", "utils.test_policy", "utils.plot"],
-    ["__init__", "presets"],
-    ["cli"],
-    ["run"],
-    ["examples"],
-]
-
-
-def module_name(path):
-    """`core/nets/bodies.py` is core.nets.bodies, and `core/__init__.py` is core."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
-
-
-SOURCES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-
-
-def imports_of(source):
-    """The modules, and the names in modules, that a source imports anywhere in it."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative imports are not understood here"
-            yield from (f"{node.module}.{each.name}" for each in node.names)
-
-
-def imported_modules(source):
-    """The modules of this package among them."""
-    for name in imports_of(source):
-        package, _, rest = name.partition(".")
-        if package == "spinup_tf2":
-            # core.finite.check_variables: not a module, but a name in one.
-            candidates = (rest, rest.rpartition(".")[0], "__init__")
-            yield next(module for module in candidates if module in SOURCES)
-
-
-IMPORTS = {
-    name: {*imported_modules(path.read_text(encoding="utf-8"))} - {name}
-    for name, path in SOURCES.items()
-}
-
-
-def floor_of(module):
-    """The number of a module's floor: its own, or that of the folder it lies in."""
-    while module:
-        for number, floor in enumerate(FLOORS):
-            if module in floor:
-                return number
-        module = module.rpartition(".")[0]
-    return None
+# The list of the floors, which the docs show, is there as well.
+floors = SimpleNamespace(**run_path(str(Path(__file__).parent.parent / "docs" / "floors.py")))
+FLOORS, SOURCES, IMPORTS = floors.FLOORS, floors.SOURCES, floors.IMPORTS
+floor_of = floors.floor_of
 
 
 def may_import(module, other):
@@ -135,7 +72,7 @@ def test_one_module_imports_tensorflow_probability():
     importing = {
         module
         for module, path in SOURCES.items()
-        for name in imports_of(path.read_text(encoding="utf-8"))
+        for name in floors.imports_of(path.read_text(encoding="utf-8"))
         if name.partition(".")[0] == "tensorflow_probability"
     }
     alone = {"examples.ppo_pendulum"}  # which needs no other part of the package
@@ -144,8 +81,8 @@ def test_one_module_imports_tensorflow_probability():
 
 def test_that_rules_find():
     source = "def f():\n    from spinup_tf2.core import finite\nimport spinup_tf2.utils.logx as log"
-    assert {*imported_modules(source)} == {"core.finite", "utils.logx"}
-    assert {*imported_modules("from spinup_tf2 import ppo")} == {"__init__"}
+    assert {*floors.imported_modules(source)} == {"core.finite", "utils.logx"}
+    assert {*floors.imported_modules("from spinup_tf2 import ppo")} == {"__init__"}
     assert not may_import("persistence.reading", "core.finite")
     assert not may_import("cli.play", "run")
     assert not may_import("presets", "__init__")
