@@ -12,11 +12,11 @@ from spinup_tf2.core import on_policy
 from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, rmsprop
-from spinup_tf2.core.optimize.losses import value_loss
+from spinup_tf2.core.optimize.losses import Loss, value_loss
 from spinup_tf2.core.settings import Settings, algorithm
 
 
-def policy_loss(logp: tf.Tensor, adv: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+def policy_loss(logp: tf.Tensor, adv: tf.Tensor) -> Loss:
     """Policy gradient, negated, for advantages that are constants. Both [batch].
 
     L = -E[log pi(a|s) A]  (Mnih et al. 2016, section 4)

@@ -10,12 +10,12 @@ from spinup_tf2.arguments.options import Options
 from spinup_tf2.core import off_policy
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.core.optimize.gradient_steps import adam
-from spinup_tf2.core.optimize.losses import bellman_backup
+from spinup_tf2.core.optimize.losses import Loss, bellman_backup
 from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock
 from spinup_tf2.core.settings import Settings, algorithm
 
 
-def q_loss(q: tf.Tensor, backup: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+def q_loss(q: tf.Tensor, backup: tf.Tensor) -> Loss:
     """Mean squared error against the backup. Both [batch].
 
     L = E[(Q(s, a) - y)^2],  y = r + gamma (1 - d) Q'(s', pi'(s'))   (Lillicrap et al. 2016, eq. 4)
@@ -24,7 +24,7 @@ def q_loss(q: tf.Tensor, backup: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Ten
     return loss, dict(QVals=q, LossQ=loss)
 
 
-def policy_loss(q_pi: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+def policy_loss(q_pi: tf.Tensor) -> Loss:
     """The value of the policy's own actions, negated. q_pi: Q(s, pi(s)), [batch].
 
     L = -E[Q(s, pi(s))]   (Lillicrap et al. 2016, eq. 6)
@@ -62,9 +62,11 @@ def ddpg(
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
-    schedule = off_policy.Schedule(replay_size, batch_size, start_steps, update_after, update_every)
+    schedule = off_policy.Schedule(
+        replay_size, batch_size, start_steps, update_after, update_every, num_test_episodes
+    )
     with off_policy.opened(
-        "ddpg", settings, arguments, actor_critic, ac_kwargs, num_test_episodes, num_q=1
+        "ddpg", settings, schedule, arguments, actor_critic, ac_kwargs, num_q=1
     ) as (run, target):
         ac = run.ac
 

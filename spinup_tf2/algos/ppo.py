@@ -14,8 +14,8 @@ from spinup_tf2.core.experience.ppo_buffer import PPOBuffer
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.normalization import RewardScaler
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, loss_columns, take_steps
-from spinup_tf2.core.optimize.losses import value_loss, value_regression
-from spinup_tf2.core.optimize.objectives import Loss, Objective, penalized
+from spinup_tf2.core.optimize.losses import Loss, value_loss, value_regression
+from spinup_tf2.core.optimize.objectives import Objective, penalized
 from spinup_tf2.core.settings import Settings, algorithm
 
 __all__ = ["PPOBuffer", "policy_loss", "ppo"]

@@ -13,7 +13,7 @@ from spinup_tf2.core import off_policy
 from spinup_tf2.core.nets.distributions import probs_and_log_probs, sample_and_log_prob
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.core.optimize.gradient_steps import adam
-from spinup_tf2.core.optimize.losses import bellman_backup
+from spinup_tf2.core.optimize.losses import Loss, bellman_backup
 from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock
 from spinup_tf2.core.settings import Settings, algorithm
 
@@ -37,9 +37,7 @@ def soft_choice_value(
     return tf.reduce_sum(probs * soft_value(q1, q2, logp, alpha), axis=-1)
 
 
-def q_loss(
-    q1: tf.Tensor, q2: tf.Tensor, backup: tf.Tensor
-) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+def q_loss(q1: tf.Tensor, q2: tf.Tensor, backup: tf.Tensor) -> Loss:
     """Half the mean squared errors against the backup, summed. All [batch].
 
     L = 1/2 E[(Q_1 - y)^2] + 1/2 E[(Q_2 - y)^2]   (Haarnoja et al. 2018b, eq. 5)
@@ -48,7 +46,7 @@ def q_loss(
     return loss_q1 + loss_q2, dict(Q1Vals=q1, Q2Vals=q2, LossQ1=loss_q1, LossQ2=loss_q2)
 
 
-def policy_loss(val: tf.Tensor, logp: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+def policy_loss(val: tf.Tensor, logp: tf.Tensor) -> Loss:
     """The soft value, negated. Both [batch]; logp: E_a log pi(a|s), or an estimate of it.
 
     L = E[alpha log pi(a|s) - min(Q_1(s, a), Q_2(s, a))]   (Haarnoja et al. 2018b, eq. 7)
@@ -106,16 +104,11 @@ def sac(
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
-    schedule = off_policy.Schedule(replay_size, batch_size, start_steps, update_after, update_every)
+    schedule = off_policy.Schedule(
+        replay_size, batch_size, start_steps, update_after, update_every, num_test_episodes
+    )
     with off_policy.opened(
-        "sac",
-        settings,
-        arguments,
-        actor_critic,
-        ac_kwargs,
-        num_test_episodes,
-        num_q=2,
-        stochastic=True,
+        "sac", settings, schedule, arguments, actor_critic, ac_kwargs, num_q=2, stochastic=True
     ) as (run, target):
         ac = run.ac
         discrete = run.envs.action_spec.num_choices is not None
@@ -128,7 +121,7 @@ def sac(
         def temperature():
             return tf.stop_gradient(tf.exp(log_alpha)) if learned else tf.constant(float(alpha))
 
-        def soft_value_and_log_prob(networks, obs, noise):
+        def value_and_log_prob(networks, obs, noise):
             """V(s) of the present policy, and log pi(a|s), with the Q-functions of `networks`."""
             pi = ac.pi(obs)
             if discrete:
@@ -144,14 +137,12 @@ def sac(
             return ac.q_values(obs, act)
 
         def loss_of_q(batch):
-            next_val, _ = soft_value_and_log_prob(
-                target, batch["next_obs"], batch.get("next_noise")
-            )
+            next_val, _ = value_and_log_prob(target, batch["next_obs"], batch.get("next_noise"))
             backup = bellman_backup(batch["rew"], batch["terminated"], next_val, gamma)
             return q_loss(*q_of_batch(batch["obs"], batch["act"]), backup)
 
         def loss_of_pi(batch):
-            val, logp = soft_value_and_log_prob(ac, batch["obs"], batch.get("noise"))
+            val, logp = value_and_log_prob(ac, batch["obs"], batch.get("noise"))
             loss, info = policy_loss(val, logp)
             if learned:  # of other variables, and so without effect on the policy's gradient
                 loss += temperature_loss(log_alpha, logp, target_entropy)

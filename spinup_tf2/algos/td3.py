@@ -10,7 +10,7 @@ from spinup_tf2.arguments.options import Options
 from spinup_tf2.core import off_policy
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.core.optimize.gradient_steps import adam
-from spinup_tf2.core.optimize.losses import bellman_backup
+from spinup_tf2.core.optimize.losses import Loss, bellman_backup
 from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock
 from spinup_tf2.core.settings import Settings, algorithm
 
@@ -27,9 +27,7 @@ def smoothed_action(
     return tf.clip_by_value(act + epsilon, -1.0, 1.0)
 
 
-def q_loss(
-    q1: tf.Tensor, q2: tf.Tensor, backup: tf.Tensor
-) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+def q_loss(q1: tf.Tensor, q2: tf.Tensor, backup: tf.Tensor) -> Loss:
     """Mean squared errors against the backup, summed. All [batch].
 
     L = E[(Q_1 - y)^2] + E[(Q_2 - y)^2],  y = r + gamma (1 - d) min(Q'_1, Q'_2)(s', a')
@@ -39,7 +37,7 @@ def q_loss(
     return loss, dict(Q1Vals=q1, Q2Vals=q2, LossQ=loss)
 
 
-def policy_loss(q1_pi: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+def policy_loss(q1_pi: tf.Tensor) -> Loss:
     """What the first Q-function says of the policy's own actions, negated. q1_pi: [batch].
 
     L = -E[Q_1(s, pi(s))]   (Fujimoto et al. 2018, algorithm 1)
@@ -88,9 +86,11 @@ def td3(
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
-    schedule = off_policy.Schedule(replay_size, batch_size, start_steps, update_after, update_every)
+    schedule = off_policy.Schedule(
+        replay_size, batch_size, start_steps, update_after, update_every, num_test_episodes
+    )
     with off_policy.opened(
-        "td3", settings, arguments, actor_critic, ac_kwargs, num_test_episodes, num_q=2
+        "td3", settings, schedule, arguments, actor_critic, ac_kwargs, num_q=2
     ) as (run, target):
         ac = run.ac
 

@@ -14,7 +14,7 @@ from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.core.optimize.gradient_steps import loss_columns, take_steps
-from spinup_tf2.core.optimize.losses import value_regression
+from spinup_tf2.core.optimize.losses import Loss, value_regression
 from spinup_tf2.core.optimize.natural_gradient import PolicyObjective, conjugate_gradient
 from spinup_tf2.core.settings import Settings, algorithm
 
@@ -24,7 +24,7 @@ def policy_loss(
     pi_old: Distribution,
     act: tf.Tensor,
     adv: tf.Tensor,
-) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+) -> Loss:
     """Surrogate objective, negated, with the divergence that is to stay below delta.
 
     L = -E[r A],  r = pi(a|s) / pi_old(a|s)   (Schulman et al. 2015, eq. 14)

@@ -12,13 +12,11 @@ from spinup_tf2.core import on_policy
 from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, loss_columns, take_steps
-from spinup_tf2.core.optimize.losses import value_regression
+from spinup_tf2.core.optimize.losses import Loss, value_regression
 from spinup_tf2.core.settings import Settings, algorithm
 
 
-def policy_loss(
-    logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor
-) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor) -> Loss:
     """What has the policy gradient as its gradient, negated. All inputs [batch].
 
     L = -E[log pi(a|s) A]  (Sutton et al. 2000, with an advantage in the place of Q)

@@ -32,7 +32,7 @@ XLA_PAYS_AFTER = 5000  # updates; below, it saves less time than it takes to com
 
 @dataclass(frozen=True)
 class Schedule:
-    """When an off-policy algorithm acts at random, when it learns, and from what.
+    """When an off-policy algorithm acts at random, when it learns and from what, how it is tested.
 
     The arguments of these names; `arguments.table` describes them.
     """
@@ -42,6 +42,7 @@ class Schedule:
     start_steps: int
     update_after: int
     update_every: int
+    num_test_episodes: int
 
     def updates_due(self, end: int) -> int:
         """How many blocks of updates follow the interactions 0 to `end - 1`.
@@ -58,10 +59,10 @@ class Schedule:
 def opened(
     algorithm: str,
     settings: Settings,
+    schedule: Schedule,
     arguments: Mapping[str, Any],
     actor_critic: Callable[..., QActorCritic],
     ac_kwargs: dict | None,
-    num_test_episodes: int,
     *,
     num_q: int,
     stochastic: bool = False,
@@ -71,10 +72,10 @@ def opened(
     Args:
         algorithm: Its name.
         settings: What it was told.
+        schedule: When it learns and is tested.
         arguments: What `locals()` gives in it, first thing; for config.json.
         actor_critic: What makes the networks.
         ac_kwargs: Its arguments.
-        num_test_episodes: How many episodes test the policy after each epoch.
         num_q: How many Q-functions the algorithm trains.
         stochastic: Whether its policy is a distribution; if so, Discrete actions are supported,
             too.
@@ -82,7 +83,7 @@ def opened(
     Raises:
         UserError: Before anything is written, for what cannot be used.
     """
-    settings = replace(settings, num_test_episodes=num_test_episodes)
+    settings = replace(settings, num_test_episodes=schedule.num_test_episodes)
     make_action_spec = partial(bounded_action_spec, discrete=stochastic)
     with environments(settings, make_action_spec) as (envs, test_envs):
         spaces = envs.observation_space, envs.prototype.action_space

@@ -29,7 +29,7 @@ def test_updates_are_due_when_spinning_up_takes_them():
     """Its rule, for each interaction t: `t >= update_after and t % update_every == 0`."""
     settings = itertools.product((0, 1, 7, 10, 30), (1, 3, 7, 10, 50), (1, 2, 3, 4, 12))
     for update_after, update_every, num_envs in settings:
-        schedule = Schedule(1000, 1, 0, update_after, update_every)
+        schedule = Schedule(1000, 1, 0, update_after, update_every, 0)
         for t in range(0, 120, num_envs):
             interactions = range(t, t + num_envs)
             expected = sum(i >= update_after and i % update_every == 0 for i in interactions)
@@ -251,10 +251,14 @@ class Run:
             deterministic_resume=False,
             env_retries=0,
             stall_timeout=None,
-            num_test_episodes=0,
         )
         schedule = dict(
-            replay_size=1000, batch_size=12, start_steps=20, update_after=25, update_every=10
+            replay_size=1000,
+            batch_size=12,
+            start_steps=20,
+            update_after=25,
+            update_every=10,
+            num_test_episodes=0,
         )
         for name, value in kwargs.items():
             [group] = (each for each in (settings, schedule) if name in each)

@@ -5,8 +5,11 @@ import tensorflow as tf
 
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
 
+# A scalar to minimise, and what is logged of it.
+Loss = tuple[tf.Tensor, dict[str, tf.Tensor]]
 
-def value_loss(val: tf.Tensor, ret: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+
+def value_loss(val: tf.Tensor, ret: tf.Tensor) -> Loss:
     """Mean squared error of the values against the rewards-to-go. Both [batch]."""
     loss = tf.reduce_mean(tf.square(ret - val))
     return loss, dict(LossV=loss)

@@ -7,8 +7,7 @@ import keras
 import tensorflow as tf
 
 from spinup_tf2.core.nets.distributions import Distribution
-
-Loss = tuple[tf.Tensor, dict[str, tf.Tensor]]  # a scalar to minimise, and scalars to log
+from spinup_tf2.core.optimize.losses import Loss
 
 
 def log_prob(pi: Distribution, act: tf.Tensor) -> dict:
