@@ -11,13 +11,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
 
+from spinup_tf2.envs.quadruped.checks import CONNECTIONS, RENDER_MODES, check_arguments
 from spinup_tf2.envs.quadruped.gait import LEGS, STANCE
 from spinup_tf2.envs.quadruped.robot import Base, Robot
 from spinup_tf2.envs.quadruped.tasks import TASKS, Motion
-from spinup_tf2.envs.wrappers import check_at_least, check_not_negative, check_switches
 from spinup_tf2.errors import UserError
-
-CONNECTIONS = {"GUI": "human", "DIRECT": None}  # what PyBullet calls the render modes
 
 ANGULAR_SCALE, SPEED_SCALE = 0.25, 0.05  # of angular velocities and joint speeds in observations
 TAPS = (0.01, 0.02)  # s; how long ago the joints' history in an observation is
@@ -68,7 +66,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
     **Options** of `reset`: `from_backup=True` begins where `backup` was called.
     """
 
-    metadata = {"render_modes": ["human", "rgb_array", *CONNECTIONS], "render_fps": 20}  # noqa: RUF012
+    metadata = {"render_modes": [*RENDER_MODES], "render_fps": 20}  # noqa: RUF012
 
     def __init__(
         self,
@@ -98,7 +96,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         arguments = {name: x for name, x in locals().items() if name not in ("self", "__class__")}
         EzPickle.__init__(self, **arguments)
         self.robot = None  # until everything has been checked
-        _check(**arguments)
+        check_arguments(**arguments)
         self.render_mode = CONNECTIONS.get(render_mode, render_mode)
         self.sim_hz, self.action_repeat = sim_hz, action_repeat
         self.dt = action_repeat / sim_hz
@@ -401,45 +399,3 @@ class Episode:
     target: np.ndarray
     steps: int = 0
     broken: bool = False
-
-
-def _check(task, render_mode, action_scale, action_filter, reward, phase_hz, **others):
-    """Raise UserError for arguments of QuadrupedEnv that cannot be used."""
-    _check_choice("task", task, TASKS)
-    _check_choice("render_mode", render_mode, [None, *QuadrupedEnv.metadata["render_modes"]])
-    _check_choice("reward", reward, [None, *TASKS[task].rewards])
-    counts, positive = ("sim_hz", "action_repeat"), ("kp", "kd", "torque_limit", "target_speed")
-    check_at_least(1, **{name: others[name] for name in counts})
-    check_at_least(0, prev_epochs=others["prev_epochs"])
-    check_switches(**{name: x for name, x in others.items() if name in _SWITCHES})
-    check_not_negative(phase_hz=phase_hz or 0)
-    numbers = {name: others[name] for name in positive}
-    if action_filter is not None:
-        numbers["action_filter"] = action_filter
-    if action_scale is not None:
-        if np.shape(action_scale) != (3,):
-            raise UserError(
-                f"action_scale is {action_scale!r}; it must be three numbers in rad, for hip, "
-                "upper and lower joints."
-            )
-        numbers |= {f"action_scale[{i}]": x for i, x in enumerate(action_scale)}
-    for name, number in numbers.items():
-        if not (isinstance(number, int | float) and 0 < number < math.inf):
-            raise UserError(f"{name} is {number!r}; it must be a number greater than 0.")
-    if others["absolute_actions"] and others["residual_gait"]:
-        raise UserError("absolute_actions and residual_gait exclude each other.")
-    if others["straight"] and task != "walk":
-        raise UserError("straight is for the task 'walk' only.")
-    if others["terminate_on_success"] and task != "recover":
-        raise UserError("terminate_on_success is for the task 'recover' only.")
-
-
-_SWITCHES = (
-    *("absolute_actions", "residual_gait", "history", "reset_noise", "straight"),
-    *("domain_randomization", "terminate_on_success"),
-)
-
-
-def _check_choice(name, value, choices):
-    if value not in choices:
-        raise UserError(f"{name} is {value!r}; it must be one of {', '.join(map(str, choices))}.")
