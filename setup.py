@@ -31,6 +31,7 @@ EXTRAS["dev"] = [
     "pytest-xdist>=3",  # two processes run the tests
     "hypothesis>=6.100",  # makes the inputs of the fuzz tests
     "ruff>=0.6",
+    "mypy>=1.11",
     "build",
     "moviepy>=1.0",  # of gymnasium's own recorder, which other programs use
     *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["mario"]),
@@ -58,6 +59,7 @@ setup(
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     packages=find_packages(include=["spinup_tf2", "spinup_tf2.*"]),
+    package_data={"spinup_tf2": ["py.typed"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         # tensorflow-probability is built on tf-keras, of which each minor release needs the one of

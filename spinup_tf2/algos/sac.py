@@ -126,10 +126,12 @@ def sac(
             pi = ac.pi(obs)
             if discrete:
                 probs, logp = probs_and_log_probs(pi)
-                val = soft_choice_value(*networks.q_values(obs), probs, logp, temperature())
+                q1, q2 = networks.q_values(obs)
+                val = soft_choice_value(q1, q2, probs, logp, temperature())
                 return val, tf.reduce_sum(probs * logp, axis=-1)
             act, logp = sample_and_log_prob(pi, noise)
-            return soft_value(*networks.q_values(obs, act), logp, temperature()), logp
+            q1, q2 = networks.q_values(obs, act)
+            return soft_value(q1, q2, logp, temperature()), logp
 
         def q_of_batch(obs, act):
             if discrete:
@@ -139,7 +141,8 @@ def sac(
         def loss_of_q(batch):
             next_val, _ = value_and_log_prob(target, batch["next_obs"], batch.get("next_noise"))
             backup = bellman_backup(batch["rew"], batch["terminated"], next_val, gamma)
-            return q_loss(*q_of_batch(batch["obs"], batch["act"]), backup)
+            q1, q2 = q_of_batch(batch["obs"], batch["act"])
+            return q_loss(q1, q2, backup)
 
         def loss_of_pi(batch):
             val, logp = value_and_log_prob(ac, batch["obs"], batch.get("noise"))

@@ -100,7 +100,8 @@ def td3(
             next_act = smoothed_action(target.pi(next_obs), noise, target_noise, noise_clip)
             next_q = tf.minimum(*target.q_values(next_obs, next_act))
             backup = bellman_backup(batch["rew"], batch["terminated"], next_q, gamma)
-            return q_loss(*ac.q_values(batch["obs"], batch["act"]), backup)
+            q1, q2 = ac.q_values(batch["obs"], batch["act"])
+            return q_loss(q1, q2, backup)
 
         def loss_of_pi(batch):
             q1_pi, _ = ac.q_values(batch["obs"], ac.pi(batch["obs"]))

@@ -31,7 +31,8 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
     _check_rules(_RULES, arguments)
     if "steps_per_epoch" in arguments:
         names = ("steps_per_epoch", "num_envs", "n_steps")
-        _check_division(*(arguments.get(name, 1) for name in names), num_procs)
+        steps, num_envs, n_steps = (arguments.get(name, 1) for name in names)
+        _check_division(steps, num_envs, n_steps, num_procs)
     if arguments.get("minibatch_size") is not None:
         environments = arguments["num_envs"] * num_procs
         _check_minibatches(arguments["minibatch_size"], arguments["steps_per_epoch"], environments)

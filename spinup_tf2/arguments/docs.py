@@ -100,6 +100,7 @@ def _filled(paragraph, indented):
 
 def _entries(text):
     """{name: entry} of the text of an "Args:" section."""
-    starts = [match.start() for match in _ENTRY.finditer(text)]
-    pieces = (text[i:j].strip() for i, j in zip(starts, [*starts, len(text)][1:], strict=True))
-    return {_ENTRY.match(piece)[1]: piece for piece in pieces}
+    found = [*_ENTRY.finditer(text)]
+    ends = [*(match.start() for match in found[1:]), len(text)]
+    pairs = zip(found, ends, strict=True)
+    return {match[1]: text[match.start() : end].strip() for match, end in pairs}

@@ -5,6 +5,7 @@ import inspect
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from spinup_tf2.arguments.docs import complete_docstring, option_defaults, option_types
 
@@ -36,7 +37,9 @@ def read_class_attribute(module: str, name: str, attribute: str) -> str | None:
 
 def _definition(module, name):
     """The tree of a module's source, and the node in it of a function or class."""
-    tree = ast.parse(Path(find_spec(module).origin).read_text(encoding="utf-8"))
+    spec: Any = find_spec(module)
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    definition: Any
     [definition] = (node for node in tree.body if getattr(node, "name", None) == name)
     return tree, definition
 
@@ -48,7 +51,7 @@ def read_signature(module: str, name: str) -> Signature:
     if isinstance(definition, ast.ClassDef):
         [function] = (n for n in definition.body if getattr(n, "name", None) == "__init__")
     imported = {
-        alias.asname or alias.name: Name(node.module, alias.name)
+        alias.asname or alias.name: Name(str(node.module), alias.name)
         for node in tree.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
@@ -69,7 +72,7 @@ def read_signature(module: str, name: str) -> Signature:
         every = [argument.arg for argument in [*arguments.args, *arguments.kwonlyargs]]
         if arguments.kwarg is not None:
             options = option_types(ast.unparse(arguments.kwarg.annotation))
-            own = {keyword.arg: value(keyword.value) for keyword in decorator.keywords}
+            own = {str(keyword.arg): value(keyword.value) for keyword in decorator.keywords}
             defaults |= option_defaults(options, own)
             every += options
         doc = complete_docstring(doc, every)

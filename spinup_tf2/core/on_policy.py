@@ -1,6 +1,6 @@
 """The loop of the on-policy algorithms: collect, update, log, save."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,7 +34,7 @@ def opened(
     ac_kwargs: dict | None,
     *,
     separate: bool = False,
-    needs: Collection[str] = (),
+    needs: Sequence[str] = (),
     orthogonal_init: bool | None = False,
     normalize_obs: bool = False,
 ) -> Iterator[Run[ActorCritic]]:
@@ -127,12 +127,12 @@ class Rollouts:
         envs, settings, spec = run.envs, run.settings, run.envs.action_spec
         self.run, self.scaler = run, scaler
         self.policy, self.value = Actor(run.ac), Critic(run.ac.v)
-        self.act = self.policy
+        self.act: Actor | Demonstrations = self.policy
         if settings.behavior_policy is not None:
             self.act = Demonstrations(self.policy, settings.behavior_policy, envs)
         shapes = envs.observation_space.shape, spec.shape, spec.dtype
         self.buffer = TrajectoryBuffer(*shapes, n_steps, envs.num_envs, returns, envs.obs_dtype)
-        self.obs = None  # that the environments have shown last
+        self.obs: np.ndarray | None = None  # that the environments have shown last
 
     def __call__(self) -> Iterator[dict[str, np.ndarray]]:
         """The batches of the run's present epoch, as TrajectoryBuffer.get returns them."""
@@ -164,7 +164,11 @@ class Rollouts:
 
 
 def collect(
-    envs: VectorEnv, act: Actor, buffer: TrajectoryBuffer, obs: np.ndarray, noise: Iterable
+    envs: VectorEnv,
+    act: Actor | Demonstrations,
+    buffer: TrajectoryBuffer,
+    obs: np.ndarray,
+    noise: Iterable,
 ) -> np.ndarray:
     """Fill `buffer` with steps of `envs`, beginning at `obs` `[n, ...]`; returns the next obs.
 

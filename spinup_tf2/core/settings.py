@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-import gymnasium as gym
 import numpy as np
 
 from spinup_tf2.arguments.checks import check_arguments
@@ -22,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Settings:
     """What all algorithms are told of a run; `arguments.table` says what each of them means."""
 
-    env_fn: Callable[[], gym.Env]
+    env_fn: Any  # makes an environment; `algorithm` has made it out of a name
     seed: int
     steps_per_epoch: int
     epochs: int

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from spinup_tf2.parallel.heartbeat import beat
 
 if TYPE_CHECKING:
     from mpi4py import MPI
+
+Number = TypeVar("Number", float, np.ndarray)
 
 INSTALL_HINT = 'install one with: pip install "spinup_tf2[mpi]"'
 
@@ -262,7 +264,7 @@ def on_root(function: Callable[[], Any]) -> Any:
     return result
 
 
-def mpi_op(x: float | np.ndarray, op: str | MPI.Op) -> float | np.ndarray:
+def mpi_op(x: Number, op: str | MPI.Op) -> Number:
     """Reduce `x` over all processes with `op`: a scalar in float64, an array in its own dtype."""
     if np.isscalar(x):
         return mpi_op(np.array([x], np.float64), op)[0]
@@ -274,12 +276,12 @@ def mpi_op(x: float | np.ndarray, op: str | MPI.Op) -> float | np.ndarray:
     return buff
 
 
-def mpi_sum(x: float | np.ndarray) -> float | np.ndarray:
+def mpi_sum(x: Number) -> Number:
     """Sum of a scalar or array over all processes."""
     return mpi_op(x, "SUM")
 
 
-def mpi_avg(x: float | np.ndarray) -> float | np.ndarray:
+def mpi_avg(x: Number) -> Number:
     """Mean of a scalar or array over all processes, each with the same weight."""
     return mpi_sum(x) / num_procs()
 

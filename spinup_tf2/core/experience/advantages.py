@@ -73,7 +73,8 @@ def mixture(
 
     The mixture is not normalised again. Its deviation is below 1 as far as the estimates disagree.
     """
-    return sum(coeff * normalized(adv, valid) for coeff, adv in zip(coeffs, advs, strict=True))
+    parts = [coeff * normalized(adv, valid) for coeff, adv in zip(coeffs, advs, strict=True)]
+    return np.sum(parts, axis=0)
 
 
 def estimates(
@@ -101,7 +102,8 @@ def estimates(
     """
     steps = (rew, val, next_val, terminated, truncated, gamma)
     if coeff is not None:
-        adv, ret = gae(*steps, (lam if lam1 is None else lam1, lam2))
+        lams = (lam if each is None else each for each in (lam1, lam2))
+        adv, ret = gae(*steps, tuple(lams))
         return mixture(adv, (coeff, 1 - coeff), valid), ret
     adv, ret = gae(*steps, lam)
     return normalized(adv, valid) if normalize else adv, ret

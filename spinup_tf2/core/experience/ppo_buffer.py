@@ -43,7 +43,7 @@ class PPOBuffer:
                 " such as lam=(0.97, 0.93) with coeff=(0.5, 0.5), and one lambda needs none."
             )
         if coeff is not None and (
-            len(coeff) != len(lam) or min(coeff) < 0 or not np.isclose(sum(coeff), 1)
+            len(coeff) != np.size(lam) or min(coeff) < 0 or not np.isclose(sum(coeff), 1)
         ):
             raise UserError(
                 f"coeff is {coeff!r} for lam {lam!r}; it must have one weight for each lambda, "
@@ -77,8 +77,8 @@ class PPOBuffer:
         val = self.val_buf[path]
         next_val = np.append(val[1:], np.float32(last_val))
         ends = np.zeros((len(val), 1), bool)  # inside the path; last_val speaks for its end
-        columns = (x[:, None] for x in (self.rew_buf[path], val, next_val))
-        adv, ret = gae(*columns, ends, ends, self.gamma, self.lam)
+        rew, val, next_val = (x[:, None] for x in (self.rew_buf[path], val, next_val))
+        adv, ret = gae(rew, val, next_val, ends, ends, self.gamma, self.lam)
         self.adv_buf[..., path] = adv[..., 0]
         self.ret_buf[path] = ret[:, 0]
         self.path_start_idx = self.ptr

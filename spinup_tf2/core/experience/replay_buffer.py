@@ -41,7 +41,8 @@ class ReplayBuffer:
         self.rew = _Rows(slots, (num_envs,), np.float32)
         self.terminated = _Rows(slots, (num_envs,), bool)
         self.ended, self.lost = np.zeros((2, slots, num_envs), bool)
-        self.final_obs = {}  # (slot, environment): the last observation of an episode
+        # (slot, environment): the last observation of an episode
+        self.final_obs: dict[tuple[int, int], np.ndarray] = {}
         self.slots = slots
         self.rngs = list(rngs)
         self.steps = 0  # so far, of each environment
@@ -203,7 +204,7 @@ class _Rows:
     def __init__(self, length, shape, dtype):
         row_bytes = np.dtype(dtype).itemsize * int(np.prod(shape))
         self.in_block = min(length, max(1, BLOCK_BYTES // max(1, row_bytes)))
-        self.blocks = [None] * -(-length // self.in_block)
+        self.blocks: list = [None] * -(-length // self.in_block)
         self.shape, self.dtype = shape, dtype
 
     def __setitem__(self, row, value):

@@ -48,7 +48,8 @@ class TrajectoryBuffer:
         self.t = 0
         self.has_values = False
         self.terminated[:] = self.truncated[:] = self.lost[:] = False
-        self.final_obs = []  # (t, env, obs): where a time limit hid the observation it led to
+        # (t, env, obs): where a time limit hid the observation it led to
+        self.final_obs: list[tuple[int, int, np.ndarray]] = []
 
     def store(
         self,

@@ -6,15 +6,17 @@ TensorFlow function. So stacks of Dense layers are mirrored in NumPy; every othe
 called through one compiled function for all environments.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.core.nets.actor_critic import BaseActorCritic
 from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.nets.normalization import CLIP, Normalized
 
-_NUMPY_ACTIVATIONS = {
+_NUMPY_ACTIVATIONS: dict[Any, Callable] = {
     "linear": lambda x: x,
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0),
@@ -82,7 +84,7 @@ class Actor:
     makes no difference. Call `refresh` after the weights have changed.
     """
 
-    def __init__(self, ac: BaseActorCritic):
+    def __init__(self, ac: Any):  # of either kind
         def act_and_value(obs, noise):
             pi, val = ac.pi_and_v(obs) if ac.shared else (ac.pi(obs), None)
             return sample(pi, noise), val

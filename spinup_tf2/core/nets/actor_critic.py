@@ -66,6 +66,10 @@ class BaseActorCritic:
         """The policy, and the others."""
         raise NotImplementedError
 
+    def outputs(self, obs: tf.Tensor, noise: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What is saved of the actor-critic as a function of tensors."""
+        raise NotImplementedError
+
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         """The parameters of all networks, each once."""
@@ -114,7 +118,7 @@ def class_for(actor_critic: Callable[..., Any], observation_space: spaces.Space)
     return for_images if for_images and is_image(observation_space) else actor_critic
 
 
-def two_observations(observation_space: spaces.Space) -> np.ndarray:
+def two_observations(observation_space: spaces.Box) -> np.ndarray:
     """Two observations `[2, ...]` as networks see them, to try these out."""
     return np.zeros((2, *observation_space.shape), network_dtype(observation_space))
 
@@ -182,14 +186,14 @@ class ActorCritic(BaseActorCritic):
         batch, single = self._batch(obs)
         distribution = self.pi(batch)
         act = sample(distribution, self.action_spec.draw_noise(self._rng, len(batch)))
-        outputs = self.v(batch).numpy(), distribution.log_prob(act).numpy()
-        outputs = self.action_spec.to_env(act.numpy()), *outputs
-        return tuple(x[0] if single else x for x in outputs)
+        val, logp = self.v(batch).numpy(), distribution.log_prob(act).numpy()
+        a = self.action_spec.to_env(act.numpy())
+        return (a[0], val[0], logp[0]) if single else (a, val, logp)
 
 
 def make_actor_critic(
     actor_critic: Callable[..., ActorCritic],
-    observation_space: spaces.Space,
+    observation_space: spaces.Box,
     action_space: spaces.Space,
     ac_kwargs: dict | None,
     separate: bool,
@@ -268,7 +272,7 @@ class CNNActorCritic(ActorCritic):
 
     def __init__(
         self,
-        observation_space: spaces.Space,
+        observation_space: spaces.Box,
         action_space: spaces.Space,
         conv: str | Sequence[tuple[int, int, int]] = "nature",
         hidden_sizes: Sequence[int] = (512,),
@@ -276,7 +280,7 @@ class CNNActorCritic(ActorCritic):
         shared: bool = True,
         log_std_init: float = -0.5,
     ):
-        layers = dict(conv=conv, hidden_sizes=hidden_sizes, activation=activation)
+        layers: dict[str, Any] = dict(conv=conv, hidden_sizes=hidden_sizes, activation=activation)
         arguments = dict(layers, shared=shared)
         check_network_arguments(arguments | dict(log_std_init=log_std_init))
         self.body = cnn(observation_space.shape, **layers)
@@ -290,7 +294,7 @@ class CNNActorCritic(ActorCritic):
 
     @staticmethod
     def variable_shapes(
-        observation_space: spaces.Space,
+        observation_space: spaces.Box,
         action_space: spaces.Space,
         *,
         conv: str | Sequence[tuple[int, int, int]],
@@ -333,7 +337,7 @@ class MLPActorCritic(ActorCritic):
 
     def __init__(
         self,
-        observation_space: spaces.Space,
+        observation_space: spaces.Box,
         action_space: spaces.Space,
         hidden_sizes: Sequence[int] = (64, 64),
         activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
@@ -350,13 +354,13 @@ class MLPActorCritic(ActorCritic):
 
     @staticmethod
     def variable_shapes(
-        observation_space: spaces.Space,
+        observation_space: spaces.Box,
         action_space: spaces.Space,
         *,
         hidden_sizes: Sequence[int],
         activation: str,
     ) -> list[tuple]:
         def net_shapes(outputs):
-            return mlp_shapes(*observation_space.shape, hidden_sizes, outputs)
+            return mlp_shapes(observation_space.shape[0], hidden_sizes, outputs)
 
         return policy_shapes(action_space, net_shapes) + net_shapes(1)

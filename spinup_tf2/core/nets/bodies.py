@@ -57,7 +57,7 @@ CONVOLUTIONS = {
 
 
 def cnn(
-    input_shape: tuple[int, int, int],
+    input_shape: tuple[int, ...],
     conv: str | Sequence[tuple[int, int, int]] = "nature",
     hidden_sizes: Sequence[int] = (512,),
     activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
@@ -126,7 +126,7 @@ def mlp_shapes(input_dim: int, hidden_sizes: Sequence[int], output_dim: int) -> 
 
 
 def cnn_shapes(
-    input_shape: tuple[int, int, int], conv: str | Sequence[tuple[int, int, int]]
+    input_shape: tuple[int, ...], conv: str | Sequence[tuple[int, int, int]]
 ) -> tuple[list[tuple], int]:
     """The shapes of the variables of the convolutions of `cnn`, and the number of its features."""
     layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
+from tensorflow_probability.python.distributions import Distribution
 
 from spinup_tf2.errors import UserError
 
 tfb, tfd = tfp.bijectors, tfp.distributions
-
-Distribution = tfd.Distribution
 
 # ------------------------------------------------------------------------------------- making
 

@@ -55,7 +55,7 @@ class RunningStatistics(keras.layers.Layer):
         var = mpi_sum(np.square(x - mean).sum(axis=0)) / count
         state = (self.mean, self.var, self.count)
         merged = update_mean_var_count_from_moments(
-            *(variable.numpy() for variable in state), mean, var, count
+            self.mean.numpy(), self.var.numpy(), self.count.numpy(), mean, var, count
         )
         for variable, value in zip(state, merged, strict=True):
             variable.assign(value)

@@ -110,7 +110,7 @@ class CNNQActorCritic(QActorCritic):
 
     def __init__(
         self,
-        observation_space: spaces.Space,
+        observation_space: spaces.Box,
         action_space: spaces.Space,
         conv: str | Sequence[tuple[int, int, int]] = "nature",
         hidden_sizes: Sequence[int] = (256, 256),
@@ -137,7 +137,7 @@ class CNNQActorCritic(QActorCritic):
 
     @staticmethod
     def variable_shapes(
-        observation_space: spaces.Space,
+        observation_space: spaces.Box,
         action_space: spaces.Space,
         *,
         conv: str | Sequence[tuple[int, int, int]],
@@ -174,7 +174,7 @@ class MLPQActorCritic(QActorCritic):
 
     def __init__(
         self,
-        observation_space: spaces.Space,
+        observation_space: spaces.Box,
         action_space: spaces.Space,
         hidden_sizes: Sequence[int] = (256, 256),
         activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
@@ -192,7 +192,7 @@ class MLPQActorCritic(QActorCritic):
 
     @staticmethod
     def variable_shapes(
-        observation_space: spaces.Space,
+        observation_space: spaces.Box,
         action_space: spaces.Space,
         *,
         hidden_sizes: Sequence[int],
@@ -240,7 +240,7 @@ def _shapes(features, action_space, hidden_sizes, stochastic):
 
 def make_q_actor_critic(
     actor_critic: Callable[..., QActorCritic],
-    observation_space: spaces.Space,
+    observation_space: spaces.Box,
     action_space: spaces.Space,
     ac_kwargs: dict | None,
     stochastic: bool,

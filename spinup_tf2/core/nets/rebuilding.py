@@ -40,7 +40,7 @@ def describe(
         UserError: Its `variable_shapes` are not those of its variables.
     """
     normalize_obs = isinstance(ac, NormalizedActorCritic)
-    inner = ac.inner if normalize_obs else ac
+    inner: Any = ac.inner if isinstance(ac, NormalizedActorCritic) else ac
     if type(inner).variable_shapes is None or inner.arguments is None:
         return None
     if inner.networks != inner.made:

@@ -6,6 +6,7 @@ from functools import cached_property
 import keras
 import numpy as np
 import tensorflow as tf
+from keras.optimizers import Optimizer
 
 from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.distributions import Distribution
@@ -17,7 +18,6 @@ Info = dict[str, tf.Tensor]
 Floats = dict[str, float]
 Loss = Callable[[Batch], tuple[tf.Tensor, Info]]
 Variables = Iterable[keras.Variable]
-Optimizer = keras.optimizers.Optimizer
 
 
 def adam(learning_rate: float, max_grad_norm: float | None = None) -> keras.optimizers.Adam:
@@ -252,7 +252,8 @@ def take_steps(
 ) -> tuple[Floats, Floats, int]:
     """Several GradientSteps on one batch: the info of all together, and the steps of the first."""
     results = [steps(batch, minibatches) for steps in gradient_steps]
-    before, after = ({k: x for r in results for k, x in r[i].items()} for i in (0, 1))
+    before = {key: x for info, _, _ in results for key, x in info.items()}
+    after = {key: x for _, info, _ in results for key, x in info.items()}
     return before, after, results[0][2]
 
 

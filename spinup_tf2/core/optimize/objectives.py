@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import keras
 import tensorflow as tf
@@ -65,7 +66,7 @@ def adapted_beta(beta: float, kl: float, target_kl: float) -> float:
     return beta
 
 
-def penalized(initial_beta: float, target_kl: float) -> Objective:
+def penalized(initial_beta: float, target_kl: float | None) -> Objective:
     """The penalised objective of a run.
 
     Args:
@@ -83,7 +84,7 @@ def penalized(initial_beta: float, target_kl: float) -> Objective:
 
     def columns(after, steps):
         now = float(beta)
-        beta.assign(adapted_beta(now, after["KL"], target_kl))
+        beta.assign(adapted_beta(now, after["KL"], cast(float, target_kl)))
         return dict(Beta=now)
 
     return Objective(

@@ -167,7 +167,7 @@ class UpdateBlock:
 
     def _updates(self, batches, phase=0, over_ranks=False):
         """The updates on `batches`, one after the other."""
-        infos = {}
+        infos: dict[str, list[tf.Tensor]] = {}
         for j in range(next(iter(batches.values())).shape[0]):
             batch = {key: x[j] for key, x in batches.items()}
             for step in self.steps:

@@ -1,7 +1,7 @@
 """Episodes: what those that have ended returned, and whether they have been a success."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
@@ -30,8 +30,9 @@ class Episodes:
         self.ret = np.zeros(num_envs)
         self.len = np.zeros(num_envs, int)
         self.tells_success = False
-        self.recorded = [] if recorded else None  # (return, length, i) of the i-th environment
-        self.successes = []  # (success, i)
+        # (return, length, i) of the i-th environment
+        self.recorded: list[tuple[float, int, int]] | None = [] if recorded else None
+        self.successes: list[tuple[bool, int]] = []  # (success, i)
 
     def restart(self) -> None:
         """All environments begin new episodes; the unfinished ones are forgotten."""
@@ -50,14 +51,14 @@ class Episodes:
         if "is_success" in last:
             told = np.flatnonzero(last["_is_success"])
             self.successes += [(bool(last["is_success"][i]), first + int(i)) for i in told]
-        if RECORDED in infos:
+        if self.recorded is not None and RECORDED in infos:
             ret, length = infos[RECORDED]["r"], infos[RECORDED]["l"]
             over = np.flatnonzero(infos[f"_{RECORDED}"])
             self.recorded += [(float(ret[i]), int(length[i]), first + int(i)) for i in over]
 
     def take_recorded(self) -> list[tuple[float, int, int]]:
         """(return, length, i) of the episodes that have been recorded, each once."""
-        taken, self.recorded = self.recorded, []
+        taken, self.recorded = self.recorded or [], []
         return taken
 
     def take_successes(self) -> list[tuple[bool, int]]:
@@ -111,7 +112,7 @@ def segments(ends: np.ndarray) -> Iterator[tuple[int, slice]]:
     steps, num_envs = ends.shape
     for i in range(num_envs):
         start = 0
-        for end in np.flatnonzero(ends[:, i]) + 1:
+        for end in (np.flatnonzero(ends[:, i]) + 1).tolist():
             yield i, slice(start, end)
             start = end
         if start < steps:
@@ -141,12 +142,12 @@ class RecordedEpisodes(gym.Wrapper):
 
     def __init__(self, env: gym.Env):
         super().__init__(env)
-        self._recorder = recorder_of(env)
+        self._recorder: Any = recorder_of(env)  # there is one
         self._count = 0  # episodes that have been recorded to their ends, when it was reset last
         self._lives = 0  # resets since the episode that is recorded began
-        self._piece = 0.0, 0  # return and length since the last reset
+        self._piece: tuple[Any, int] = 0.0, 0  # return and length since the last reset
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict]:
         result = self.env.step(action)
         ret, length = self._piece
         self._piece = ret + result[1], length + 1

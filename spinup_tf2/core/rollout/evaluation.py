@@ -14,7 +14,7 @@ from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.mpi import num_procs, proc_id
 
-NO_RESULTS = dict(TestEpRet=(), TestEpLen=(), TestSuccessRate=())
+NO_RESULTS: dict[str, list[float]] = dict(TestEpRet=[], TestEpLen=[], TestSuccessRate=[])
 
 
 def own_test_episodes(num_test_episodes: int) -> range:
@@ -94,7 +94,8 @@ def _play(envs, act, obs, count, stopped):
     """
     noise = np.zeros((envs.num_envs, *envs.action_spec.noise_shape), np.float32)
     ret, length = np.zeros(envs.num_envs), np.zeros(envs.num_envs, int)
-    results, successes = {}, {}
+    results: dict[int, tuple] = {}
+    successes: dict[int, bool] = {}
     while len(results) < count:
         beat()
         if stopped():

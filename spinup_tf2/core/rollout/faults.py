@@ -7,8 +7,8 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.pool import RemoteTraceback
-from typing import Any
+from multiprocessing.pool import RemoteTraceback  # type: ignore[attr-defined] # is not in its stubs
+from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
@@ -93,8 +93,10 @@ class SupervisedEnv(gym.Wrapper):
         self._first_step = 0  # how many they were when the episode began
         self._retried = 0
         self._failed = False
-        self._seed = None  # of the last reset that had one
-        self._first_seed = None  # for the reset of an environment that has been made anew
+        self._seed: int | None = None  # of the last reset that had one
+        self._first_seed: int | None = (
+            None  # for the reset of an environment that has been made anew
+        )
         self._epochs = 0
         super().__init__(self._new_env())
 
@@ -112,7 +114,7 @@ class SupervisedEnv(gym.Wrapper):
         self._first_step = self._steps
         return obs, _heard(info)
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict]:
         try:
             result = self.env.step(action)
         except FAULTS as error:

@@ -20,9 +20,11 @@ class ActionLog:
 
     def __init__(self, envs: VectorEnv):
         self.envs = envs
-        self.strayed = {}
-        self._began, self._epoch_ends = (0, 0), []  # the latter in numbers of actions
-        self._actions, self._seen = ([[] for _ in envs.indices] for _ in range(2))
+        self.strayed: dict[str, int] = {}
+        self._began: tuple[int, ...] = (0, 0)
+        self._epoch_ends: list[int] = []  # in numbers of actions
+        self._actions: list[list[np.ndarray]] = [[] for _ in envs.indices]
+        self._seen: list[list[int]] = [[] for _ in envs.indices]
 
     def begin(self, epoch: int, step: int, obs: np.ndarray) -> None:
         """Environments have been reset at this moment, and show `obs` `[n, ...]`."""
@@ -31,7 +33,7 @@ class ActionLog:
 
     def add_step(self, which: slice, act: np.ndarray, *answer: np.ndarray) -> None:
         """The environments `which` have answered `act` `[n, ...]` with arrays `[n, ...]`."""
-        taken = act.astype(self.envs.action_spec.dtype)  # a copy
+        taken: np.ndarray = act.astype(self.envs.action_spec.dtype)  # a copy
         for actions, own in zip(self._actions[which], taken, strict=True):
             actions.append(own)
         for seen, own in zip(self._seen[which], _checksums(*answer), strict=True):
@@ -43,7 +45,8 @@ class ActionLog:
     def forget(self, steps: int) -> None:
         """Take the last steps out again, as if they had not been taken."""
         if steps:
-            for each in (*self._actions, *self._seen):
+            remembered: list[list] = [*self._actions, *self._seen]
+            for each in remembered:
                 del each[-steps:]
 
     def env_state(self, i: int) -> dict[str, np.ndarray]:
@@ -70,7 +73,8 @@ class ActionLog:
         """
         envs, before, epoch_ends = self.envs, self._seen, self._epoch_ends
         actions = [np.array(act) for act in zip(*self._actions, strict=True)][:steps]
-        obs = envs.reset(*self._began)
+        epoch, step = self._began
+        obs = envs.reset(epoch, step)
         for t in range(len(actions) + 1):
             for _ in range(epoch_ends.count(t)):
                 envs.add_epoch()

@@ -123,7 +123,7 @@ class VectorEnv:
             self._closing = stack.pop_all()
         ends = accumulate((group.num_envs for group in self.groups), initial=0)
         self.group_slices = [slice(*each) for each in pairwise(ends)]
-        self._begun = [None] * len(self.groups)  # actions of steps that have not been finished
+        self._begun: list = [None] * len(self.groups)  # actions of steps that are not finished
         self.randomness = Randomness(seed, self.indices, self.action_spec)
         self.episodes = Episodes(num_envs, recorded=recorder_of(prototype) is not None)
         self.elapsed = np.zeros(num_envs, int)
@@ -153,9 +153,9 @@ class VectorEnv:
         if self._counts_epochs:
             self._tell_epochs(epoch)
         seeds = self.randomness.environment_seeds(epoch, step) if seeds is None else seeds
-        first = []
+        first: list[np.ndarray] = []
         for group, which in zip(self.groups, self.group_slices, strict=True):
-            obs, infos = group.reset(seed=seeds[which])
+            obs, infos = group.reset(seed=[*seeds[which]])
             self.episodes.hear(infos)
             first.append(obs.astype(self.obs_dtype))
         self.episodes.clear()

@@ -23,12 +23,12 @@ CLOSING_PATIENCE = 30.0  # seconds that environments in processes of their own h
 PATIENCE_AFTER_FAULT = 2.0  # the same, after one of them has failed
 
 # Observations need no copies here: VectorEnv converts them, which makes one.
-_SETTINGS = dict(autoreset_mode=AutoresetMode.SAME_STEP, copy=False)
+_SETTINGS: dict[str, Any] = dict(autoreset_mode=AutoresetMode.SAME_STEP, copy=False)
 
 
 def make_groups(
     makers: Sequence[Callable[[], gym.Env]], labels: Sequence[str], vectorization: str
-) -> list[gym.vector.VectorEnv]:
+) -> "list[SerialVectorEnv | ThreadsVectorEnv | ProcessVectorEnv]":
     """Groups of environments that are stepped by themselves: all of them together, or two halves.
 
     Args:
@@ -71,17 +71,19 @@ class ThreadsVectorEnv(SyncVectorEnv):
         pool: The threads, which others may use as well. Closing the environments closes it.
     """
 
+    envs: Any  # each an _EnvInThread
+
     def __init__(self, env_fns: Sequence[Callable[[], gym.Env]], pool: ThreadPoolExecutor):
         self._pool = pool
-        self._begun = None  # futures, and the actions
+        self._begun: Any = None  # futures, and the actions
         makers = [lambda make=make: _EnvInThread(make(), self._pool) for make in env_fns]
         super().__init__(makers, **_SETTINGS)
 
     def reset(
-        self, *, seed: list[int] | None = None, options: dict | None = None
+        self, *, seed: list[int | None] | None = None, options: dict | None = None
     ) -> tuple[np.ndarray, dict]:
         if options is None:  # those with options, which are rare, are done one after the other
-            seeds = seed or [None] * self.num_envs
+            seeds: list[int | None] = seed or [None] * self.num_envs
             # Where one raises, none of the others may still be at work when this returns.
             wait_for_threads(
                 [env.begin_reset(each) for env, each in zip(self.envs, seeds, strict=True)]
@@ -163,7 +165,7 @@ class ProcessVectorEnv(AsyncVectorEnv):
     def __init__(self, env_fns: Sequence[Callable[[], gym.Env]], labels: Sequence[str]):
         self._labels = labels
         self._steps = 0
-        self._seeds = []  # of the last reset
+        self._seeds: list[int | None] = []  # of the last reset
         self._patience = CLOSING_PATIENCE
         self.processes = []
         try:
@@ -175,7 +177,7 @@ class ProcessVectorEnv(AsyncVectorEnv):
         # They do not listen to the signal that multiprocessing ends them with at exit.
         multiprocessing.util.Finalize(self, _kill, (self.processes,), exitpriority=10)
 
-    def reset(self, *, seed: list[int] | None = None, **kwargs) -> tuple[np.ndarray, dict]:
+    def reset(self, *, seed: list[int | None] | None = None, **kwargs) -> tuple[np.ndarray, dict]:
         self._seeds = seed or []
         return self._ask(super().reset, seed=seed, **kwargs)
 

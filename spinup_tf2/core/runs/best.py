@@ -24,7 +24,7 @@ class BestWeights:
         """The present weights are those that the next score belongs to."""
         self._acting = [each.numpy() for each in self.networks]
 
-    def judge(self, score: Sequence[float] | None, epoch: int) -> None:
+    def judge(self, score: list[float] | None, epoch: int) -> None:
         """Keep the weights that were noted last if they are the best.
 
         Args:
@@ -45,7 +45,7 @@ class BestWeights:
         self.record, self.weights = dict(record), [*weights]
 
 
-def score_of(row: Mapping[str, Any], tested: bool) -> Sequence[float] | None:
+def score_of(row: Mapping[str, Any], tested: bool) -> list[float] | None:
     """What the policy of an epoch is judged by: (success rate, mean return); None if by nothing.
 
     Args:

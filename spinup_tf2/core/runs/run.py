@@ -77,7 +77,8 @@ class Run(Generic[Networks]):
         stack: ExitStack,
     ):
         self.settings, self.envs, self.test_envs = settings, envs, test_envs
-        self.ac, self.logger = ac, logger
+        self.ac: Networks = ac
+        self.logger = logger
         self.description, self.checkpoints, self.saved = description, checkpoints, saved
         self.epoch, self.first_step, self.progress = 0, 0, 0.0
         self.best = BestWeights(ac.variables)
