@@ -270,10 +270,11 @@ def test_threads_give_the_same_numbers():
     ):
         with closing(envs):
             rng = np.random.default_rng(0)
-            results = [envs.reset(seed=[0, 1, 2])[0]]
+            results = [envs.reset(seed=[0, 1, 2])[0].tobytes()]
             for _ in range(8):
-                results += envs.step(rng.uniform(-1, 1, (3, 12)))[:4]
-            seen.append([each.tobytes() for each in results])
+                step = envs.step(rng.uniform(-1, 1, (3, 12)))
+                results += [each.tobytes() for each in step[:4]]
+            seen.append(results)
     assert seen[0] == seen[1]
 
 
