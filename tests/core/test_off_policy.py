@@ -283,7 +283,7 @@ class Run:
         Watched.actions = []
         networks = MLPQActorCritic, dict(hidden_sizes=())
         with off_policy.opened(
-            "test", settings, arguments, *networks, num_q=1, stochastic=stochastic
+            "test", settings, schedule, arguments, *networks, num_q=1, stochastic=stochastic
         ) as (run, target):
             self.ac = run.ac
             self.spec = run.envs.action_spec
