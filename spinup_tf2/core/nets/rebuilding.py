@@ -10,7 +10,6 @@ variables before any is made (`BaseActorCritic.variable_shapes`).
 """
 
 import inspect
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,62 +19,10 @@ from gymnasium import spaces
 from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets import actor_critic, q_actor_critic
 from spinup_tf2.core.nets.actor_critic import ActorCritic, BaseActorCritic
-from spinup_tf2.core.nets.bodies import activation_name
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, ObservationNormalizer
-from spinup_tf2.envs.modules import import_for_file, is_own
+from spinup_tf2.envs.modules import import_for_file
 from spinup_tf2.envs.spaces import network_observation_space
 from spinup_tf2.errors import UserError, one_line
-
-
-def describe(
-    ac: BaseActorCritic, observation_space: spaces.Box, action_space: spaces.Space, extra: int
-) -> dict[str, Any] | None:
-    """The entry `networks` for an actor-critic; None if its class does not say how to build it.
-
-    Args:
-        observation_space: What the networks see.
-        extra: How many variables are saved with it and not used by it.
-
-    Raises:
-        UserError: Its `variable_shapes` are not those of its variables.
-    """
-    normalize_obs = isinstance(ac, NormalizedActorCritic)
-    inner: Any = ac.inner if isinstance(ac, NormalizedActorCritic) else ac
-    if type(inner).variable_shapes is None or inner.arguments is None:
-        return None
-    if inner.networks != inner.made:
-        return None  # somebody put another in the place of one of them
-    arguments = dict(inner.arguments)
-    if "activation" in arguments:
-        arguments["activation"] = activation_name(arguments["activation"])
-        if arguments["activation"] is None:
-            return None
-    try:
-        arguments = json.loads(json.dumps(arguments, default=np.generic.item))
-        name = _name_of(type(inner))
-    except (TypeError, UserError):
-        return None
-    expected = type(inner).variable_shapes(observation_space, action_space, **arguments)
-    shapes = [tuple(variable.shape) for variable in inner.variables]
-    if sorted(expected) != sorted(shapes):
-        raise UserError(
-            f"{name} says in variable_shapes that its variables have the shapes {expected}, and "
-            f"they have {shapes}. Correct it, or leave it out."
-        )
-    return {
-        "actor_critic": name,
-        "arguments": arguments,
-        "normalize_obs": normalize_obs,
-        "extra": extra,
-    }
-
-
-def _name_of(make):
-    """The name by which `_class_named` finds a class; UserError if there is none."""
-    name = make.__name__ if is_own(make.__module__) else f"{make.__module__}:{make.__name__}"
-    if _class_named(name) is not make:
-        raise UserError(f"{name} is another class.")
-    return name
 
 
 def build_again(

@@ -6,8 +6,10 @@ it in weights.npz. The networks that they belong to are built again as model_inf
 (`rebuilding`).
 """
 
+import json
 import os
 import reprlib
+import sys
 from collections.abc import Callable, Iterable
 from itertools import zip_longest
 from typing import Any
@@ -19,8 +21,11 @@ from gymnasium import spaces
 
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic
+from spinup_tf2.core.nets.bodies import activation_name
+from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
-from spinup_tf2.core.nets.rebuilding import build_again, describe
+from spinup_tf2.core.nets.rebuilding import build_again
+from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import (
     action_spec,
     bounded_action_spec,
@@ -77,7 +82,7 @@ class SavedPolicy(tf.Module):
             "observation_space": space_to_json(observation_space),
             "action_space": space_to_json(action_space),
             "bounded": spec.bounded,
-            "networks": describe(ac, seen, action_space, len(extra)),
+            "networks": _describe(ac, seen, action_space, len(extra)),
         }
 
         # What cannot be saved fails now, and not at the first save.
@@ -99,6 +104,47 @@ class SavedPolicy(tf.Module):
     def arrays(self) -> dict[str, np.ndarray]:
         """What the variables hold now, by their number: for weights.npz."""
         return {str(i): variable.numpy() for i, variable in enumerate(self.parameters)}
+
+
+def _describe(ac, observation_space, action_space, extra):
+    """How `build_again` makes an actor-critic again; None if its class does not say so."""
+    normalize_obs = type(ac) is NormalizedActorCritic
+    inner = ac.inner if normalize_obs else ac
+    name = _name_of(type(inner))
+    if name is None or type(inner).variable_shapes is None or inner.arguments is None:
+        return None
+    if inner.networks != inner.made:
+        return None  # somebody put another in the place of one of them
+    arguments = dict(inner.arguments)
+    if "activation" in arguments:
+        arguments["activation"] = activation_name(arguments["activation"])
+        if arguments["activation"] is None:
+            return None
+    try:
+        arguments = json.loads(json.dumps(arguments, default=np.generic.item))
+    except TypeError:
+        return None
+    expected = type(inner).variable_shapes(observation_space, action_space, **arguments)
+    shapes = [tuple(variable.shape) for variable in inner.variables]
+    if sorted(expected) != sorted(shapes):
+        raise UserError(
+            f"{name} says in variable_shapes that its variables have the shapes {expected}, and "
+            f"they have {shapes}. Correct it, or leave it out."
+        )
+    return {
+        "actor_critic": name,
+        "arguments": arguments,
+        "normalize_obs": normalize_obs,
+        "extra": extra,
+    }
+
+
+def _name_of(make):
+    """What model_info.json calls a class; None if it would not be found by that name."""
+    module = make.__module__
+    if module == "__main__" or getattr(sys.modules.get(module), make.__name__, None) is not make:
+        return None
+    return make.__name__ if is_own(module) else f"{module}:{make.__name__}"
 
 
 # ---------------------------------------------------------------------------------- reading
