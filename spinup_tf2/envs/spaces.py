@@ -32,7 +32,9 @@ def network_observation_space(space: spaces.Space) -> spaces.Box:
     Images stay as they are. Any other Box is flattened to one dimension, Discrete and
     MultiDiscrete become one-hot vectors, MultiBinary zeros and ones, and a Dict is the
     concatenation of its entries in the order of its keys.
-    Raises UserError for every other space, by name.
+
+    Raises:
+        UserError: It is another space.
     """
     _check_observation_space(space, "")
     return space if is_image(space) else spaces.flatten_space(space)
@@ -82,14 +84,15 @@ def flatten_observations(env: gym.Env) -> gym.Env:
 class ActionSpec:
     """An action as policies see it, and the noise from which one is made.
 
-    shape: of one action: `[act_dim]` for Box, `[]` for Discrete, `[k]` for k discrete actions at
-        once.
-    num_choices: how many values each of the k discrete actions has; None for Box.
-    noise_shape: of the noise for one action: standard normals, one for each dimension of a Box;
-        Gumbel noise `[..., max(num_choices)]` for discrete ones (argmax(logits + noise) is
-        a sample).
-    bounded: whether policies act in [-1, 1], for which the environment is given what lies between
-        each dimension's own low and high.
+    Attributes:
+        shape: Of one action: `[act_dim]` for Box, `[]` for Discrete, `[k]` for k discrete actions
+            at once.
+        num_choices: How many values each of the k discrete actions has; None for Box.
+        noise_shape: Of the noise for one action: standard normals, one for each dimension of a Box;
+            Gumbel noise `[..., max(num_choices)]` for discrete ones (argmax(logits + noise) is a
+            sample).
+        bounded: Whether policies act in [-1, 1], for which the environment is given what lies
+            between each dimension's own low and high.
     """
 
     space: spaces.Space
@@ -135,7 +138,11 @@ class ActionSpec:
 
 
 def action_spec(space: spaces.Space) -> ActionSpec:
-    """The ActionSpec of an action space; raises UserError for one that is not supported."""
+    """The ActionSpec of an action space.
+
+    Raises:
+        UserError: It is not supported.
+    """
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         act_dim = int(np.prod(space.shape))
         if act_dim == 0:
@@ -164,8 +171,11 @@ def action_spec(space: spaces.Space) -> ActionSpec:
 def bounded_action_spec(space: spaces.Space, discrete: bool = False) -> ActionSpec:
     """The ActionSpec of policies that act in [-1, 1], the range of tanh.
 
-    discrete: whether Discrete is supported as well.
-    Raises UserError for a Box without finite bounds, and for every other space, by name.
+    Args:
+        discrete: Whether Discrete is supported as well.
+
+    Raises:
+        UserError: It is a Box without finite bounds, or another space.
     """
     if discrete and isinstance(space, spaces.Discrete):
         return action_spec(space)

@@ -40,9 +40,11 @@ def mlp(
 ) -> keras.Sequential:
     """A multilayer perceptron: Dense layers with Glorot-uniform kernels and zero biases.
 
-    input_dim, output_dim: widths of the input `[batch, input_dim]` and output.
-    hidden_sizes: widths of the hidden layers.
-    activation, output_activation: names that Keras knows, or functions of a tensor; None is linear.
+    Args:
+        input_dim, output_dim: Widths of the input `[batch, input_dim]` and output.
+        hidden_sizes: Widths of the hidden layers.
+        activation, output_activation: Names that Keras knows, or functions of a tensor; None is
+            linear.
     """
     layers = [keras.layers.Dense(size, _keras_activation(activation)) for size in hidden_sizes]
     layers.append(keras.layers.Dense(output_dim, _keras_activation(output_activation)))
@@ -64,11 +66,17 @@ def cnn(
 ) -> keras.Sequential:
     """Convolutions and dense layers, from images `[batch, *input_shape]` of bytes to features.
 
-    input_shape: (height, width, channels), or (channels, height, width): channels are the fewest.
-    conv: a name in CONVOLUTIONS: 'nature' is that of Mnih et al. 2015; or a list of (filters,
-        kernel size, stride), with zero padding.
-    hidden_sizes: widths of the dense layers behind them.
     Bytes are scaled to 0 ... 1. Kernels are Glorot-uniform, biases zero.
+
+    Args:
+        input_shape: (height, width, channels), or (channels, height, width): channels are the
+            fewest.
+        conv: A name in CONVOLUTIONS: 'nature' is that of Mnih et al. 2015; or a list of (filters,
+            kernel size, stride), with zero padding.
+        hidden_sizes: Widths of the dense layers behind them.
+
+    Raises:
+        UserError: The images are too small for the convolutions.
     """
     layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")
     activation = _keras_activation(activation)
@@ -96,7 +104,8 @@ def cnn(
 def smallest_image(layers: Sequence[tuple[int, int, int]]) -> int:
     """The least height and width of which convolutions without padding leave one pixel.
 
-    layers: (filters, kernel size, stride) of each.
+    Args:
+        layers: (filters, kernel size, stride) of each.
     """
     size = 1
     for _, kernel_size, stride in reversed(layers):

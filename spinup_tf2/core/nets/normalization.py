@@ -35,8 +35,11 @@ SHARES = (*2.0 ** -np.arange(21), 0.0)  # of the way to new statistics, tried in
 class RunningStatistics(keras.layers.Layer):
     """Mean and variance of everything that `update` was given.
 
-    shape: of one sample. The state is three variables that are not trained: mean 0 and variance 1
-    at first, which count for nothing.
+    The state is three variables that are not trained: mean 0 and variance 1 at first, which count
+    for nothing.
+
+    Args:
+        shape: Of one sample.
     """
 
     def __init__(self, shape: tuple[int, ...]):
@@ -64,9 +67,11 @@ class RunningStatistics(keras.layers.Layer):
 class ObservationNormalizer(keras.layers.Layer):
     """Shifts and scales observations `[batch, *shape]`, and clips them at CLIP.
 
-    mean, var: what it does this with, 0 and 1 at first. They change in `adopt` alone.
-    seen: the statistics of all observations so far.
-    share: how much of the way from the former to the latter the next `adopt` goes.
+    Attributes:
+        mean, var: What it does this with, 0 and 1 at first. They change in `adopt` alone.
+        seen: The statistics of all observations so far.
+        share: How much of the way from the former to the latter the next `adopt` goes.
+
     All of these are variables that are not trained, so that a saved model holds them.
     """
 
@@ -129,7 +134,8 @@ class Normalized(keras.Model):
 class NormalizedActorCritic(ActorCritic):
     """An actor-critic that normalises observations `[batch, obs_dim]` with running statistics.
 
-    Raises UserError for images, whose bytes the networks scale themselves.
+    Raises:
+        UserError: The observations are images, whose bytes the networks scale themselves.
     """
 
     def __init__(self, ac: ActorCritic, observation_space: spaces.Box, action_space: spaces.Space):
@@ -214,7 +220,8 @@ class RewardScaler:
     ) -> np.ndarray:
         """Rewards `[T, n]`, scaled. Collective.
 
-        ends, lost: bool `[T, n]`, where episodes end; which steps were lost and do not count.
+        Args:
+            ends, lost: Bool `[T, n]`, where episodes end; which steps were lost and do not count.
         """
         returns = np.empty(rew.shape)
         for t in range(len(rew)):

@@ -56,8 +56,12 @@ class SavedPolicy(tf.Module):
     `v`, the value. If there are Q-functions instead, `q(x, a)` gives a dict of the values of
     actions such as `pi`, or `q(x)` those of all discrete actions: `q`, or `q1` and `q2`.
 
-    observation_space: the raw environment's, before flattening.
-    extra: variables that are saved with the policy and not used by it.
+    Args:
+        observation_space: The raw environment's, before flattening.
+        extra: Variables that are saved with the policy and not used by it.
+
+    Raises:
+        UserError: The `variable_shapes` of the actor-critic's class are not those of its variables.
     """
 
     def __init__(
@@ -124,19 +128,25 @@ def _describe(ac, observation_space, action_space, extra):
         arguments = json.loads(json.dumps(arguments, default=np.generic.item))
     except TypeError:
         return None
-    expected = type(inner).variable_shapes(observation_space, action_space, **arguments)
-    shapes = [tuple(variable.shape) for variable in inner.variables]
-    if sorted(expected) != sorted(shapes):
-        raise UserError(
-            f"{name} says in variable_shapes that its variables have the shapes {expected}, and "
-            f"they have {shapes}. Correct it, or leave it out."
-        )
+    if not is_own(type(inner).__module__):
+        _check_shapes(inner, observation_space, action_space, arguments)
     return {
         "actor_critic": name,
         "arguments": arguments,
         "normalize_obs": normalize_obs,
         "extra": extra,
     }
+
+
+def _check_shapes(ac, observation_space, action_space, arguments):
+    """Check what somebody's class says of its variables before it is relied on."""
+    expected = type(ac).variable_shapes(observation_space, action_space, **arguments)
+    shapes = [tuple(variable.shape) for variable in ac.variables]
+    if sorted(expected) != sorted(shapes):
+        raise UserError(
+            f"{type(ac).__name__} says in variable_shapes that its variables have the shapes "
+            f"{expected}, and they have {shapes}. Correct it, or leave it out."
+        )
 
 
 def _name_of(make):
@@ -160,14 +170,19 @@ def load_policy(
 ) -> Callable[[Any], Any]:
     """Load the policy in `save_dir` (a run's `tf2_save`).
 
-    deterministic: whether to take the mode of the policy instead of a sample.
-    seed: of the samples; None gives different ones every time.
-    allow_pickle: whether networks other than the package's own may be loaded as the SavedModel that
-        they were saved as. That runs code in the file: only for runs of people you trust.
-    best: whether to take the weights with the best mean return so far, which the run's newest
-        checkpoint holds. Not for networks that are loaded as a SavedModel.
-    Returns `get_action(obs)`, from an observation of the raw environment to an action for its
-    `step`. Raises UserError if there is no complete save, or it holds something unexpected.
+    Args:
+        deterministic: Whether to take the mode of the policy instead of a sample.
+        seed: Of the samples; None gives different ones every time.
+        allow_pickle: Whether networks that cannot be built again may be loaded as the SavedModel
+            that they were saved as. That runs code in the file: only for runs of people you trust.
+        best: Whether to take the weights with the best mean return so far, which the run's newest
+            checkpoint holds. Not for networks that are loaded as a SavedModel.
+
+    Returns:
+        `get_action(obs)`, from an observation of the raw environment to an action for its `step`.
+
+    Raises:
+        UserError: There is no complete save, or it holds something unexpected.
     """
     try:
         info = read_info(save_dir)
@@ -244,7 +259,8 @@ def _act_from_weights(save_dir, info, observation_space, action_space, best):
 def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
     """Give an actor-critic the weights of the last save of a run; init_from of the algorithms.
 
-    Raises UserError, with nothing changed, if they are not those of such networks.
+    Raises:
+        UserError: They are not those of such networks; nothing is changed.
     """
     save_dir = find_save(run_dir)
     weights = read_weights(save_dir)[: len(ac.variables)]
