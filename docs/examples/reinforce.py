@@ -43,7 +43,7 @@ def reinforce(
     Args:
         decay (float): How much of the baseline b stays in an update; the rest is the mean return.
     """
-    arguments = locals()  # for config.json
+    arguments = dict(locals())  # for config.json
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )

@@ -76,7 +76,7 @@ def a2c(
         normalize_adv (bool): Whether to shift and scale the advantages of each update to mean 0
             and standard deviation 1.
     """
-    arguments = locals()  # for config.json
+    arguments = dict(locals())  # for config.json
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )

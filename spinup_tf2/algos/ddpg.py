@@ -58,7 +58,7 @@ def ddpg(
     **options: Unpack[Options],
 ) -> QActorCritic:
     """Deep Deterministic Policy Gradient."""
-    arguments = locals()  # for config.json
+    arguments = dict(locals())  # for config.json
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )

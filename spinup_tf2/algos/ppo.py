@@ -109,7 +109,7 @@ def ppo(
         coeff (float): Weight of the first estimate, from 0 to 1; the second has the rest. Each is
             normalised before. None: there is one estimate, with lam.
     """
-    arguments = locals()  # for config.json
+    arguments = dict(locals())  # for config.json
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )

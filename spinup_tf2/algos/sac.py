@@ -100,7 +100,7 @@ def sac(
             the number of the action's dimensions; for Discrete, 0.98 times the logarithm of the
             number of actions.
     """
-    arguments = locals()  # for config.json
+    arguments = dict(locals())  # for config.json
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )

@@ -82,7 +82,7 @@ def td3(
         policy_delay (int): The policy and all target networks are updated once in so many updates
             of the Q-functions, beginning with the first one of the run. (2 or 3.)
     """
-    arguments = locals()  # for config.json
+    arguments = dict(locals())  # for config.json
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )

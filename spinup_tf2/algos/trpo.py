@@ -78,7 +78,7 @@ def trpo(
         algo (str): 'trpo', or 'npg' for the natural policy gradient: the same step without the
             line search, so that nothing makes sure that it keeps to delta.
     """
-    arguments = locals()  # for config.json
+    arguments = dict(locals())  # for config.json
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )

@@ -53,7 +53,7 @@ def vpg(
     Args:
         pi_lr (float): Learning rate of the policy, which takes a single step in each epoch.
     """
-    arguments = locals()  # for config.json
+    arguments = dict(locals())  # for config.json
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )

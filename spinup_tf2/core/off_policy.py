@@ -73,7 +73,7 @@ def opened(
         algorithm: Its name.
         settings: What it was told.
         schedule: When it learns and is tested.
-        arguments: What `locals()` gives in it, first thing; for config.json.
+        arguments: What `dict(locals())` gives in it, first thing; for config.json.
         actor_critic: What makes the networks.
         ac_kwargs: Its arguments.
         num_q: How many Q-functions the algorithm trains.

@@ -50,7 +50,7 @@ class Settings:
         """All arguments of an algorithm by name, as config.json holds them.
 
         Args:
-            arguments: What `locals()` gives in the algorithm, first thing.
+            arguments: What `dict(locals())` gives in the algorithm, first thing.
         """
         own = {name: value for name, value in arguments.items() if name != "options"}
         return own | arguments["options"]

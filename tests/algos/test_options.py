@@ -25,25 +25,26 @@ ELSEWHERE = {
         "logger_kwargs": "algos/test_ppo.py::test_run_directory_and_columns",
         "save_freq": "core/test_on_policy.py::test_what_is_saved_when",
         "num_envs": "core/test_on_policy.py::"
-        "test_collecting_in_turns_gives_what_collecting_at_once_does",
+        "test_collecting_in_groups_gives_what_collecting_at_once_does",
         "vectorization": "core/test_on_policy.py::"
-        "test_collecting_in_turns_gives_what_collecting_at_once_does",
-        "init_from": "core/test_init_from.py::test_networks_are_those_of_the_other_run",
+        "test_collecting_in_groups_gives_what_collecting_at_once_does",
+        "init_from": "core/nets/test_init_from.py::test_networks_are_those_of_the_other_run",
         "resume": "resume/test_variants.py::test_stopped_and_resumed",
         "checkpoint_freq": "core/test_on_policy.py::test_what_is_saved_when",
-        "keep_checkpoints": "core/test_checkpoint.py::"
+        "keep_checkpoints": "persistence/test_checkpoints.py::"
         "test_the_newest_are_kept_and_the_steps_that_they_need",
         "deterministic_resume": "resume/test_variants.py::test_stopped_and_resumed",
         "env_retries": "algos/test_environment_faults.py::"
         "test_a_run_goes_on_with_a_new_environment",
-        "stall_timeout": "utils/test_watchdog.py::"
+        "stall_timeout": "parallel/test_watchdog.py::"
         "test_progress_keeps_it_quiet_and_silence_does_not",
     },
     ON_POLICY: {
         "behavior_policy": "algos/test_demonstrations.py::test_demonstrated_actions_are_taken",
-        "num_test_episodes": "core/test_evaluation.py::"
+        "num_test_episodes": "core/rollout/test_evaluation.py::"
         "test_on_policy_algorithms_evaluate_when_it_is_due",
-        "test_freq": "core/test_evaluation.py::test_on_policy_algorithms_evaluate_when_it_is_due",
+        "test_freq": "core/rollout/test_evaluation.py::"
+        "test_on_policy_algorithms_evaluate_when_it_is_due",
         "backtrack_iters": "algos/test_trpo.py::test_candidates_shrink_towards_the_old_parameters",
     },
     (ppo,): {"orthogonal_init": "algos/test_ppo_variants.py::test_orthogonal_initialisation"},

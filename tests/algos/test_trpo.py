@@ -157,8 +157,8 @@ def test_candidates_shrink_towards_the_old_parameters(tmp_path, monkeypatch):
 )
 def test_a_step_is_accepted_only_if_both_conditions_hold(tmp_path, monkeypatch, kl, loss, accepted):
     """The divergence must not be above delta, 0.01, nor the loss above that before, which is 0."""
-    trials = iter([dict(KL=kl, Loss=loss)] * 2)
-    back = dict(KL=0.0, Loss=0.0)  # at the old parameters
+    trials = iter([dict(KL=kl, LossPi=loss)] * 2)
+    back = dict(KL=0.0, LossPi=0.0)  # at the old parameters
     monkeypatch.setattr(PolicyObjective, "evaluate", lambda *_: next(trials, back))
     run = Run(tmp_path / "run", monkeypatch, backtrack_iters=2)
     np.testing.assert_array_equal(run.final, run.candidates[0] if accepted else run.initial)

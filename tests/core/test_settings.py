@@ -1,0 +1,110 @@
+"""The settings of a run, and what makes a function an algorithm."""
+
+import dataclasses
+import inspect
+import sys
+
+import pytest
+from typing_extensions import Unpack
+
+from spinup_tf2.algos import ALGORITHMS, load
+from spinup_tf2.arguments.options import OPTIONS, OnPolicyOptions
+from spinup_tf2.core import off_policy, on_policy
+from spinup_tf2.core.settings import Settings, algorithm
+from spinup_tf2.envs.making import EnvFn
+from spinup_tf2.errors import UserError
+from tests.fake_mpi import run_ranks
+
+
+@algorithm(num_envs=3)
+def told(env_fn, seed: int = 0, *, gamma: float = 0.9, **options: Unpack[OnPolicyOptions]):
+    """Returns what it was told."""
+    return dict(env_fn=env_fn, seed=seed, gamma=gamma) | options
+
+
+def test_arguments_that_are_not_given_have_their_defaults():
+    expected = dict(seed=0, gamma=0.9) | {name: row.default for name, row in OPTIONS.items()}
+    assert told(print) == expected | dict(env_fn=print, num_envs=3)
+    given = dict(env_fn=print, seed=5, gamma=0.5, num_envs=1, resume=True, test_freq=7)
+    assert told(print, 5, gamma=0.5, num_envs=1, resume=True, test_freq=7) == expected | given
+
+
+def test_the_id_of_an_environment_becomes_what_makes_it():
+    env_fn = told("CartPole-v1")["env_fn"]
+    assert isinstance(env_fn, EnvFn)
+    assert env_fn.env_name == "CartPole-v1"
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        (dict(gamma=1.5), "gamma is 1.5; it must be a number between 0 and 1"),
+        (dict(num_envs=0), "num_envs is 0; it must be a whole number of at least 1"),
+        (dict(deterministic_resume=True, checkpoint_freq=0), "checkpoint_freq is 0"),
+    ],
+)
+def test_arguments_are_checked_options_too(kwargs, message):
+    with pytest.raises(UserError, match=message):
+        told(print, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((), {}, "missing .* 'env_fn'"),
+        ((print, 0, 0.5), {}, "too many positional arguments"),
+        ((print,), dict(num_env=1), "unexpected keyword argument 'num_env'"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_a_type_error(args, kwargs, message):
+    with pytest.raises(TypeError, match=message):
+        told(*args, **kwargs)
+
+
+def settings(**kwargs):
+    own = dict.fromkeys(("env_fn", "seed", "max_ep_len", "logger_kwargs", "save_freq"))
+    options = {name: row.default for name, row in OPTIONS.items()}
+    return Settings(**(own | options | dict(steps_per_epoch=240, epochs=1) | kwargs))
+
+
+@pytest.mark.parametrize(("num_envs", "num_procs", "steps"), [(1, 1, 240), (3, 1, 80), (3, 2, 40)])
+def test_steps_of_each_environment(num_envs, num_procs, steps):
+    given = settings(num_envs=num_envs)
+    assert run_ranks(num_procs, lambda: given.local_steps) == [steps] * num_procs
+
+
+def test_settings_stay_as_they_are():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        settings().epochs = 2
+
+
+class Recorded(Exception):
+    """Its argument is what config.json would hold."""
+
+
+@pytest.mark.parametrize("debugged", [False, True])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_all_arguments_are_recorded_and_nothing_else(name, debugged, monkeypatch):
+    """Also while a debugger looks at the algorithm's own variables, of which `locals()` is made."""
+
+    def opened(_, settings, arguments, *args, **kwargs):
+        raise Recorded(settings.recorded(arguments))
+
+    for loop in (on_policy, off_policy):
+        monkeypatch.setattr(loop, "opened", opened)
+    function, before = load(name), sys.gettrace()
+    code = inspect.unwrap(function).__code__
+
+    def look(frame, event, arg):
+        return look if frame.f_code is code and frame.f_locals else None
+
+    if debugged:
+        sys.settrace(look)
+    try:
+        with pytest.raises(Recorded) as found:
+            function(print, seed=3, resume=True, save_freq=2)
+    finally:
+        sys.settrace(before)
+    parameters = inspect.signature(function).parameters
+    expected = {name: parameter.default for name, parameter in parameters.items()}
+    assert found.value.args == (expected | dict(env_fn=print, seed=3, resume=True, save_freq=2),)
