@@ -101,6 +101,6 @@ def _filled(paragraph, indented):
 def _entries(text):
     """{name: entry} of the text of an "Args:" section."""
     found = [*_ENTRY.finditer(text)]
-    ends = [*(match.start() for match in found[1:]), len(text)]
+    ends = [*(match.start() for match in found), len(text)][1:]
     pairs = zip(found, ends, strict=True)
     return {match[1]: text[match.start() : end].strip() for match, end in pairs}

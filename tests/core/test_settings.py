@@ -90,8 +90,12 @@ def test_all_arguments_are_recorded_and_nothing_else(name, debugged, monkeypatch
     def opened(_, settings, arguments, *args, **kwargs):
         raise Recorded(settings.recorded(arguments))
 
-    for loop in (on_policy, off_policy):
-        monkeypatch.setattr(loop, "opened", opened)
+    monkeypatch.setattr(on_policy, "opened", opened)
+    monkeypatch.setattr(
+        off_policy,
+        "opened",
+        lambda _, settings, schedule, *args, **kwargs: opened(_, settings, *args),
+    )
     function, before = load(name), sys.gettrace()
     code = inspect.unwrap(function).__code__
 
