@@ -83,7 +83,7 @@ def test_that_rules_find():
     source = "def f():\n    from spinup_tf2.core import finite\nimport spinup_tf2.utils.logx as log"
     assert {*floors.imported_modules(source)} == {"core.finite", "utils.logx"}
     assert {*floors.imported_modules("from spinup_tf2 import ppo")} == {"__init__"}
-    assert not may_import("persistence.reading", "core.finite")
+    assert not may_import("persistence.saves", "core.finite")
     assert not may_import("cli.play", "run")
     assert not may_import("presets", "__init__")
     assert not may_import("utils.logx", "utils.plot")

@@ -24,7 +24,7 @@ import re
 import shutil
 import stat
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.parallel.mpi import gather_objects, on_root, proc_id
-from spinup_tf2.persistence.reading import read_json
+from spinup_tf2.parallel.mpi import on_root
 from spinup_tf2.printing import warn
+from spinup_tf2.run_files import read_json
 
 if TYPE_CHECKING:
     import keras
@@ -43,15 +43,13 @@ if TYPE_CHECKING:
 FORMAT = 1
 DIRECTORY = "checkpoint"
 
-_MANIFEST, _VARIABLES, _BEST, _REPLAY = "manifest.json", "variables", "best.npz", "replay"
+MANIFEST, VARIABLES, BEST, REPLAY = "manifest.json", "variables", "best.npz", "replay"
 _SERIAL = re.compile(r"\d{6,}")
 _FILE = re.compile(r"variables\.(index|data-00000-of-00001)|best\.npz|rank\d+\.npz")
 _REPLAY_FILE = re.compile(r"\d{6,}-rank\d+\.npz")
 
 # What reading a damaged file may raise, NumPy's and TensorFlow's own errors among them.
 _READ_ERRORS = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError)
-
-Arrays = Mapping[str, np.ndarray]
 
 
 class DamagedCheckpoint(Exception):
@@ -76,159 +74,10 @@ class Saved:
 
 
 class Checkpoints:
-    """The checkpoints of the run in `run_dir`, of which the newest `keep` are kept.
+    """The checkpoints in the directory of a run, to be found and read."""
 
-    The directory must be the same for all MPI ranks: on several machines, in a file system that
-    they share.
-
-    saved: the one from which the run goes on, if any.
-    """
-
-    def __init__(self, run_dir: str | os.PathLike, keep: int = 2, saved: Saved | None = None):
+    def __init__(self, run_dir: str | os.PathLike):
         self.root = Path(run_dir, DIRECTORY)
-        self.keep = keep
-        self.replay = saved.replay if saved else []  # what the next one may need of replay/
-        self._writer = None
-
-    # ------------------------------------------------------------------------------- writing
-
-    def save(
-        self,
-        run: Mapping[str, Any],
-        counters: Mapping[str, Any],
-        variables: Sequence[keras.Variable],
-        best: Sequence[np.ndarray],
-        arrays: Arrays,
-        steps: Arrays | None = None,
-        replay_range: tuple[int, int, int] | None = None,
-        before: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Write a checkpoint. Collective.
-
-        run, counters: see Saved; of rank 0. variables: equal on all ranks. best: weights.
-        arrays: what this rank goes on from. steps: what is new in its replay buffer, of which
-        replay_range is (number of the first step, of the last and one more, of the first that is
-        still in the buffer).
-        before: called before anything is written; what it raises counts as a failure to write.
-        Raises OSError on all ranks if it cannot be written on one; what was there before stays.
-        """
-        serial = self._on_all(lambda: max([0, *self._serials()]) + 1)[0]
-        final = self.root / f"{serial:06d}"
-        temporary = final.with_name(final.name + ".tmp")
-
-        def prepare():
-            _remove(temporary)  # of a crash
-            temporary.mkdir(parents=True)
-            (self.root / _REPLAY).mkdir(exist_ok=True)
-
-        def write_own():
-            files = {f"rank{proc_id()}.npz": _write_npz(temporary, f"rank{proc_id()}.npz", arrays)}
-            if steps is not None:
-                name = f"{final.name}-rank{proc_id()}.npz"
-                files[name] = _write_npz(self.root / _REPLAY, name, steps)
-            return files
-
-        try:
-            self._on_all(before)
-            self._on_root(prepare)
-            written = self._on_all(write_own)
-            replay = []
-            if steps is not None:
-                replay = [each for each in self.replay if each["end"] > replay_range[2]]
-            for rank, files in enumerate(written):
-                name = f"{final.name}-rank{rank}.npz"
-                if name in files:
-                    first, end, _ = replay_range
-                    digest = files.pop(name)
-                    replay.append(dict(file=name, rank=rank, first=first, end=end, **digest))
-
-            def complete():
-                self._write_variables(temporary / _VARIABLES, variables)
-                files = {name: digest for each in written for name, digest in each.items()}
-                files[_BEST] = _write_npz(
-                    temporary, _BEST, {str(i): weight for i, weight in enumerate(best)}
-                )
-                for path in temporary.glob(f"{_VARIABLES}.*"):
-                    files[path.name] = _sync(path)
-                content = dict(
-                    format=FORMAT,
-                    run=dict(run),
-                    counters=dict(counters),
-                    variables=[list(variable.shape) for variable in variables],
-                    num_ranks=len(written),
-                    files=files,
-                    replay=replay,
-                )
-                manifest = temporary / _MANIFEST
-                manifest.write_text(
-                    json.dumps(dict(content, sha256=_digest_of(content)), indent=1),
-                    encoding="utf-8",
-                )
-                _sync(manifest)
-                _sync_directory(self.root / _REPLAY)
-                _sync_directory(temporary)
-                os.rename(temporary, final)
-                _sync_directory(self.root)
-
-            self._on_root(complete)
-        except OSError:
-            if proc_id() == 0:
-                shutil.rmtree(temporary, ignore_errors=True)
-                for path in (self.root / _REPLAY).glob(f"{final.name}-rank*"):
-                    path.unlink(missing_ok=True)
-            raise
-        self.replay = replay
-        if proc_id() == 0:
-            with suppress(OSError):  # there is a checkpoint more, whatever stays beside it
-                self.clean()
-
-    def _write_variables(self, prefix, variables):
-        import tensorflow as tf
-
-        if self._writer is None:  # it compiles what it needs when it writes for the first time
-            self._writer = tf.train.Checkpoint(variables=[each.value for each in variables])
-        try:
-            self._writer.write(str(prefix))
-        except tf.errors.OpError as error:
-            raise OSError(error.message) from error
-
-    def _on_root(self, function):
-        self._on_all(function if proc_id() == 0 else lambda: None)
-
-    @staticmethod
-    def _on_all(function):
-        """What `function()` returns on each rank; OSError on all if one has failed to write."""
-        problem, result = None, None
-        try:
-            result = function()
-        except OSError as error:
-            problem = error.strerror or str(error)
-        results = gather_objects((problem, result))
-        for rank, (problem, _) in enumerate(results):
-            if problem is not None:
-                where = f" (rank {rank})" if len(results) > 1 else ""
-                raise OSError(f"{problem}{where}")
-        return [result for _, result in results]
-
-    def clean(self) -> None:
-        """Remove what no checkpoint that is kept needs, and what a crash has left. Rank 0."""
-        serials = self._serials()
-        for serial in serials[: -self.keep]:
-            shutil.rmtree(self.root / f"{serial:06d}", ignore_errors=True)
-        needed = {each["file"] for each in self.replay}
-        for serial in serials[-self.keep :]:
-            try:
-                needed.update(each["file"] for each in self._content(serial)["replay"])
-            except (DamagedCheckpoint, UserError):
-                continue
-        for folder in (self.root, self.root / _REPLAY):
-            for path in folder.glob("*.tmp") if folder.is_dir() else ():
-                _remove(path)
-        for path in (self.root / _REPLAY).glob("*.npz"):
-            if path.name not in needed:
-                _remove(path)
-
-    # ------------------------------------------------------------------------------- reading
 
     def newest(self) -> Saved | None:
         """The newest complete checkpoint; None if there is none at all. Collective.
@@ -249,9 +98,9 @@ class Checkpoints:
                     warn(f"{problem}. It is removed.")
                 for damaged in self._serials():
                     if damaged > serial:
-                        _remove(self.root / f"{damaged:06d}")
-                        for path in (self.root / _REPLAY).glob(f"{damaged:06d}-rank*"):
-                            _remove(path)
+                        remove(self.root / f"{damaged:06d}")
+                        for path in (self.root / REPLAY).glob(f"{damaged:06d}-rank*"):
+                            remove(path)
                 return saved
             if problems:
                 raise UserError(
@@ -284,7 +133,7 @@ class Checkpoints:
             path = self.root / f"{serial:06d}"
             try:
                 content = self._content(serial)
-                _check_file(path / _BEST, content["files"][_BEST])
+                _check_file(path / BEST, content["files"][BEST])
                 best = content["counters"]["best"]
                 known = best["score"], best["epoch"], best.get("success", 0)
                 if all(isinstance(number, int | float) for number in known):
@@ -303,29 +152,29 @@ class Checkpoints:
         for name, expected in content["files"].items():
             _check_file(path / name, expected)
         for each in content["replay"]:
-            _check_file(self.root / _REPLAY / each["file"], each)
+            _check_file(self.root / REPLAY / each["file"], each)
         keys = ("run", "counters", "variables", "num_ranks", "replay")
         return Saved(path, **{key: content[key] for key in keys})
 
     def _content(self, serial):
         """What a manifest says, if it is as it was written."""
-        path = self.root / f"{serial:06d}" / _MANIFEST
+        path = self.root / f"{serial:06d}" / MANIFEST
         try:
             _check_regular(path)
             content = read_json(path)
             digest = content.pop("sha256")
-            if digest != _digest_of(content):
-                raise DamagedCheckpoint(f"{_MANIFEST} is not what was written")
+            if digest != digest_of(content):
+                raise DamagedCheckpoint(f"{MANIFEST} is not what was written")
             written_in = content["format"]
             if written_in == FORMAT:
                 _check_content(content)
         except FileNotFoundError as error:
-            raise DamagedCheckpoint(f"{_MANIFEST} is missing") from error
+            raise DamagedCheckpoint(f"{MANIFEST} is missing") from error
         except OSError as error:  # it may be sound, and readable again in a moment
             raise UserError(f"{path} cannot be read ({error.strerror}).") from error
         except (*_READ_ERRORS, RecursionError) as error:
             raise DamagedCheckpoint(
-                f"{_MANIFEST} cannot be read ({type(error).__name__}: {error})"
+                f"{MANIFEST} cannot be read ({type(error).__name__}: {error})"
             ) from error
         if written_in != FORMAT:  # no damage, and not to be removed
             raise UserError(
@@ -336,7 +185,7 @@ class Checkpoints:
 
     def _serials(self):
         """The numbers of all checkpoints that have been written, the oldest first."""
-        for folder in (self.root, self.root / _REPLAY):
+        for folder in (self.root, self.root / REPLAY):
             if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
                 raise UserError(
                     f"{folder} is a link, or no directory; checkpoints lie in the run's own "
@@ -355,7 +204,7 @@ def restore_variables(saved: Saved, variables: Sequence[keras.Variable]) -> None
 
     try:
         checkpoint = tf.train.Checkpoint(variables=[each.value for each in variables])
-        checkpoint.read(str(saved.path / _VARIABLES)).assert_consumed()
+        checkpoint.read(str(saved.path / VARIABLES)).assert_consumed()
     except (AssertionError, tf.errors.OpError, *_READ_ERRORS) as error:
         raise DamagedCheckpoint(f"its variables cannot be read ({error})") from error
 
@@ -365,7 +214,7 @@ def read_best(path: Path) -> list[np.ndarray]:
 
     In the order of the actor-critic's variables. Raises DamagedCheckpoint if they cannot be read.
     """
-    return read_numbered(path / _BEST)
+    return read_numbered(path / BEST)
 
 
 def read_ranks(saved: Saved) -> list[dict[str, np.ndarray]]:
@@ -378,7 +227,7 @@ def read_steps(saved: Saved, wanted: Callable[[str], bool]) -> list[tuple[dict, 
 
     wanted: `wanted(name)`, whether to read an array.
     """
-    folder = saved.path.parent / _REPLAY
+    folder = saved.path.parent / REPLAY
     return [(each, read_npz(folder / each["file"], wanted)) for each in saved.replay]
 
 
@@ -417,38 +266,12 @@ def read_npz(
 # ---------------------------------------------------------------------------------- files
 
 
-def _write_npz(folder, name, arrays):
-    """Write arrays; returns size and digest of the file."""
-    path = Path(folder, name)
-    temporary = path.with_name(f"{name}.tmp")
-    with open(temporary, "wb") as file:
-        np.savez(file, **arrays)
-    digest = _sync(temporary)
-    os.replace(temporary, path)
-    return digest
-
-
-def _sync(path):
-    """Make sure that a file is on the disk; returns its size and digest."""
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-    return _measure(path)
-
-
-def _measure(path):
+def measure(path):
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(2**20):
             digest.update(block)
         return dict(size=file.tell(), sha256=digest.hexdigest())
-
-
-def _sync_directory(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _check_content(content):
@@ -462,7 +285,7 @@ def _check_content(content):
         and all(number(size) for shape in shapes for size in shape)
         and content["num_ranks"] == len(ranks) > 0
         and all(_FILE.fullmatch(name) for name in files)
-        and {f"{_VARIABLES}.index", _BEST, *ranks} <= {*files}
+        and {f"{VARIABLES}.index", BEST, *ranks} <= {*files}
         and all(_REPLAY_FILE.fullmatch(each["file"]) for each in replay)
         and all(number(each[key]) for each in replay for key in ("rank", "first", "end"))
         and all(
@@ -471,10 +294,10 @@ def _check_content(content):
         )
     )
     if not sound:
-        raise DamagedCheckpoint(f"{_MANIFEST} is not of the form in which manifests are written")
+        raise DamagedCheckpoint(f"{MANIFEST} is not of the form in which manifests are written")
 
 
-def _digest_of(content):
+def digest_of(content):
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -487,7 +310,7 @@ def _check_regular(path):
 def _check_file(path, expected):
     try:
         _check_regular(path)
-        found = _measure(path)
+        found = measure(path)
     except FileNotFoundError as error:
         raise DamagedCheckpoint(f"{path.name} is missing") from error
     except OSError as error:  # it may be sound, and readable again in a moment
@@ -500,7 +323,7 @@ def _check_file(path, expected):
         raise DamagedCheckpoint(f"{path.name} is not what was written (another SHA-256)")
 
 
-def _remove(path):
+def remove(path):
     """Remove a file or a directory, if that can be done."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)

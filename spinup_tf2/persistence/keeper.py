@@ -14,8 +14,8 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import broadcast_object, num_procs, proc_id
+from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.persistence.checkpoints import (
-    Checkpoints,
     DamagedCheckpoint,
     Saved,
     read_best,
@@ -80,7 +80,7 @@ class Keeper:
     def __init__(
         self,
         run: Mapping[str, Any],
-        checkpoints: Checkpoints,
+        checkpoints: CheckpointWriter,
         logger: EpochLogger,
         indices: Sequence[int],
         variables: Sequence[keras.Variable],

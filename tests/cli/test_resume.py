@@ -40,7 +40,7 @@ def write_run(tmp_path):
         )
         folder = tmp_path / "run" / "checkpoint" / "000007"
         folder.mkdir(parents=True, exist_ok=True)
-        digest = checkpoint._digest_of(content)
+        digest = checkpoint.digest_of(content)
         (folder / "manifest.json").write_text(json.dumps(dict(content, sha256=digest)))
         return str(tmp_path / "run")
 

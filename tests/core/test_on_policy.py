@@ -17,7 +17,7 @@ from spinup_tf2.core.rollout.demonstrations import Demonstrations
 from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.run import Run
-from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.utils.logx import EpochLogger
 from tests.runs import train
 
@@ -154,7 +154,7 @@ def test_episodes_that_the_environment_records_are_what_is_logged(tmp_path):
 def test_what_is_saved_when(tmp_path, monkeypatch):
     """Policies in epochs 2 and 4 of 5, and in the last; checkpoints after 0, 3 and the last."""
     saved, position = [], []
-    save_state, save = EpochLogger.save_state, Checkpoints.save
+    save_state, save = EpochLogger.save_state, CheckpointWriter.save
 
     def remember_policy(self, *args):
         saved.append(len((tmp_path / "progress.txt").read_text().splitlines()))  # and the header
@@ -165,7 +165,7 @@ def test_what_is_saved_when(tmp_path, monkeypatch):
         return save(self, run, counters, *args, **kwargs)
 
     monkeypatch.setattr(EpochLogger, "save_state", remember_policy)
-    monkeypatch.setattr(Checkpoints, "save", remember_checkpoint)
+    monkeypatch.setattr(CheckpointWriter, "save", remember_checkpoint)
     monkeypatch.setattr(user_config, "CHECKPOINT_INTERVAL", 0)
     train(vpg, tmp_path, steps_per_epoch=20, epochs=5, save_freq=2, checkpoint_freq=3)
     assert saved == [2, 4, 5]

@@ -10,7 +10,9 @@ import pytest
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
+from spinup_tf2.persistence import checkpoint_writer
 from spinup_tf2.persistence import checkpoints as checkpoint
+from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.persistence.checkpoints import (
     Checkpoints,
     DamagedCheckpoint,
@@ -68,7 +70,7 @@ def names(folder):
 @pytest.fixture
 def three(tmp_path):
     """A directory with the checkpoints 2 and 3 of three."""
-    checkpoints = Checkpoints(tmp_path)
+    checkpoints = CheckpointWriter(tmp_path)
     for number in (1, 2, 3):
         save(checkpoints, number)
     return tmp_path
@@ -111,7 +113,7 @@ def test_a_run_without_checkpoints(tmp_path):
 
 @pytest.mark.parametrize("keep", [1, 2, 5])
 def test_the_newest_are_kept_and_the_steps_that_they_need(tmp_path, keep):
-    checkpoints = Checkpoints(tmp_path, keep)
+    checkpoints = CheckpointWriter(tmp_path, keep)
     for number in range(1, 8):
         save(checkpoints, number)
         kept = range(max(1, number - keep + 1), number + 1)
@@ -124,12 +126,12 @@ def test_the_newest_are_kept_and_the_steps_that_they_need(tmp_path, keep):
 
 def test_a_resumed_run_goes_on_with_the_same_steps(three):
     saved = Checkpoints(three).newest()
-    save(Checkpoints(three, saved=saved), 4)
+    save(CheckpointWriter(three, saved=saved), 4)
     assert_is(Checkpoints(three).newest(), 4)
 
 
 def test_without_replay_buffer_there_are_no_steps(tmp_path):
-    Checkpoints(tmp_path).save(RUN, {}, make_variables(), [], arrays(0))
+    CheckpointWriter(tmp_path).save(RUN, {}, make_variables(), [], arrays(0))
     saved = Checkpoints(tmp_path).newest()
     assert read_steps(saved, lambda name: True) == []
     assert names(tmp_path / "checkpoint/replay") == []
@@ -200,7 +202,7 @@ def test_a_damaged_one_falls_back_to_the_one_before(three, capsys, file, damage)
     assert f"Warning: {three}/checkpoint/000003 is damaged: " in warning
     assert warning.count("Warning") == 1
     # The run goes on from there, and writes the third anew.
-    save(Checkpoints(three, saved=saved), 3)
+    save(CheckpointWriter(three, saved=saved), 3)
     assert_is(Checkpoints(three).newest(), 3)
 
 
@@ -219,7 +221,7 @@ def rewrite(path, **changes):
     """Change a manifest as its writer could have written it."""
     content = json.loads(path.read_text()) | changes
     content.pop("sha256")
-    path.write_text(json.dumps(dict(content, sha256=checkpoint._digest_of(content))))
+    path.write_text(json.dumps(dict(content, sha256=checkpoint.digest_of(content))))
 
 
 def test_another_format_is_not_touched(three):
@@ -259,7 +261,7 @@ def test_leftovers_of_a_crash_are_cleaned(three):
     (root / "notes.txt").write_text("mine")
     saved = Checkpoints(three).newest()
     assert_is(saved, 3)
-    save(Checkpoints(three, saved=saved), 4)
+    save(CheckpointWriter(three, saved=saved), 4)
     assert names(root) == ["000003", "000004", "notes.txt", "replay"]
     assert names(root / "replay") == [f"{n:06d}-rank0.npz" for n in (1, 2, 3, 4)]
     assert_is(Checkpoints(three).newest(), 4)
@@ -292,9 +294,11 @@ def failing(function, when):
 def test_a_full_disk_leaves_what_was_there(three, monkeypatch, function, when):
     root = three / "checkpoint"
     before = {path: path.is_file() and path.read_bytes() for path in root.rglob("*")}
-    checkpoints = Checkpoints(three, saved=Checkpoints(three).newest())
+    checkpoints = CheckpointWriter(three, saved=Checkpoints(three).newest())
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, function, failing(getattr(checkpoint, function), when))
+        patch.setattr(
+            checkpoint_writer, function, failing(getattr(checkpoint_writer, function), when)
+        )
         with pytest.raises(OSError, match="No space left on device"):
             save(checkpoints, 4)
     after = {path: path.is_file() and path.read_bytes() for path in root.rglob("*")}
@@ -314,7 +318,7 @@ def test_tensorflow_finds_the_disk_full(three, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(tf.train.Checkpoint, "write", write)
         with pytest.raises(OSError, match="No space left on device"):
-            save(Checkpoints(three, saved=Checkpoints(three).newest()), 4)
+            save(CheckpointWriter(three, saved=Checkpoints(three).newest()), 4)
     assert_is(Checkpoints(three).newest(), 3)
 
 
@@ -323,7 +327,7 @@ def test_what_comes_first_counts_as_a_failure_to_write(three):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="No space left on device"):
-        save(Checkpoints(three), 4, before=first)
+        save(CheckpointWriter(three), 4, before=first)
     assert names(three / "checkpoint") == ["000002", "000003", "replay"]
 
 
@@ -332,7 +336,7 @@ def test_what_comes_first_counts_as_a_failure_to_write(three):
 
 def test_every_rank_writes_its_own(tmp_path):
     def run():
-        checkpoints = Checkpoints(tmp_path)
+        checkpoints = CheckpointWriter(tmp_path)
         for number in (1, 2, 3, 4):
             save(checkpoints, number)
         return Checkpoints(tmp_path).newest()
@@ -347,17 +351,17 @@ def test_every_rank_writes_its_own(tmp_path):
 @pytest.mark.parametrize("unlucky", [0, 1, 2])
 def test_a_rank_that_cannot_write_fails_on_all(tmp_path, monkeypatch, unlucky):
     """On each machine there may be another disk; what was there before stays."""
-    write = checkpoint._write_npz
+    write = checkpoint_writer._write_npz
 
     def write_npz(folder, name, arrays):
         if proc_id() == unlucky and name.endswith(f"-rank{unlucky}.npz") and "000002" in name:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(folder, name, arrays)
 
-    monkeypatch.setattr(checkpoint, "_write_npz", write_npz)
+    monkeypatch.setattr(checkpoint_writer, "_write_npz", write_npz)
 
     def run():
-        checkpoints = Checkpoints(tmp_path)
+        checkpoints = CheckpointWriter(tmp_path)
         save(checkpoints, 1)
         with pytest.raises(OSError, match=rf"No space left on device \(rank {unlucky}\)"):
             save(checkpoints, 2)
@@ -376,7 +380,7 @@ def test_only_rank_0_fails_before_anything_is_written(tmp_path):
 
     def run():
         with pytest.raises(OSError, match=r"No space left on device \(rank 0\)"):
-            save(Checkpoints(tmp_path), 1, before=first)
+            save(CheckpointWriter(tmp_path), 1, before=first)
 
     run_ranks(2, run)
 

@@ -127,7 +127,7 @@ def be_killed(rank, step=None, save=None, file=None):
     from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
     from spinup_tf2.core.rollout.vector_env import VectorEnv
     from spinup_tf2.parallel.mpi import proc_id
-    from spinup_tf2.persistence import checkpoints as checkpoint
+    from spinup_tf2.persistence import checkpoint_writer
 
     if proc_id() != rank:
         return
@@ -148,10 +148,12 @@ def be_killed(rank, step=None, save=None, file=None):
     trains = lambda envs, group, _: group == 0 and envs.indices.start < FIRST_TEST_ENV  # noqa: E731
     VectorEnv.begin = counted(VectorEnv.begin, "step", lambda: count["step"] == step, trains)
     never = lambda: False  # noqa: E731
-    checkpoint.Checkpoints.save = counted(checkpoint.Checkpoints.save, "save", never)
+    writer = checkpoint_writer.CheckpointWriter
+    writer.save = counted(writer.save, "save", never)
     in_file = lambda: (count["save"], count["file"]) == (save, file)  # noqa: E731
     for name in ("_sync", "_sync_directory"):
-        setattr(checkpoint, name, counted(getattr(checkpoint, name), "file", in_file))
+        function = counted(getattr(checkpoint_writer, name), "file", in_file)
+        setattr(checkpoint_writer, name, function)
 
 
 def main(jobs):

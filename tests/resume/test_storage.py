@@ -18,7 +18,7 @@ import pytest
 import spinup_tf2
 from spinup_tf2 import user_config
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence import checkpoints as checkpoint
+from spinup_tf2.persistence import checkpoint_writer
 from spinup_tf2.persistence import keeper as resuming
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.persistence.run_lock import run_lock
@@ -137,7 +137,7 @@ def test_without_any_complete_checkpoint_it_does_not(runs, tmp_path):
 
 def test_a_full_disk_does_not_end_a_training(runs, tmp_path, monkeypatch, capsys):
     """Nothing can be written while the second and third epoch end."""
-    write_npz, dump = checkpoint._write_npz, EpochLogger.dump_tabular
+    write_npz, dump = checkpoint_writer._write_npz, EpochLogger.dump_tabular
     full, seen = [False], []
 
     class Disk:
@@ -165,7 +165,7 @@ def test_a_full_disk_does_not_end_a_training(runs, tmp_path, monkeypatch, capsys
         dump(self)
         seen.append(newest(tmp_path).name)
 
-    monkeypatch.setattr(checkpoint, "_write_npz", write)
+    monkeypatch.setattr(checkpoint_writer, "_write_npz", write)
     monkeypatch.setattr(EpochLogger, "dump_tabular", dump_tabular)
     train(tmp_path)
     # When an epoch is logged there is the checkpoint of the one before, if there was room.

@@ -149,7 +149,7 @@ def _check_shapes(ac, observation_space, action_space, arguments):
         )
 
 
-def _name_of(make):
+def _name_of(make: type) -> str | None:
     """What model_info.json calls a class; None if it would not be found by that name."""
     module = make.__module__
     if module == "__main__" or getattr(sys.modules.get(module), make.__name__, None) is not make:

@@ -18,7 +18,7 @@ from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec
 from spinup_tf2.parallel.mpi import broadcast_object, exit_together, on_root, proc_id
 from spinup_tf2.parallel.threads import limit_tensorflow
-from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.persistence.env_spec import write_env_spec
 from spinup_tf2.persistence.run_lock import run_lock
 from spinup_tf2.persistence.same_run import checkpoint_to_resume, describe_run
@@ -109,7 +109,7 @@ def opened_run(
             begin_with(ac, settings.init_from)
         logger = EpochLogger(**logger_kwargs)
         run_dir = broadcast_object(logger.output_dir)
-        checkpoints = Checkpoints(run_dir, settings.keep_checkpoints, saved)
+        checkpoints = CheckpointWriter(run_dir, settings.keep_checkpoints, saved)
         logger.save_config(dict(arguments))
         if proc_id() == 0:
             write_env_spec(Path(run_dir, "env_spec.json"), env, settings.env_fn)

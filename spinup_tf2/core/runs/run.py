@@ -33,7 +33,8 @@ from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.mpi import broadcast_object, proc_id
 from spinup_tf2.parallel.watchdog import Watchdog
-from spinup_tf2.persistence.checkpoints import Checkpoints, Saved
+from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
+from spinup_tf2.persistence.checkpoints import Saved
 from spinup_tf2.persistence.keeper import Keeper, Part, StoredSteps
 from spinup_tf2.persistence.same_run import Position, position_of
 from spinup_tf2.utils.logx import EpochLogger
@@ -72,7 +73,7 @@ class Run(Generic[Networks]):
         ac: Networks,
         logger: EpochLogger,
         description: dict[str, Any],
-        checkpoints: Checkpoints,
+        checkpoints: CheckpointWriter,
         saved: Saved | None,
         stack: ExitStack,
     ):
