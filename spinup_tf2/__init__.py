@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 # Whether this is `python -m spinup_tf2.run` or another of this package's modules, the installed
 # command, or what they start.
@@ -43,6 +44,17 @@ _HOME = {name: module_of(name) for name in ALGORITHMS} | {
 }
 
 __all__ = [*_HOME, "__version__"]
+
+if TYPE_CHECKING:  # for editors, which do not ask __getattr__
+    from spinup_tf2.algos.a2c import a2c as a2c
+    from spinup_tf2.algos.ddpg import ddpg as ddpg
+    from spinup_tf2.algos.ppo import ppo as ppo
+    from spinup_tf2.algos.sac import sac as sac
+    from spinup_tf2.algos.td3 import td3 as td3
+    from spinup_tf2.algos.trpo import trpo as trpo
+    from spinup_tf2.algos.vpg import vpg as vpg
+    from spinup_tf2.utils.logx import EpochLogger as EpochLogger
+    from spinup_tf2.utils.logx import Logger as Logger
 
 
 def __getattr__(name):
