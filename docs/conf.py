@@ -1,9 +1,11 @@
 """Sphinx: `sphinx-build -W --keep-going -b html docs docs/_build`."""
 
+import inspect
 import io
 import itertools
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from runpy import run_path
 from textwrap import indent
@@ -43,7 +45,6 @@ html_static_path = ["static"]
 html_css_files = ["docs.css"]
 
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True
 autodoc_typehints = "none"  # the docstrings say it
 napoleon_use_param = False  # one parameter list, in which an entry may have several names
 napoleon_use_rtype = False
@@ -70,6 +71,33 @@ def _add_markup(app, what, name, obj, options, lines):
         marked.append("\n".join(entries[len(parameters) :]))
         after_text = not entries[-1].startswith(_SECTIONS)
     lines[:] = [*"\n\n".join(marked).split("\n"), ""]
+
+
+# Defaults are shown as values, since many of an algorithm's do not stand in its source; but classes
+# and functions by their names.
+
+
+class _Named:
+    def __init__(self, value):
+        self.name = value.__name__
+
+    def __repr__(self):
+        return self.name
+
+
+def _name_defaults(app, obj, bound_method):
+    with suppress(AttributeError, TypeError, ValueError):  # of what is not Python's own functions
+        signature = inspect.signature(obj)
+        parameters = [
+            each.replace(default=_Named(each.default)) if _has_name(each.default) else each
+            for each in signature.parameters.values()
+        ]
+        obj.__signature__ = signature.replace(parameters=parameters)
+
+
+def _has_name(default):
+    named = inspect.isroutine(default) or inspect.isclass(default)
+    return named and default is not inspect.Parameter.empty
 
 
 # Formulas become SVG while the pages are built: they need no script and no network.
@@ -107,4 +135,5 @@ class _Floors(Directive):
 def setup(app):
     app.add_directive("floors", _Floors)
     app.add_html_math_renderer("svg", (_draw_formula, None), (_draw_formula, None))
+    app.connect("autodoc-before-process-signature", _name_defaults)
     app.connect("autodoc-process-docstring", _add_markup, priority=100)  # before napoleon

@@ -1,6 +1,6 @@
 """Signals that ask a training to stop: it finishes its step, saves, and leaves.
 
-The loops of the algorithms are made like this::
+The loops of the algorithms are made like this:
 
     with Interruption() as interruption:
         while training:
