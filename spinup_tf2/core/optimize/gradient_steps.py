@@ -18,13 +18,11 @@ Info = dict[str, tf.Tensor]
 Floats = dict[str, float]
 Loss = Callable[[Batch], tuple[tf.Tensor, Info]]
 Variables = Iterable[keras.Variable]
+Steps = tuple[Floats, Floats, int]  # info before, info after, number
 
 
 def adam(learning_rate: float, max_grad_norm: float | None = None) -> keras.optimizers.Adam:
-    """Adam with Spinning Up's epsilon of 1e-8 (Keras' default is 1e-7).
-
-    Gradients with a global norm above `max_grad_norm` are shortened to it.
-    """
+    """Adam with Spinning Up's epsilon; gradients of larger norms are shortened to max_grad_norm."""
     return keras.optimizers.Adam(float(learning_rate), epsilon=1e-8, global_clipnorm=max_grad_norm)
 
 
@@ -160,7 +158,8 @@ class GradientSteps:
         before, after, passes = gradient_steps(batch, minibatches)
 
     Without minibatches, each step is taken on the whole batch. With them, `num_steps` counts passes
-    over the batch, each of which takes a step on each of its minibatches.
+    over the batch, each of which takes a step on each of its minibatches. `before` and `after` are
+    the loss' info as floats, averaged over ranks.
 
     In one process the whole loop is one compiled call. With several MPI ranks Python runs the same
     loop around compiled pieces (StepOverRanks), and all ranks stop at the same step.
@@ -194,20 +193,12 @@ class GradientSteps:
     def _step_over_ranks(self):
         return StepOverRanks(self._step, average_info=True)
 
-    def __call__(
-        self, batch: Batch, minibatches: np.ndarray | None = None
-    ) -> tuple[Floats, Floats, int]:
-        """Take the steps, with minibatches of the rows `[num_steps or more, count, size]`.
-
-        Returns:
-            The loss' info as floats, averaged over ranks, before the first and after the last step,
-            and how many steps (or passes) were taken.
-        """
-        indices = None if minibatches is None else tf.constant(minibatches)
+    def __call__(self, batch: Batch, minibatches: np.ndarray | None = None) -> Steps:
+        """Take the steps; minibatches: `[num_steps or more, count, size]`, numbers of rows."""
         if num_procs() == 1:
-            before, after, passes = self._compiled_passes(self._step, batch, indices)
+            before, after, passes = self._compiled_passes(self._step, batch, minibatches)
         else:
-            before, after, passes = self._passes(self._step_over_ranks, batch, indices)
+            before, after, passes = self._passes(self._step_over_ranks, batch, minibatches)
         return _floats(before), _floats(after), int(passes)
 
     def step(self, batch: Batch) -> Floats:
@@ -249,7 +240,7 @@ class GradientSteps:
 
 def take_steps(
     gradient_steps: Iterable[GradientSteps], batch: Batch, minibatches: np.ndarray | None = None
-) -> tuple[Floats, Floats, int]:
+) -> Steps:
     """Several GradientSteps on one batch: the info of all together, and the steps of the first."""
     results = [steps(batch, minibatches) for steps in gradient_steps]
     before = {key: x for info, _, _ in results for key, x in info.items()}
