@@ -1,4 +1,4 @@
-"""SAC with Q-functions that normalise what is inside of them."""
+"""SAC with Q-functions that normalize what is inside of them."""
 
 import gymnasium as gym
 import keras
@@ -11,7 +11,7 @@ from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 
 
 class NormalizedQ(keras.Model):
-    """Q(s, a), with layer normalisation behind each hidden layer."""
+    """Q(s, a), with layer normalization behind each hidden layer."""
 
     def __init__(self, input_dim, width):
         super().__init__()

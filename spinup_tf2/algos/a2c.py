@@ -59,7 +59,7 @@ def a2c(
         epochs (int): Number of epochs. (Always at least 1.)
         lr (float): Learning rate of RMSprop, for policy and value function together.
         vf_coef (float): Weight of the value loss.
-        lam (float): Lambda of generalised advantage estimation. With 1 the advantage is the n-step
+        lam (float): Lambda of generalized advantage estimation. With 1 the advantage is the n-step
             return less the value. (Always between 0 and 1.)
         num_envs (int): Environments in each process.
         n_steps (int): Steps of each environment between two updates.

@@ -107,7 +107,7 @@ def ppo(
         lam1 (float): With coeff, the lambda of the first advantage estimate. None: lam.
         lam2 (float): With coeff, the lambda of the second.
         coeff (float): Weight of the first estimate, from 0 to 1; the second has the rest. Each is
-            normalised before. None: there is one estimate, with lam.
+            normalized before. None: there is one estimate, with lam.
     """
     arguments = dict(locals())  # for config.json
     settings = Settings(

@@ -93,7 +93,7 @@ def sac(
 
     Args:
         lr (float): Learning rate of the policy, the Q-functions and the temperature.
-        alpha (float): Temperature, the weight of the entropy in what is maximised: the higher, the
+        alpha (float): Temperature, the weight of the entropy in what is maximized: the higher, the
             more the policy explores. 'auto': it starts at 1 and is learned, so that the entropy
             comes close to target_entropy. (0.05 to 0.5 if rewards are of the order of 1.)
         target_entropy (float): What alpha='auto' steers the policy's mean entropy to. None: minus

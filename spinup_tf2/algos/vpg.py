@@ -1,4 +1,4 @@
-"""Vanilla policy gradient with generalised advantage estimation (Schulman et al. 2016)."""
+"""Vanilla policy gradient with generalized advantage estimation (Schulman et al. 2016)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -48,7 +48,7 @@ def vpg(
     save_freq: int = 10,
     **options: Unpack[OnPolicyOptions],
 ) -> ActorCritic:
-    """Vanilla Policy Gradient, with generalised advantage estimates: one policy step per epoch.
+    """Vanilla Policy Gradient, with generalized advantage estimates: one policy step per epoch.
 
     Args:
         pi_lr (float): Learning rate of the policy, which takes a single step in each epoch.

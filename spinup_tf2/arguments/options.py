@@ -138,7 +138,7 @@ OPTIONS = {
         """
         A function `behavior_policy(t, obs)` that is asked for a demonstration before
         each step: t counts the steps of the episode from 0, obs is the observation as a flat vector
-        or an image, not normalised. It returns the action that is taken instead of the policy's, in
+        or an image, not normalized. It returns the action that is taken instead of the policy's, in
         the form that the environment's `step` takes, or None to let the policy act.
         """,
         default=None,

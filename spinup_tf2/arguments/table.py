@@ -114,7 +114,7 @@ ARGUMENTS = {
         FRACTION,
         "float",
         """
-        Lambda of generalised advantage estimation. (Always between 0 and 1, close
+        Lambda of generalized advantage estimation. (Always between 0 and 1, close
         to 1.)
         """,
     ),

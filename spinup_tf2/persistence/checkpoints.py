@@ -4,7 +4,7 @@ A run's directory `checkpoint/` holds
 
     000012/                       a checkpoint; those with higher numbers are newer
       manifest.json               what it belongs to, where the run was, and a digest of each file
-      variables.index, .data-...  networks, targets, optimizers, normalisers (tf.train.Checkpoint)
+      variables.index, .data-...  networks, targets, optimizers, normalizers (tf.train.Checkpoint)
       best.npz                    the weights that have done best so far
       rank0.npz, rank1.npz, ...   what each MPI rank, and each of its environments, goes on from
     replay/

@@ -309,7 +309,7 @@ class EpochLogger(Logger):
             super().log_tabular(key, val)
             return
         values = self._values(key)
-        # NaN would not do to recognise "no data": it is also what a diverged loss looks like.
+        # NaN would not do to recognize "no data": it is also what a diverged loss looks like.
         has_data = mpi.mpi_sum(values.size) > 0
         stats = mpi.mpi_statistics_scalar(values, with_min_and_max) if has_data else [""] * 4
         super().log_tabular(key if average_only else f"Average{key}", stats[0])

@@ -60,7 +60,7 @@ def check_params(params: Sequence[keras.Variable], tolerance: float = 1e-4) -> N
     if difference > tolerance:
         raise RuntimeError(
             f"The parameters of the MPI ranks differ by up to {difference:g}. Every rank must take "
-            "the same gradient steps: average gradients with mpi_avg_grads, and seed initialisers "
+            "the same gradient steps: average gradients with mpi_avg_grads, and seed initializers "
             "alike or call sync_params once."
         )
     if difference > 0:

@@ -30,7 +30,7 @@ def gae(
     gamma: float,
     lam: float | Sequence[float],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Generalised advantage estimates and rewards-to-go, both float32 `[T, n]`.
+    """Generalized advantage estimates and rewards-to-go, both float32 `[T, n]`.
 
         delta[t] = rew[t] + gamma * next_val[t] - val[t]      (next_val is 0 after termination)
         adv[t] = delta[t] + gamma * lam * adv[t+1]            (Schulman et al. 2016, eq. 16)
@@ -71,7 +71,7 @@ def mixture(
 ) -> np.ndarray:
     """sum_i coeffs[i] * normalized(advs[i]): several estimates `[k, ...]` as one `[...]`.
 
-    The mixture is not normalised again. Its deviation is below 1 as far as the estimates disagree.
+    The mixture is not normalized again. Its deviation is below 1 as far as the estimates disagree.
     """
     parts = [coeff * normalized(adv, valid) for coeff, adv in zip(coeffs, advs, strict=True)]
     return np.sum(parts, axis=0)
@@ -96,9 +96,9 @@ def estimates(
 
     Args:
         rew, val, next_val, terminated, truncated, gamma, lam: As `gae` takes them.
-        valid: Which steps count where advantages are normalised.
-        lam1, lam2, coeff: As PPO takes them, for a mixture of two estimates, each normalised.
-        normalize: Whether the advantages are normalised, if they are no mixture.
+        valid: Which steps count where advantages are normalized.
+        lam1, lam2, coeff: As PPO takes them, for a mixture of two estimates, each normalized.
+        normalize: Whether the advantages are normalized, if they are no mixture.
     """
     steps = (rew, val, next_val, terminated, truncated, gamma)
     if coeff is not None:

@@ -23,7 +23,7 @@ class PPOBuffer:
         scalars.
     size: how many steps the buffer holds.
     gamma: discount.
-    lam: lambda of generalised advantage estimation; or a tuple of them, for as many estimates from
+    lam: lambda of generalized advantage estimation; or a tuple of them, for as many estimates from
         the same temporal-difference errors.
     coeff: for a tuple of lambdas, the weight of each estimate in the advantage; together 1.
     """
@@ -86,7 +86,7 @@ class PPOBuffer:
     def get(self) -> list[np.ndarray]:
         """`[obs, act, adv, ret, logp]` of the full buffer, which is then empty.
 
-        Advantages are normalised to mean 0 and standard deviation 1 over all MPI ranks; several
+        Advantages are normalized to mean 0 and standard deviation 1 over all MPI ranks; several
         estimates each on its own, before they are mixed.
         """
         if self.ptr != self.max_size:

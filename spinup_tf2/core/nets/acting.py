@@ -33,7 +33,7 @@ class Mirror:
     """A NumPy copy of a head on a stack of Dense layers; `refresh` reads the weights again.
 
     Args:
-        model: A model that `can_mirror`. What normalises its observations is copied as well.
+        model: A model that `can_mirror`. What normalizes its observations is copied as well.
     """
 
     def __init__(self, model: keras.Model):
@@ -125,5 +125,5 @@ class Critic:
 
 
 def _without_normalization(model):
-    """A model and what its observations are normalised by (None: they are not)."""
+    """A model and what its observations are normalized by (None: they are not)."""
     return (model.model, model.normalizer) if isinstance(model, Normalized) else (model, None)

@@ -20,7 +20,7 @@ from spinup_tf2.errors import UserError
 
 
 class BaseActorCritic:
-    """A policy `pi` with the networks that criticise it; acts on observations as NumPy arrays.
+    """A policy `pi` with the networks that criticize it; acts on observations as NumPy arrays.
 
     A class answers for itself in the attributes below. The answers are not inherited, since a
     derived class may be anything.

@@ -153,7 +153,7 @@ def cnn_shapes(
 def orthogonal_initialize(model: keras.Model, output_gain: float) -> None:
     """Give all Dense and Conv2D layers orthogonal kernels and zero biases (Saxe et al. 2014).
 
-    Kernels are scaled by sqrt(2), the last layer's by `output_gain`. Seeded, as all initialisers
+    Kernels are scaled by sqrt(2), the last layer's by `output_gain`. Seeded, as all initializers
     are, by keras.utils.set_random_seed.
     """
     layers = _layers_with_kernels(model)

@@ -22,7 +22,7 @@ from spinup_tf2.parallel.mpi import mpi_avg, mpi_sum
 
 EPSILON = 1e-8  # added to variances, as gymnasium does
 
-# The largest normalised observation or reward, as in the published settings. What has hardly varied
+# The largest normalized observation or reward, as in the published settings. What has hardly varied
 # so far would else be multiplied by up to 10,000 (1 / sqrt(EPSILON)) where it first does.
 CLIP = 10.0
 
@@ -97,12 +97,12 @@ class ObservationNormalizer(keras.layers.Layer):
         return [now + self.share * (seen - now) for now, seen in pairs]
 
     def shift_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
-        """`(shift, scale)`, float32: x is normalised to (x - shift) * scale, and clipped."""
+        """`(shift, scale)`, float32: x is normalized to (x - shift) * scale, and clipped."""
         scale = 1 / np.sqrt(self.var.numpy() + EPSILON)
         return np.float32(self.mean.numpy()), np.float32(scale)
 
     def call(self, x: tf.Tensor, after_adopting: bool = False) -> tf.Tensor:
-        """x, normalised with the present statistics, or with those that `adopt` would leave."""
+        """x, normalized with the present statistics, or with those that `adopt` would leave."""
         mean, var = self._next() if after_adopting else (self.mean, self.var)
         scale = tf.math.rsqrt(var + EPSILON)
         scaled = (x - tf.cast(mean, x.dtype)) * tf.cast(scale, x.dtype)
@@ -120,7 +120,7 @@ def _mean_and_var(layer, shape):
 
 
 class Normalized(keras.Model):
-    """A model of normalised observations, as a model of observations."""
+    """A model of normalized observations, as a model of observations."""
 
     def __init__(self, normalizer: ObservationNormalizer, model: keras.Model):
         super().__init__()
@@ -132,7 +132,7 @@ class Normalized(keras.Model):
 
 
 class NormalizedActorCritic(ActorCritic):
-    """An actor-critic that normalises observations `[batch, obs_dim]` with running statistics.
+    """An actor-critic that normalizes observations `[batch, obs_dim]` with running statistics.
 
     Raises:
         UserError: The observations are images, whose bytes the networks scale themselves.

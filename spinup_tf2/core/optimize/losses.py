@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
 
-# A scalar to minimise, and what is logged of it.
+# A scalar to minimize, and what is logged of it.
 Loss = tuple[tf.Tensor, dict[str, tf.Tensor]]
 
 

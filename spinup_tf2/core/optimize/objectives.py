@@ -1,4 +1,4 @@
-"""What an objective of PPO consists of; and the penalised one, whose coefficient adapts itself."""
+"""What an objective of PPO consists of; and the penalized one, whose coefficient adapts itself."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Objective:
     """What keeps the new policy near the old one.
 
     Attributes:
-        loss: `loss(pi, batch)`, what the policy pi(.|s) minimises. The batch holds what
+        loss: `loss(pi, batch)`, what the policy pi(.|s) minimizes. The batch holds what
             `of_old_policy` has given.
         columns: `columns(after, steps)`, what is logged of an update that has ended after so many
             steps, with the info of the loss `after` it.
@@ -67,7 +67,7 @@ def adapted_beta(beta: float, kl: float, target_kl: float) -> float:
 
 
 def penalized(initial_beta: float, target_kl: float | None) -> Objective:
-    """The penalised objective of a run.
+    """The penalized objective of a run.
 
     Args:
         initial_beta: Coefficient of the penalty in the first update.

@@ -16,7 +16,7 @@ class Demonstrations:
     Args:
         act: The policy.
         behavior_policy: Gets the number of the step in the episode, from 0, and the observation of
-            one environment as a flat vector or an image, not normalised, a copy. It returns the
+            one environment as a flat vector or an image, not normalized, a copy. It returns the
             action as the environment's `step` takes it, or None to let the policy act.
         envs: The environments that are acted in.
     """
