@@ -48,13 +48,14 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say it
 napoleon_use_param = False  # one parameter list, in which an entry may have several names
 napoleon_use_rtype = False
+napoleon_use_ivar = True
 
 
 # The docstrings are written to be read in the source. Two of their habits are not yet markup:
 # lines `name: meaning` become parameter lists, and indented paragraphs literal.
 
 _PARAMETER = re.compile(r"[a-z]\w*(, [a-z]\w*)*: ")
-_SECTIONS = ("Args:", "Returns:", "Raises:")
+_SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:")
 
 
 def _add_markup(app, what, name, obj, options, lines):

@@ -17,12 +17,13 @@ from typing import Any
 class Preset:
     """Tuned settings of an algorithm for a kind of environment.
 
-    doc: what they are for, in a line.
-    algorithm: its name.
-    env: id of the environment that is taken if none is named.
-    fits: which other ids they are meant for, as a pattern with `*`.
-    settings: keyword arguments of the algorithm, which take the place of its defaults.
-    env_kwargs: keyword arguments of the environment.
+    Attributes:
+        doc: What they are for, in a line.
+        algorithm: Its name.
+        env: Id of the environment that is taken if none is named.
+        fits: Which other ids they are meant for, as a pattern with `*`.
+        settings: Keyword arguments of the algorithm, which take the place of its defaults.
+        env_kwargs: Keyword arguments of the environment.
     """
 
     doc: str

@@ -122,8 +122,10 @@ def atomic_save(path: str | os.PathLike) -> Iterator[str]:
 def read_text(path: str | os.PathLike, limit: int = LARGEST_TEXT) -> str:
     """The text of a file.
 
-    Raises OSError if it is not there or cannot be read, and UserError if it is not text, larger
-    than `limit` bytes, or no file: a pipe would be waited for, and a device may never end.
+    Raises:
+        OSError: It is not there or cannot be read.
+        UserError: It is not text, larger than `limit` bytes, or not a file: a pipe would be waited
+            for, and a device may never end.
     """
     # O_NONBLOCK, since to open a pipe would be to wait for somebody who writes into it.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
@@ -150,7 +152,9 @@ def read_json(path: str | os.PathLike, limit: int = LARGEST_JSON) -> Any:
 def runs_in(folder: str | os.PathLike, holding: str) -> str:
     """The first runs below a directory, as a list in words; "" if there are none.
 
-    holding: the pattern of what is in a run.
+    Args:
+        folder: The directory.
+        holding: The pattern of what is in a run.
     """
     found = [path for depth in ("*", "*/*") for path in Path(folder).glob(f"{depth}/{holding}")]
     runs = sorted({str(path.parent.relative_to(folder)) for path in found})

@@ -47,8 +47,11 @@ def parse_experiments(
 ) -> tuple[ExperimentGrid, dict[str, Any]]:
     """Read and check the arguments of an algorithm's command line.
 
-    Returns the ExperimentGrid and the keyword arguments for its `run`. Raises UserError for
-    everything that can be known to be wrong without starting.
+    Returns:
+        The ExperimentGrid, and the keyword arguments for its `run`.
+
+    Raises:
+        UserError: For everything that can be known to be wrong without starting.
     """
     flags, shorthands = parse_flags(arguments)
     check_names(algorithm, flags)

@@ -42,9 +42,10 @@ PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
 def parse_flags(arguments: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
     """Parse `--flag value value --flag[shorthand] ...`.
 
-    Returns `(flags, shorthands)`: lists of values, and the shorthands that were given, by the full
-    name of the flag. The order is that of Spinning Up, which decides the order of a grid: plain
-    flags as typed, then those with a shorthand, then substituted ones.
+    Returns:
+        `(flags, shorthands)`: lists of values, and the shorthands that were given, by the full name
+        of the flag. The order is that of Spinning Up, which decides the order of a grid: plain
+        flags as typed, then those with a shorthand, then substituted ones.
     """
     if arguments and not arguments[0].startswith("--"):
         raise UserError(

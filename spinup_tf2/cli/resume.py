@@ -76,8 +76,12 @@ def _take_modules(arguments):
 def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
     """Read and check the arguments of `resume`, and what the run's checkpoint says of it.
 
-    Returns the run's directory, the algorithm, and the keyword arguments for `resume_experiment`
-    and those for the algorithm. Raises UserError for what cannot be resumed.
+    Returns:
+        The run's directory, the algorithm, and the keyword arguments for `resume_experiment` and
+        those for the algorithm.
+
+    Raises:
+        UserError: For what cannot be resumed.
     """
     if not arguments or arguments[0].startswith("--"):
         raise UserError("resume needs the directory of a run: resume RUN_DIR [--epochs N].")

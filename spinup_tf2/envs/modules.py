@@ -108,7 +108,9 @@ def _other_places():
 def import_flag(env_name: object, modules: Iterable[str] = ()) -> str:
     """What a command line needs to load a run in this environment: ` --import my_envs`, or "".
 
-    modules: those that have been named already.
+    Args:
+        env_name: Name of the environment.
+        modules: Those that have been named already.
     """
     module, _, _ = str(env_name).rpartition(":")
     if module and not is_own(module) and module not in _registering():
@@ -124,8 +126,11 @@ def import_for_file(name: str) -> ModuleType:
 
     That goes for modules of gymnasium and of this package; for those with which an installed
     package registers environments, where the package is installed and nowhere else; and for what
-    has been imported before, which runs nothing. Raises ModuleRefused for any other, and UserError
-    for what is no name of a module.
+    has been imported before, which runs nothing.
+
+    Raises:
+        ModuleRefused: It is any other module.
+        UserError: It is not the name of a module.
     """
     parts = name.split(".")
     if not all(part.isidentifier() and not _is_dunder(part) for part in parts):
@@ -219,8 +224,10 @@ def _registering():
 def _registering_in(path: tuple[str, ...]) -> dict[str, Distribution]:
     """The modules with which installed packages register environments, and their packages.
 
-    path: where to look, without the current directory. A folder that somebody made can look
-    like an installed package, too; so only those count that lie where packages are installed.
+    Args:
+        path: Where to look, without the current directory. A folder that somebody made can look
+            like an installed package, too; so only those count that lie where packages are
+            installed.
     """
     modules = {}
     for dist in distributions(path=[*path]):

@@ -32,7 +32,9 @@ _NOT_FIVE = "not enough values to unpack (expected 5, got 4)"  # in a wrapper, o
 class ProtocolError(Exception):
     """An environment breaks gymnasium's protocol.
 
-    did: what it did, such as 'returned 4 values'. expected: what was expected, as a sentence.
+    Args:
+        did: What it did, such as 'returned 4 values'.
+        expected: What was expected, as a sentence.
     """
 
     def __init__(self, did: str, expected: str, advice: str = _ADVICE):
@@ -45,8 +47,10 @@ class CheckedEnv(gym.Wrapper):
 
     What the environment itself raises passes through.
 
-    max_ep_len: a time limit. (It is a part of this wrapper because another one would take as long
-        as all the checks.)
+    Args:
+        env: The environment.
+        max_ep_len: A time limit. (It is a part of this wrapper because another one would take as
+            long as all the checks.)
     """
 
     def __init__(self, env: gym.Env, max_ep_len: int):
@@ -132,8 +136,11 @@ def check_is_env(env: Any) -> None:
 def _test_of(space: spaces.Space, dtype: np.dtype) -> Callable[[Any], bool]:
     """A function that says whether something can stand for an observation of a space.
 
-    dtype: what the numbers of a Box are converted to, which must not change their kind.
     The bounds of a Box are not looked at.
+
+    Args:
+        space: The space.
+        dtype: What the numbers of a Box are converted to, which must not change their kind.
     """
     if isinstance(space, spaces.Box):
 

@@ -31,7 +31,10 @@ def has_display() -> bool:
 def choose_render_mode(record: bool, norender: bool, hint: str = HINT) -> str | None:
     """The render mode for a video, for nothing, or else for a window, which needs a display.
 
-    hint: what the user can do without one.
+    Args:
+        record: Whether a video is wanted.
+        norender: Whether nothing is to be shown.
+        hint: What the user can do without a display.
     """
     if record:
         if not has_display():
@@ -139,7 +142,10 @@ class Recorder(gym.Wrapper):
     come, so that the length of an episode is not limited by the memory. An episode of no steps has
     no video.
 
-    env: one with the render mode "rgb_array".
+    Args:
+        env: One with the render mode "rgb_array".
+        directory: Where the videos are written.
+        name: What they are called after.
     """
 
     def __init__(self, env: gym.Env, directory: str | os.PathLike, name: str):

@@ -34,8 +34,11 @@ EPOCHS = {"walk": 60, "recover": 30}  # of PPO
 def demonstrate(env: gym.Env, steps: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Observations `[steps, obs_dim]`, and what the demonstration does in each, `[steps, 12]`.
 
-    noise: standard deviation of what is added to the actions before the robot takes them. A
-        policy that has only seen a perfect trot does not know what to do a little beside it.
+    Args:
+        env: The quadruped.
+        steps: How many steps are shown.
+        noise: Standard deviation of what is added to the actions before the robot takes them. A
+            policy that has only seen a perfect trot does not know what to do a little beside it.
     """
     rng, robot = np.random.default_rng(seed), env.unwrapped
     seen, shown = [], []
@@ -65,10 +68,16 @@ def clone(
     With a standard deviation that stays as it is, maximum likelihood is least squares:
     max_theta sum log N(a; mu_theta(s), sigma)  <=>  min_theta sum |a - mu_theta(s)|^2.
 
-    steps: of the demonstration. noise: beside which it is shown, see `demonstrate`.
-    passes: over these steps. lr: Adam's learning rate.
-    log_std: logarithm of the standard deviation with which PPO then tries other actions. Much more
-        than this, and what has been learned is lost before it can be used.
+    Args:
+        env_fn: Makes the environment.
+        logger_kwargs: Arguments of the logger.
+        seed: Of the weights and of the demonstration.
+        steps: Length of the demonstration.
+        noise: See `demonstrate`.
+        passes: Number of passes over these steps.
+        lr: Adam's learning rate.
+        log_std: Logarithm of the standard deviation with which PPO then tries other actions. With
+            much more than this, what has been learned is lost before it can be used.
     """
     config = dict(locals())
     keras.utils.set_random_seed(seed)

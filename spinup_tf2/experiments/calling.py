@@ -142,7 +142,11 @@ def run_experiment(
 ) -> None:
     """Run an experiment that has been checked, and print what it is and what can follow it.
 
-    shown: those of its arguments that are printed; None: all.
+    Args:
+        experiment: What to run.
+        processes: How many processes it has, and where.
+        quiet: Print nothing but errors.
+        shown: Those of its arguments that are printed; None for all.
     """
     say = _silent if quiet or launched.rank() != 0 else print
     kwargs = convert_json(experiment.kwargs if shown is None else shown)

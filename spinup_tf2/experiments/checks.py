@@ -64,8 +64,10 @@ def network_arguments(algorithm: str) -> list[str]:
 def check_experiment(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> None:
     """Check what a Python program gives to an algorithm, as the command line checks its flags.
 
-    kwargs: the arguments, of which env_name and env_kwargs may stand for env_fn.
-    num_procs: how many processes the experiment will have.
+    Args:
+        algorithm: Its name.
+        kwargs: The arguments, of which env_name and env_kwargs may stand for env_fn.
+        num_procs: How many processes the experiment will have.
     """
     known = ["env_fn", *ENVIRONMENT, *signature_of(algorithm).defaults]
     for name in kwargs:
@@ -102,7 +104,10 @@ def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> N
 def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) -> None:
     """Raise UserError if an algorithm does not support the spaces of an environment.
 
-    ac_kwargs: names of arguments that its networks must have.
+    Args:
+        env: The environment.
+        algorithm: Name of the algorithm.
+        ac_kwargs: Names of arguments that its networks must have.
     """
     from spinup_tf2.envs.spaces import (
         action_spec,
@@ -130,7 +135,9 @@ def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) ->
 def check_environment(env_fn: EnvFn, check_env: Callable[[gym.Env], object] | None = None) -> None:
     """Raise UserError if the environment does not exist, or cannot be made with its arguments.
 
-    check_env: called with the environment, to refuse it for other reasons.
+    Args:
+        env_fn: Makes the environment.
+        check_env: Called with the environment, to refuse it for other reasons.
     """
     if (env_fn.env_kwargs or {}).get("render_mode") == "human":
         raise UserError(

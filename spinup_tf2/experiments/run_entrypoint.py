@@ -63,7 +63,8 @@ def _read_json(folder, name):
 def encode(value: Any) -> Any:
     """A value as JSON can hold it, with the types that JSON does not know; `decode` undoes it.
 
-    Raises TypeError for what is more than data.
+    Raises:
+        TypeError: It is more than data.
     """
     if value is None or type(value) in (bool, int, float, str):
         return value

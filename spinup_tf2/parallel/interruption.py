@@ -51,8 +51,9 @@ class Interruption:
     Signals that were ignored stay so, as under nohup. In any thread but the main one nothing is
     installed, because Python's signals belong to that.
 
-    requested: whether this process has been asked to stop.
-    signum: the signal that asked; 0 before.
+    Attributes:
+        requested: Whether this process has been asked to stop.
+        signum: The signal that asked; 0 before.
     """
 
     def __init__(self):

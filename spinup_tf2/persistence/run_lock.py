@@ -31,8 +31,10 @@ def run_lock(run_dir: str | os.PathLike) -> Iterator[None]:
     """Hold the directory of a run, which is made if need be, against other processes.
 
     The lock is the operating system's and ends with the process, however it ends: a file that a
-    crash has left behind locks nobody out. Raises UserError if another run has it, or if the
-    directory cannot be written.
+    crash has left behind locks nobody out.
+
+    Raises:
+        UserError: Another run holds it, or the directory cannot be written.
     """
     path = Path(run_dir, LOCK)
     try:

@@ -34,7 +34,10 @@ def load_saved_model(path: str | os.PathLike) -> Any:
 def load_private(path: str | os.PathLike) -> Any:
     """What this user has pickled to `path`, a file in a directory that nobody else may enter.
 
-    Such as `tempfile.mkdtemp` makes. Raises UserError if somebody else could have written the file.
+    Such as `tempfile.mkdtemp` makes.
+
+    Raises:
+        UserError: Somebody else could have written the file.
     """
     path = Path(path)
     folder = path.parent.stat()

@@ -92,10 +92,7 @@ class Logger:
             self.log(f"Logging data to {self.output_file.name}")
 
     def _open(self, output_dir, output_fname, overwrite, keep_rows):
-        """Prepare the directory and open the file of rows; returns the columns of kept rows.
-
-        Raises UserError if something is wrong.
-        """
+        """Prepare the directory and open the file of rows; returns the columns of kept rows."""
         headers = []
         try:
             if output_dir is None:
@@ -201,13 +198,15 @@ class Logger:
         """Save the state of an experiment: `state_dict` in vars.pkl, the model in tf2_save/.
 
         A crash never leaves half a save: each is written beside its final name, then renamed.
-        Returns whether the model was saved: a disk that is full does not end a training.
 
         Args:
             state_dict: What to pickle, usually `{"env": env}`. If it cannot be pickled, a warning
                 is printed and the previous vars.pkl stays.
             itr: None to replace the latest save, or a number that is put into the names
                 (vars12.pkl, tf2_save12/) and so keeps this one.
+
+        Returns:
+            Whether the model was saved: a disk that is full does not end a training.
         """
         if not self._is_root:
             return True
@@ -244,7 +243,9 @@ class Logger:
     def warn_once(self, text: str, about: str | None = None) -> None:
         """Print a warning in red (rank 0), the first time that there is one about this.
 
-        about: what it is about; None: itself.
+        Args:
+            text: What to print.
+            about: What it is about; None for the text itself.
         """
         about = text if about is None else about
         if self._is_root and about not in self._warned:
@@ -255,7 +256,8 @@ class Logger:
     def _disk_may_be_full(self, *kinds):
         """Warn where the files of the run cannot be written, and go on: the training is worth more.
 
-        kinds: exceptions, beside OSError, that say so.
+        Args:
+            *kinds: Exceptions, beside OSError, that say so.
         """
         try:
             yield

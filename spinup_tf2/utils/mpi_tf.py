@@ -38,13 +38,19 @@ def sync_params(params: Sequence[keras.Variable]) -> None:
 def check_params(params: Sequence[keras.Variable], tolerance: float = 1e-4) -> None:
     """Check that variables are the same on all ranks, as data-parallel training promises.
 
-    params: all that ranks have in common, also the state of optimizers and what is not trained.
     Processors of different kinds may round differently: where variables differ by no more than
     `tolerance`, or this share of a value above 1, all are replaced by rank 0's. Larger differences
-    mean that the ranks no longer train one policy.
+    mean that the ranks no longer train one policy. Collective.
 
-    Collective. Raises RuntimeError on every rank if something is wrong on one. Whether they are
-    finite is for `finite.check_variables` to say; what is not finite differs only from what is.
+    Whether they are finite is for `finite.check_variables` to say; what is not finite differs only
+    from what is.
+
+    Args:
+        params: All that ranks have in common, also the state of optimizers and what is not trained.
+        tolerance: See above.
+
+    Raises:
+        RuntimeError: On every rank, if something is wrong on one.
     """
     if num_procs() == 1:
         return

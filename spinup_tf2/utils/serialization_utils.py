@@ -30,10 +30,13 @@ def is_json_serializable(v: Any) -> bool:
 
 
 def _convert(obj, parents, described):
-    """`parents`: what `obj` is part of. An object inside itself is only named there.
+    """`convert_json` for a part of an object.
 
-    described: ids of the objects whose attributes have been told. Those of a Keras model lead to
-    each other on very many ways.
+    Args:
+        obj: The part.
+        parents: What it is part of. An object inside itself is only named there.
+        described: Ids of the objects whose attributes have been told. Those of a Keras model lead
+            to each other on very many ways.
     """
     if is_json_serializable(obj):
         return obj
