@@ -15,8 +15,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "spinup_tf2"
 # Lowest first. A module imports from lower floors and from its own folder only.
 FLOORS = [
     ["errors", "user_config", "version", "tensorflow_import", "moved"],
-    ["printing"],
-    ["run_files"],
+    ["runs"],
     ["arguments"],
     ["parallel"],
     ["utils", "utils.mpi_tools", "utils.mpi_tf", "utils.serialization_utils", "utils.logx"],

@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from tests.runs import FromShow
+from tests.on_policy_runs import FromShow
 
 
 class Lamp(FromShow):

@@ -11,8 +11,8 @@ from gymnasium import spaces
 
 from spinup_tf2.core import off_policy
 from spinup_tf2.core.optimize.update_block import UpdateBlock
-from tests import runs
-from tests.runs import Identity, make
+from tests import on_policy_runs as runs
+from tests.on_policy_runs import Identity, make
 
 # The columns that every off-policy algorithm begins with.
 COLUMNS = [

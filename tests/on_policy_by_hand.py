@@ -17,7 +17,7 @@ from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.heads import CategoricalPolicy, ValueFunction
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.core.rollout.randomness import Randomness
-from tests.runs import train
+from tests.on_policy_runs import train
 
 BOX, DISCRETE = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3)
 

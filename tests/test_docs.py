@@ -18,7 +18,8 @@ from spinup_tf2.arguments.rules import ACTIVATIONS
 from spinup_tf2.arguments.signatures import read_signature
 from spinup_tf2.cli import evaluate, play, plot, test_policy
 from spinup_tf2.cli.flags import PYTHON_ONLY, RUN_KEYS, SUBSTITUTIONS
-from tests import off_policy_runs, runs
+from tests import off_policy_runs
+from tests import on_policy_runs as runs
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -6,7 +6,7 @@ from collections import Counter
 import gymnasium as gym
 
 import spinup_tf2  # noqa: F401 (registers the environment)
-from spinup_tf2.core.nets.saved_policy import load_policy
+from spinup_tf2.core.runs.saved_policy import load_policy
 
 if __name__ == "__main__":
     get_action = load_policy(f"{sys.argv[1]}/tf2_save", deterministic=True)

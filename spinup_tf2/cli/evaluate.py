@@ -75,7 +75,7 @@ def evaluate_run(
     for name, value, least in limits:
         if value < least:
             raise UserError(f"{name} is {value}; it must be at least {least}.")
-    from spinup_tf2.core.nets.saved_policy import load_policy
+    from spinup_tf2.core.runs.saved_policy import load_policy
 
     import_named(modules)
     save_dir = find_save(fpath, itr)

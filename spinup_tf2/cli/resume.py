@@ -30,7 +30,7 @@ from spinup_tf2.experiments.experiment import NamedAlgorithm
 from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.persistence.env_spec import register_for_file
-from spinup_tf2.run_files import runs_in
+from spinup_tf2.runs.files import runs_in
 
 # What `resume` may be given beside the directory: what does not make it another run.
 RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "hosts", "launcher", "quiet")

@@ -20,11 +20,11 @@ import numpy as np
 from spinup_tf2 import ppo
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
-from spinup_tf2.core.nets.saved_policy import SavedPolicy
+from spinup_tf2.core.runs.saved_policy import SavedPolicy
 from spinup_tf2.experiments.processes import resolve_num_cpu
 from spinup_tf2.persistence.env_spec import write_env_spec
 from spinup_tf2.presets import PRESETS
-from spinup_tf2.run_files import holds_run
+from spinup_tf2.runs.files import holds_run
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.run_utils import EnvFn, call_experiment, setup_logger_kwargs
 

@@ -25,7 +25,7 @@ from spinup_tf2.experiments.experiment import Experiment, check_launch, prepare_
 from spinup_tf2.experiments.processes import Processes, resolve_processes
 from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.parallel.interruption import SIGNALS
-from spinup_tf2.printing import RULE, colored
+from spinup_tf2.runs.printing import RULE, colored
 from spinup_tf2.utils.serialization_utils import convert_json
 
 _END = """

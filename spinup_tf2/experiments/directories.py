@@ -11,7 +11,7 @@ from typing import Any
 
 from spinup_tf2 import user_config
 from spinup_tf2.errors import UserError
-from spinup_tf2.run_files import EXISTING_RUN, holds_run
+from spinup_tf2.runs.files import EXISTING_RUN, holds_run
 
 _LONGEST_NAME = 255 - len("2026-01-31_23-59-59-" + "_s4294967295")  # of what file systems allow
 

@@ -22,7 +22,7 @@ from spinup_tf2.experiments import calling
 from spinup_tf2.experiments.experiment import NamedAlgorithm, check_launch, prepare_experiment
 from spinup_tf2.experiments.processes import resolve_processes
 from spinup_tf2.parallel import launched, mpi
-from spinup_tf2.printing import RULE, RULE_WIDTH, colored
+from spinup_tf2.runs.printing import RULE, RULE_WIDTH, colored
 from spinup_tf2.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from spinup_tf2.errors import UserError, printable
-from spinup_tf2.printing import print_safely
-from spinup_tf2.run_files import read_json, read_text
+from spinup_tf2.runs.files import read_json, read_text
+from spinup_tf2.runs.printing import print_safely
 
 if TYPE_CHECKING:
     import pandas as pd

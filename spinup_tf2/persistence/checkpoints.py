@@ -34,8 +34,8 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import on_root
-from spinup_tf2.printing import warn
-from spinup_tf2.run_files import read_json
+from spinup_tf2.runs.files import read_json
+from spinup_tf2.runs.printing import warn
 
 if TYPE_CHECKING:
     import keras

@@ -36,7 +36,7 @@ from spinup_tf2.envs.modules import (
 )
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.persistence.space_json import LARGEST_SPACE
-from spinup_tf2.run_files import atomic_save, read_json
+from spinup_tf2.runs.files import atomic_save, read_json
 
 # Bytes of the file: what environments make of a long argument may be a thousand times as large.
 LARGEST_SPEC = 2**16

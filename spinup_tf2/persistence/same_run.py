@@ -16,7 +16,7 @@ from spinup_tf2.parallel.mpi import num_procs, on_root
 from spinup_tf2.persistence.checkpoints import Checkpoints, Saved
 from spinup_tf2.persistence.env_spec import describe_env
 from spinup_tf2.persistence.space_json import space_to_json
-from spinup_tf2.run_files import holds_rows, holds_run
+from spinup_tf2.runs.files import holds_rows, holds_run
 from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializable
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.persistence.checkpoints import Checkpoints, DamagedCheckpoint, read_numbered
-from spinup_tf2.run_files import read_json, runs_in
+from spinup_tf2.runs.files import read_json, runs_in
 
 WEIGHTS = "weights.npz"
 

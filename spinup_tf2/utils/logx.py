@@ -27,8 +27,7 @@ import numpy as np
 
 from spinup_tf2.errors import UserError, printable
 from spinup_tf2.parallel import mpi
-from spinup_tf2.printing import colored, colorize, format_table, say, warn
-from spinup_tf2.run_files import (
+from spinup_tf2.runs.files import (
     EXISTING_RUN,
     LOCK,
     atomic_save,
@@ -37,6 +36,7 @@ from spinup_tf2.run_files import (
     remove_run,
     trim_rows,
 )
+from spinup_tf2.runs.printing import colored, colorize, format_table, say, warn
 from spinup_tf2.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.results import get_all_datasets, get_datasets
-from spinup_tf2.printing import print_safely
+from spinup_tf2.runs.printing import print_safely
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,7 @@ from spinup_tf2.envs.modules import import_named
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.saves import find_save
 from spinup_tf2.persistence.unpickling import load_trusted
-from spinup_tf2.printing import format_table
+from spinup_tf2.runs.printing import format_table
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -102,7 +102,7 @@ def load_agent(
     best: bool = False,
 ) -> Callable[[Any], Any]:
     """Load a saved policy as `get_action(obs)`."""
-    from spinup_tf2.core.nets.saved_policy import load_policy
+    from spinup_tf2.core.runs.saved_policy import load_policy
 
     print(f"\n\nLoading from {save_dir}.\n\n")
     print(f"Using {'deterministic' if deterministic else 'default'} action op.", flush=True)

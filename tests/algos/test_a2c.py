@@ -19,14 +19,14 @@ from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
 from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.heads import ValueFunction
-from spinup_tf2.core.nets.saved_policy import load_policy
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
+from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.run_utils import EnvFn
 from spinup_tf2.utils.test_policy import load_policy_and_env, run_policy
-from tests import runs
+from tests import on_policy_runs as runs
 from tests.images import Lamp
-from tests.runs import make, positional_defaults
+from tests.on_policy_runs import make, positional_defaults
 
 
 def train(path, env_fn=None, **kwargs):

@@ -10,7 +10,8 @@ from gymnasium import spaces
 from scipy.special import logsumexp, softmax
 
 from spinup_tf2 import a2c, ddpg, ppo, sac, td3, trpo, vpg
-from tests import off_policy_runs, runs
+from tests import off_policy_runs
+from tests import on_policy_runs as runs
 
 GAMMA, STATES = 0.8, 5
 BOX = spaces.Box(-1, 1, (1,), np.float32)

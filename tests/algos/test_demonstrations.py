@@ -7,7 +7,7 @@ import pytest
 from spinup_tf2 import a2c, ppo, trpo, vpg
 from spinup_tf2.core.rollout.randomness import environment_seed
 from spinup_tf2.errors import UserError
-from tests.runs import make, train
+from tests.on_policy_runs import make, train
 
 ALGORITHMS = [
     (vpg, dict()),

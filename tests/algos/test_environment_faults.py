@@ -10,7 +10,8 @@ import tensorflow as tf
 from spinup_tf2 import ppo, sac
 from spinup_tf2.core.rollout.faults import EnvironmentFailure
 from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed
-from tests import off_policy_runs, runs
+from tests import off_policy_runs
+from tests import on_policy_runs as runs
 
 
 class Fragile(gym.Env):

@@ -12,7 +12,8 @@ import tensorflow as tf
 from spinup_tf2 import a2c, ppo, sac, td3, trpo
 from spinup_tf2.core.finite import NonFiniteError
 from spinup_tf2.core.rollout.randomness import environment_seed
-from tests import off_policy_runs, runs
+from tests import off_policy_runs
+from tests import on_policy_runs as runs
 
 ALGORITHMS = [ppo, a2c, trpo, sac, td3]
 FIRST_EPOCH = {algorithm: algorithm in (sac, td3) for algorithm in ALGORITHMS}  # what it is called

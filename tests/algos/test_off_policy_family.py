@@ -16,9 +16,9 @@ from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.distributions import mode
 from spinup_tf2.core.nets.heads import DeterministicPolicy, SquashedGaussianPolicy
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
-from spinup_tf2.core.nets.saved_policy import load_policy
 from spinup_tf2.core.optimize.losses import bellman_backup
 from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed
+from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.envs.spaces import bounded_action_spec
 from spinup_tf2.errors import UserError
 from tests.off_policy_runs import (
@@ -31,8 +31,8 @@ from tests.off_policy_runs import (
     two_blocks_of_seven,
     values,
 )
+from tests.on_policy_runs import make
 from tests.progress import rows_without_time
-from tests.runs import make
 
 each = pytest.mark.parametrize("algorithm", [ddpg, td3, sac], ids=lambda f: f.__name__)
 

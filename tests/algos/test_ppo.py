@@ -16,12 +16,12 @@ from spinup_tf2.algos.ppo import policy_loss
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.heads import ValueFunction
-from spinup_tf2.core.nets.saved_policy import load_policy
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.core.optimize.losses import value_loss
+from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.errors import UserError
-from tests import runs
-from tests.runs import COLUMNS, make, positional_defaults
+from tests import on_policy_runs as runs
+from tests.on_policy_runs import COLUMNS, make, positional_defaults
 
 PPO_COLUMNS = [
     *(*COLUMNS, "LossPi", "LossV", "DeltaLossPi", "DeltaLossV"),

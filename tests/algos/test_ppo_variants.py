@@ -17,9 +17,9 @@ from spinup_tf2.core.optimize.objectives import adapted_beta, penalty_loss
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel import mpi
-from tests import runs
+from tests import on_policy_runs as runs
 from tests.fake_mpi import run_ranks
-from tests.runs import COLUMNS, Identity, make
+from tests.on_policy_runs import COLUMNS, Identity, make
 
 LOSSES = ["LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "Entropy", "KL"]
 PUBLISHED = dict(  # what the published MuJoCo settings switch on, made small

@@ -40,7 +40,7 @@ from tests.off_policy_runs import (
     train,
     two_blocks_of_seven,
 )
-from tests.runs import Identity, make, positional_defaults
+from tests.on_policy_runs import Identity, make, positional_defaults
 
 
 def test_signature_is_spinning_ups_with_additions_by_keyword_only():

@@ -17,7 +17,7 @@ from spinup_tf2.core.optimize.natural_gradient import PolicyObjective
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import flat_concat
-from tests.runs import COLUMNS, Identity, make, positional_defaults, train
+from tests.on_policy_runs import COLUMNS, Identity, make, positional_defaults, train
 
 tfd = tfp.distributions
 LOSSES = ["LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "KL"]

@@ -12,7 +12,7 @@ from spinup_tf2 import ppo
 from spinup_tf2.cli.evaluate import evaluate_run, main, play
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.saves import WEIGHTS
-from tests.runs import train
+from tests.on_policy_runs import train
 
 
 class Corridor(gym.Env):

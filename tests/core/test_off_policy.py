@@ -15,9 +15,9 @@ from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
 from spinup_tf2.core.off_policy import Schedule, uniform
 from spinup_tf2.core.rollout.episodes import MOST_LIVES
-from spinup_tf2.core.rollout.evaluation import evaluate
 from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed
 from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.runs.evaluation import evaluate
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.spaces import bounded_action_spec
 from spinup_tf2.errors import UserError

@@ -19,7 +19,7 @@ from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.run import Run
 from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.utils.logx import EpochLogger
-from tests.runs import train
+from tests.on_policy_runs import train
 
 
 class Walk(gym.Env):

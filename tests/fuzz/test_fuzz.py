@@ -319,7 +319,7 @@ ENTRIES = [
 
 
 def test_model_info(fuzz, tmp_path):
-    from spinup_tf2.core.nets.saved_policy import load_policy
+    from spinup_tf2.core.runs.saved_policy import load_policy
 
     shutil.copytree(RUN / "tf2_save", tmp_path / "tf2_save")
     path = tmp_path / "tf2_save" / "model_info.json"
@@ -345,7 +345,7 @@ def test_model_info(fuzz, tmp_path):
 
 
 def test_weights(fuzz, tmp_path):
-    from spinup_tf2.core.nets.saved_policy import load_policy
+    from spinup_tf2.core.runs.saved_policy import load_policy
 
     shutil.copytree(RUN / "tf2_save", tmp_path / "tf2_save")
     path = tmp_path / "tf2_save" / "weights.npz"

@@ -4,7 +4,7 @@ import pytest
 
 from spinup_tf2 import a2c
 from spinup_tf2.utils.run_utils import EnvFn
-from tests.runs import train
+from tests.on_policy_runs import train
 
 pytestmark = [pytest.mark.learning, pytest.mark.slow]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from spinup_tf2 import trpo, vpg
-from tests.runs import train
+from tests.on_policy_runs import train
 
 pytestmark = [pytest.mark.learning, pytest.mark.slow]
 

@@ -105,7 +105,7 @@ FILES = {
         "tests/core/test_on_policy.py",
         f"{BY_HAND} -k a2c",
         "tests/algos/test_demonstrations.py",
-        "tests/core/rollout/test_evaluation.py",
+        "tests/core/runs/test_evaluation.py",
     ],
     "core/off_policy.py": ["tests/core/test_off_policy.py", OFF_POLICY],
 }

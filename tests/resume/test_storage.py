@@ -21,11 +21,11 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.persistence import checkpoint_writer
 from spinup_tf2.persistence import keeper as resuming
 from spinup_tf2.persistence.checkpoints import Checkpoints
-from spinup_tf2.persistence.run_lock import run_lock
+from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.logx import EpochLogger
+from tests.on_policy_runs import make
 from tests.progress import rows_without_time
 from tests.resume.killed import assert_same, left_by
-from tests.runs import make
 
 pytestmark = pytest.mark.slow
 

@@ -16,9 +16,9 @@ from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.errors import Interrupted, UserError
 from tests import images  # noqa: F401  (registers Lamp-v0)
+from tests.on_policy_runs import make
 from tests.progress import rows_without_time
 from tests.resume.killed import OFF_POLICY, ON_POLICY, assert_same, left_by
-from tests.runs import make
 
 pytestmark = pytest.mark.slow
 

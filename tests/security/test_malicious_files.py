@@ -22,7 +22,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import calling
 from spinup_tf2.persistence.checkpoints import Checkpoints, DamagedCheckpoint, read_npz
 from spinup_tf2.run import main
-from spinup_tf2.run_files import atomic_save
+from spinup_tf2.runs.files import atomic_save
 from spinup_tf2.utils.logx import EpochLogger
 from tests.checkpoints import signed, write_checkpoint
 from tests.sensor import watch

@@ -10,9 +10,9 @@ import joblib
 import numpy as np
 import pytest
 
-from spinup_tf2 import run_files
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel import mpi
+from spinup_tf2.runs import files as run_files
 from spinup_tf2.utils.logx import EpochLogger, Logger
 from tests.fake_mpi import run_ranks
 

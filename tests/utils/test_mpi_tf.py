@@ -15,7 +15,8 @@ from spinup_tf2.utils.mpi_tf import (
     mpi_avg_grads,
     sync_params,
 )
-from tests import off_policy_runs, runs
+from tests import off_policy_runs
+from tests import on_policy_runs as runs
 from tests.fake_mpi import run_ranks
 
 

@@ -293,7 +293,7 @@ def test_videos_of_atari_have_every_frame(here, tmp_path, env_kwargs):
 def trained(tmp_path_factory):
     """A run as an algorithm writes it, of an untrained agent."""
     from spinup_tf2.core.nets.actor_critic import MLPActorCritic
-    from spinup_tf2.core.nets.saved_policy import SavedPolicy
+    from spinup_tf2.core.runs.saved_policy import SavedPolicy
     from spinup_tf2.utils.logx import EpochLogger
 
     directory = tmp_path_factory.mktemp("data") / "trained"

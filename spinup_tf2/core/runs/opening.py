@@ -9,10 +9,10 @@ from typing import Any
 import keras
 
 from spinup_tf2.core.nets.actor_critic import class_for
-from spinup_tf2.core.nets.saved_policy import begin_with
-from spinup_tf2.core.rollout.evaluation import make_test_envs
 from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.runs.evaluation import make_test_envs
 from spinup_tf2.core.runs.run import Networks, Run
+from spinup_tf2.core.runs.saved_policy import begin_with
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec
@@ -20,8 +20,8 @@ from spinup_tf2.parallel.mpi import broadcast_object, exit_together, on_root, pr
 from spinup_tf2.parallel.threads import limit_tensorflow
 from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.persistence.env_spec import write_env_spec
-from spinup_tf2.persistence.run_lock import run_lock
 from spinup_tf2.persistence.same_run import checkpoint_to_resume, describe_run
+from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import sync_params
 

@@ -16,16 +16,16 @@ from spinup_tf2.core.finite import check_info, check_variables
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import ActorCritic
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
-from spinup_tf2.core.nets.saved_policy import SavedPolicy
-from spinup_tf2.core.rollout.evaluation import (
+from spinup_tf2.core.rollout.replay import ActionLog
+from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.runs.best import BestWeights, score_of
+from spinup_tf2.core.runs.evaluation import (
     NO_RESULTS,
     evaluate,
     own_test_episodes,
 )
-from spinup_tf2.core.rollout.replay import ActionLog
-from spinup_tf2.core.rollout.vector_env import VectorEnv
-from spinup_tf2.core.runs.best import BestWeights, score_of
 from spinup_tf2.core.runs.resets import Resets
+from spinup_tf2.core.runs.saved_policy import SavedPolicy
 from spinup_tf2.core.runs.successes import log_successes
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.modules import import_flag

@@ -8,12 +8,13 @@ import pytest
 
 from spinup_tf2 import ppo, sac, td3, trpo
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.saved_policy import load_policy
 from spinup_tf2.core.rollout.randomness import environment_seed
+from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.saves import WEIGHTS
-from tests import off_policy_runs, runs
-from tests.runs import make
+from tests import off_policy_runs
+from tests import on_policy_runs as runs
+from tests.on_policy_runs import make
 
 SMALL = dict(ac_kwargs=dict(hidden_sizes=(8,)), steps_per_epoch=64, epochs=1, max_ep_len=20)
 

@@ -25,11 +25,11 @@ from spinup_tf2.core.nets.heads import (
 )
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
-from spinup_tf2.core.nets.saved_policy import SavedPolicy, load_policy
+from spinup_tf2.core.runs.saved_policy import SavedPolicy, load_policy
 from spinup_tf2.envs.spaces import network_observation_space
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.checkpoints import Checkpoints
-from tests.runs import Identity
+from tests.on_policy_runs import Identity
 
 OBS = spaces.Box(-1, 1, (4,))
 MIXED = spaces.Dict({"b": spaces.Discrete(3), "a": spaces.Box(-1, 1, (2, 2))})

@@ -22,13 +22,13 @@ from spinup_tf2.core.nets.normalization import (
     RewardScaler,
     RunningStatistics,
 )
-from spinup_tf2.core.nets.rebuilding import build_again
-from spinup_tf2.core.nets.saved_policy import SavedPolicy
 from spinup_tf2.core.runs import run
+from spinup_tf2.core.runs.rebuilding import build_again
+from spinup_tf2.core.runs.saved_policy import SavedPolicy
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
 from tests.fake_mpi import run_ranks
-from tests.runs import FromShow, train
+from tests.on_policy_runs import FromShow, train
 
 OBS, ACT = spaces.Box(-1, 1, (3,)), spaces.Box(-1, 1, (2,))
 

@@ -13,7 +13,8 @@ pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 from spinup_tf2 import a2c, sac
 from spinup_tf2.cli import test_policy as watching
 from spinup_tf2.utils.run_utils import EnvFn
-from tests import off_policy_runs, runs
+from tests import off_policy_runs
+from tests import on_policy_runs as runs
 
 WALK, RECOVER = EnvFn("QuadrupedWalk-v0"), EnvFn("QuadrupedRecover-v0")
 

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from spinup_tf2.core.nets.distributions import mode, sample
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, make_q_actor_critic
-from spinup_tf2.core.nets.saved_policy import SavedPolicy, load_policy
+from spinup_tf2.core.runs.saved_policy import SavedPolicy, load_policy
 
 OBS = spaces.Box(-1, 1, (4,))
 IMAGES = spaces.Box(0, 255, (36, 40, 1), np.uint8)

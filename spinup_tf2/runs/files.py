@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.printing import warn
+from spinup_tf2.runs.printing import warn
 
 LARGEST_TEXT = 2**28  # bytes: the rows of more than 500,000 epochs
 LARGEST_JSON = 2**25
 
-# Is there while a run writes to its directory (see persistence.run_lock).
+# Is there while a run writes to its directory (see runs.lock).
 LOCK = ".lock"
 
 # What a run leaves in its directory, and what a crash may leave beside it (see atomic_save).

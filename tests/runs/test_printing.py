@@ -3,7 +3,7 @@
 import io
 from contextlib import redirect_stdout
 
-from spinup_tf2.printing import colored, colorize
+from spinup_tf2.runs.printing import colored, colorize
 from spinup_tf2.utils.logx import Logger
 
 

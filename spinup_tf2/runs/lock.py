@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.run_files import LOCK
+from spinup_tf2.runs.files import LOCK
 
 _held = set()  # descriptors of locks
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from spinup_tf2 import run_files
-from spinup_tf2.run_files import atomic_save
+from spinup_tf2.runs import files as run_files
+from spinup_tf2.runs.files import atomic_save
 
 
 class Crash(Exception):
@@ -66,7 +66,7 @@ def test_leftovers_of_a_killed_process_are_cleaned(tmp_path):
     """A kill -9 in the middle of writing: no handler runs, and the next save still works."""
     save = (
         "import os, sys\n"
-        "from spinup_tf2.run_files import atomic_save\n"
+        "from spinup_tf2.runs.files import atomic_save\n"
         "with atomic_save(sys.argv[1]) as path:\n"
         "    os.mkdir(path)\n"
         "    open(path + '/half', 'w').close()\n"
