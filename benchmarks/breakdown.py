@@ -17,7 +17,10 @@ COMMON_SECTIONS = {
         "spinup_tf2.core.nets.acting:Actor.refresh",
         "spinup_tf2.core.rollout.randomness:Randomness.noise",
     ],
-    "environment": ["spinup_tf2.core.rollout.vector_env:VectorEnv.step"],
+    "environment": [
+        "spinup_tf2.core.rollout.vector_env:VectorEnv.begin",
+        "spinup_tf2.core.rollout.vector_env:VectorEnv.finish",
+    ],
     "logging": [
         "spinup_tf2.utils.logx:EpochLogger.store",
         "spinup_tf2.utils.logx:EpochLogger.log_tabular",

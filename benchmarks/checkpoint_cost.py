@@ -24,12 +24,12 @@ import numpy as np
 import spinup_tf2
 from spinup_tf2 import user_config
 from spinup_tf2.core.experience.replay_buffer import ReplayBuffer
-from spinup_tf2.persistence import keeper as resuming
+from spinup_tf2.core.runs import run as runs
 
 
 def measured_saves():
     """Have all saves timed; returns the list that their times are added to."""
-    save, times = resuming.Keeper._save, []
+    save, times = runs.Run._save_checkpoint, []
 
     def timed(self, position):
         start = time.process_time()
@@ -37,9 +37,9 @@ def measured_saves():
         times.append(time.process_time() - start)
         return saved
 
-    resuming.Keeper._save = timed
+    runs.Run._save_checkpoint = timed
     # A minute is one of this process' time, too.
-    resuming.time = SimpleNamespace(time=time.time, monotonic=time.process_time)
+    runs.time = SimpleNamespace(time=time.time, monotonic=time.process_time)
     return times
 
 
@@ -110,7 +110,7 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=100_000, help="of PPO")
     parser.add_argument("--stored", type=int, default=300_000, help="steps in SAC's buffer")
     options = parser.parse_args()
-    save = resuming.Keeper._save
+    save = runs.Run._save_checkpoint
     for name in options.run:
-        resuming.Keeper._save = save
+        runs.Run._save_checkpoint = save
         ppo(options.steps) if name == "ppo" else sac(options.stored)

@@ -92,10 +92,10 @@ def off_policy(algorithm, env, num_envs, seed, steps, profile, num_test_episodes
     updates, updates_by_epoch = 0, []
     call = UpdateBlock.__call__
 
-    def call_and_count(block, batches):
+    def call_and_count(block, batches, first):
         nonlocal updates
         updates += len(batches["obs"])
-        return call(block, batches)
+        return call(block, batches, first)
 
     UpdateBlock.__call__ = call_and_count
     result, _ = train(
