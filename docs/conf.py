@@ -45,6 +45,7 @@ html_static_path = ["static"]
 html_css_files = ["docs.css"]
 
 autodoc_member_order = "bysource"
+autodoc_inherit_docstrings = False  # of gymnasium and Keras, whose methods are overridden
 autodoc_typehints = "none"  # the docstrings say it
 napoleon_use_param = False  # one parameter list, in which an entry may have several names
 napoleon_use_rtype = False

@@ -71,9 +71,9 @@ def opened(
 
     Args:
         algorithm: Its name.
-        settings: What it was told.
+        settings: The run's settings.
         schedule: When it learns and is tested.
-        arguments: What `dict(locals())` gives in it, first thing; for config.json.
+        arguments: What `dict(locals())` is in its first line, for config.json.
         actor_critic: What makes the networks.
         ac_kwargs: Its arguments.
         num_q: How many Q-functions the algorithm trains.
@@ -103,7 +103,7 @@ def opened(
 
 
 def pays_to_compile(run: Run[QActorCritic], schedule: Schedule) -> bool:
-    """Whether to compile updates with XLA: if it pays, and for networks that it surely can."""
+    """Whether to compile updates with XLA: in long runs, and if it can compile the networks."""
     updates = run.settings.epochs * run.settings.steps_per_epoch - schedule.update_after
     return updates >= XLA_PAYS_AFTER and run.ac.jit_compile
 
@@ -180,7 +180,7 @@ def train(
 
 
 class UpdateBlocks:
-    """Draws the minibatches of a block of updates, and takes it."""
+    """Draws the minibatches of a block of updates, and takes the updates."""
 
     def __init__(
         self,

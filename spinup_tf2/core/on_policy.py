@@ -42,8 +42,8 @@ def opened(
 
     Args:
         algorithm: Its name.
-        settings: What it was told.
-        arguments: What `dict(locals())` gives in it, first thing; for config.json.
+        settings: The run's settings.
+        arguments: What `dict(locals())` is in its first line, for config.json.
         actor_critic, ac_kwargs: What makes the networks.
         separate: Whether it cannot train networks that share variables.
         needs: What the policy must have in closed form: 'entropy', 'kl_divergence'.

@@ -19,7 +19,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Settings:
-    """What all algorithms are told of a run; `arguments.table` says what each of them means."""
+    """The settings that all algorithms share; `arguments.table` says what each of them means."""
 
     env_fn: Any  # makes an environment; `algorithm` has made it out of a name
     seed: int
@@ -50,21 +50,21 @@ class Settings:
         """All arguments of an algorithm by name, as config.json holds them.
 
         Args:
-            arguments: What `dict(locals())` gives in the algorithm, first thing.
+            arguments: What `dict(locals())` is in the algorithm's first line.
         """
         own = {name: value for name, value in arguments.items() if name != "options"}
         return own | arguments["options"]
 
 
 def algorithm(**defaults: Any) -> Callable[[Function], Function]:
-    """Decorator: an algorithm, of which signature, docstring and arguments are complete.
+    """Decorator that completes an algorithm's signature, docstring, and the arguments of a call.
 
     Before it runs, its arguments are checked, and options that were not given get their defaults;
-    the id of an environment becomes what makes the environment. For arguments that cannot be used
-    it raises UserError.
+    the id of an environment becomes a function that makes it. Arguments that cannot be used raise
+    UserError.
 
     Args:
-        **defaults: Shared options (`arguments.options`) of which it has defaults of its own.
+        **defaults: The algorithm's own defaults of shared options (`arguments.options`).
     """
 
     def decorator(function: Function) -> Function:

@@ -1,4 +1,4 @@
-"""Where the experience of an on-policy algorithm waits until it is learned from."""
+"""The experience of an on-policy algorithm, until it is learned from."""
 
 from collections.abc import Callable, Mapping
 

@@ -45,7 +45,7 @@ class Episodes:
         self.ret[i], self.len[i] = state["ret"], state["len"]
 
     def hear(self, infos: Mapping[str, Any], first: int = 0) -> None:
-        """Note what the infos of a step or a reset tell, of the `first` environment and others."""
+        """Note what the infos of a step or a reset say, of environments from `first` on."""
         last = infos.get("final_info", {})
         self.tells_success |= "is_success" in infos or "is_success" in last
         if "is_success" in last:
@@ -67,7 +67,7 @@ class Episodes:
         return taken
 
     def clear(self) -> None:
-        """Forget what environments have told and nobody has taken."""
+        """Forget what has been noted and not been taken."""
         self.successes, self.recorded = [], None if self.recorded is None else []
 
     def count(

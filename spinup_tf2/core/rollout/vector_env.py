@@ -45,7 +45,7 @@ class Transition(NamedTuple):
 
 
 class StepLog(Protocol):
-    """What hears of all that is done in environments, such as an ActionLog."""
+    """What is told of every reset, step and epoch, such as an ActionLog."""
 
     def begin(self, epoch: int, step: int, obs: np.ndarray) -> None: ...
 
@@ -59,21 +59,21 @@ class StepLog(Protocol):
 class VectorEnv:
     """`num_envs` environments that are stepped together and reset themselves.
 
-    The environments of all MPI ranks are numbered through: `indices` are those of this process. All
-    that is random in an environment, and in what is done in it, depends on the seed and on its
-    index alone (`randomness`). So it does not matter how environments are spread over processes.
+    Environments are numbered over all MPI ranks: `indices` are those of this process. All that is
+    random in an environment, and in what is done in it, depends on the seed and on its index
+    alone (`randomness`). So it does not matter how environments are spread over processes.
 
     An environment with a method `add_epoch`, also below wrappers, is told how far the training is,
     so that it can become harder: `add_epoch` calls it at the end of each epoch, and `reset` for
     those that it has missed, where a run is resumed.
 
     Attributes:
-        groups: Vector environments that are stepped by themselves, with `begin` and `finish`.
-        episodes: What environments have told of their episodes.
+        groups: Vector environments that are stepped separately, with `begin` and `finish`.
+        episodes: What is known of their episodes.
         elapsed: How many steps the present episode of each environment has had, int `[n]`.
         labels: Names of the environments for messages: index, kind, rank and host.
-        log: Hears of every reset, step and epoch, where it is not None.
-        prototype: An environment that is never stepped, and serves to look at.
+        log: Is told of every reset, step and epoch; or None.
+        prototype: An environment that is never stepped, for its spaces and wrappers.
 
     Args:
         env_fn: Makes one environment. It is called once more than there are environments, for the
@@ -244,7 +244,7 @@ class VectorEnv:
         return None if obs is None else np.array(obs, self.obs_dtype)
 
     def add_epoch(self) -> None:
-        """An epoch is over."""
+        """Tell environments and log that an epoch is over."""
         if self.log is not None:
             self.log.add_epoch()
         if self._epochs is not None:

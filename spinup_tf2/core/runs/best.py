@@ -11,7 +11,7 @@ class BestWeights:
     """Keeps the weights of the actor-critic that has had the highest score.
 
     Attributes:
-        weights: Of the best one; of the first one as long as there is no score.
+        weights: Those with the highest score; the first ones as long as there is no score.
         record: Its `score` (mean return), `success` (rate) and `epoch`, as a checkpoint holds them.
     """
 
@@ -21,16 +21,16 @@ class BestWeights:
         self.weights = self._acting = [each.numpy() for each in networks]
 
     def note_acting(self) -> None:
-        """The present weights are those that the next score belongs to."""
+        """Note the present weights as those to which the next score belongs."""
         self._acting = [each.numpy() for each in self.networks]
 
     def judge(self, score: list[float] | None, epoch: int) -> None:
         """Keep the weights that were noted last if they are the best.
 
         Args:
-            score: Their success rate and mean return, of which the first counts for more; None if
-                they are not known.
-            epoch: Of the score, as it is logged.
+            score: Their success rate and mean return; between equal success rates the return
+                decides. None if they are not known.
+            epoch: Number of the epoch, as it is logged.
         """
         best = self.record
         if score is not None and (
@@ -49,7 +49,7 @@ def score_of(row: Mapping[str, Any], tested: bool) -> list[float] | None:
     """What the policy of an epoch is judged by: (success rate, mean return); None if by nothing.
 
     Args:
-        row: Of the log.
+        row: The epoch's row of the log.
         tested: Whether test episodes count, or those of the training.
     """
     prefix = "Test" if tested else ""

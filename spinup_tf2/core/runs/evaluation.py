@@ -28,7 +28,7 @@ def make_test_envs(
 ) -> AbstractContextManager[VectorEnv | None]:
     """Environments for this rank's share of the test episodes; None if it has none.
 
-    They are as many as those that train; fewer where fewer need no more rounds.
+    As many as those that train, or fewer if these need no more rounds.
 
     Args:
         make: VectorEnv with the arguments that those that train have in common with these.
@@ -56,12 +56,12 @@ def evaluate(
     not tell. An environment that fails (env_retries) plays another episode.
 
     Args:
-        envs: None takes no part, and all are empty.
+        envs: None: this rank plays no episodes, and all results are empty.
         episodes: Their numbers; None: one in each environment. As many as there are environments
             are played at the same time.
         epoch: The number of the epoch, from 0, that has been trained last. Environments that want
             to know (`add_epoch`) are told of those before it, as those that train have been.
-        interruption: When it is requested, the episodes are left as they are.
+        interruption: Once it is requested, the episodes are broken off.
     """
     if envs is None:
         return dict(NO_RESULTS)

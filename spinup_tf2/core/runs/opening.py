@@ -32,7 +32,7 @@ def environments(
 ) -> Iterator[tuple[VectorEnv, VectorEnv | None]]:
     """Seed the networks, and make the environments that train and those for evaluation.
 
-    The latter are None where this rank has no part in it.
+    The latter are None if this rank plays no test episodes.
     """
     limit_tensorflow()
     keras.utils.set_random_seed(settings.seed)  # the same on all ranks: one network to start from
@@ -64,11 +64,11 @@ def opened_run(
 ) -> Iterator[Run[Networks]]:
     """Open a run's directory: configuration, environment, networks to begin with, checkpoints.
 
-    While it is open no other run can write there.
+    As long as it is open, no other run can write there.
 
     Args:
         algorithm: Its name.
-        settings: What it was told.
+        settings: The run's settings.
         arguments: All of its arguments by name.
         envs: The environments that train.
         test_envs: Those for evaluation.

@@ -22,13 +22,13 @@ _COMPARED_STEPS = 100
 
 
 class Resets:
-    """Says what the environments show where collecting begins.
+    """Begins new episodes when they are due, and gives the observations to collect from.
 
     Args:
-        settings: Of the run.
+        settings: The run's settings.
         envs: Those that train.
-        log: Of what is done in them, with deterministic_resume.
-        parts: What is told that all environments begin new episodes.
+        log: Their actions since the last reset, with deterministic_resume; else None.
+        parts: Their `restart` is called when all environments begin new episodes.
         resumed: Whether the run goes on from a checkpoint.
         logger: Gets warnings.
     """
@@ -56,7 +56,7 @@ class Resets:
     def observations(
         self, obs: np.ndarray | None, epoch: int, step: int, logged_epoch: int
     ) -> np.ndarray:
-        """What the environments show, after new episodes have begun if that is due. Collective.
+        """The environments' observations, of new episodes if these are due. Collective.
 
         Args:
             obs: What they have shown last, `[n, ...]`; None at the beginning of a training or of
@@ -100,7 +100,7 @@ class Resets:
 
 
 def remembering_wrappers(env: gym.Env) -> list[str]:
-    """Names of the wrappers of an environment that are known to remember what no reset undoes."""
+    """Names of an environment's wrappers that are known to keep statistics beyond a reset."""
     names = []
     while isinstance(env, gym.Wrapper):
         names += [type(env).__name__] if isinstance(env, _REMEMBERING) else []

@@ -1,4 +1,4 @@
-"""What every training has: epochs, rows of the log, tests, saves, checkpoints, and how it stops."""
+"""What all runs have in common: epochs, rows of the log, tests, saves, checkpoints, stopping."""
 
 import shlex
 import sys
@@ -45,7 +45,7 @@ Item = TypeVar("Item")
 
 
 class Run(Generic[Networks]):
-    """A run whose directory is open. The loops of the algorithms are made like this:
+    """A run whose directory is open. The loops of the algorithms look like this:
 
         run.begin(variables, parts, ...)
         for epoch in run.epochs():
@@ -54,14 +54,14 @@ class Run(Generic[Networks]):
             run.finish_epoch(act)
 
     Attributes:
-        settings: What the algorithm was told of it.
+        settings: Its settings.
         envs: The environments that train.
         test_envs: Those for evaluation; None if this rank has no part in it.
         ac: The actor-critic.
         logger: An EpochLogger.
         epoch: Number of the present epoch, from 0.
-        first_step: The step of each environment with which the present epoch begins: not 0 where a
-            run goes on that was stopped within an epoch.
+        first_step: The step of each environment with which the present epoch begins: 0, unless the
+            run was stopped within this epoch and now goes on.
         progress: The share of the training that is over, 0 at first and never quite 1.
     """
 
@@ -98,13 +98,13 @@ class Run(Generic[Networks]):
         tests: bool,
         first_epoch: int = 0,
     ) -> None:
-        """Say what the training consists of, and put it where it goes on. Collective.
+        """Declare what the training consists of, and restore it if the run goes on. Collective.
 
         Args:
-            variables: All from which the training goes on, equal on all ranks.
-            parts: What remembers something of environments, by name, beside the environments'
-                own episodes; None is left out.
-            replay: One of them, whose steps are saved as they come.
+            variables: All that a checkpoint must hold, equal on all ranks.
+            parts: What remembers something of each environment, by name; None is left out. The
+                environments' own episodes are added.
+            replay: The one of them that is a replay buffer: a checkpoint holds its new steps.
             saved_with_policy: Variables that are saved with the actor-critic and not used by it.
             columns: Names of the arrays that updates return and whether, beside the average, the
                 standard deviation, the largest and the smallest value are logged. None: updates
@@ -159,11 +159,11 @@ class Run(Generic[Networks]):
             yield epoch
 
     def observations(self, obs: np.ndarray | None, step: int) -> np.ndarray:
-        """What the environments show where collecting begins, as `Resets.observations` says."""
+        """The observations with which collecting begins, as `Resets.observations` gives them."""
         return self._resets.observations(obs, self.epoch, step, self.logged_epoch)
 
     def until_stopped(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, one for each step, until somebody asks for a stop; each is a sign of life."""
+        """Yield the items, one for each step, until a stop is requested; each is a heartbeat."""
         for item in items:
             beat()
             if self.interruption.requested:
@@ -185,7 +185,7 @@ class Run(Generic[Networks]):
         )
 
     def asked_to_stop(self) -> bool:
-        """Whether somebody wants the run to stop. Collective."""
+        """Whether a stop was requested on any rank. Collective."""
         return self.interruption.agreed()
 
     def stop(self, step: int) -> NoReturn:
@@ -207,8 +207,10 @@ class Run(Generic[Networks]):
     def finish_epoch(self, act: Actor) -> None:
         """Test the policy, save it, write the row of the log and a checkpoint, if they are due.
 
+        Collective.
+
         Args:
-            act: The policy. Collective.
+            act: The policy.
         """
         settings, logger, epoch = self.settings, self.logger, self.epoch
         last = epoch == settings.epochs - 1

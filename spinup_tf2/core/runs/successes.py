@@ -1,4 +1,4 @@
-"""Success rates in the log, where environments tell of successes."""
+"""Success rates in the log, if environments report successes."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +10,7 @@ from spinup_tf2.utils.logx import EpochLogger
 def log_successes(
     logger: EpochLogger, names: Sequence[str], envs: Iterable[VectorEnv | None]
 ) -> None:
-    """Log success rates, where environments tell of successes. Collective.
+    """Log success rates, if environments report successes. Collective.
 
     Whether there are such columns is settled by the first row: there are if any environment of any
     rank has told anything by then. What is told for the first time afterwards is not logged.
