@@ -165,7 +165,8 @@ EXAMPLE_COMMANDS = {
 def test_every_example_is_run():
     commands = " ".join(line for lines in EXAMPLE_COMMANDS.values() for line in lines)
     for path in EXAMPLES.glob("*.py"):
-        assert path.stem in commands, path.name
+        # An algorithm to be added to the package: tests/core/test_worked_example.py does it.
+        assert path.stem in commands or path.stem == "reinforce", path.name
 
 
 @pytest.mark.slow
