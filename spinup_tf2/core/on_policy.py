@@ -23,6 +23,7 @@ from spinup_tf2.core.settings import Settings
 from spinup_tf2.persistence.keeper import Part
 
 Update = Callable[[dict[str, tf.Tensor]], dict[str, float]]
+Act = Actor | Demonstrations
 
 
 @contextmanager
@@ -127,7 +128,7 @@ class Rollouts:
         envs, settings, spec = run.envs, run.settings, run.envs.action_spec
         self.run, self.scaler = run, scaler
         self.policy, self.value = Actor(run.ac), Critic(run.ac.v)
-        self.act: Actor | Demonstrations = self.policy
+        self.act: Act = self.policy
         if settings.behavior_policy is not None:
             self.act = Demonstrations(self.policy, settings.behavior_policy, envs)
         shapes = envs.observation_space.shape, spec.shape, spec.dtype
@@ -164,19 +165,11 @@ class Rollouts:
 
 
 def collect(
-    envs: VectorEnv,
-    act: Actor | Demonstrations,
-    buffer: TrajectoryBuffer,
-    obs: np.ndarray,
-    noise: Iterable,
+    envs: VectorEnv, act: Act, buffer: TrajectoryBuffer, obs: np.ndarray, noise: Iterable
 ) -> np.ndarray:
-    """Fill `buffer` with steps of `envs`, beginning at `obs` `[n, ...]`; returns the next obs.
-
-    noise: `[T, n, *noise_shape]`, of which each step takes a row.
-    """
+    """Fill `buffer` with a step for each `noise`, from `obs` `[n, ...]` on; returns the next."""
     buffer.start()
-    for step in envs.steps(act, obs, noise):
-        obs, a, rew, terminated, truncated, next_obs, final_obs, val = step
-        buffer.store(obs, a, rew, terminated, truncated, final_obs, val)
+    for *step, next_obs in envs.steps(act, obs, noise):
+        buffer.store(*step)
         obs = next_obs  # critical: what follows begins where the step led to
     return obs

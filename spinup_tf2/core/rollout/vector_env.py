@@ -39,9 +39,9 @@ class Transition(NamedTuple):
     rew: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
-    next_obs: np.ndarray
     final_obs: FinalObs
     val: np.ndarray | None
+    next_obs: np.ndarray
 
 
 class StepLog(Protocol):
@@ -216,7 +216,7 @@ class VectorEnv:
 
     def _transition(self, group, obs, act, val):
         next_obs, rew, terminated, truncated, final_obs = self.finish(group)
-        return Transition(obs, act, rew, terminated, truncated, next_obs, final_obs, val)
+        return Transition(obs, act, rew, terminated, truncated, final_obs, val, next_obs)
 
     def begin(self, group: int, act: np.ndarray) -> None:
         """Begin a step of one group of environments, those of `group_slices[group]`."""
