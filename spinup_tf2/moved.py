@@ -37,6 +37,7 @@ MOVED = {
     "utils.evaluate": "cli.evaluate",
     "utils.play": "cli.play",
     "utils.rendering": "envs.rendering",
+    "utils.run_entrypoint": "experiments.run_entrypoint",
     "utils.tensorflow_import": "tensorflow_import",
 }
 

@@ -15,10 +15,10 @@ from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.normalization import RewardScaler
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, loss_columns, take_steps
 from spinup_tf2.core.optimize.losses import Loss, value_loss, value_regression
-from spinup_tf2.core.optimize.objectives import Objective, penalized
+from spinup_tf2.core.optimize.objectives import Objective, adapted_beta, penalized, penalty_loss
 from spinup_tf2.core.settings import Settings, algorithm
 
-__all__ = ["PPOBuffer", "policy_loss", "ppo"]
+__all__ = ["PPOBuffer", "adapted_beta", "penalty_loss", "policy_loss", "ppo"]
 
 
 def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, clip_ratio: float) -> Loss:
