@@ -68,6 +68,13 @@ def test_no_circle_of_files_and_folders_in(folder):
     assert circle_in(inside(folder)) == []
 
 
+def test_the_picture_shows_boxes_above_what_they_import():
+    graph = floors.imports_of_boxes()
+    place = {box: number for number, box in enumerate(graph)}
+    assert {floors.box_of(module) for module in SOURCES} - {*place} == {(floor_of("core"), "core")}
+    assert all(place[box] < place[other] for box in graph for other in graph[box])
+
+
 def test_one_module_imports_tensorflow_probability():
     importing = {
         module
