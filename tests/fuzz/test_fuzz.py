@@ -386,7 +386,7 @@ def restored(run_dir, name, contents):
 def test_manifest(fuzz, checkpoint):
     from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
     from spinup_tf2.persistence.checkpoints import Checkpoints
-    from spinup_tf2.persistence.keeper import position_of
+    from spinup_tf2.persistence.same_run import position_of
 
     run_dir, files = checkpoint
 

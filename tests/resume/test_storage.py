@@ -17,9 +17,9 @@ import pytest
 
 import spinup_tf2
 from spinup_tf2 import user_config
+from spinup_tf2.core.runs import run as runs_module
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence import checkpoint_writer
-from spinup_tf2.persistence import keeper as resuming
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.logx import EpochLogger
@@ -70,7 +70,7 @@ def newest(run_dir):
 def test_a_clock_that_is_set_back_does_not_change_time(tmp_path, monkeypatch):
     days = itertools.count()
     clock = SimpleNamespace(time=lambda: -86400.0 * next(days), monotonic=time.monotonic)
-    monkeypatch.setattr(resuming, "time", clock)
+    monkeypatch.setattr(runs_module, "time", clock)
     train(tmp_path, epochs=2)
     train(tmp_path, epochs=4, resume=True)
     seconds = times(tmp_path)
