@@ -98,11 +98,6 @@ FILES = {
         f"{BY_HAND} -k (vpg or shared)",
         "tests/algos/test_a2c.py -k images",
     ],
-    "core/nets/heads.py": [
-        "tests/core/nets/test_actor_critic.py",
-        "tests/core/nets/test_acting.py",
-        "tests/core/nets/test_q_actor_critic.py",
-    ],
     "core/nets/q_actor_critic.py": ["tests/core/nets/test_q_actor_critic.py"],
     "core/nets/distributions.py": ["tests/core/nets/test_distributions.py"],
     "core/nets/heads.py": [
