@@ -80,7 +80,7 @@ def floor_of(module):
 # -------------------------------------------------------------------------------- the picture
 
 _OPEN = "core"  # of this folder, what lies in it has boxes of its own
-_ROW, _STAIR = 0.42, 0.16  # inches from one box to the next, downwards and to the right
+_ROW, _STAIR = 0.42, 0.13  # inches from one box to the next, downwards and to the right
 
 
 def box_of(module):
@@ -115,25 +115,25 @@ def draw():
     """The picture: what a line passes in a dot is imported by the box from which it comes."""
     graph = imports_of_boxes()
     place = {box: (0.2 + _STAIR * i, 0.3 + _ROW * i) for i, box in enumerate(graph)}
-    size = width, height = 9.8, _ROW * len(graph) + 0.2
+    size = width, height = 10.3, _ROW * len(graph) + 0.2
     figure = Figure(size, facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
     axes.set_axis_off()
     rows = [y for box, (_, y) in place.items() if box[1].startswith(_OPEN)]
     axes.axhspan(min(rows) - _ROW / 2, max(rows) + _ROW / 2, color="0.94")
-    axes.text(width - 0.1, min(rows), _OPEN, ha="right", va="center", size=13, color="0.4")
+    axes.text(width - 0.1, min(rows), _OPEN, ha="right", va="center", size=15, color="0.4")
     for number, (box, imported) in enumerate(graph.items()):
         x, y = place[box]
         colour = f"C{number % 10}"
         style = dict(boxstyle="round,pad=0.35", facecolor="white", edgecolor=colour)
-        axes.text(x, y, text_of(box), va="center", size=8.5, bbox=style, zorder=4)
+        axes.text(x, y, text_of(box), va="center", size=10.5, bbox=style, zorder=4)
         for _, below in (place[each] for each in imported):
             axes.plot([x, x], [y, below], color=colour, linewidth=1.2)
             axes.plot(x, below, ".", color=colour, markersize=6, zorder=3)
         importing = [place[each][0] for each, others in graph.items() if box in others]
         if importing:
             arrow = dict(arrowstyle="-|>", color="0.55", linewidth=0.8, shrinkA=0, shrinkB=0)
-            axes.annotate("", (x - 0.04, y), (min(importing), y), arrowprops=arrow, zorder=2)
+            axes.annotate("", (x - 0.05, y), (min(importing), y), arrowprops=arrow, zorder=2)
     return figure
 
 
