@@ -49,6 +49,7 @@ autodoc_inherit_docstrings = False  # of gymnasium and Keras, whose methods are 
 autodoc_typehints = "none"  # the docstrings say it
 napoleon_use_param = False  # one parameter list, in which an entry may have several names
 napoleon_use_rtype = False
+napoleon_attr_annotations = False
 napoleon_use_ivar = True
 
 

@@ -30,8 +30,10 @@ def policy_loss(
     L = -E[r A],  r = pi(a|s) / pi_old(a|s)   (Schulman et al. 2015, eq. 14)
     KL = E[KL(pi_old(.|s) || pi(.|s))]        (eq. 12)
 
-    pi, pi_old: distributions over the actions in the states of the batch.
-    act: `[batch, ...]`, what pi_old did there. adv: `[batch]`.
+    Args:
+        pi, pi_old: Distributions over the actions in the states of the batch.
+        act: `[batch, ...]`, what pi_old did there.
+        adv: `[batch]`.
     """
     ratio = tf.exp(pi.log_prob(act) - pi_old.log_prob(act))
     loss = -tf.reduce_mean(ratio * adv)

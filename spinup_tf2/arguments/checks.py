@@ -23,10 +23,13 @@ _DEFAULT_LAM2 = 0.93  # as in the signature of ppo
 def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
     """Check the arguments of an algorithm.
 
-    arguments: all keyword arguments of one call, defaults included. Names without a rule are left
-        to the function that takes them.
-    num_procs: how many MPI ranks will share each epoch's steps.
-    Raises UserError that names the argument, its value and what it should be.
+    Args:
+        arguments: All keyword arguments of one call, defaults included. Names without a rule are
+            left to the function that takes them.
+        num_procs: How many MPI ranks will share each epoch's steps.
+
+    Raises:
+        UserError: It names the argument, its value and what it should be.
     """
     _check_rules(_RULES, arguments)
     if "steps_per_epoch" in arguments:

@@ -20,7 +20,12 @@ class Name:
 
 @dataclass(frozen=True)
 class Signature:
-    """doc: the docstring. defaults: all parameters that have one, in order, and the default."""
+    """What a function takes.
+
+    Attributes:
+        doc: The docstring.
+        defaults: All parameters that have a default, in order, and the default.
+    """
 
     doc: str
     defaults: dict

@@ -108,7 +108,8 @@ def check_info(info: Mapping[str, Any], epoch: int) -> None:
 def check_variables(variables: Iterable[keras.Variable], epoch: int) -> None:
     """Check what updates have changed, such as the variables of networks and optimizers.
 
-    epoch: its number, as it is logged.
+    Args:
+        epoch: Its number, as it is logged.
     """
     for variable in variables:
         value = variable.numpy()

@@ -65,12 +65,18 @@ class CheckpointWriter(Checkpoints):
     ) -> None:
         """Write a checkpoint. Collective.
 
-        run, counters: see Saved; of rank 0. variables: equal on all ranks. best: weights.
-        arrays: what this rank goes on from. steps: what is new in its replay buffer, of which
-        replay_range is (number of the first step, of the last and one more, of the first that is
-        still in the buffer).
-        before: called before anything is written; what it raises counts as a failure to write.
-        Raises OSError on all ranks if it cannot be written on one; what was there before stays.
+        Args:
+            run, counters: As in Saved; those of rank 0 count.
+            variables: Equal on all ranks.
+            best: The best weights so far.
+            arrays: What this rank goes on from.
+            steps: What is new in its replay buffer.
+            replay_range: Numbers of the first of these steps, of the one after the last, and of
+                the oldest that is still in the buffer.
+            before: Called before anything is written; what it raises counts as a failure to write.
+
+        Raises:
+            OSError: On all ranks, if it cannot be written on one; what was there before stays.
         """
         serial = self._on_all(lambda: max([0, *self._serials()]) + 1)[0]
         final = self.root / f"{serial:06d}"

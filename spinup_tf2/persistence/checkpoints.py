@@ -60,9 +60,14 @@ class DamagedCheckpoint(Exception):
 class Saved:
     """A checkpoint that has been found complete.
 
-    path: its directory. run: what it belongs to. counters: where the run was, as JSON.
-    variables: shapes of the variables. replay: files with steps of replay buffers, the oldest
-    first, each a dict of file, rank, first and end. num_ranks: how many ranks have written it.
+    Attributes:
+        path: Its directory.
+        run: What it belongs to.
+        counters: Where the run was, as JSON.
+        variables: Shapes of the variables.
+        replay: Files with steps of replay buffers, the oldest first, each a dict of file, rank,
+            first and end.
+        num_ranks: How many ranks have written it.
     """
 
     path: Path
@@ -225,7 +230,9 @@ def read_ranks(saved: Saved) -> list[dict[str, np.ndarray]]:
 def read_steps(saved: Saved, wanted: Callable[[str], bool]) -> list[tuple[dict, dict]]:
     """(entry of the manifest, arrays) of each file with steps, the oldest first.
 
-    wanted: `wanted(name)`, whether to read an array.
+    Args:
+        saved: The checkpoint.
+        wanted: `wanted(name)`, whether to read an array.
     """
     folder = saved.path.parent / REPLAY
     return [(each, read_npz(folder / each["file"], wanted)) for each in saved.replay]

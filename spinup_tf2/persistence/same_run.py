@@ -37,8 +37,13 @@ class Position:
 def checkpoint_to_resume(run_dir: str | None, run: Mapping[str, Any], epochs: int) -> Saved | None:
     """The newest checkpoint in a run's directory; None if nothing is over yet. Collective.
 
-    epochs: how many the run is to have. Raises UserError if there is none of this run, or it has
-    had more.
+    Args:
+        run_dir: The directory.
+        run: The run that is to go on, as `describe_run` describes it.
+        epochs: How many it is to have.
+
+    Raises:
+        UserError: The directory holds another run, or one that has had more epochs.
     """
     if run_dir is None:
         raise UserError("resume is True, but logger_kwargs has no output_dir to resume from.")

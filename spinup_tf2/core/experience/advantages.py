@@ -36,11 +36,13 @@ def gae(
         adv[t] = delta[t] + gamma * lam * adv[t+1]            (Schulman et al. 2016, eq. 16)
         ret[t] = rew[t] + gamma * ret[t+1]                    (ret = next_val where the data end)
 
-    rew, val: `[T, n]`.
-    next_val: `[T, n]`, V of the observation that step t really led to (not of the one after a
-        reset).
-    terminated, truncated: bool `[T, n]`.
-    lam: a number; or k of them, for advantages `[k, T, n]` from the same deltas.
+    Args:
+        rew, val: `[T, n]`.
+        next_val: `[T, n]`, V of the observation that step t really led to (not of the one after a
+            reset).
+        terminated, truncated: bool `[T, n]`.
+        gamma: Discount.
+        lam: A number; or k of them, for advantages `[k, T, n]` from the same deltas.
     """
     lams = np.atleast_1d(lam)
     future = gamma * np.where(terminated, 0.0, next_val)
@@ -59,7 +61,8 @@ def gae(
 def normalized(adv: np.ndarray, valid: np.ndarray | bool = True) -> np.ndarray:
     """Advantages of any shape, shifted and scaled to mean 0 and deviation 1 over all MPI ranks.
 
-    valid: bool, of the same shape; those that are not become 0 and do not count.
+    Args:
+        valid: Bool, of the same shape; those that are not become 0 and do not count.
     """
     mean, std = mpi_statistics_scalar(adv[valid])
     # All advantages equal (std 0) say nothing: they become 0, not nan.

@@ -19,13 +19,14 @@ class PPOBuffer:
     The algorithms of this package keep their experience in a TrajectoryBuffer, for many
     environments at once. Both compute the same numbers with the same functions.
 
-    obs_dim, act_dim: shapes of an observation and an action: a number, a tuple, or None for
-        scalars.
-    size: how many steps the buffer holds.
-    gamma: discount.
-    lam: lambda of generalized advantage estimation; or a tuple of them, for as many estimates from
-        the same temporal-difference errors.
-    coeff: for a tuple of lambdas, the weight of each estimate in the advantage; together 1.
+    Args:
+        obs_dim, act_dim: Shapes of an observation and an action: a number, a tuple, or None for
+            scalars.
+        size: How many steps the buffer holds.
+        gamma: Discount.
+        lam: Lambda of generalized advantage estimation; or a tuple of them, for as many estimates
+            from the same temporal-difference errors.
+        coeff: For a tuple of lambdas, the weight of each estimate in the advantage; together 1.
     """
 
     def __init__(
@@ -70,8 +71,9 @@ class PPOBuffer:
     def finish_path(self, last_val: float = 0) -> None:
         """Compute advantages and rewards-to-go of the steps since the last call.
 
-        last_val: what the future was worth after the last of them: 0 if the episode terminated,
-            and V of the observation that the step led to if it was cut off or hit a time limit.
+        Args:
+            last_val: What the future was worth after the last of them: 0 if the episode terminated,
+                and V of the observation that the step led to if it was cut off or hit a time limit.
         """
         path = slice(self.path_start_idx, self.ptr)
         val = self.val_buf[path]

@@ -18,11 +18,12 @@ class ReplayBuffer:
     following one. Only where an episode ended, its last observation is kept beside. A step that was
     lost keeps its place, and is never drawn.
 
-    obs_shape, act_shape: shapes of one observation and one action.
-    act_dtype, obs_dtype: of the actions and the observations (uint8 for images); rewards are
-        float32.
-    size: how many steps of each environment are kept. Memory is claimed as they come.
-    rngs: for each environment, the generator of everything that is drawn for it.
+    Args:
+        obs_shape, act_shape: Shapes of one observation and one action.
+        act_dtype, obs_dtype: Of the actions and the observations (uint8 for images); rewards are
+            float32.
+        size: How many steps of each environment are kept. Memory is claimed as they come.
+        rngs: For each environment, the generator of everything that is drawn for it.
     """
 
     def __init__(
@@ -63,10 +64,11 @@ class ReplayBuffer:
     ) -> None:
         """Append one step of all environments; the oldest one is forgotten if there are too many.
 
-        obs, act, rew, terminated: what was seen, done and gained, `[n, ...]`.
-        next_obs: what is seen next, `[n, ...]`; it must be obs of the following step.
-        final_obs: {environment: last observation} of the episodes that ended in this step, of
-            which next_obs is no part; None where the step was lost.
+        Args:
+            obs, act, rew, terminated: What was seen, done and gained, `[n, ...]`.
+            next_obs: What is seen next, `[n, ...]`; it must be obs of the following step.
+            final_obs: {environment: last observation} of the episodes that ended in this step, of
+                which next_obs is no part; None where the step was lost.
         """
         slot = self.steps % self.slots
         for env in np.flatnonzero(self.ended[slot]):
@@ -147,11 +149,14 @@ class ReplayBuffer:
     ) -> dict[str, np.ndarray]:
         """Minibatches of steps, drawn uniformly and with replacement.
 
-        rows: how many of each minibatch are from the past of each environment, `[updates, n]`; each
-            of them holds equally many altogether.
-        noise: names and shapes of what is drawn with each row: float32 standard normal numbers,
-            `[updates, batch, *shape]`.
-        Returns a dict of obs, act, rew, terminated, next_obs `[updates, batch, ...]` and the noise.
+        Args:
+            rows: How many of each minibatch are from the past of each environment, `[updates, n]`;
+                all minibatches are equally large.
+            noise: Names and shapes of what is drawn with each row: float32 standard normal numbers,
+                `[updates, batch, *shape]`.
+
+        Returns:
+            A dict of obs, act, rew, terminated, next_obs `[updates, batch, ...]` and the noise.
         """
         updates, num_envs = rows.shape
         envs = np.repeat(np.tile(np.arange(num_envs), updates), rows.ravel()).reshape(updates, -1)
@@ -242,12 +247,18 @@ def batch_rows(
 ) -> np.ndarray:
     """How many rows of minibatches are drawn from the past of each environment in `indices`.
 
-    batch_size: of all `num_envs` environments of all MPI ranks together. numbers: of the
-    minibatches, counted from 0 since the training began. Returns `[minibatches, environments]`.
-
     The rows are spread as evenly as possible, and in a way that does not depend on how environments
     are spread over ranks, if these take equal shares. What cannot be divided goes to others each
     time: of `num_envs` minibatches that follow each other, every environment has `batch_size` rows.
+
+    Args:
+        batch_size: Rows of a minibatch, of all MPI ranks together.
+        num_envs: Environments of all ranks together.
+        indices: The environments of this rank.
+        numbers: Of the minibatches, counted from 0 since the training began.
+
+    Returns:
+        Numbers of rows, `[minibatches, environments]`.
     """
     # For the latter: floor(x / n) + floor((x + 1) / n) + ... + floor((x + n - 1) / n) = x.
     shift = -1 - np.asarray(numbers)[:, None]

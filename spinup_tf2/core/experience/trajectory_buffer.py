@@ -63,10 +63,12 @@ class TrajectoryBuffer:
     ) -> None:
         """Append one step of all environments.
 
-        obs, act: what was seen and done, `[n, ...]`; rew, terminated, truncated: `[n]`.
-        final_obs: {environment: last observation} of the episodes that ended in this step; None
-            where the step was lost.
-        val: V(obs) `[n]` where acting has computed it anyway, else None; the same in all steps.
+        Args:
+            obs, act: What was seen and done, `[n, ...]`.
+            rew, terminated, truncated: `[n]`.
+            final_obs: {environment: last observation} of the episodes that ended in this step; None
+                where the step was lost.
+            val: V(obs) `[n]` where acting has computed it anyway, else None; the same in all steps.
         """
         t = self.t
         if t == self.size:

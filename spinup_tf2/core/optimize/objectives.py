@@ -46,7 +46,10 @@ def penalty_loss(
 
     L = -E[r A] + beta E[KL(pi_old(.|s) || pi(.|s))],  r = pi(a|s) / pi_old(a|s)
 
-    kl: `[batch]`, the divergences of the distributions themselves; the rest [batch], beta a scalar.
+    Args:
+        logp, logp_old, adv: `[batch]`.
+        kl: `[batch]`, the divergences of the distributions themselves.
+        beta: A scalar.
     """
     ratio = tf.exp(logp - logp_old)
     mean_kl = tf.reduce_mean(kl)

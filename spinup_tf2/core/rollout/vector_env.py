@@ -31,7 +31,7 @@ StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, FinalObs]
 class Transition(NamedTuple):
     """One step of n environments: arrays `[n, ...]`, and final_obs, as `VectorEnv.step` returns it.
 
-    val: V(obs) `[n]` where acting has computed it anyway, else None.
+    `val` is V(obs) `[n]` where acting has computed it anyway, else None.
     """
 
     obs: np.ndarray
