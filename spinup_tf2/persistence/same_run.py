@@ -43,7 +43,8 @@ def checkpoint_to_resume(run_dir: str | None, run: Mapping[str, Any], epochs: in
         epochs: How many it is to have.
 
     Raises:
-        UserError: The directory holds another run, or one that has had more epochs.
+        UserError: The directory holds another run, one without checkpoints, or one that has had
+            more epochs.
     """
     if run_dir is None:
         raise UserError("resume is True, but logger_kwargs has no output_dir to resume from.")
