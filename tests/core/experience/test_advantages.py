@@ -99,3 +99,13 @@ def test_discount_cumsum_by_hand():
     np.testing.assert_allclose(discount_cumsum(x, 0.5), [4.25, 2.5, 1])
     columns = np.stack([x, 2 * x], axis=1)
     np.testing.assert_allclose(discount_cumsum(columns, 0.5), [[4.25, 8.5], [2.5, 5], [1, 2]])
+
+
+def test_steps_that_do_not_count_have_advantage_0_and_change_no_other():
+    adv = np.array([[1.0, 5.0], [100.0, 3.0]], np.float32)
+    valid = np.array([[True, True], [False, True]])
+    got = normalized(adv, valid)
+    assert got[1, 0] == 0
+    np.testing.assert_allclose(got[valid], np.array([-2, 2, 0]) / np.std([1, 5, 3]), rtol=1e-6)
+    mixed = mixture(np.stack([adv, 2 * adv]), (0.25, 0.75), valid)  # both normalize to the same
+    np.testing.assert_allclose(mixed, got, rtol=1e-6)
