@@ -116,5 +116,6 @@ def opened_run(
         sync_params(ac.trainable_variables)
         counts = ", ".join(f"\t {name}: {size}" for name, size in sizes.items())
         logger.log(f"\nNumber of parameters: {counts}\n")
-        with exit_together():
-            yield Run(settings, envs, test_envs, ac, logger, description, checkpoints, saved, stack)
+        with exit_together(), ExitStack() as contexts:
+            directory = (logger, description, checkpoints, saved)
+            yield Run(settings, envs, test_envs, ac, *directory, contexts)

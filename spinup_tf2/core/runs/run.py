@@ -75,7 +75,7 @@ class Run(Generic[Networks]):
         description: dict[str, Any],
         checkpoints: CheckpointWriter,
         saved: Saved | None,
-        stack: ExitStack,
+        contexts: ExitStack,
     ):
         self.settings, self.envs, self.test_envs = settings, envs, test_envs
         self.ac: Networks = ac
@@ -83,7 +83,7 @@ class Run(Generic[Networks]):
         self.description, self.checkpoints, self.saved = description, checkpoints, saved
         self.epoch, self.first_step, self.progress = 0, 0, 0.0
         self.best = BestWeights(ac.variables)
-        self._stack = stack
+        self._contexts = contexts  # left where the run ends
 
     # ---------------------------------------------------------------------- the loops' calls
 
@@ -142,10 +142,10 @@ class Run(Generic[Networks]):
     def epochs(self) -> Iterator[int]:
         """The numbers of the epochs that are left to train, from 0."""
         settings, quiet = self.settings, self.logger.quiet
-        self._stack.enter_context(Watchdog(settings.stall_timeout, self._how_to_go_on()))
-        self.interruption = self._stack.enter_context(Interruption())
+        self._contexts.enter_context(Watchdog(settings.stall_timeout, self._how_to_go_on()))
+        self.interruption = self._contexts.enter_context(Interruption())
         hidden = quiet or proc_id() != 0 or not sys.stderr.isatty()
-        self._bar = self._stack.enter_context(
+        self._bar = self._contexts.enter_context(
             tqdm(
                 total=settings.epochs,
                 initial=self.epoch,
