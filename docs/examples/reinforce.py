@@ -1,14 +1,12 @@
 """REINFORCE with a baseline that is a running mean of returns (Williams 1992)."""
 
-from functools import partial
-
 import keras
 import tensorflow as tf
 from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.experience.advantages import estimates
+from spinup_tf2.core.experience.advantages import gae
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
 from spinup_tf2.core.settings import Settings, algorithm
@@ -16,7 +14,7 @@ from spinup_tf2.parallel.mpi import mpi_avg
 
 
 def policy_loss(logp, ret, baseline):
-    """L = -E[log pi(a|s) (R - b)], with the returns R that followed. logp, ret: [batch]."""
+    """L = -E[log pi(a|s) (R - b)], R: what was gained afterwards. logp, ret: [batch]."""
     loss = -tf.reduce_mean(logp * (ret - baseline))
     return loss, dict(LossPi=loss)
 
@@ -61,7 +59,8 @@ def reinforce(
             baseline.assign(decay * baseline + (1 - decay) * mean)
             return dict(LossPi=before["LossPi"], Baseline=float(baseline))
 
-        on_policy.train(
-            run, update, [step], partial(estimates, gamma=gamma, lam=1.0), state=[baseline]
-        )
+        def returns(rew, val, next_val, terminated, truncated, valid):
+            return gae(rew, val, 0 * next_val, terminated, truncated, gamma, lam=1.0)
+
+        on_policy.train(run, update, [step], returns, state=[baseline])
     return run.ac

@@ -80,7 +80,7 @@ def a2c(
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
-    needs = ["entropy"] if ent_coef != 0 else []
+    needs = ["entropy"] if ent_coef > 0 else []
     with on_policy.opened(
         "a2c",
         settings,

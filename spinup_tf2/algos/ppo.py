@@ -106,8 +106,8 @@ def ppo(
             beyond 1.5 times target_kl, and halves after one below target_kl / 1.5.
         lam1 (float): With coeff, the lambda of the first advantage estimate. None: lam.
         lam2 (float): With coeff, the lambda of the second.
-        coeff (float): Weight of the first estimate, from 0 to 1; the second has the rest. Each is
-            normalized before. None: there is one estimate, with lam.
+        coeff (float): Weight of the first estimate, from 0 to 1; the second has the rest. They are
+            normalized before they are mixed. None: there is one estimate, with lam.
     """
     arguments = dict(locals())  # for config.json
     settings = Settings(
@@ -153,7 +153,7 @@ def ppo(
         of_old_policy = tf.function(lambda obs, act: surrogate.of_old_policy(ac.pi(obs), act))
 
         def update(batch):
-            batch |= of_old_policy(batch["obs"], batch["act"])  # of the one that acted
+            batch |= of_old_policy(batch["obs"], batch["act"])  # before any step is taken
             minibatches = run.minibatches(minibatch_size, max(train_pi_iters, train_v_iters))
             before, after, iters = take_steps(steps, batch, minibatches)
             if iters < train_pi_iters:

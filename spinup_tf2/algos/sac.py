@@ -56,7 +56,7 @@ def policy_loss(val: tf.Tensor, logp: tf.Tensor) -> Loss:
 
 
 def temperature_loss(log_alpha: tf.Tensor, logp: tf.Tensor, target_entropy: float) -> tf.Tensor:
-    """Its step raises alpha where the entropy is below its target. logp: [batch].
+    """Minimizing it raises alpha while the entropy is below its target. logp: [batch].
 
     L = -log(alpha) E[log pi(a|s) + target_entropy]   (Haarnoja et al. 2018b, eq. 18, with log
     alpha in the place of alpha, as in its authors' code)
@@ -113,7 +113,7 @@ def sac(
         ac = run.ac
         discrete = run.envs.action_spec.num_choices is not None
         if target_entropy is None:
-            (size,) = run.envs.action_spec.noise_shape
+            (size,) = run.envs.action_spec.noise_shape  # discrete: one for each action
             target_entropy = 0.98 * np.log(size) if discrete else -size
         log_alpha = keras.Variable(0.0, name="log_alpha")
         learned = [log_alpha] if alpha == "auto" else []

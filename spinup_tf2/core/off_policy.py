@@ -235,4 +235,6 @@ def uniform(spec: ActionSpec, noise: np.ndarray) -> np.ndarray:
     """Actions `[n, *act_shape]` of which each is as likely as another, from a policy's noise."""
     if spec.num_choices is not None:
         return noise.argmax(-1)
-    return (2 * ndtr(noise) - 1).astype(spec.dtype)  # the normal distribution function
+    return (2 * ndtr(noise) - 1).astype(
+        spec.dtype
+    )  # the normal CDF makes the noise uniform in [0, 1]

@@ -87,7 +87,7 @@ def train(
         run: The run, open.
         update: `update(batch) -> dict of scalars`, which trains the actor-critic on one batch, as
             TrajectoryBuffer.get returns it, of tensors; the dict is logged in its order.
-        gradient_steps: Those that it takes, whose optimizers checkpoints must hold.
+        gradient_steps: Those that `update` uses; checkpoints must hold their optimizers.
         returns: What computes advantages and rewards-to-go, as TrajectoryBuffer takes it.
         n_steps: How many steps of each environment make a batch; None: those of a whole epoch.
             With several updates in an epoch, the mean of their scalars is logged.
@@ -133,7 +133,7 @@ class Rollouts:
             self.act = Demonstrations(self.policy, settings.behavior_policy, envs)
         shapes = envs.observation_space.shape, spec.shape, spec.dtype
         self.buffer = TrajectoryBuffer(*shapes, n_steps, envs.num_envs, returns, envs.obs_dtype)
-        self.obs: np.ndarray | None = None  # that the environments have shown last
+        self.obs: np.ndarray | None = None  # the latest observations; None before the first reset
 
     def __call__(self) -> Iterator[dict[str, np.ndarray]]:
         """The batches of the run's present epoch, as TrajectoryBuffer.get returns them."""
@@ -148,8 +148,8 @@ class Rollouts:
             if start + n_steps == steps:
                 run.best.note_acting()
             obs = run.observations(self.obs, start)
-            noise_t = run.until_stopped(noise[start : start + n_steps])
-            self.obs = collect(envs, self.act, buffer, obs, noise_t)
+            batch_noise = run.until_stopped(noise[start : start + n_steps])
+            self.obs = collect(envs, self.act, buffer, obs, batch_noise)
             if run.asked_to_stop():
                 envs.forget(buffer.t)  # it will be collected again, by the same policy
                 run.stop(start)
@@ -171,5 +171,5 @@ def collect(
     buffer.start()
     for *step, next_obs in envs.steps(act, obs, noise):
         buffer.store(*step)
-        obs = next_obs  # critical: what follows begins where the step led to
+        obs = next_obs  # the next batch begins here
     return obs

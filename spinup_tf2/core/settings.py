@@ -37,8 +37,8 @@ class Settings:
     keep_checkpoints: int
     deterministic_resume: bool
     resume: bool
-    num_test_episodes: int = 0  # of the off-policy algorithms, see off_policy.opened
-    test_freq: int = 1  # the off-policy algorithms are tested in every epoch
+    num_test_episodes: int = 0  # off-policy: put in by off_policy.opened
+    test_freq: int = 1  # off-policy: in every epoch
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None
 
     @property

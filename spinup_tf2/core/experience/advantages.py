@@ -1,10 +1,10 @@
 """Returns and advantages. Time is the first axis.
 
-An episode ends in one of three ways, and they differ in what the future is worth:
+The data of an episode end in one of three ways, which differ in what the future is worth:
 
 - `terminated`: the environment says that it is over. Nothing follows; the future is worth 0.
 - `truncated`: a time limit. The future is worth V(the last observation).
-- cut off by the end of the epoch's data: the same, and the episode goes on in the next epoch.
+- the batch ends: the same, and the episode goes on in the next batch.
 """
 
 from collections.abc import Sequence

@@ -48,7 +48,7 @@ class TrajectoryBuffer:
         self.t = 0
         self.has_values = False
         self.terminated[:] = self.truncated[:] = self.lost[:] = False
-        # (t, env, obs): where a time limit hid the observation it led to
+        # (t, env, last observation) of episodes that ended, unless lost
         self.final_obs: list[tuple[int, int, np.ndarray]] = []
 
     def store(
@@ -72,7 +72,7 @@ class TrajectoryBuffer:
         """
         t = self.t
         if t == self.size:
-            raise IndexError(f"The buffer is full: it holds {self.size} steps an epoch.")
+            raise IndexError(f"The buffer is full: it holds {self.size} steps of each environment.")
         self.obs[t] = obs
         self.act[t] = act
         self.rew[t] = rew

@@ -16,7 +16,7 @@ from spinup_tf2.utils.mpi_tf import flat_concat, split_flat
 Batch = dict[str, tf.Tensor | Distribution]
 Info = dict[str, tf.Tensor]
 Floats = dict[str, float]
-Loss = Callable[[Batch], tuple[tf.Tensor, Info]]
+LossFunction = Callable[[Batch], tuple[tf.Tensor, Info]]
 Variables = Iterable[keras.Variable]
 Steps = tuple[Floats, Floats, int]  # info before, info after, number
 
@@ -72,7 +72,7 @@ class GradientStep:
         optimizer: A Keras optimizer.
     """
 
-    def __init__(self, loss: Loss, variables: Variables, optimizer: Optimizer):
+    def __init__(self, loss: LossFunction, variables: Variables, optimizer: Optimizer):
         self.loss, self.variables, self.optimizer = loss, list(variables), optimizer
         optimizer.build(self.variables)
 
@@ -176,7 +176,7 @@ class GradientSteps:
 
     def __init__(
         self,
-        loss: Loss,
+        loss: LossFunction,
         variables: Variables,
         optimizer: Optimizer,
         num_steps: int,
@@ -241,7 +241,7 @@ class GradientSteps:
 def take_steps(
     gradient_steps: Iterable[GradientSteps], batch: Batch, minibatches: np.ndarray | None = None
 ) -> Steps:
-    """Several GradientSteps on one batch: the info of all together, and the steps of the first."""
+    """Several GradientSteps on one batch: the info of all, and how many steps the first took."""
     results = [steps(batch, minibatches) for steps in gradient_steps]
     before = {key: x for info, _, _ in results for key, x in info.items()}
     after = {key: x for _, info, _ in results for key, x in info.items()}

@@ -18,13 +18,13 @@ def log_prob(pi: Distribution, act: tf.Tensor) -> dict:
 
 @dataclass(frozen=True)
 class Objective:
-    """What keeps the new policy near the old one.
+    """The policy objective of a PPO run: its loss, when to stop, what it logs and remembers.
 
     Attributes:
         loss: `loss(pi, batch)`, what the policy pi(.|s) minimizes. The batch holds what
             `of_old_policy` has given.
-        columns: `columns(after, steps)`, what is logged of an update that has ended after so many
-            steps, with the info of the loss `after` it.
+        columns: `columns(after, steps)`, what is logged of an update, from the info of the loss
+            `after` it and the number that is logged as StopIter. Adapts `state`, if there is any.
         stop: `stop(info)`, whether the steps end early; None: never.
         of_old_policy: `of_old_policy(pi, act)`, what the loss needs of the policy that acted.
         needs: What the policy must have in closed form.

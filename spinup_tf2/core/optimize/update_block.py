@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.core.optimize.gradient_steps import GradientStep, Info, Loss, StepOverRanks
+from spinup_tf2.core.optimize.gradient_steps import GradientStep, Info, LossFunction, StepOverRanks
 from spinup_tf2.parallel.mpi import num_procs
 
 Batch = dict[str, tf.Tensor]
@@ -26,7 +26,7 @@ class Minimize(GradientStep):
 
     def __init__(
         self,
-        loss: Loss,
+        loss: LossFunction,
         variables: Iterable[keras.Variable],
         optimizer: keras.optimizers.Optimizer,
         every: int = 1,

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from spinup_tf2 import user_config
 from spinup_tf2.core.finite import check_info, check_variables
 from spinup_tf2.core.nets.acting import Actor
-from spinup_tf2.core.nets.actor_critic import ActorCritic
+from spinup_tf2.core.nets.actor_critic import ActorCritic, unique
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
@@ -62,7 +62,8 @@ class Run(Generic[Networks]):
         epoch: Number of the present epoch, from 0.
         first_step: The step of each environment with which the present epoch begins: 0, unless the
             run was stopped within this epoch and now goes on.
-        progress: The share of the training that is over, 0 at first and never quite 1.
+        progress: The share of the training that is over, 0 at first and never quite 1. Kept by the
+            on-policy loop; 0 in the other one.
     """
 
     def __init__(
@@ -104,7 +105,8 @@ class Run(Generic[Networks]):
             variables: All that a checkpoint must hold, equal on all ranks.
             parts: What remembers something of each environment, by name; None is left out. The
                 environments' own episodes are added.
-            replay: The one of them that is a replay buffer: a checkpoint holds its new steps.
+            replay: The part that is the replay buffer, if there is one. A checkpoint holds the
+                steps that are new in it.
             saved_with_policy: Variables that are saved with the actor-critic and not used by it.
             columns: Names of the arrays that updates return and whether, beside the average, the
                 standard deviation, the largest and the smallest value are logged. None: updates
@@ -112,7 +114,7 @@ class Run(Generic[Networks]):
             tests: Whether there are columns for test episodes.
             first_epoch: How the log numbers the first epoch.
         """
-        self.variables = [*{id(each): each for each in variables}.values()]
+        self.variables = unique(variables)
         log = ActionLog(self.envs) if self.settings.deterministic_resume else None
         self.envs.log = log
         parts = dict(parts, episodes=self.envs.episodes)
@@ -233,7 +235,7 @@ class Run(Generic[Networks]):
                 self._save_checkpoint(Position(epoch + 1))
         self._bar.update()
 
-    # ------------------------------------------------------------------------------ at its end
+    # ------------------------------------------------------------------- the end of an epoch
 
     @property
     def logged_epoch(self) -> int:
@@ -320,7 +322,7 @@ class Run(Generic[Networks]):
             self._keeper.check_columns(saved.counters.get("columns", []))
 
     def _seconds(self):
-        """How long the run has taken, without the time between its parts."""
+        """How long the run has taken, without the time between a stop and its resumption."""
         return time.monotonic() - self._began
 
     def _how_to_go_on(self):
