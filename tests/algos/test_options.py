@@ -41,9 +41,9 @@ ELSEWHERE = {
     },
     ON_POLICY: {
         "behavior_policy": "algos/test_demonstrations.py::test_demonstrated_actions_are_taken",
-        "num_test_episodes": "core/rollout/test_evaluation.py::"
+        "num_test_episodes": "core/runs/test_evaluation.py::"
         "test_on_policy_algorithms_evaluate_when_it_is_due",
-        "test_freq": "core/rollout/test_evaluation.py::"
+        "test_freq": "core/runs/test_evaluation.py::"
         "test_on_policy_algorithms_evaluate_when_it_is_due",
         "backtrack_iters": "algos/test_trpo.py::test_candidates_shrink_towards_the_old_parameters",
     },

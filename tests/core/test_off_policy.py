@@ -195,7 +195,7 @@ def test_an_episode_that_nothing_resets_is_counted_where_it_ends():
 
 
 def test_no_test_environments_no_test_episodes():
-    assert evaluate(None, actor()) == dict(TestEpRet=(), TestEpLen=(), TestSuccessRate=())
+    assert evaluate(None, actor()) == dict(TestEpRet=[], TestEpLen=[], TestSuccessRate=[])
 
 
 def test_evaluation_is_without_noise():

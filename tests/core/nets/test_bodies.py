@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from spinup_tf2.arguments import checks as arguments
+from spinup_tf2.arguments import rules as arguments
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.bodies import (
     CONVOLUTIONS,
