@@ -169,7 +169,7 @@ def collect(
 ) -> np.ndarray:
     """Fill `buffer` with a step for each `noise`, from `obs` `[n, ...]` on; returns the next."""
     buffer.start()
-    for *step, next_obs in envs.steps(act, obs, noise):
-        buffer.store(*step)
-        obs = next_obs  # the next batch begins here
+    for step in envs.steps(act, obs, noise):
+        buffer.store(*step[:-1])
+        obs = step.next_obs  # the next batch begins here
     return obs
