@@ -116,7 +116,7 @@ OPTIONS = {
         INTEGER,
         "int",
         """
-        How often an environment that raises an exception is made anew, each of them.
+        How many times each environment is made anew after it has raised an exception.
         Nothing is learned from the step that failed. With 0 an exception ends the run.
         """,
         default=0,

@@ -22,12 +22,12 @@ from spinup_tf2.errors import UserError
 class BaseActorCritic:
     """A policy `pi` with the networks that criticize it; acts on observations as NumPy arrays.
 
-    A class answers for itself in the attributes below. The answers are not inherited, since a
-    derived class may be anything.
+    The class attributes below are not inherited: a derived class may have other networks, so that
+    it begins with the defaults and sets them itself.
 
     Attributes:
         for_images: The class that takes its place where observations are images.
-        orthogonal_init: Whether PPO and A2C begin with orthogonal weights if they are not told.
+        orthogonal_init: Whether orthogonal_init=None (A2C's default) means True for its networks.
         jit_compile: Whether XLA can compile its networks.
         variable_shapes: A static method, `variable_shapes(observation_space, action_space,
             **arguments)`: the shapes of `variables` in any order, known before any is made. Where
@@ -57,7 +57,7 @@ class BaseActorCritic:
         self.pi = pi
         self.action_spec = action_spec
         self.arguments = arguments
-        self.made = self.networks  # somebody may put another in the place of one of them
+        self.made = self.networks  # a user may replace one, which saving must notice
         # Seeded by keras.utils.set_random_seed, as the networks are.
         self._rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
 

@@ -82,7 +82,7 @@ class VectorEnv:
         vectorization: How environments are stepped (`workers.make_groups`).
         first_env: Index of the first environment; by default this MPI rank's.
         make_action_spec: Gives the ActionSpec of the environment's action space.
-        env_retries: How often an environment that raises an exception is made anew, each of them;
+        env_retries: How many times each environment is made anew after it has raised an exception;
             the step is lost, and nothing may be learned from it. An exception after that is raised
             as an EnvironmentFailure.
         prototype: That of another VectorEnv with the same env_fn, which closes it; None: one is
