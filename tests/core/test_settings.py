@@ -4,9 +4,11 @@ import dataclasses
 import inspect
 import sys
 
+import numpy as np
 import pytest
 from typing_extensions import Unpack
 
+from spinup_tf2 import vpg
 from spinup_tf2.algos import ALGORITHMS, load
 from spinup_tf2.arguments.options import OPTIONS, OnPolicyOptions
 from spinup_tf2.core import off_policy, on_policy
@@ -14,6 +16,7 @@ from spinup_tf2.core.settings import Settings, algorithm
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import UserError
 from tests.fake_mpi import run_ranks
+from tests.progress import rows_without_time
 
 
 @algorithm(num_envs=3)
@@ -112,3 +115,19 @@ def test_all_arguments_are_recorded_and_nothing_else(name, debugged, monkeypatch
     parameters = inspect.signature(function).parameters
     expected = {name: parameter.default for name, parameter in parameters.items()}
     assert found.value.args == (expected | dict(env_fn=print, seed=3, resume=True, save_freq=2),)
+
+
+def test_numbers_of_numpy_are_as_good(tmp_path):
+    """Such as come out of np.arange in a grid."""
+    numbers = dict(seed=3, steps_per_epoch=40, epochs=1, num_envs=2, max_ep_len=10, train_v_iters=2)
+    progress = []
+    for kind in (int, np.int64):
+        directory = tmp_path / kind.__name__
+        vpg(
+            "CartPole-v1",
+            ac_kwargs=dict(hidden_sizes=(4,)),
+            logger_kwargs=dict(output_dir=str(directory), quiet=True),
+            **{name: kind(value) for name, value in numbers.items()},
+        )
+        progress.append(rows_without_time(directory / "progress.txt"))
+    assert progress[0] == progress[1]

@@ -35,7 +35,7 @@ def environments(
     The latter are None if this rank plays no test episodes.
     """
     limit_tensorflow()
-    keras.utils.set_random_seed(settings.seed)  # the same on all ranks: one network to start from
+    keras.utils.set_random_seed(int(settings.seed))  # equal on all ranks: one network to begin with
     make = partial(
         VectorEnv,
         settings.env_fn,
