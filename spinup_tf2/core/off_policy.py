@@ -164,8 +164,7 @@ def train(
             else:
                 a = uniform(spec, act_noise[step])
             next_obs, rew, terminated, truncated, final_obs = envs.step(a)
-            seen = next_obs, rew, final_obs
-            check_step(envs, run.logged_epoch, step + 1, *seen, variables)
+            check_step(envs, run.logged_epoch, step + 1, next_obs, rew, final_obs, variables)
             episodes.store(step, rew, terminated | truncated, lost(final_obs))
             buffer.store(obs, a, rew, terminated, next_obs, final_obs)
             obs = next_obs  # critical: the policy must see what the step led to
@@ -214,10 +213,10 @@ class EpisodesOfEpoch:
         self.rew = np.zeros((steps, envs.num_envs))
         self.ends, self.lost = np.zeros((2, steps, envs.num_envs), bool)
 
-    def store(self, step: int, rew: np.ndarray, ends: np.ndarray, lost: Sequence[int]) -> None:
-        """What step `step` of the epoch has given, `[n]`; lost: which environments have lost it."""
+    def store(self, step: int, rew: np.ndarray, ends: np.ndarray, lost_by: list[int]) -> None:
+        """What step `step` of the epoch has given, `[n]`; lost_by: who has lost it."""
         self.rew[step], self.ends[step], self.lost[step] = rew, ends, False
-        self.lost[step, lost] = True
+        self.lost[step, lost_by] = True
 
     def log(self, end: int) -> None:
         """Log those of the steps from where the epoch was begun, or gone on with, to `end`."""
@@ -235,6 +234,5 @@ def uniform(spec: ActionSpec, noise: np.ndarray) -> np.ndarray:
     """Actions `[n, *act_shape]` of which each is as likely as another, from a policy's noise."""
     if spec.num_choices is not None:
         return noise.argmax(-1)
-    return (2 * ndtr(noise) - 1).astype(
-        spec.dtype
-    )  # the normal CDF makes the noise uniform in [0, 1]
+    # The distribution function of the normal makes the noise uniform in [0, 1].
+    return (2 * ndtr(noise) - 1).astype(spec.dtype)
