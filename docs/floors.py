@@ -16,6 +16,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "spinup_tf2"
 FLOORS = [
     ["errors", "user_config", "version", "tensorflow_import", "moved"],
     ["runs"],
+    ["callbacks"],
     ["arguments"],
     ["parallel"],
     ["utils", "utils.mpi_tools", "utils.mpi_tf", "utils.serialization_utils", "utils.logx"],

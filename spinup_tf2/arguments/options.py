@@ -5,7 +5,7 @@ An algorithm takes them as `**options: Unpack[Options]`. Adding one means a row,
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,11 @@ from typing_extensions import TypedDict
 
 from spinup_tf2.arguments.rules import (
     BEHAVIOR_POLICY,
+    CALLBACKS,
     DIRECTORY,
+    DURATION,
     INTEGER,
+    NUMBER,
     POSITIVE,
     POSITIVE_INTEGER,
     SWITCH,
@@ -36,6 +39,10 @@ class Options(TypedDict, total=False):
     deterministic_resume: bool
     env_retries: int
     stall_timeout: float | None
+    callbacks: Sequence[Any] | None
+    stop_at_return: float | None
+    stop_without_improvement: int | None
+    stop_after: str | None
 
 
 class OnPolicyOptions(Options, total=False):
@@ -130,6 +137,44 @@ OPTIONS = {
         them neither takes a step nor hears from the others. None: never.
         """,
         default=600,
+        may_change=True,
+    ),
+    "callbacks": Argument(
+        CALLBACKS,
+        "list",
+        """
+        Objects that are told of the start of the training, of each epoch, and of the end: see
+        `spinup_tf2.callbacks`. A string `module:Name` stands for an object in a module, or for a
+        class without arguments.
+        """,
+        default=None,
+        may_change=True,
+    ),
+    "stop_at_return": Argument(
+        optional(NUMBER),
+        "float",
+        """
+        The mean return of an epoch with which the training ends; that of the test episodes if
+        there are any. None: it ends after its epochs.
+        """,
+        default=None,
+        may_change=True,
+    ),
+    "stop_without_improvement": Argument(
+        optional(POSITIVE_INTEGER),
+        "int",
+        "After how many epochs without a better mean return the training ends. None: never.",
+        default=None,
+        may_change=True,
+    ),
+    "stop_after": Argument(
+        optional(DURATION),
+        "str",
+        """
+        The time after which the training ends, at the end of an epoch, such as '8h', '90m' or
+        '1h30m'. A run that is resumed has as much again. None: never.
+        """,
+        default=None,
         may_change=True,
     ),
     "behavior_policy": Argument(

@@ -8,6 +8,8 @@ from inspect import isclass
 from numbers import Integral, Real
 from typing import Any
 
+from spinup_tf2.callbacks import has_hooks, seconds_of
+
 # Whether a value is valid, and what is expected, as a message says it.
 Rule = tuple[Callable[[Any], object], str]
 
@@ -44,6 +46,13 @@ def _is_integer(value):
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+def _is_callback(value):
+    if isinstance(value, str):
+        module, _, name = value.rpartition(":")
+        return name.isidentifier() and all(part.isidentifier() for part in module.split("."))
+    return has_hooks(value) and not isclass(value)
+
+
 POSITIVE_INTEGER: Rule = (lambda v: _is_integer(v) and v >= 1, "a whole number of at least 1")
 INTEGER: Rule = (lambda v: _is_integer(v) and v >= 0, "a whole number of at least 0")
 POSITIVE: Rule = (lambda v: _is_number(v) and v > 0, "a number above 0")
@@ -75,6 +84,11 @@ ENV_FN: Rule = (
 )
 KEYWORDS: Rule = (lambda v: v is None or isinstance(v, dict), "a dict of arguments, or None")
 DIRECTORY: Rule = (lambda v: isinstance(v, str | os.PathLike), "the directory of a run")
+DURATION: Rule = (lambda v: seconds_of(v) is not None, "a duration such as '8h', '90m' or '1h30m'")
+CALLBACKS: Rule = (
+    lambda v: v is None or (isinstance(v, list | tuple) and all(map(_is_callback, v))),
+    "a list of objects with on_start, on_epoch_end or on_end, or of names of such as module:Name",
+)
 BEHAVIOR_POLICY: Rule = (
     lambda v: v is None or callable(v),
     "a function (t, obs) -> action, or None",

@@ -35,6 +35,9 @@ SWITCHES = ("datestamp", "overwrite", "quiet")
 # Flags whose values are taken as they stand: `--exp_name 1e3` is not the number 1000.
 TEXT_KEYS = ("exp_name", "env_name", "data_dir", "hosts", "launcher", "preset", "init_from")
 
+# Flags whose values are one list of texts, and no grid.
+LIST_KEYS = ("callbacks",)
+
 # Arguments of the algorithms that only a Python program can give.
 PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
 
@@ -77,10 +80,10 @@ def parse_flags(arguments: Sequence[str]) -> tuple[dict[str, list], dict[str, st
 
     flags = {}
     for name, values in words.items():
-        if name in TEXT_KEYS:
+        if name in (*TEXT_KEYS, *LIST_KEYS):
             if not values:
                 raise UserError(f"--{name} was given without a value.")
-            flags[name] = values
+            flags[name] = [values] if name in LIST_KEYS else values
         else:
             flags[name] = [parse_value(value) for value in values] or [True]
     return flags, shorthands

@@ -21,6 +21,7 @@ from spinup_tf2.envs.modules import (
     add_import_argument,
     check_environment_arguments,
     import_for_command,
+    import_for_file,
 )
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.experiments.calling import resume_experiment
@@ -90,6 +91,7 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
     run = _described_run(run_dir)
     algorithm, command = run["algorithm"], run["command"]
     _register_environment(command, run_dir)
+    _import_callbacks({**command, **given}.get("callbacks"), run_dir)
 
     options = {key: given.pop(key) for key in ("hosts", "launcher") if key in given}
     known = launched.by_mpi() or "hosts" in options
@@ -154,6 +156,15 @@ def _described_run(run_dir):
     if not all(type(number) is int and number > 0 for number in numbers):
         raise UserError(f"the checkpoint in {run_dir} does not say how many processes it had.")
     return run
+
+
+def _import_callbacks(callbacks, run_dir):
+    """Import the modules of callbacks, if the user's word or the file's is enough for that."""
+    for name in callbacks or []:
+        try:
+            import_for_file(str(name).rpartition(":")[0])
+        except UserError as error:
+            raise UserError(f"the run in {run_dir} has a callback {name}: {error}.") from error
 
 
 def _register_environment(command, run_dir):

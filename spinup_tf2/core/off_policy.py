@@ -173,7 +173,7 @@ def train(
                 act.refresh()
             if (step + 1) % look_every == 0 and run.asked_to_stop():
                 episodes.log(step + 1)
-                run.stop(step + 1)
+                run.leave(step + 1)
         episodes.log(settings.local_steps)
         run.finish_epoch(act)
 

@@ -152,7 +152,7 @@ class Rollouts:
             self.obs = collect(envs, self.act, buffer, obs, batch_noise)
             if run.asked_to_stop():
                 envs.forget(buffer.t)  # it will be collected again, by the same policy
-                run.stop(start)
+                run.leave(start)
             seen = (buffer.obs, buffer.rew, buffer.final_obs, self.obs)
             check_experience(envs, run.logged_epoch, start, *seen, run.ac.variables)
             ends = buffer.terminated | buffer.truncated

@@ -3,7 +3,7 @@
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -12,6 +12,7 @@ import numpy as np
 from spinup_tf2.arguments.checks import check_arguments
 from spinup_tf2.arguments.docs import documented
 from spinup_tf2.envs.making import EnvFn
+from spinup_tf2.envs.modules import is_own
 from spinup_tf2.parallel.mpi import num_procs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -37,6 +38,10 @@ class Settings:
     keep_checkpoints: int
     deterministic_resume: bool
     resume: bool
+    callbacks: Sequence[Any] | None
+    stop_at_return: float | None
+    stop_without_improvement: int | None
+    stop_after: str | None
     num_test_episodes: int = 0  # off-policy: put in by off_policy.opened
     test_freq: int = 1  # off-policy: in every epoch
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None
@@ -45,6 +50,12 @@ class Settings:
     def local_steps(self) -> int:
         """How many steps each environment takes in an epoch."""
         return self.steps_per_epoch // (self.num_envs * num_procs())
+
+    @property
+    def callback_modules(self) -> list[str]:
+        """Modules of the callbacks that are given by name, which nobody imports unasked."""
+        names = [each for each in self.callbacks or () if isinstance(each, str)]
+        return [name.rpartition(":")[0] for name in names if not is_own(name)]
 
     def recorded(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """All arguments of an algorithm by name, as config.json holds them.

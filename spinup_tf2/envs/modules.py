@@ -114,8 +114,8 @@ def import_flag(env_name: object, modules: Iterable[str] = ()) -> str:
     """
     module, _, _ = str(env_name).rpartition(":")
     if module and not is_own(module) and module not in _registering():
-        modules = dict.fromkeys([*modules, module])
-    return "".join(f" --import {each}" for each in modules)
+        modules = [*modules, module]
+    return "".join(f" --import {each}" for each in dict.fromkeys(modules))
 
 
 # ---------------------------------------------------------------- the word of a file

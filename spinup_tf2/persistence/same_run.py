@@ -22,7 +22,8 @@ from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializa
 if TYPE_CHECKING:
     import keras
 
-_NOT_COMPARED = ("env_fn", "logger_kwargs", "num_envs", "resume")  # other entries stand for these
+# For the first three, other entries stand.
+_NOT_COMPARED = ("env_fn", "logger_kwargs", "num_envs", "resume", "callbacks")
 _PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy", "resume")
 
 

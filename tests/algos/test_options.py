@@ -36,6 +36,12 @@ ELSEWHERE = {
         "deterministic_resume": "resume/test_variants.py::test_stopped_and_resumed",
         "env_retries": "algos/test_environment_faults.py::"
         "test_a_run_goes_on_with_a_new_environment",
+        "callbacks": "test_callbacks.py::test_they_hear_of_every_epoch_and_change_nothing",
+        "stop_at_return": "test_callbacks.py::"
+        "test_a_training_that_one_has_stopped_says_why_and_goes_on",
+        "stop_without_improvement": "test_callbacks.py::"
+        "test_what_they_remember_is_in_the_checkpoint",
+        "stop_after": "test_callbacks.py::test_options_stand_for_callbacks",
         "stall_timeout": "parallel/test_watchdog.py::"
         "test_progress_keeps_it_quiet_and_silence_does_not",
     },

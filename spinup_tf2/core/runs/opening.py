@@ -10,6 +10,7 @@ import keras
 
 from spinup_tf2.core.nets.actor_critic import class_for
 from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.runs.callbacks import Callbacks, callbacks_of
 from spinup_tf2.core.runs.evaluation import make_test_envs
 from spinup_tf2.core.runs.run import Networks, Run
 from spinup_tf2.core.runs.saved_policy import begin_with
@@ -80,6 +81,7 @@ def opened_run(
             to be resumed and holds another run.
     """
     env = envs.prototype
+    callbacks = Callbacks(callbacks_of(settings))
     actor_critic = class_for(arguments["actor_critic"], envs.observation_space)
     arguments = {**arguments, "actor_critic": actor_critic}
     ac.env_observation_space = env.observation_space
@@ -118,4 +120,4 @@ def opened_run(
         logger.log(f"\nNumber of parameters: {counts}\n")
         with exit_together(), ExitStack() as contexts:
             directory = (logger, description, checkpoints, saved)
-            yield Run(settings, envs, test_envs, ac, *directory, contexts)
+            yield Run(settings, envs, test_envs, ac, *directory, callbacks, contexts)

@@ -19,6 +19,7 @@ from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.best import BestWeights, score_of
+from spinup_tf2.core.runs.callbacks import Callbacks
 from spinup_tf2.core.runs.evaluation import (
     NO_RESULTS,
     evaluate,
@@ -76,6 +77,7 @@ class Run(Generic[Networks]):
         description: dict[str, Any],
         checkpoints: CheckpointWriter,
         saved: Saved | None,
+        callbacks: Callbacks,
         contexts: ExitStack,
     ):
         self.settings, self.envs, self.test_envs = settings, envs, test_envs
@@ -84,6 +86,7 @@ class Run(Generic[Networks]):
         self.description, self.checkpoints, self.saved = description, checkpoints, saved
         self.epoch, self.first_step, self.progress = 0, 0, 0.0
         self.best = BestWeights(ac.variables)
+        self._callbacks, self._stopped = callbacks, ""
         self._contexts = contexts  # left where the run ends
 
     # ---------------------------------------------------------------------- the loops' calls
@@ -140,6 +143,8 @@ class Run(Generic[Networks]):
             self._restore(self.saved)
         elif self.settings.checkpoint_freq:
             self._save_checkpoint(Position())
+        self._callbacks.start(self)
+        self._contexts.callback(self._callbacks.end, self)
 
     def epochs(self) -> Iterator[int]:
         """The numbers of the epochs that are left to train, from 0."""
@@ -159,6 +164,8 @@ class Run(Generic[Networks]):
         for epoch in range(self.epoch, settings.epochs):
             self.epoch = epoch
             yield epoch
+            if self._stopped:
+                break
 
     def observations(self, obs: np.ndarray | None, step: int) -> np.ndarray:
         """The observations with which collecting begins, as `Resets.observations` gives them."""
@@ -190,7 +197,7 @@ class Run(Generic[Networks]):
         """Whether a stop was requested on any rank. Collective."""
         return self.interruption.agreed()
 
-    def stop(self, step: int) -> NoReturn:
+    def leave(self, step: int) -> NoReturn:
         """Save and leave, after `step` steps of the epoch, when `asked_to_stop`. Collective."""
         text = self._how_to_go_on()
         if self.settings.checkpoint_freq and not self._save_checkpoint(Position(self.epoch, step)):
@@ -220,13 +227,15 @@ class Run(Generic[Networks]):
         if self._tests:
             self._evaluate(act, due=last or (epoch + 1) % settings.test_freq == 0)
         self.envs.add_epoch()
+        self._log_row()
+        row = dict(logger.log_current_row)
+        logger.dump_tabular()
+        self.best.judge(score_of(row, settings.num_test_episodes > 0), self.logged_epoch)
+        self._stopped = self._callbacks.end_epoch(self, row) or ""
+        last = last or self._stopped != ""
         if last or (epoch + 1) % settings.save_freq == 0 or not self._policy_saved:
             check_params(self.variables)
             self._policy_saved = self._save_policy()
-        self._log_row()
-        score = score_of(logger.log_current_row, settings.num_test_episodes > 0)
-        logger.dump_tabular()
-        self.best.judge(score, self.logged_epoch)
         self._infos, self.first_step = [], 0
         if settings.checkpoint_freq:
             waited = time.monotonic() - self._last_save >= user_config.CHECKPOINT_INTERVAL
@@ -234,6 +243,19 @@ class Run(Generic[Networks]):
             if broadcast_object(last or self._keeper.save_failed or due):
                 self._save_checkpoint(Position(epoch + 1))
         self._bar.update()
+        if self._stopped:
+            logger.log(f"Stopped: {self._stopped}. {self._how_to_go_on()}")
+
+    # ---------------------------------------------------------------------- for callbacks
+
+    @property
+    def policy(self) -> Networks:
+        """The actor-critic."""
+        return self.ac
+
+    def stop(self, reason: str) -> None:
+        """Ask for the end of the training after this epoch."""
+        self._callbacks.reason = reason
 
     # ------------------------------------------------------------------- the end of an epoch
 
@@ -250,7 +272,7 @@ class Run(Generic[Networks]):
             episodes = own_test_episodes(self.settings.num_test_episodes)
             results = evaluate(self.test_envs, act, episodes, self.epoch, self.interruption)
             if self.asked_to_stop():
-                self.stop(self.settings.local_steps)
+                self.leave(self.settings.local_steps)
         self.logger.store(**results)
 
     def _log_row(self):
@@ -298,6 +320,8 @@ class Run(Generic[Networks]):
             seconds=self._seconds(),
             best=self.best.record,
             columns=self.logger.log_headers,
+            callbacks=self._callbacks.states(),
+            stopped=self._stopped,
         )
         saved = self._keeper.save(counters, self.best.weights)
         if saved:
@@ -315,6 +339,9 @@ class Run(Generic[Networks]):
         if position.step:
             where += f", and {position.step} steps of each environment"
         self.logger.log(f"Resuming from {saved.path}, after {where}.")
+        self._callbacks.restore(saved.counters.get("callbacks", []))
+        if saved.counters.get("stopped"):
+            self.logger.log(f"It had stopped: {saved.counters['stopped']}.")
         if position.epoch >= self.settings.epochs:
             self.logger.log("There is nothing left to do; more epochs would go on with it.")
             self._save_policy()  # a crash may have left none
@@ -332,6 +359,6 @@ class Run(Generic[Networks]):
         command = self.description["command"]
         if command is None:
             return f"Resume it with the same call and resume=True; it is in {run_dir}."
-        modules = getattr(self.settings.env_fn, "modules", ())
+        modules = [*getattr(self.settings.env_fn, "modules", ()), *self.settings.callback_modules]
         flag = import_flag(command["env_name"], modules)
         return f"Resume it with: python -m spinup_tf2.run resume {shlex.quote(run_dir)}{flag}"

@@ -1,0 +1,167 @@
+"""Callbacks: what a training tells of its start, of each of its epochs, and of its end.
+
+    from spinup_tf2 import ppo
+    from spinup_tf2.callbacks import Callback, StopAtReturn
+
+    class PrintBest(Callback):
+        best = float("-inf")
+
+        def on_epoch_end(self, run, row):
+            self.best = max(self.best, row["AverageEpRet"])
+            print(f"The best epoch so far returned {self.best:.1f} on average.")
+
+    ppo("CartPole-v1", callbacks=[PrintBest(), StopAtReturn(475)])
+
+Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from spinup_tf2.errors import UserError
+
+__all__ = ["Callback", "StopAfter", "StopAtReturn", "StopWithoutImprovement"]
+
+
+class Callback:
+    """Something that a training calls; any object with some of these methods will do.
+
+    Under MPI, rank 0 alone calls them. `run` has the attributes
+
+    ===============  ===================================================================
+    `epoch`          number of the present epoch, from 0
+    `policy`         the actor-critic; `run.policy.act(obs)` gives an action
+    `logger`         the EpochLogger; `run.logger.output_dir` is the run's directory
+    `settings`       the arguments that all algorithms share, such as `settings.epochs`
+    `stop(reason)`   ends the training after this epoch, saved so that it can be resumed
+    ===============  ===================================================================
+
+    An exception that a callback raises ends the training, on all ranks.
+    """
+
+    def on_start(self, run: Any) -> None:
+        """Called before the first epoch, and when a run is resumed."""
+
+    def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
+        """Called after each epoch.
+
+        Args:
+            run: The run.
+            row: The row of progress.txt, by column. What there is no number for is "".
+        """
+
+    def on_end(self, run: Any) -> None:
+        """Called once at the end, also where the training is interrupted or fails."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What must survive a stop, as JSON; checkpoints hold it."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take back what `state_dict` gave; called before `on_start` where a run is resumed."""
+
+
+HOOKS = ("on_start", "on_epoch_end", "on_end")
+
+
+def has_hooks(value: Any) -> bool:
+    """Whether an object, or the instances of a class, can be called back."""
+    return any(callable(getattr(value, hook, None)) for hook in HOOKS)
+
+
+def mean_return(row: Mapping[str, Any]) -> float | None:
+    """The mean return of an epoch: of its test episodes, if there are any.
+
+    Returns:
+        None if no episode has ended.
+    """
+    value = row.get("AverageTestEpRet", row.get("AverageEpRet", ""))
+    return None if value == "" else float(value)
+
+
+class StopAtReturn(Callback):
+    """Ends a training whose mean return in an epoch has reached a value (`--stop_at_return`).
+
+    Args:
+        threshold: The value.
+    """
+
+    def __init__(self, threshold: float):
+        self.threshold = threshold
+
+    def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
+        score = mean_return(row)
+        if score is not None and score >= self.threshold:
+            run.stop(f"the mean return, {score:.4g}, has reached {self.threshold:g}")
+
+
+class StopWithoutImprovement(Callback):
+    """Ends a training whose best mean return is some epochs old (`--stop_without_improvement`).
+
+    Args:
+        epochs: How many. Those without a finished episode count as well.
+        min_delta: By how much a return must exceed the best to be an improvement.
+    """
+
+    def __init__(self, epochs: int = 20, min_delta: float = 0.0):
+        self.epochs, self.min_delta = epochs, min_delta
+        self.best: float | None = None
+        self.waited = 0
+
+    def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
+        score = mean_return(row)
+        if score is not None and (self.best is None or score > self.best + self.min_delta):
+            self.best, self.waited = score, 0
+            return
+        self.waited += 1
+        if self.waited >= self.epochs:
+            best = "no episode has ended" if self.best is None else f"the best is {self.best:.4g}"
+            run.stop(f"the mean return has not risen for {self.waited} epochs; {best}")
+            self.waited = 0  # one that is resumed gets as many again
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(best=self.best, waited=self.waited)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.best, self.waited = state["best"], state["waited"]
+
+
+class StopAfter(Callback):
+    """Ends a training after some time, at the end of an epoch (`--stop_after 8h`).
+
+    The time counts from where the training starts, or is resumed.
+
+    Args:
+        hours, minutes, seconds: Add up to the time.
+    """
+
+    def __init__(self, hours: float = 0, minutes: float = 0, seconds: float = 0):
+        self.time = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        if self.time <= timedelta(0):
+            raise UserError(f"StopAfter is to wait {self.time}; give it a time above 0.")
+        self._began = time.monotonic()
+
+    def on_start(self, run: Any) -> None:
+        self._began = time.monotonic()
+
+    def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
+        if time.monotonic() - self._began >= self.time.total_seconds():
+            run.stop(f"the time that it was given, {self.time}, is over")
+
+
+_DURATION = re.compile(
+    r"(?:(?P<days>\d+(?:\.\d+)?)d)?(?:(?P<hours>\d+(?:\.\d+)?)h)?"
+    r"(?:(?P<minutes>\d+(?:\.\d+)?)(?:m|min))?(?:(?P<seconds>\d+(?:\.\d+)?)s)?"
+)
+
+
+def seconds_of(duration: Any) -> float | None:
+    """The seconds of a duration such as '8h', '90m' or '1h30m'; None for anything else."""
+    match = _DURATION.fullmatch(duration) if isinstance(duration, str) else None
+    parts = match.groupdict(default="0") if match else {}
+    return timedelta(**{unit: float(x) for unit, x in parts.items()}).total_seconds() or None

@@ -1,0 +1,98 @@
+"""The callbacks of a run: those that a program gives, and those that options stand for."""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from spinup_tf2.callbacks import (
+    HOOKS,
+    StopAfter,
+    StopAtReturn,
+    StopWithoutImprovement,
+    has_hooks,
+    seconds_of,
+)
+from spinup_tf2.core.settings import Settings
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.parallel.mpi import broadcast_object, proc_id
+
+
+def callbacks_of(settings: Settings) -> list[Any]:
+    """The callbacks that the settings of a run ask for.
+
+    Raises:
+        UserError: A name among them stands for nothing.
+    """
+    callbacks = [
+        _named(each) if isinstance(each, str) else each for each in settings.callbacks or ()
+    ]
+    if settings.stop_at_return is not None:
+        callbacks.append(StopAtReturn(settings.stop_at_return))
+    if settings.stop_without_improvement is not None:
+        callbacks.append(StopWithoutImprovement(settings.stop_without_improvement))
+    if (seconds := seconds_of(settings.stop_after)) is not None:
+        callbacks.append(StopAfter(seconds=seconds))
+    return callbacks
+
+
+def _named(name):
+    """What `module:Name` stands for; of a class, an instance."""
+    module, _, attribute = name.rpartition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+        if not has_hooks(found):  # before it is called
+            raise TypeError(f"it has none of the methods {', '.join(HOOKS)}")
+        return found() if isinstance(found, type) else found
+    except Exception as error:  # a module may raise anything
+        raise UserError(
+            f"the callback {name} cannot be had ({type(error).__name__}: {one_line(error)}); "
+            "give it as module:Name, where Name is an object in the module, or a class without "
+            "arguments."
+        ) from error
+
+
+class Callbacks:
+    """Calls the callbacks of a run, on rank 0. All methods are collective.
+
+    Args:
+        callbacks: Objects with some of the methods of `spinup_tf2.callbacks.Callback`.
+    """
+
+    def __init__(self, callbacks: Sequence[Any]):
+        self._exist = broadcast_object(len(callbacks) > 0)
+        self._callbacks = callbacks if proc_id() == 0 else ()
+        self.reason: str | None = None  # to stop, as rank 0 has heard it
+
+    def start(self, run: Any) -> None:
+        self._call("on_start", run)
+
+    def end_epoch(self, run: Any, row: Mapping[str, Any]) -> str | None:
+        """Call `on_epoch_end`; returns the reason to stop, the same on all ranks, or None."""
+        self._call("on_epoch_end", run, row)
+        return broadcast_object(self.reason) if self._exist else None
+
+    def end(self, run: Any) -> None:
+        self._call("on_end", run)
+
+    def _call(self, method, *arguments):
+        for callback in self._callbacks:
+            if hasattr(callback, method):
+                getattr(callback, method)(*arguments)
+
+    def states(self) -> list[tuple[str, dict]]:
+        """(class, state) of each, as JSON."""
+        return [
+            (type(each).__name__, each.state_dict())
+            for each in self._callbacks
+            if hasattr(each, "state_dict")
+        ]
+
+    def restore(self, states: Sequence[tuple[str, dict]]) -> None:
+        """Give each the state of the first of its class that is left; the others begin anew."""
+        left = [*states]
+        for each in self._callbacks:
+            name = type(each).__name__
+            found = next((state for state in left if state[0] == name), None)
+            if found is not None and hasattr(each, "load_state_dict"):
+                left.remove(found)
+                each.load_state_dict(found[1])

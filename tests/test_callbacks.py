@@ -1,0 +1,256 @@
+"""Callbacks: what they are told, what they may do, and how the package's own end a training."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from spinup_tf2 import a2c, ddpg, ppo, vpg
+from spinup_tf2.callbacks import (
+    Callback,
+    StopAfter,
+    StopAtReturn,
+    StopWithoutImprovement,
+    mean_return,
+    seconds_of,
+)
+from spinup_tf2.cli.resume import parse_resume
+from spinup_tf2.core.runs.callbacks import callbacks_of
+from spinup_tf2.errors import UserError
+from spinup_tf2.persistence.checkpoints import Checkpoints
+from tests import off_policy_runs
+from tests.on_policy_runs import train
+from tests.progress import rows_without_time
+
+
+class Diary:
+    """Writes down what it is told. It has all of the methods, and is not derived from Callback."""
+
+    def __init__(self):
+        self.entries, self.rows = [], []
+
+    def on_start(self, run):
+        self.entries.append(("start", run.epoch))
+
+    def on_epoch_end(self, run, row):
+        run.policy.act(np.zeros(run.envs.observation_space.shape))  # draws random numbers
+        self.entries.append(("epoch", run.epoch))
+        self.rows.append({key: str(value) for key, value in row.items()})
+
+    def on_end(self, run):
+        self.entries.append(("end", run.epoch))
+
+
+class OnlyTheEnd:
+    def on_end(self, run):
+        self.directory = run.logger.output_dir
+
+
+@pytest.mark.parametrize("algorithm", [a2c, ddpg], ids=["a2c", "ddpg"])
+def test_they_hear_of_every_epoch_and_change_nothing(tmp_path, algorithm):
+    run = off_policy_runs.train if algorithm is ddpg else train
+    options = dict(steps_per_epoch=160, epochs=3, num_envs=1)
+    diary, end = Diary(), OnlyTheEnd()
+    ac, rows = run(algorithm, tmp_path / "with", **options, callbacks=[diary, end])
+    plain, _ = run(algorithm, tmp_path / "without", **options)
+    assert diary.entries == [("start", 0), ("epoch", 0), ("epoch", 1), ("epoch", 2), ("end", 2)]
+    assert diary.rows == rows
+    assert end.directory == str(tmp_path / "with")
+    for ours, theirs in zip(ac.variables, plain.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert rows_without_time(tmp_path / "with" / "progress.txt") == rows_without_time(
+        tmp_path / "without" / "progress.txt"
+    )
+
+
+def test_one_that_raises_ends_the_training_and_all_hear_of_the_end(tmp_path):
+    class Raises(Callback):
+        def on_epoch_end(self, run, row):
+            raise RuntimeError(f"after epoch {run.epoch}")
+
+    diary = Diary()
+    with pytest.raises(RuntimeError, match="after epoch 0"):
+        train(vpg, tmp_path / "run", callbacks=[diary, Raises()])
+    assert diary.entries == [("start", 0), ("epoch", 0), ("end", 0)]
+
+
+def test_a_training_that_one_has_stopped_says_why_and_goes_on(tmp_path, capsys):
+    path, options = tmp_path / "run", dict(epochs=4, steps_per_epoch=100, quiet=False)
+
+    def part(**kwargs):
+        logger_kwargs = dict(output_dir=str(path))
+        settings = {**options, **kwargs}
+        settings.pop("quiet")
+        vpg("CartPole-v1", train_v_iters=5, **settings, logger_kwargs=logger_kwargs)
+        return capsys.readouterr().out
+
+    printed = part(stop_at_return=1.0)
+    assert "Stopped: the mean return, " in printed
+    assert " has reached 1. Resume it with: python -m spinup_tf2.run resume " in printed
+    assert len(rows_without_time(path / "progress.txt")) == 2
+    assert (path / "tf2_save").is_dir()  # though save_freq is 10
+
+    diary = Diary()
+    printed = part(resume=True, callbacks=[diary])
+    assert "It had stopped: the mean return, " in printed
+    assert diary.entries[0] == ("start", 1)
+    train(vpg, tmp_path / "whole", **{k: v for k, v in options.items() if k != "quiet"})
+    assert len(rows_without_time(path / "progress.txt")) == 5
+
+
+def test_the_return_is_that_of_the_test_episodes_if_there_are_any():
+    assert mean_return(dict(AverageEpRet=3.0)) == 3
+    assert mean_return(dict(AverageEpRet="")) is None
+    assert mean_return(dict(AverageEpRet=3.0, AverageTestEpRet=5.0)) == 5
+    assert mean_return(dict(AverageEpRet=3.0, AverageTestEpRet="")) is None  # not evaluated
+
+
+def reasons(callback, returns):
+    """What a callback says in epochs with these mean returns; None where it says nothing."""
+    said = []
+    run = SimpleNamespace(stop=said.append)
+    callback.on_start(run)
+    told = []
+    for value in returns:
+        callback.on_epoch_end(run, dict(AverageEpRet=value))
+        told.append(said.pop() if said else None)
+    return told
+
+
+def test_stop_at_return():
+    told = reasons(StopAtReturn(10), [9.99, "", float("nan"), 10.0])
+    assert told == [None, None, None, "the mean return, 10, has reached 10"]
+
+
+def test_stop_without_improvement():
+    told = reasons(StopWithoutImprovement(epochs=2, min_delta=1), ["", 5.0, 6.0, 5.5, 7.0])
+    assert told == [
+        *(None, None, None),
+        "the mean return has not risen for 2 epochs; the best is 5",
+        None,
+    ]
+    told = reasons(StopWithoutImprovement(epochs=2), ["", ""])
+    assert told[1] == "the mean return has not risen for 2 epochs; no episode has ended"
+
+
+def test_stop_after(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    callback, said = StopAfter(minutes=1), []
+    run = SimpleNamespace(stop=said.append)
+    callback.on_start(run)
+    for now, expected in ((159.0, 0), (160.0, 1)):  # noqa: B007
+        callback.on_epoch_end(run, {})
+        assert len(said) == expected
+    assert said == ["the time that it was given, 0:01:00, is over"]
+    with pytest.raises(UserError, match="give it a time above 0"):
+        StopAfter()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        *[("8h", 28800), ("90m", 5400), ("90min", 5400), ("1h30m", 5400), ("45s", 45)],
+        *[("1.5h", 5400), ("2d", 172800), ("", None), ("8", None), ("0h", None), (8, None)],
+        *[("h", None), ("30m1h", None), ("-1h", None), (None, None)],
+    ],
+)
+def test_durations(text, seconds):
+    assert seconds_of(text) == seconds
+
+
+def test_options_stand_for_callbacks(tmp_path):
+    class Stops(Callback):
+        def on_start(self, run):
+            kinds = [type(each) for each in callbacks_of(run.settings)]
+            assert kinds == [Stops, StopAtReturn, StopWithoutImprovement, StopAfter]
+            after = callbacks_of(run.settings)[-1]
+            assert after.time.total_seconds() == 5400
+
+    options = dict(stop_at_return=1e9, stop_without_improvement=9, stop_after="1h30m")
+    train(vpg, tmp_path / "run", epochs=1, callbacks=[Stops()], **options)
+    _, rows = train(vpg, tmp_path / "short", epochs=9, stop_after="0.001s")
+    assert len(rows) == 1
+
+
+def test_what_they_remember_is_in_the_checkpoint(tmp_path):
+    train(vpg, tmp_path / "run", steps_per_epoch=100, epochs=3, stop_without_improvement=50)
+    saved = Checkpoints(tmp_path / "run").newest()
+    [(name, state)] = saved.counters["callbacks"]
+    assert name == "StopWithoutImprovement"
+
+    class Keeps(StopWithoutImprovement):
+        pass
+
+    Keeps.__name__ = "StopWithoutImprovement"
+    callback = Keeps(epochs=50)
+    kwargs = dict(steps_per_epoch=100, resume=True)
+    train(vpg, tmp_path / "run", epochs=4, callbacks=[callback], **kwargs)
+    _, rows = train(vpg, tmp_path / "run", epochs=4, **kwargs)
+    returns = [float(row["AverageEpRet"]) for row in rows]
+    assert state["best"] == pytest.approx(max(returns[:3]), rel=1e-6)
+    assert callback.best == pytest.approx(max(returns), rel=1e-6)
+    assert callback.waited == len(returns) - 1 - int(np.argmax(returns))
+
+
+MODULE = """
+from pathlib import Path
+Path({sensor!r}).write_text("imported")
+class Counts:
+    epochs = 0
+    def on_epoch_end(self, run, row):
+        Counts.epochs += 1
+counts = Counts()
+class Needs:
+    def __init__(self, argument): ...
+    def on_end(self, run): ...
+def function(): ...
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module of the user's, and the file that it writes when it is imported."""
+    sensor = tmp_path / "sensor"
+    (tmp_path / "users_callbacks.py").write_text(MODULE.format(sensor=str(sensor)))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield sensor
+    sys.modules.pop("users_callbacks", None)
+
+
+def test_by_name(tmp_path, module):
+    names = ["users_callbacks:Counts", "users_callbacks:counts"]
+    train(vpg, tmp_path / "run", "CartPole-v1", callbacks=names, steps_per_epoch=100, epochs=2)
+    assert sys.modules["users_callbacks"].Counts.epochs == 4
+    # The word of the run's file does not import it.
+    command = Checkpoints(tmp_path / "run").describe()["command"]
+    assert command["callbacks"] == names
+    del sys.modules["users_callbacks"]
+    module.unlink()
+    with pytest.raises(UserError, match=r"callback users_callbacks:Counts: .*--import users_c"):
+        parse_resume([str(tmp_path / "run"), "--epochs", "3"])
+    assert not module.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("users_callbacks:Nothing", "AttributeError"),
+        ("users_callbacks:Needs", "TypeError.*argument"),
+        ("users_callbacks:function", "has none of the methods on_start"),
+        ("os:abort", "has none of the methods on_start"),
+        ("no_such_module:Nothing", "ModuleNotFoundError"),
+    ],
+)
+def test_names_that_stand_for_nothing(tmp_path, module, name, reason):
+    with pytest.raises(UserError, match=f"the callback {name} cannot be had .*{reason}"):
+        train(vpg, tmp_path / "run", callbacks=[name])
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("value", ["StopAtReturn", [StopAtReturn], [3], ["no module"], 5])
+def test_what_is_none_is_refused(tmp_path, value):
+    with pytest.raises(UserError, match="it must be a list of objects with on_start"):
+        ppo("CartPole-v1", callbacks=value, logger_kwargs=dict(output_dir=str(tmp_path / "run")))
+    assert not (tmp_path / "run").exists()
