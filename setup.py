@@ -22,8 +22,13 @@ EXTRAS = {
     ],
     "quadruped": ["pybullet"],
     "video": ["imageio-ffmpeg", "gymnasium[classic-control]"],
+    "tensorboard": ["tensorboard"],
+    "wandb": ["wandb>=0.17"],
+    # The client; sqlalchemy and the others are for its own database, where there is no server.
+    "mlflow": ["mlflow-skinny>=2.14", "sqlalchemy>=2", "alembic", "sqlparse"],
     "docs": ["sphinx>=7", "furo", "ziamath>=0.12"],
 }
+EXTRAS["tracking"] = EXTRAS["tensorboard"] + EXTRAS["wandb"] + EXTRAS["mlflow"]
 # Everything that the tests use.
 EXTRAS["dev"] = [
     'pybullet; python_version < "3.12" and platform_machine == "x86_64"',  # others compile it
@@ -35,7 +40,7 @@ EXTRAS["dev"] = [
     "build",
     "moviepy>=1.0",  # of gymnasium's own recorder, which other programs use
     *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["mario"]),
-    *(EXTRAS["video"] + EXTRAS["docs"]),
+    *(EXTRAS["video"] + EXTRAS["docs"] + EXTRAS["tracking"]),
 ]
 EXTRAS["all"] = sorted({package for packages in EXTRAS.values() for package in packages})
 

@@ -22,6 +22,7 @@ FLOORS = [
     ["utils", "utils.mpi_tools", "utils.mpi_tf", "utils.serialization_utils", "utils.logx"],
     ["envs"],
     ["persistence"],
+    ["tracking"],
     ["core"],
     ["algos"],
     ["experiments"],

@@ -163,9 +163,9 @@ def test_durations(text, seconds):
 def test_options_stand_for_callbacks(tmp_path):
     class Stops(Callback):
         def on_start(self, run):
-            kinds = [type(each) for each in callbacks_of(run.settings)]
+            kinds = [type(each) for each in callbacks_of(run.settings, run.envs.prototype)]
             assert kinds == [Stops, StopAtReturn, StopWithoutImprovement, StopAfter]
-            after = callbacks_of(run.settings)[-1]
+            after = callbacks_of(run.settings, run.envs.prototype)[-1]
             assert after.time.total_seconds() == 5400
 
     options = dict(stop_at_return=1e9, stop_without_improvement=9, stop_after="1h30m")
@@ -240,7 +240,7 @@ def test_by_name(tmp_path, module):
         ("users_callbacks:Needs", "TypeError.*argument"),
         ("users_callbacks:function", "has none of the methods on_start"),
         ("os:abort", "has none of the methods on_start"),
-        ("no_such_module:Nothing", "ModuleNotFoundError"),
+        ("no_such_module:Nothing", "cannot be imported .*ModuleNotFoundError"),
     ],
 )
 def test_names_that_stand_for_nothing(tmp_path, module, name, reason):

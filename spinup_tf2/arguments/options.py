@@ -24,6 +24,7 @@ from spinup_tf2.arguments.rules import (
     Argument,
     one_of,
     optional,
+    some_of,
 )
 
 
@@ -43,6 +44,9 @@ class Options(TypedDict, total=False):
     stop_at_return: float | None
     stop_without_improvement: int | None
     stop_after: str | None
+    track: Sequence[str] | None
+    record_every: int | None
+    render_every: int | None
 
 
 class OnPolicyOptions(Options, total=False):
@@ -174,6 +178,33 @@ OPTIONS = {
         The time after which the training ends, at the end of an epoch, such as '8h', '90m' or
         '1h30m'. A run that is resumed has as much again. None: never.
         """,
+        default=None,
+        may_change=True,
+    ),
+    "track": Argument(
+        optional(some_of("tensorboard", "wandb", "mlflow")),
+        "list",
+        """
+        What else gets all that is logged: any of 'tensorboard', 'wandb' (Weights & Biases) and
+        'mlflow'.
+        """,
+        default=None,
+        may_change=True,
+    ),
+    "record_every": Argument(
+        optional(POSITIVE_INTEGER),
+        "int",
+        """
+        How often (in epochs, from the first) an episode of the policy is recorded, in the folder
+        `videos` of the run's directory. It takes place in an environment of its own. None: never.
+        """,
+        default=None,
+        may_change=True,
+    ),
+    "render_every": Argument(
+        optional(POSITIVE_INTEGER),
+        "int",
+        "How often (in epochs, from the first) an episode is shown in a window. None: never.",
         default=None,
         may_change=True,
     ),

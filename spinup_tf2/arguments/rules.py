@@ -75,6 +75,14 @@ def one_of(*words: str) -> Rule:
     return (lambda v: isinstance(v, str) and v in words, expected)
 
 
+def some_of(*words: str) -> Rule:
+    """A rule that allows lists of some words, each at most once."""
+    return (
+        lambda v: isinstance(v, list | tuple) and {*v} <= {*words} and len({*v}) == len(v) > 0,
+        f"a list of some of {', '.join(map(repr, words))}",
+    )
+
+
 ANYTHING: Rule = (lambda v: True, "anything")
 SEED: Rule = (lambda v: _is_integer(v) and 0 <= v < 2**32, "a whole number from 0 to 4294967295")
 ENV_FN: Rule = (

@@ -36,7 +36,7 @@ SWITCHES = ("datestamp", "overwrite", "quiet")
 TEXT_KEYS = ("exp_name", "env_name", "data_dir", "hosts", "launcher", "preset", "init_from")
 
 # Flags whose values are one list of texts, and no grid.
-LIST_KEYS = ("callbacks",)
+LIST_KEYS = ("callbacks", "track")
 
 # Arguments of the algorithms that only a Python program can give.
 PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")

@@ -42,6 +42,9 @@ class Settings:
     stop_at_return: float | None
     stop_without_improvement: int | None
     stop_after: str | None
+    track: Sequence[str] | None
+    record_every: int | None
+    render_every: int | None
     num_test_episodes: int = 0  # off-policy: put in by off_policy.opened
     test_freq: int = 1  # off-policy: in every epoch
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None

@@ -100,6 +100,22 @@ def make_env(path: str | os.PathLike, render_mode: str | None = None) -> gym.Env
         ) from error
 
 
+def make_again(
+    env: gym.Env, env_fn: Callable[[], gym.Env], render_mode: str | None = None
+) -> gym.Env:
+    """An environment like `env`, which `env_fn` has made, with a render mode.
+
+    Raises:
+        UserError: It cannot be described, and so not be made again.
+    """
+    try:
+        return _build(describe_env(env, env_fn), render_mode)
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"The environment cannot be made again to be drawn ({one_line(error)})."
+        ) from error
+
+
 def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
     """What `make_env` needs to know; TypeError or ValueError say why that is not possible."""
     spec = env.spec

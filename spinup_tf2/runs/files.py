@@ -24,7 +24,8 @@ LOCK = ".lock"
 
 # What a run leaves in its directory, and what a crash may leave beside it (see atomic_save).
 _RUN_FILES = re.compile(
-    r"(config\.json|env_spec\.json|progress\.txt|vars\d*\.pkl|tf2_save\d*|checkpoint)(\.tmp|\.old)?"
+    r"(config\.json|env_spec\.json|progress\.txt|vars\d*\.pkl|tf2_save\d*|checkpoint|"
+    r"videos|tensorboard|wandb)(\.tmp|\.old)?"
 )
 
 EXISTING_RUN = (

@@ -275,11 +275,17 @@ class EpochLogger(Logger):
     """A Logger that also gathers values during an epoch and logs their statistics.
 
     The statistics are over all values stored since the last row, on all MPI ranks.
+
+    Attributes:
+        keep: Keys of which the values themselves are kept until the next row.
+        kept: These values of all ranks, `[n]`, by key.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.epoch_dict = {}
+        self.keep: tuple[str, ...] = ()
+        self.kept: dict[str, np.ndarray] = {}
 
     def store(self, **kwargs: Any) -> None:
         """Add values to the statistics of this epoch.
@@ -311,6 +317,8 @@ class EpochLogger(Logger):
             super().log_tabular(key, val)
             return
         values = self._values(key)
+        if key in self.keep:
+            self.kept[key] = np.concatenate(mpi.gather_objects(values))
         # NaN would not do to recognize "no data": it is also what a diverged loss looks like.
         has_data = mpi.mpi_sum(values.size) > 0
         stats = mpi.mpi_statistics_scalar(values, with_min_and_max) if has_data else [""] * 4

@@ -1,8 +1,10 @@
 """The callbacks of a run: those that a program gives, and those that options stand for."""
 
+import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
+
+import gymnasium as gym
 
 from spinup_tf2.callbacks import (
     HOOKS,
@@ -12,16 +14,23 @@ from spinup_tf2.callbacks import (
     has_hooks,
     seconds_of,
 )
+from spinup_tf2.core.runs.recording import ShowEpisodes
 from spinup_tf2.core.settings import Settings
+from spinup_tf2.envs.modules import import_named
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.parallel.mpi import broadcast_object, proc_id
+from spinup_tf2.tracking.tracker import Tracker, check_installed
 
 
-def callbacks_of(settings: Settings) -> list[Any]:
+def callbacks_of(settings: Settings, env: gym.Env) -> list[Any]:
     """The callbacks that the settings of a run ask for.
 
+    Args:
+        settings: The run's settings.
+        env: An environment like those that train.
+
     Raises:
-        UserError: A name among them stands for nothing.
+        UserError: One of them cannot be had.
     """
     callbacks = [
         _named(each) if isinstance(each, str) else each for each in settings.callbacks or ()
@@ -32,6 +41,13 @@ def callbacks_of(settings: Settings) -> list[Any]:
         callbacks.append(StopWithoutImprovement(settings.stop_without_improvement))
     if (seconds := seconds_of(settings.stop_after)) is not None:
         callbacks.append(StopAfter(seconds=seconds))
+    for option in ("record_every", "render_every"):  # before trackers, which send the videos
+        every = getattr(settings, option)
+        if every is not None:
+            callbacks.append(ShowEpisodes(option, every, env, settings.env_fn))
+    for name in settings.track or ():
+        check_installed(name)
+        callbacks.append(Tracker(name))
     return callbacks
 
 
@@ -39,7 +55,8 @@ def _named(name):
     """What `module:Name` stands for; of a class, an instance."""
     module, _, attribute = name.rpartition(":")
     try:
-        found = getattr(import_module(module), attribute)
+        import_named(module)
+        found = getattr(sys.modules[module], attribute)
         if not has_hooks(found):  # before it is called
             raise TypeError(f"it has none of the methods {', '.join(HOOKS)}")
         return found() if isinstance(found, type) else found
@@ -49,6 +66,10 @@ def _named(name):
             "give it as module:Name, where Name is an object in the module, or a class without "
             "arguments."
         ) from error
+
+
+def _kind(callback):
+    return f"{type(callback).__name__} {getattr(callback, 'name', '')}".strip()
 
 
 class Callbacks:
@@ -80,19 +101,18 @@ class Callbacks:
                 getattr(callback, method)(*arguments)
 
     def states(self) -> list[tuple[str, dict]]:
-        """(class, state) of each, as JSON."""
+        """(kind, state) of each, as JSON."""
         return [
-            (type(each).__name__, each.state_dict())
+            (_kind(each), each.state_dict())
             for each in self._callbacks
             if hasattr(each, "state_dict")
         ]
 
     def restore(self, states: Sequence[tuple[str, dict]]) -> None:
-        """Give each the state of the first of its class that is left; the others begin anew."""
+        """Give each the state of the first of its kind that is left; the others begin anew."""
         left = [*states]
         for each in self._callbacks:
-            name = type(each).__name__
-            found = next((state for state in left if state[0] == name), None)
+            found = next((state for state in left if state[0] == _kind(each)), None)
             if found is not None and hasattr(each, "load_state_dict"):
                 left.remove(found)
                 each.load_state_dict(found[1])

@@ -81,7 +81,8 @@ def opened_run(
             to be resumed and holds another run.
     """
     env = envs.prototype
-    callbacks = Callbacks(callbacks_of(settings))
+    callbacks: list[Any] = []  # of rank 0
+    on_root(lambda: callbacks.extend(callbacks_of(settings, env)))
     actor_critic = class_for(arguments["actor_critic"], envs.observation_space)
     arguments = {**arguments, "actor_critic": actor_critic}
     ac.env_observation_space = env.observation_space
@@ -120,4 +121,4 @@ def opened_run(
         logger.log(f"\nNumber of parameters: {counts}\n")
         with exit_together(), ExitStack() as contexts:
             directory = (logger, description, checkpoints, saved)
-            yield Run(settings, envs, test_envs, ac, *directory, callbacks, contexts)
+            yield Run(settings, envs, test_envs, ac, *directory, Callbacks(callbacks), contexts)

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
 import keras
@@ -38,6 +39,7 @@ from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.persistence.checkpoints import Saved
 from spinup_tf2.persistence.keeper import Keeper, Part, StoredSteps
 from spinup_tf2.persistence.same_run import Position, position_of
+from spinup_tf2.tracking.tracker import HISTOGRAMS
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
 
@@ -63,6 +65,7 @@ class Run(Generic[Networks]):
         epoch: Number of the present epoch, from 0.
         first_step: The step of each environment with which the present epoch begins: 0, unless the
             run was stopped within this epoch and now goes on.
+        videos: Those that were recorded at the end of the latest epoch.
         progress: The share of the training that is over, 0 at first and never quite 1. Kept by the
             on-policy loop; 0 in the other one.
     """
@@ -86,6 +89,7 @@ class Run(Generic[Networks]):
         self.description, self.checkpoints, self.saved = description, checkpoints, saved
         self.epoch, self.first_step, self.progress = 0, 0, 0.0
         self.best = BestWeights(ac.variables)
+        self.videos: list[Path] = []
         self._callbacks, self._stopped = callbacks, ""
         self._contexts = contexts  # left where the run ends
 
@@ -137,6 +141,8 @@ class Run(Generic[Networks]):
         )
         spaces = self.envs.prototype.observation_space, self.envs.prototype.action_space
         self.logger.setup_tf_saver(SavedPolicy(self.ac, *spaces, saved_with_policy))
+        if self.settings.track:
+            self.logger.keep = HISTOGRAMS
         self._infos: list[dict[str, float]] = []  # of this epoch's updates
         self._began, self._last_save, self._policy_saved = time.monotonic(), -np.inf, True
         if self.saved is not None:

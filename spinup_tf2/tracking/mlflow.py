@@ -1,0 +1,87 @@
+"""MLflow: the server of MLFLOW_TRACKING_URI, or else `mlflow.db` beside the run's directory.
+
+mlflow ui --backend-store-uri sqlite:///data/my_ppo/mlflow.db
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from mlflow.entities import Metric, Param
+from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
+
+from spinup_tf2.tracking.tracker import TrackedRun
+
+LONGEST_PARAMETER = 500  # characters that every version of MLflow takes
+
+_TAG = "spinup_tf2.id"
+
+# It has no histograms.
+_QUANTILES = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
+
+
+class Client:
+    """Columns are metrics, the configuration is the parameters, and videos are artifacts."""
+
+    def __init__(self, run: TrackedRun):
+        for name in ("mlflow", "alembic"):  # which tell of every table that they make
+            logging.getLogger(name).setLevel(logging.WARNING)
+        folder = run.directory.absolute().parent
+        uri, artifacts = os.environ.get("MLFLOW_TRACKING_URI"), None
+        if not uri:
+            uri, artifacts = f"sqlite:///{folder / 'mlflow.db'}", (folder / "mlflow").as_uri()
+        self.client = MlflowClient(tracking_uri=uri)
+        experiment = _experiment(self.client, run.exp_name, artifacts)
+        known = self.client.search_runs([experiment], f"tags.`{_TAG}` = '{run.id}'")
+        if known:
+            self.run_id = known[0].info.run_id
+            self.client.update_run(self.run_id, status="RUNNING")
+            return
+        name = run.directory.name
+        made = self.client.create_run(experiment, tags={_TAG: run.id}, run_name=name)
+        self.run_id = made.info.run_id
+        texts = {key: str(value)[:LONGEST_PARAMETER] for key, value in run.config.items()}
+        self.client.log_batch(self.run_id, params=[Param(*each) for each in texts.items()])
+
+    def log(
+        self,
+        step: int,
+        scalars: Mapping[str, float],
+        histograms: Mapping[str, np.ndarray],
+        videos: Sequence[Path],
+    ) -> None:
+        now, metrics = int(1000 * time.time()), dict(scalars)
+        for name, values in histograms.items():
+            if values.size:
+                quantiles = np.quantile(values, [*_QUANTILES.values()])
+                metrics |= {
+                    f"{name}.{q}": float(x) for q, x in zip(_QUANTILES, quantiles, strict=True)
+                }
+        finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
+        entities = [Metric(name, value, now, step) for name, value in finite.items()]
+        self.client.log_batch(self.run_id, metrics=entities)
+        for path in videos:
+            self.client.log_artifact(self.run_id, str(path), "videos")
+
+    def close(self) -> None:
+        self.client.set_terminated(self.run_id)
+
+
+def _experiment(client, name, artifacts):
+    """The id of the experiment of this name, which may be there already."""
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        try:
+            return client.create_experiment(name, artifact_location=artifacts)
+        except MlflowException:  # another run has made it meanwhile
+            found = client.get_experiment_by_name(name)
+            if found is None:
+                raise
+    return found.experiment_id

@@ -1,0 +1,55 @@
+"""Weights & Biases. Without an account, or with WANDB_MODE=offline, in `RUN_DIR/wandb`.
+
+`wandb sync RUN_DIR/wandb/offline-run-*` sends there later what was logged offline.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import wandb
+
+from spinup_tf2.tracking.tracker import TrackedRun
+
+
+class Client:
+    """Columns over TotalEnvInteracts, the configuration, histograms and videos.
+
+    The project is WANDB_PROJECT, or else spinup_tf2; the experiment is the group.
+    """
+
+    def __init__(self, run: TrackedRun):
+        mode: Any = os.environ.get("WANDB_MODE")
+        if not mode:
+            mode = "online" if wandb.login(prompt=False) else "offline"
+        self.run = wandb.init(
+            mode=mode,
+            project=os.environ.get("WANDB_PROJECT") or "spinup_tf2",
+            dir=str(run.directory),
+            name=run.directory.name,
+            group=run.exp_name,
+            id=run.id,
+            resume="allow",
+            config=dict(run.config),
+            settings=wandb.Settings(console="off", silent=True),
+        )
+        self.run.define_metric("*", step_metric="TotalEnvInteracts")
+
+    def log(
+        self,
+        step: int,
+        scalars: Mapping[str, float],
+        histograms: Mapping[str, np.ndarray],
+        videos: Sequence[Path],
+    ) -> None:
+        row = dict(scalars, TotalEnvInteracts=step)
+        row |= {f"histograms/{name}": wandb.Histogram(x) for name, x in histograms.items()}
+        row |= {f"videos/{path.stem}": wandb.Video(str(path), format="mp4") for path in videos}
+        self.run.log(row)
+
+    def close(self) -> None:
+        self.run.finish()

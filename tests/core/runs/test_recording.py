@@ -1,0 +1,95 @@
+"""record_every and render_every: episodes that are shown, in which the training has no part."""
+
+import re
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from imageio_ffmpeg import count_frames_and_secs
+
+from spinup_tf2 import sac, vpg
+from spinup_tf2.core.runs import recording
+from spinup_tf2.errors import UserError
+from tests import off_policy_runs
+from tests.on_policy_runs import Identity, train
+from tests.progress import rows_without_time
+
+
+@pytest.mark.parametrize("algorithm", [vpg, sac], ids=["vpg", "sac"])
+def test_videos_of_some_epochs_and_the_same_training(tmp_path, capsys, algorithm):
+    run = off_policy_runs.train if algorithm is sac else train
+    options = dict(steps_per_epoch=100, epochs=4, max_ep_len=20)
+    path = tmp_path / "with"
+    ac, _ = run(algorithm, path, **options, record_every=3)
+    plain, _ = run(algorithm, tmp_path / "without", **options)
+    for ours, theirs in zip(ac.variables, plain.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    rows = [rows_without_time(each / "progress.txt") for each in (path, tmp_path / "without")]
+    assert rows[0] == rows[1]
+    first = 1 if algorithm is sac else 0
+    names = {f"epoch-{first + i}-episode-0.mp4" for i in (0, 3)}
+    assert {each.name for each in (path / "videos").iterdir()} == names
+
+
+def test_a_video_has_a_frame_for_each_step_and_one_for_the_beginning(tmp_path, capsys):
+    logger_kwargs = dict(output_dir=str(tmp_path / "run"))
+    vpg("CartPole-v1", steps_per_epoch=100, epochs=1, record_every=1, logger_kwargs=logger_kwargs)
+    [(length, name)] = re.findall(
+        r"An episode: return [\d.]+, length (\d+), recorded in (\S+mp4)\.", capsys.readouterr().out
+    )
+    frames, seconds = count_frames_and_secs(Path(tmp_path, "run", name))
+    assert frames == int(length) + 1
+    assert seconds == pytest.approx(frames / 50, abs=0.1)
+
+
+def test_an_environment_that_cannot_be_drawn_is_refused_first(tmp_path):
+    def make():
+        return Identity(gym.spaces.Discrete(3))
+
+    with pytest.raises(UserError, match=r"cannot be made again to be drawn .*no spec"):
+        train(vpg, tmp_path / "run", make, record_every=1)
+    with pytest.raises(UserError, match=r"no render mode 'rgb_array'.*Train without record_every"):
+        train(vpg, tmp_path / "run", "spinup_tf2:ProbeReward-v0", record_every=1)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_window_needs_a_display(tmp_path, monkeypatch):
+    monkeypatch.setattr("spinup_tf2.envs.rendering.has_display", lambda: False)
+    with pytest.raises(UserError, match=r"no display .* Train without render_every"):
+        train(vpg, tmp_path / "run", render_every=1)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_window_is_opened_for_every_other_epoch(tmp_path, monkeypatch):
+    monkeypatch.setattr("spinup_tf2.envs.rendering.has_display", lambda: True)
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    made = []
+
+    def make_again(env, env_fn, render_mode):
+        made.append(render_mode)
+        return gym.make("CartPole-v1", render_mode=render_mode)
+
+    monkeypatch.setattr(recording, "make_again", make_again)
+    train(vpg, tmp_path / "run", epochs=3, steps_per_epoch=50, max_ep_len=5, render_every=2)
+    assert made == [None, "human", "human", "human"]  # two to see whether it can be drawn
+    assert not (tmp_path / "run" / "videos").exists()
+
+
+def test_a_recording_that_fails_warns_once(tmp_path, monkeypatch, capsys):
+    def record(*_):
+        raise OSError("no room")
+
+    monkeypatch.setattr(recording, "record", record)
+    _, rows = train(vpg, tmp_path / "run", epochs=3, steps_per_epoch=50, record_every=1)
+    assert len(rows) == 3
+    text = "record_every: no episode of epoch 0 is shown (OSError: no room). The training goes on."
+    assert "".join(capsys.readouterr()).count(text) == 1
+
+
+def test_a_run_that_is_replaced_loses_its_videos(tmp_path):
+    options = dict(epochs=1, steps_per_epoch=50)
+    train(vpg, tmp_path / "run", record_every=1, **options)
+    logger_kwargs = dict(output_dir=str(tmp_path / "run"), overwrite=True, quiet=True)
+    vpg("CartPole-v1", **options, logger_kwargs=logger_kwargs)
+    assert not (tmp_path / "run" / "videos").exists()

@@ -1,0 +1,197 @@
+"""Trackers: they get what progress.txt gets, and nothing that happens to them ends a training."""
+
+import sys
+import threading
+import time
+from types import ModuleType
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from spinup_tf2 import ppo, vpg
+from spinup_tf2.errors import UserError
+from spinup_tf2.tracking import tracker
+from spinup_tf2.tracking.tracker import TRACKERS
+from tests.on_policy_runs import train
+
+SMALL = dict(steps_per_epoch=100, train_v_iters=2, ac_kwargs=dict(hidden_sizes=(8,)))
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """Puts a client in the place of TensorBoard's: `fake(log)` returns those that are made."""
+
+    def put(log):
+        made = []
+
+        class Client:
+            def __init__(self, run):
+                self.run, self.logged, self.closed = run, [], False
+                made.append(self)
+
+            def log(self, *what):
+                log()
+                self.logged.append(what)
+
+            def close(self):
+                self.closed = True
+
+        module = ModuleType("spinup_tf2.tracking.tensorboard")
+        module.Client = Client
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        return made
+
+    return put
+
+
+def test_a_client_gets_every_row_and_the_values_behind_it(tmp_path, fake):
+    made = fake(lambda: None)
+    _, rows = train(vpg, tmp_path / "run", epochs=3, track=["tensorboard"], **SMALL)
+    [client] = made
+    assert client.closed
+    assert client.run.directory == tmp_path / "run"
+    assert client.run.exp_name == "test"
+    assert client.run.config["steps_per_epoch"] == 100
+    assert [step for step, *_ in client.logged] == [100, 200, 300]
+    for row, (_, scalars, histograms, videos) in zip(rows, client.logged, strict=True):
+        assert {name: pytest.approx(float(value)) for name, value in row.items()} == scalars
+        assert histograms["VVals"].shape == (100,)
+        assert np.mean(histograms["EpRet"]) == pytest.approx(float(row["AverageEpRet"]), rel=1e-5)
+        assert videos == []
+
+
+def test_a_run_that_is_resumed_is_the_same_run_to_the_tracker(tmp_path, fake):
+    made = fake(lambda: None)
+    for epochs in (1, 2):
+        options = dict(track=["tensorboard"], resume=True)
+        train(vpg, tmp_path / "run", epochs=epochs, **options, **SMALL)
+    train(vpg, tmp_path / "another", epochs=1, track=["tensorboard"], **SMALL)
+    first, second, other = (client.run.id for client in made)
+    assert first == second != other
+
+
+def fails():
+    raise OSError("no room")
+
+
+def test_one_that_fails_warns_once(tmp_path, fake, capsys):
+    fake(fails)
+    ac, _ = train(vpg, tmp_path / "run", epochs=4, track=["tensorboard"], **SMALL)
+    plain, _ = train(vpg, tmp_path / "plain", epochs=4, **SMALL)
+    warning = "tensorboard does not get what is logged (OSError: no room). The training goes on."
+    assert "".join(capsys.readouterr()).count(warning) == 1
+    for ours, theirs in zip(ac.variables, plain.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_one_that_blocks_warns_once_and_does_not_hold_the_training_up(
+    tmp_path, fake, capsys, monkeypatch
+):
+    release = threading.Event()
+    fake(release.wait)
+    monkeypatch.setattr(tracker, "MOST_WAITING", 2)
+    monkeypatch.setattr(tracker, "PATIENCE", 0.1)
+    began = time.monotonic()
+    _, rows = train(vpg, tmp_path / "run", epochs=6, track=["tensorboard"], **SMALL)
+    release.set()
+    assert len(rows) == 6
+    assert time.monotonic() - began < 60
+    printed = "".join(capsys.readouterr())
+    assert printed.count("tensorboard does not get what is logged") == 1
+    assert "it is more than 2 epochs behind" in printed
+
+
+def test_a_package_that_is_missing_is_named_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(tracker, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r'track names wandb.*pip install "spinup_tf2\[wandb\]"'):
+        train(vpg, tmp_path / "run", track=["wandb"])
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("value", ["wandb", ["comet"], [], ["wandb", "wandb"]])
+def test_what_is_no_tracker_is_refused(tmp_path, value):
+    with pytest.raises(UserError, match="it must be a list of some of 'tensorboard', 'wandb'"):
+        ppo("CartPole-v1", track=value, logger_kwargs=dict(output_dir=str(tmp_path / "run")))
+
+
+# --------------------------------------------------------------------------- the real ones
+
+
+def scalars_of_tensorboard(run_dir):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(run_dir / "tensorboard"))
+    events.Reload()
+    tensors = events.Tags()["tensors"]
+    names = [tag for tag in tensors if "/" not in tag and tag != "config"]
+    found = {
+        tag: {each.step: float(tf.make_ndarray(each.tensor_proto)) for each in events.Tensors(tag)}
+        for tag in names
+    }
+    assert "histograms/VVals" in tensors
+    assert "videos/episode" in events.Tags()["images"]
+    return found
+
+
+def scalars_of_wandb(run_dir):
+    import json
+
+    from wandb.proto import wandb_internal_pb2
+    from wandb.sdk.internal.datastore import DataStore
+
+    found, ids = {}, set()
+    for path in run_dir.glob("wandb/offline-run-*/run-*.wandb"):
+        store = DataStore()
+        store.open_for_scan(str(path))
+        while (data := store.scan_data()) is not None:
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(data)
+            if record.run.run_id:
+                ids.add(record.run.run_id)
+            row = {
+                item.key or "/".join(item.nested_key): json.loads(item.value_json)
+                for item in record.history.item
+            }
+            for key, value in row.items():
+                if isinstance(value, int | float) and not key.startswith("_"):
+                    found.setdefault(key, {})[row["TotalEnvInteracts"]] = value
+    assert len(ids) == 1
+    return found
+
+
+def scalars_of_mlflow(run_dir):
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=f"sqlite:///{run_dir.parent / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("test")
+    [run] = client.search_runs([experiment.experiment_id])
+    assert run.info.run_name == run_dir.name
+    assert run.info.status == "FINISHED"
+    assert run.data.params["steps_per_epoch"] == "100"
+    artifacts = {each.path for each in client.list_artifacts(run.info.run_id, "videos")}
+    assert artifacts == {"videos/epoch-0-episode-0.mp4", "videos/epoch-2-episode-0.mp4"}
+    names = [name for name in run.data.metrics if "." not in name]
+    assert "VVals.p50" in run.data.metrics
+    history = {name: client.get_metric_history(run.info.run_id, name) for name in names}
+    return {name: {each.step: each.value for each in values} for name, values in history.items()}
+
+
+@pytest.mark.slow
+def test_all_three_hold_what_progress_txt_holds(tmp_path, monkeypatch):
+    for name in ("WANDB_API_KEY", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    options = dict(track=[*TRACKERS], record_every=2, resume=True)
+    for epochs in (2, 4):
+        ac, rows = train(vpg, tmp_path / "run", epochs=epochs, **options, **SMALL)
+    plain, _ = train(vpg, tmp_path / "plain", epochs=4, **SMALL)
+    for ours, theirs in zip(ac.variables, plain.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for read in (scalars_of_tensorboard, scalars_of_wandb, scalars_of_mlflow):
+        found = read(tmp_path / "run")
+        assert {*found} == {*rows[0]}
+        for name, values in found.items():
+            expected = {int(row["TotalEnvInteracts"]): float(row[name]) for row in rows}
+            assert values.keys() == expected.keys()
+            np.testing.assert_allclose([*values.values()], [*expected.values()], rtol=1e-5)
