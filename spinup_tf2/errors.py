@@ -34,6 +34,10 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
+class ExperimentsFailed(Exception):
+    """Experiments of a grid have failed while they ran; the others were not kept from running."""
+
+
 class Interrupted(KeyboardInterrupt):
     """A training was asked to stop by the signal `signum`, has saved, and has stopped.
 

@@ -17,7 +17,7 @@ from importlib import import_module
 
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.cli.help import HELP, algorithm_help, print_once, usage
-from spinup_tf2.errors import Interrupted, UserError, one_line
+from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, one_line
 from spinup_tf2.experiments.checks import did_you_mean
 from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.mpi import fail_together
@@ -47,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         if launched.by_mpi():
             raise  # the experiment ran here, and failed to run a program
         sys.exit(error.returncode)  # the experiment's process has reported its own error
+    except ExperimentsFailed:
+        sys.exit(1)  # each has reported its own error, and the summary has named them
     except Interrupted as interruption:
         _leave(lambda: None, interruption.status)
     except KeyboardInterrupt:

@@ -39,7 +39,8 @@ def run_algorithm(algorithm: str, arguments: Sequence[str]) -> None:
     # Every environment of a grid is combined with every argument of its networks.
     names = {name for variant in grid.variants() for name in variant.get("ac_kwargs") or {}}
     check_env = functools.partial(check_spaces, algorithm=algorithm, ac_kwargs=names)
-    grid.run(NamedAlgorithm(algorithm), check_env=check_env, **run_options)
+    command = (algorithm, *arguments)
+    grid.run(NamedAlgorithm(algorithm), check_env=check_env, command=command, **run_options)
 
 
 def parse_experiments(

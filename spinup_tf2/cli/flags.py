@@ -28,9 +28,9 @@ SUBSTITUTIONS = {
 # Flags that say how to run the experiments, and take one value. They are not part of the grid.
 RUN_KEYS = (
     *("num_cpu", "hosts", "launcher", "data_dir", "datestamp", "overwrite", "quiet"),
-    "preset",
+    *("preset", "workers", "skip_finished"),
 )
-SWITCHES = ("datestamp", "overwrite", "quiet")
+SWITCHES = ("datestamp", "overwrite", "quiet", "skip_finished")
 
 # Flags whose values are taken as they stand: `--exp_name 1e3` is not the number 1000.
 TEXT_KEYS = ("exp_name", "env_name", "data_dir", "hosts", "launcher", "preset", "init_from")

@@ -47,6 +47,8 @@ These flags go with every algorithm:
 \t--num_cpu   N         MPI processes, or auto for all cores
 \t--hosts     A:2,B:2   machines, and how many processes each runs
 \t--launcher  CMD       what starts the processes instead of mpirun
+\t--workers   N         experiments of a grid that run at a time
+\t--skip_finished       leave out experiments of a grid that are finished already
 \t--datestamp           date and time in the names of directories
 \t--overwrite           replace a run that is in the directory already
 \t--resume              go on with the run that is in the directory, if there is one

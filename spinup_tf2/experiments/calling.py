@@ -11,7 +11,7 @@ import os
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -148,18 +148,9 @@ def run_experiment(
         quiet: Print nothing but errors.
         shown: Those of its arguments that are printed; None for all.
     """
-    say = _silent if quiet or launched.rank() != 0 else print
-    kwargs = convert_json(experiment.kwargs if shown is None else shown)
-    say(colored("Running experiment:\n", color="cyan", bold=True))
-    say(experiment.exp_name + "\n")
-    say(colored("with kwargs:\n", color="cyan", bold=True))
-    say(json.dumps(kwargs, separators=(",", ":\t"), indent=4, sort_keys=True) + "\n")
-    if "logger_kwargs" in kwargs:
-        say("Note: Call experiment is not handling logger_kwargs.\n")
-
-    if experiment.algorithm:
-        say("Loading TensorFlow ...\n")
-
+    silent = quiet or launched.rank() != 0
+    if not silent:
+        print(introduction(experiment, shown))
     if launched.by_mpi():
         for name, value in experiment.environ.items():
             os.environ.setdefault(name, value)
@@ -167,18 +158,38 @@ def run_experiment(
             experiment.call()
     else:
         _run_in_fresh_process(experiment, processes)
+    if not silent and experiment.output_dir is not None:
+        print(_conclusion(experiment))  # otherwise the logger has chosen a directory, and said so
 
-    if "output_dir" not in experiment.logger_kwargs:
-        return  # the logger has chosen a directory, and said which
-    run_dir = shlex.quote(str(experiment.logger_kwargs["output_dir"]))
+
+def introduction(experiment: Experiment, shown: Mapping[str, Any] | None = None) -> str:
+    """What is printed before an experiment.
+
+    Args:
+        experiment: What is to run.
+        shown: Those of its arguments that are printed; None for all.
+    """
+    kwargs = convert_json(experiment.kwargs if shown is None else shown)
+    lines = [
+        colored("Running experiment:\n", color="cyan", bold=True),
+        experiment.exp_name + "\n",
+        colored("with kwargs:\n", color="cyan", bold=True),
+        json.dumps(kwargs, separators=(",", ":\t"), indent=4, sort_keys=True) + "\n",
+    ]
+    if "logger_kwargs" in kwargs:
+        lines.append("Note: Call experiment is not handling logger_kwargs.\n")
+    if experiment.algorithm:
+        lines.append("Loading TensorFlow ...\n")
+    return "\n".join(lines)
+
+
+def _conclusion(experiment):
+    """What is printed after an experiment."""
+    run_dir = shlex.quote(experiment.output_dir)
+    flag = import_flag(experiment.kwargs.get("env_name", ""), experiment.modules)
     plot = colored(f"python -m spinup_tf2.run plot {run_dir}", "green")
-    flag = import_flag(kwargs.get("env_name", ""), experiment.modules)
     watch = colored(f"python -m spinup_tf2.run test_policy {run_dir}{flag}", "green")
-    say("\n" * 5 + RULE + _END.format(plot=plot, watch=watch) + RULE + "\n" * 5)
-
-
-def _silent(*_):
-    """`print` where nothing is to be printed."""
+    return "\n" * 5 + RULE + _END.format(plot=plot, watch=watch) + RULE + "\n" * 5
 
 
 class _ExperimentTraceback(Exception):
@@ -189,13 +200,8 @@ class _ExperimentTraceback(Exception):
 
 
 def _run_in_fresh_process(experiment, processes):
-    """Run an experiment in a new Python process, or in several under mpirun.
-
-    It is handed over in a file in a private directory: arguments are limited to 128 KiB each, and
-    everybody can read them.
-    """
-    with _private_folder(experiment, processes) as folder:
-        run_entrypoint.write_experiment(folder, experiment)
+    """Run an experiment in a new Python process, or in several under mpirun."""
+    with handed_over(experiment, processes) as folder:
         arguments = [run_entrypoint.__file__, folder]
         status = processes.run(arguments)
         error = run_entrypoint.read_error(folder)
@@ -210,13 +216,18 @@ def _run_in_fresh_process(experiment, processes):
 
 
 @contextmanager
-def _private_folder(experiment, processes):
-    """A directory that only this user may enter, and that all machines see."""
+def handed_over(experiment: Experiment, processes: Processes) -> Iterator[str]:
+    """Hand an experiment over to `run_entrypoint`, in a directory, which is yielded.
+
+    Not as arguments: these are limited to 128 KiB each, and everybody can read them. Only this
+    user may enter the directory, and all machines see it.
+    """
     shared = None
     if not processes.are_here:
-        output_dir = experiment.logger_kwargs.get("output_dir")
+        output_dir = experiment.output_dir
         shared = Path(output_dir).parent if output_dir else Path(user_config.DEFAULT_DATA_DIR)
         shared = shared.absolute()
         shared.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=shared) as folder:
+        run_entrypoint.write_experiment(folder, experiment)
         yield folder

@@ -55,6 +55,11 @@ def _actor_critics(algorithm):
     return [(name, [*read_signature(default.module, name).defaults]) for name in names]
 
 
+def default_networks(algorithm: str) -> list[str]:
+    """The names of an algorithm's default networks, for vectors and for images."""
+    return [name for name, _ in _actor_critics(algorithm)]
+
+
 def network_arguments(algorithm: str) -> list[str]:
     """The arguments of an algorithm's default networks."""
     (_, for_vectors), (_, for_images) = _actor_critics(algorithm)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,12 @@ class Experiment:
         return EnvFn(self.kwargs["env_name"], self.kwargs.get("env_kwargs"), self.modules)
 
     @property
+    def output_dir(self) -> str | None:
+        """The directory of its run; None if its logger is to choose one."""
+        output_dir = self.logger_kwargs.get("output_dir")
+        return None if output_dir is None else os.fspath(output_dir)
+
+    @property
     def algorithm(self) -> str | None:
         """The name of the algorithm that it runs; None if it runs another function."""
         if isinstance(self.thunk, NamedAlgorithm):
@@ -116,16 +122,23 @@ def prepare_experiment(
 
 
 def check_launch(
-    experiments: Sequence[Experiment], check_env: Callable[[gym.Env], object] | None = None
+    experiments: Sequence[Experiment],
+    check_env: Callable[[gym.Env], object] | None = None,
+    finished: Container[str] = (),
 ) -> None:
     """Find what would stop any of the experiments, before the first.
 
     Rank 0 looks, and all ranks raise what it has found.
+
+    Args:
+        experiments: Those that are to run.
+        check_env: As for `check_environment`.
+        finished: Directories of experiments among them that will not run again.
     """
 
     def look():
         _check_environments(experiments, check_env)
-        _check_directories(experiments)
+        _check_directories(experiments, finished)
 
     mpi.on_root(look)
 
@@ -139,10 +152,10 @@ def _check_environments(experiments, check_env):
             checked.append(env_fn)
 
 
-def _check_directories(experiments):
+def _check_directories(experiments, finished):
     taken = set()
     for experiment in experiments:
-        output_dir = experiment.logger_kwargs.get("output_dir")
+        output_dir = experiment.output_dir
         if output_dir is None:
             continue
         if output_dir in taken:
@@ -151,5 +164,7 @@ def _check_directories(experiments):
                 "choose other shorthands, or give each value once."
             )
         taken.add(output_dir)
+        if output_dir in finished:
+            continue
         may_exist = experiment.logger_kwargs.get("overwrite") or experiment.kwargs.get("resume")
         check_directory(output_dir, bool(may_exist))

@@ -1,4 +1,4 @@
-"""All combinations of the values of some parameters, run one after the other."""
+"""All combinations of the values of some parameters, each of which is an experiment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,12 @@ from tqdm import trange
 
 from spinup_tf2 import user_config
 from spinup_tf2.errors import UserError
-from spinup_tf2.experiments import calling
-from spinup_tf2.experiments.experiment import NamedAlgorithm, check_launch, prepare_experiment
+from spinup_tf2.experiments.experiment import check_launch, prepare_experiment
 from spinup_tf2.experiments.processes import resolve_processes
-from spinup_tf2.parallel import launched, mpi
+from spinup_tf2.experiments.schedule.finished import finished_runs
+from spinup_tf2.experiments.schedule.outcomes import NOT_BEGUN, SKIPPED, Again, Outcome
+from spinup_tf2.experiments.schedule.running import check_workers, plan_of, run_all
+from spinup_tf2.parallel import mpi
 from spinup_tf2.runs.printing import RULE, RULE_WIDTH, colored
 from spinup_tf2.utils.serialization_utils import convert_json
 
@@ -66,7 +68,7 @@ class _Parameter:
 
 
 class ExperimentGrid:
-    """All combinations of the values of some parameters, run one after the other.
+    """All combinations of the values of some parameters, each of which is an experiment.
 
     Args:
         name: Name of the grid, with which the names of its experiments begin.
@@ -160,18 +162,37 @@ class ExperimentGrid:
         hosts: str | None = None,
         launcher: str | None = None,
         preset: str | None = None,
+        workers: int = 1,
+        skip_finished: bool = False,
         check_env: Callable[[gym.Env], object] | None = None,
         note: str = "",
+        command: Sequence[str] | None = None,
     ) -> None:
-        """Run every variant as `call_experiment` does, one after the other.
+        """Run every variant as `call_experiment` does, one after the other or several at a time.
+
+        An experiment that fails does not keep the others from running. A signal stops the grid:
+        experiments that run save and end, and no other one begins.
 
         Args:
             thunk: A function; or the name of a parameter whose values are functions.
             num_cpu, data_dir, datestamp, overwrite, quiet, hosts, launcher, preset: as for
                 `call_experiment`.
+            workers: How many experiments run at a time. If there are several, they share the cores,
+                and what each prints goes to output.txt in its directory.
+            skip_finished: Whether to leave out experiments that are finished already: their
+                directories hold runs of the same arguments, with all epochs. One that is not
+                finished needs `resume` or `overwrite`.
             check_env: A function that raises UserError if `thunk` cannot use an environment. It is
                 called with each one before the first experiment starts.
             note: What is printed before all else.
+            command: The words of the command line that runs the grid, if one does: the summary
+                shows those that do the rest.
+
+        Raises:
+            UserError: What was asked for cannot be done; before any experiment starts. The only
+                experiment of a grid raises what `call_experiment` raises.
+            ExperimentsFailed: Experiments have failed, after the others have been run.
+            Interrupted: A signal has stopped the grid.
         """
         processes = resolve_processes(num_cpu, hosts, launcher)
         options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, quiet=quiet)
@@ -188,46 +209,35 @@ class ExperimentGrid:
             function = variant.pop(thunk) if isinstance(thunk, str) else thunk
             experiments.append(prepare_experiment(name, function, **options, **variant))
 
-        check_launch(experiments, check_env)
+        check_workers(workers, experiments, processes)
+        if skip_finished and (datestamp or user_config.FORCE_DATESTAMP):
+            raise UserError(
+                "skip_finished finds a run by the name of its directory, which datestamp makes a "
+                "new one; give one of them."
+            )
+        finished = finished_runs(experiments, processes.number) if skip_finished else set()
+        check_launch(experiments, check_env, finished)
+        outcomes = [Outcome(each, number) for number, each in enumerate(experiments, 1)]
+        for outcome in outcomes:
+            outcome.state = SKIPPED if outcome.where in finished else NOT_BEGUN
+        plan = plan_of(outcomes, processes, workers)
         if not quiet and mpi.proc_id() == 0:
             if note:
                 print(note)
-            self._announce({experiment.exp_name for experiment in experiments})
-        for i, experiment in enumerate(experiments):
-            try:
-                calling.run_experiment(experiment, processes, quiet)
-            except KeyboardInterrupt:
-                if not quiet and launched.rank() == 0 and len(experiments) > 1:
-                    _say_how_to_go_on(experiments, i, datestamp)
-                raise
+            self._announce({experiment.exp_name for experiment in experiments}, plan)
+        again = Again(command, overwrite, datestamp)
+        run_all(outcomes, processes, workers, quiet, again)
 
-    def _announce(self, names):
+    def _announce(self, names, plan):
         self.print()
         preparing = "Preparing to run the following experiments..."
         print(f"\n{colored(preparing, color='green', bold=True)}\n")
         print("\n".join(sorted(names)), f"\n{RULE}", sep="\n")
+        if plan:
+            print(f"\n{plan}\n")
         # Nobody reviews what goes into a file.
         if user_config.WAIT_BEFORE_LAUNCH > 0 and sys.stdout.isatty():
             _wait_before_launch(user_config.WAIT_BEFORE_LAUNCH)
-
-
-def _say_how_to_go_on(experiments, stopped, datestamp):
-    """Print what a grid has done and how it goes on, after it was stopped in one experiment."""
-    here = experiments[stopped]
-    print(f"\nThe grid was stopped in experiment {stopped + 1} of {len(experiments)}:\n")
-    for i, experiment in enumerate(experiments):
-        state = "done" if i < stopped else "stopped" if i == stopped else "to do"
-        where = experiment.logger_kwargs.get("output_dir", experiment.exp_name)
-        print(f"{state:>10}  {where}")
-    if datestamp or user_config.FORCE_DATESTAMP:
-        return  # the same command would make directories of another date
-    how = (
-        "the same command with --resume"
-        if isinstance(here.thunk, NamedAlgorithm)
-        else "the same grid with grid.add('resume', True)"
-    )
-    again = " and without overwrite" if here.logger_kwargs.get("overwrite") else ""
-    print(f"\nIt goes on with {how}{again}; what is done is not done again.", flush=True)
 
 
 def _wait_before_launch(seconds, steps=100):

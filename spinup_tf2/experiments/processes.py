@@ -3,10 +3,11 @@
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import IO
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel import launch, launched, mpi
-from spinup_tf2.parallel.threads import available_cores
+from spinup_tf2.parallel.threads import available_cores, limited_environment
 
 
 @dataclass(frozen=True)
@@ -22,18 +23,59 @@ class Processes:
         """Whether all of them are sure to be on this machine."""
         return not (self.hosts or self.launcher)
 
+    @property
+    def use_mpi(self) -> bool:
+        """Whether an MPI launcher starts them."""
+        return self.number > 1 or not self.are_here
+
+    @property
+    def on_one_machine(self) -> int:
+        """How many of them are on the machine that has most."""
+        return max((self.hosts or {"": self.number}).values())
+
+    def check_launcher(self) -> None:
+        """Raise UserError if what would start them is not there."""
+        if self.use_mpi:
+            self._mpirun([])
+
     def run(self, arguments: list[str]) -> int:
         """Run Python with `arguments` in each of them, and return the exit status."""
-        if self.number == 1 and self.are_here:
+        if not self.use_mpi:
             return launch.run_to_end([sys.executable, *arguments])
-        command = launch.mpirun_command(
-            self.number, arguments, hosts=self.hosts, launcher=self.launcher
-        )
         return launch.run_to_end(
-            command,
+            self._mpirun(arguments),
             mpi=True,
-            env=launch.mpirun_environment(max((self.hosts or {"": self.number}).values())),
+            env=launch.mpirun_environment(self.on_one_machine),
             stdin=subprocess.DEVNULL,  # mpirun reads it, and so would stop in the background
+        )
+
+    def start(
+        self, arguments: list[str], at_a_time: int, output: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        """Start Python with `arguments` in each of them, beside others, and do not wait.
+
+        Args:
+            arguments: Those of Python.
+            at_a_time: How many experiments share the cores.
+            output: The file that gets what they print.
+        """
+        sharing = at_a_time * self.on_one_machine
+        if self.use_mpi:
+            command, env = self._mpirun(arguments), launch.mpirun_environment(sharing)
+        else:
+            command, env = [sys.executable, *arguments], limited_environment(sharing)
+        return launch.start(
+            command,
+            mpi=self.use_mpi,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+    def _mpirun(self, arguments):
+        return launch.mpirun_command(
+            self.number, arguments, hosts=self.hosts, launcher=self.launcher
         )
 
 

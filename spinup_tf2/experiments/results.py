@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # pandas is imported where it is used: --help does not wait for it.
 
+PERFORMANCE = ("AverageTestEpRet", "AverageEpRet")  # the first of them that a run has
+
 _RULE_WIDTH = 50
 _LONGEST_NAME = 255  # characters, as of a file
 
@@ -55,7 +57,7 @@ def _read_runs(runs):
         data["Unit"] = unit
         data["Condition1"] = condition1
         data["Condition2"] = f"{condition1}-{unit}"
-        for column in ("AverageTestEpRet", "AverageEpRet"):
+        for column in PERFORMANCE:
             if column in data:
                 data["Performance"] = data[column]
                 break

@@ -51,12 +51,17 @@ class Interruption:
     Signals that were ignored stay so, as under nohup. In any thread but the main one nothing is
     installed, because Python's signals belong to that.
 
+    Args:
+        before: What is written to stderr before the line that says so: something else than the end
+            of a line, if there are bars of which the first has the cursor.
+
     Attributes:
         requested: Whether this process has been asked to stop.
         signum: The signal that asked; 0 before.
     """
 
-    def __init__(self):
+    def __init__(self, before: str = "\n"):
+        self.before = before
         self.requested = False
         self.signum = 0
         self._agreed = 0
@@ -100,7 +105,7 @@ class Interruption:
         self.requested = True
         if launched.rank() == 0:
             name = signal.Signals(signum).name
-            text = f"\n{name}: finishing this step and saving; Ctrl-C stops at once.\n"
+            text = f"{self.before}{name}: finishing this step and saving; Ctrl-C stops at once.\n"
             with suppress(OSError):
                 os.write(2, text.encode())
 

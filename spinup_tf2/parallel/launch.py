@@ -201,6 +201,44 @@ def _host_flag(program):
 # ---------------------------------------------------------------- running
 
 
+def start(
+    command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
+) -> subprocess.Popen[bytes]:
+    """Start a command, as `run_to_end` does; `ask_to_stop` and `kill` end it.
+
+    Args:
+        command: Program and arguments.
+        mpi: Whether it is an MPI launcher. It gets a session of its own, so that a terminal's
+            Ctrl-C does not reach it by another way.
+        **popen_kwargs: for subprocess.Popen.
+    """
+    if mpi:
+        popen_kwargs["start_new_session"] = True
+        if sys.stdin is not None and sys.stdin.isatty():  # which only this session can read
+            popen_kwargs.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.Popen(command, **popen_kwargs)
+
+
+def ask_to_stop(child: subprocess.Popen[bytes], signum: int, *, mpi: bool = False) -> None:
+    """Pass a signal on, so that the command can save and leave.
+
+    An MPI launcher gets SIGUSR1 in its place, which all of them pass on to the ranks without
+    ending them.
+    """
+    child.send_signal(signal.SIGUSR1 if mpi else signum)
+
+
+def kill(child: subprocess.Popen[bytes]) -> None:
+    """Kill a command and all that it has started, without waiting for anything to be saved."""
+    with suppress(psutil.NoSuchProcess):
+        kill_all(family_of(psutil.Process(child.pid)))
+
+
+def shell_status(returncode: int) -> int:
+    """The exit status as a shell gives it: 128 + signal if one has ended the process."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
 def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any) -> int:
     """Run a command; return its exit status as a shell gives it (128 + signal if killed).
 
@@ -210,15 +248,9 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
 
     Args:
         command: Program and arguments.
-        mpi: Whether it is an MPI launcher. It then gets SIGUSR1 in the place of each of the
-            signals, which all launchers pass on to the ranks without ending them; and a session of
-            its own, so that a terminal's Ctrl-C does not reach it by another way.
+        mpi: Whether it is an MPI launcher; see `start` and `ask_to_stop`.
         **popen_kwargs: for subprocess.Popen.
     """
-    if mpi:
-        popen_kwargs["start_new_session"] = True
-        if sys.stdin is not None and sys.stdin.isatty():  # which only this session can read
-            popen_kwargs.setdefault("stdin", subprocess.DEVNULL)
     child, first, since = None, None, 0.0
 
     def handle(signum, _):
@@ -227,11 +259,11 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
             since, first = time.monotonic(), signum  # in this order: handlers interrupt each other
             pass_on()
         elif signum == signal.SIGINT and time.monotonic() - since >= SAME_CTRL_C:
-            kill_all(family_of(psutil.Process(child.pid)))
+            kill(child)
 
     def pass_on():
         if child is not None and first is not None:
-            child.send_signal(signal.SIGUSR1 if mpi else first)
+            ask_to_stop(child, first, mpi=mpi)
 
     sys.stdout.flush()
     previous = {}
@@ -240,7 +272,7 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
             if signal.getsignal(signum) is not signal.SIG_IGN:
                 previous[signum] = signal.signal(signum, handle)
     try:
-        child = subprocess.Popen(command, **popen_kwargs)
+        child = start(command, mpi=mpi, **popen_kwargs)
         pass_on()  # what has come before
         status = _wait_for(child)
     finally:
@@ -251,7 +283,7 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
             child.kill()
     if first is not None:
         raise Interrupted(first)
-    return status if status >= 0 else 128 - status
+    return shell_status(status)
 
 
 def _wait_for(child):

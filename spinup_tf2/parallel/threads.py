@@ -10,6 +10,10 @@ import os
 # are slower.
 FAST_CONVOLUTIONS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 
+# What OpenMP and the BLAS libraries look at, and TensorFlow.
+_OPENMP = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_TENSORFLOW = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+
 _LOCAL_SIZE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE")
 
 
@@ -39,10 +43,33 @@ def threads_per_rank() -> int:
     return max(1, available_cores() // local_ranks())
 
 
+def chosen_threads() -> int | None:
+    """The number of threads that the user has chosen for each process, in OMP_NUM_THREADS."""
+    text = os.environ.get("OMP_NUM_THREADS", "")
+    return int(text) if text.isdigit() and int(text) > 0 else None
+
+
+def threads_of_each(processes: int) -> int:
+    """The number of threads of each of several processes, which share the cores of this one.
+
+    It is what the user has chosen, if that is known.
+    """
+    return chosen_threads() or max(1, available_cores() // processes)
+
+
+def limited_environment(processes: int) -> dict[str, str]:
+    """The environment of one of several processes that share the cores of this one.
+
+    What the user has set stays.
+    """
+    threads = str(threads_of_each(processes))
+    return dict.fromkeys((*_OPENMP, *_TENSORFLOW), threads) | os.environ
+
+
 def limit_openmp() -> None:
     """Limit OpenMP and the BLAS libraries to the rank's share, unless the user has set them."""
     if local_ranks() > 1:
-        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        for name in _OPENMP:
             os.environ.setdefault(name, str(threads_per_rank()))
 
 

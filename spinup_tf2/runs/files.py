@@ -22,6 +22,9 @@ LARGEST_JSON = 2**25
 # Is there while a run writes to its directory (see runs.lock).
 LOCK = ".lock"
 
+# What a run has printed, if it was one of several at a time. Its parent process writes it.
+OUTPUT = "output.txt"
+
 # What a run leaves in its directory, and what a crash may leave beside it (see atomic_save).
 _RUN_FILES = re.compile(
     r"(config\.json|env_spec\.json|progress\.txt|vars\d*\.pkl|tf2_save\d*|checkpoint|"

@@ -30,6 +30,7 @@ from spinup_tf2.parallel import mpi
 from spinup_tf2.runs.files import (
     EXISTING_RUN,
     LOCK,
+    OUTPUT,
     atomic_save,
     fresh_directory,
     holds_run,
@@ -105,7 +106,7 @@ class Logger:
                 remove_run(output_dir, output_fname)
             elif holds_run(output_dir, output_fname):
                 raise UserError(EXISTING_RUN.format(output_dir))
-            elif not self.quiet and {*os.listdir(output_dir)} - {LOCK}:
+            elif not self.quiet and {*os.listdir(output_dir)} - {LOCK, OUTPUT}:
                 say(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
             self.output_dir = os.fspath(output_dir)
             mode = "wb" if keep_rows is None else "ab"

@@ -283,9 +283,13 @@ def test_an_interrupted_experiment_ends_the_grid(signum, monkeypatch, tmp_path, 
 @pytest.mark.parametrize(
     ("options", "how"),
     [
-        ({}, "the same command with --resume; what"),
-        (dict(overwrite=True), "--resume and without overwrite; what"),
-        (dict(thunk=tanh), "the same grid with grid.add('resume', True); what"),
+        (
+            dict(command=["ppo", "--x", "1", "2", "3"]),
+            "python -m spinup_tf2.run ppo --x 1 2 3 --resume --skip_finished\n",
+        ),
+        ({}, "grid.add('resume', True) and run(..., skip_finished=True) does the rest.\n"),
+        (dict(overwrite=True), "skip_finished=True) (without overwrite) does the rest.\n"),
+        (dict(thunk=tanh), "The same grid with grid.add('resume', True) and run(...) does"),
     ],
 )
 def test_a_stopped_grid_says_how_it_goes_on(monkeypatch, tmp_path, capsys, options, how):
@@ -296,10 +300,13 @@ def test_a_stopped_grid_says_how_it_goes_on(monkeypatch, tmp_path, capsys, optio
     grid.add("x", [1, 2, 3])
     with pytest.raises(Interrupted):
         grid.run(**options)
-    said = capsys.readouterr().out.split("The grid was stopped in experiment 2 of 3:")[1]
-    states = [line.split() for line in said.splitlines() if str(tmp_path) in line]
-    assert [line[:-1] for line in states] == [["done"], ["stopped"], ["to", "do"]]
-    assert [os.path.basename(line[-1]) for line in states] == ["g_x1_s0", "g_x2_s0", "g_x3_s0"]
+    said = capsys.readouterr().out.split("3 experiments: 1 finished, 1 stopped, 1 not begun")[1]
+    states = [line.split("  ")[:2] for line in map(str.strip, said.splitlines())]
+    assert [state for state in states if state[-1].startswith(str(tmp_path))] == [
+        ["finished", f"{tmp_path}/g_x1/g_x1_s0"],
+        ["stopped", f"{tmp_path}/g_x2/g_x2_s0"],
+        ["not begun", f"{tmp_path}/g_x3/g_x3_s0"],
+    ]
     assert how in said
 
 
@@ -307,4 +314,4 @@ def test_a_stopped_experiment_is_no_grid(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(Processes, "run", lambda self, arguments: 130)
     with pytest.raises(Interrupted):
         ExperimentGrid("g").run(tanh, data_dir=str(tmp_path))
-    assert "The grid was stopped" not in capsys.readouterr().out
+    assert "experiments:" not in capsys.readouterr().out

@@ -1,0 +1,174 @@
+"""What has become of the experiments of a grid, and how what is missing is done."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from spinup_tf2 import user_config
+from spinup_tf2.envs.modules import import_flag
+from spinup_tf2.errors import ExperimentsFailed, Interrupted
+from spinup_tf2.experiments.experiment import Experiment
+from spinup_tf2.experiments.schedule.rows import progress_of
+from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.runs.printing import RULE
+
+FINISHED, FAILED, STOPPED, SKIPPED = "finished", "failed", "stopped", "skipped"
+RUNNING, NOT_BEGUN = "running", "not begun"
+
+
+@dataclass
+class Outcome:
+    """An experiment of a grid, and what has become of it.
+
+    Attributes:
+        experiment: What it is.
+        number: Its place in the grid, from 1.
+        state: NOT_BEGUN, RUNNING, FINISHED, FAILED, STOPPED (by a signal), or SKIPPED (it was
+            finished before).
+        seconds: How long it has taken, from the start of its process to the end.
+        reason: Why it has failed.
+        signum: The signal that has stopped it.
+    """
+
+    experiment: Experiment
+    number: int
+    state: str = NOT_BEGUN
+    seconds: float | None = None
+    reason: str = ""
+    signum: int = 0
+    _began: float = field(default=0.0, repr=False)
+
+    @property
+    def where(self) -> str:
+        """Its directory, or its name where the logger chooses the directory."""
+        return self.experiment.output_dir or self.experiment.exp_name
+
+    def begin(self) -> None:
+        """Start the clock."""
+        self.state, self._began = RUNNING, time.monotonic()
+
+    def end(self, state: str, reason: str = "", signum: int = 0) -> None:
+        """Stop the clock, and say what has become of it."""
+        self.seconds = time.monotonic() - self._began
+        self.state, self.reason, self.signum = state, reason, signum
+
+    def describe(self) -> str:
+        """A line: state, directory, last return, time."""
+        run_dir = self.experiment.output_dir
+        performance = progress_of(run_dir).performance if run_dir else None
+        reached = "" if performance is None else f"return {performance:.5g}"
+        took = "" if self.seconds is None else duration(self.seconds)
+        line = f"{self.state:>10}  {self.where}  {reached:16} {took:>9}".rstrip()
+        return f"{line}  {self.reason}" if self.reason else line
+
+
+@dataclass(frozen=True)
+class Again:
+    """How a grid was started, to say how the rest of it is done.
+
+    Attributes:
+        command: The words behind `python -m spinup_tf2.run`; None for a Python program.
+        overwrite: Whether runs were to be replaced.
+        datestamp: Whether directories have dates in their names, and so are new ones each time.
+    """
+
+    command: Sequence[str] | None = None
+    overwrite: bool = False
+    datestamp: bool = False
+
+    def explain(self, missing: Sequence[Outcome]) -> str:
+        """How those experiments that are not finished are done."""
+        if self.datestamp or user_config.FORCE_DATESTAMP:
+            return _resume_each(missing)
+        experiments = [outcome.experiment for outcome in missing]
+        known = all(each.algorithm for each in experiments)
+        # Without checkpoints there is nothing to go on from: what is missing begins anew.
+        anew = known and all(each.kwargs.get("checkpoint_freq") == 0 for each in experiments)
+        if self.command is not None:
+            words = _without(self.command, ("--resume", "--overwrite", "--skip_finished"))
+            words += ["--overwrite" if anew else "--resume", "--skip_finished"]
+            return f"This does the rest:\n\npython -m spinup_tf2.run {shlex.join(words)}"
+        how = "run(..., overwrite=True" if anew else "grid.add('resume', True) and run(..."
+        if known:
+            how += ", skip_finished=True"
+        without = " (without overwrite)" if self.overwrite and not anew else ""
+        return f"The same grid with {how}){without} does the rest."
+
+
+def _without(words, flags):
+    """A command line without some of its flags and their values."""
+    kept, dropping = [], False
+    for word in words:
+        if word.startswith("--"):
+            dropping = word in flags
+        if not dropping:
+            kept.append(word)
+    return kept
+
+
+def _resume_each(missing):
+    """One command for each run that has begun, where the command of the grid finds none of them."""
+    lines = []
+    for outcome in missing:
+        experiment = outcome.experiment
+        if experiment.output_dir and Checkpoints(experiment.output_dir).describe():
+            flag = import_flag(experiment.kwargs.get("env_name", ""), experiment.modules)
+            run_dir = shlex.quote(experiment.output_dir)
+            lines.append(f"python -m spinup_tf2.run resume {run_dir}{flag}")
+    new = "The same grid again would make directories of another date."
+    if not lines:
+        return new
+    return "\n".join([f"{new} What has a checkpoint goes on with:\n", *lines])
+
+
+def summary(outcomes: Sequence[Outcome], seconds: float, again: Again) -> str:
+    """The table of a grid that is over, and how what is missing is done."""
+    lines = [f"{RULE}\n\n{counted(outcomes)}, in {duration(seconds)}:\n"]
+    lines += [outcome.describe() for outcome in outcomes]
+    missing = [outcome for outcome in outcomes if outcome.state not in (FINISHED, SKIPPED)]
+    if missing:
+        lines += ["", again.explain(missing)]
+    return "\n".join([*lines, "", RULE])
+
+
+def counted(outcomes: Sequence[Outcome]) -> str:
+    """How many there are of each state: "3 experiments: 2 finished, 1 failed"."""
+    states = [outcome.state for outcome in outcomes]
+    known = (FINISHED, FAILED, STOPPED, SKIPPED, RUNNING, NOT_BEGUN)
+    counts = ", ".join(f"{states.count(state)} {state}" for state in known if state in states)
+    return f"{len(outcomes)} experiments: {counts}"
+
+
+def duration(seconds: float) -> str:
+    """A time in words: 20 s, 1 min 05 s, 2 h 03 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def raise_if_incomplete(outcomes: Sequence[Outcome], signum: int = 0) -> None:
+    """Raise what tells the caller that not all experiments are finished.
+
+    Args:
+        outcomes: Those of all experiments.
+        signum: The signal that has stopped the grid; 0 if none has.
+
+    Raises:
+        Interrupted: The grid was stopped; or one of its experiments, and none has failed.
+        ExperimentsFailed: An experiment has failed.
+    """
+    if signum:
+        raise Interrupted(signum)
+    failed = [outcome for outcome in outcomes if outcome.state == FAILED]
+    if failed:
+        named = "; ".join(f"{each.where} ({each.reason})" for each in failed)
+        raise ExperimentsFailed(f"{len(failed)} of {len(outcomes)} experiments failed: {named}")
+    for outcome in outcomes:
+        if outcome.state == STOPPED:
+            raise Interrupted(outcome.signum)

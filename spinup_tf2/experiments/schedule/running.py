@@ -1,0 +1,176 @@
+"""Running the experiments of a grid: one after the other, or several at a time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.experiments import calling
+from spinup_tf2.experiments.experiment import Experiment
+from spinup_tf2.experiments.processes import Processes
+from spinup_tf2.experiments.schedule.display import Display
+from spinup_tf2.experiments.schedule.outcomes import (
+    FAILED,
+    FINISHED,
+    NOT_BEGUN,
+    STOPPED,
+    Again,
+    Outcome,
+    raise_if_incomplete,
+    summary,
+)
+from spinup_tf2.experiments.schedule.started import Started
+from spinup_tf2.parallel import launched
+from spinup_tf2.parallel.interruption import Interruption
+from spinup_tf2.parallel.threads import available_cores, chosen_threads, threads_of_each
+from spinup_tf2.runs.files import OUTPUT
+
+_POLL = 0.1  # seconds
+
+
+def check_workers(workers: int, experiments: Sequence[Experiment], processes: Processes) -> None:
+    """Raise UserError if so many of a grid's experiments cannot run at a time."""
+    if type(workers) is not int or workers < 1:
+        raise UserError(f"workers is {workers!r}; it must be a whole number of at least 1.")
+    if workers == 1:
+        return
+    if launched.by_mpi():
+        raise UserError(
+            f"workers is {workers}, but an MPI launcher has started the processes already, and "
+            "they run one experiment after the other; leave workers out, or start the grid "
+            "without the launcher (num_cpu gives each experiment several processes)."
+        )
+    if workers > len(experiments):
+        raise UserError(
+            f"workers is {workers}, and the grid has {_plural(len(experiments), 'experiment')}; "
+            "give at most as many workers."
+        )
+    if any(each.output_dir is None for each in experiments):
+        raise UserError(
+            f"workers is {workers}, but logger_kwargs has no output_dir for what the experiments "
+            "print; leave logger_kwargs out."
+        )
+    processes.check_launcher()
+
+
+def plan_of(outcomes: Sequence[Outcome], processes: Processes, workers: int) -> str:
+    """What is about to happen, in words; "" if one experiment after the other runs, and all do."""
+    left = [outcome for outcome in outcomes if outcome.state == NOT_BEGUN]
+    skipped = len(outcomes) - len(left)
+    text = _plural(len(outcomes), "experiment")
+    if skipped:
+        text += (
+            f", of which {skipped} {'are' if skipped > 1 else 'is'} finished already, and skipped"
+        )
+    if workers == 1:
+        return f"{text}." if skipped else ""
+    at_a_time = min(workers, len(left))
+    if at_a_time == 0:
+        return f"{text}."
+    threads = threads_of_each(at_a_time * processes.on_one_machine)
+    share = _plural(threads, "computation thread")
+    if chosen_threads():
+        why = "as OMP_NUM_THREADS says"
+    else:
+        why = f"{_plural(available_cores(), 'core')} here"
+    each = f"each in {processes.number} processes of" if processes.use_mpi else "each with"
+    return (
+        f"{text}; {at_a_time} at a time, {each} {share} ({why}).\n"
+        f"What they print goes to {OUTPUT} in their directories."
+    )
+
+
+def _plural(count, noun):
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def run_all(
+    outcomes: Sequence[Outcome], processes: Processes, workers: int, quiet: bool, again: Again
+) -> None:
+    """Run the experiments that have not begun, and say in the end what has become of all.
+
+    Args:
+        outcomes: All experiments of a grid; they are brought up to date.
+        processes: How many processes each has, and where.
+        workers: How many run at a time.
+        quiet: Print nothing but errors.
+        again: How the grid was started.
+
+    Raises:
+        ExperimentsFailed, Interrupted: as `raise_if_incomplete` does.
+    """
+    began, signum = time.monotonic(), 0
+    try:
+        if workers == 1:
+            _run_in_turn(outcomes, processes, quiet)
+        else:
+            signum = _run_side_by_side(outcomes, processes, workers, quiet)
+    except KeyboardInterrupt:
+        _print_summary(outcomes, began, quiet, again)
+        raise
+    if workers > 1 or any(outcome.state != FINISHED for outcome in outcomes):
+        _print_summary(outcomes, began, quiet, again)
+    raise_if_incomplete(outcomes, signum)
+
+
+def _print_summary(outcomes, began, quiet, again):
+    if not quiet and launched.rank() == 0 and len(outcomes) > 1:
+        print(f"\n{summary(outcomes, time.monotonic() - began, again)}", flush=True)
+
+
+def _run_in_turn(outcomes, processes, quiet):
+    for outcome in outcomes:
+        if outcome.state != NOT_BEGUN:
+            continue
+        outcome.begin()
+        try:
+            calling.run_experiment(outcome.experiment, processes, quiet)
+        except KeyboardInterrupt:
+            outcome.end(STOPPED)
+            raise
+        except (subprocess.CalledProcessError, UserError) as error:
+            # In an MPI world the error is of this process and ends the whole job. The only
+            # experiment of a grid needs no table to say what was wrong.
+            if launched.by_mpi() or len(outcomes) == 1:
+                raise
+            if isinstance(error, UserError):
+                print(f"spinup_tf2: error: {one_line(error)}", file=sys.stderr, flush=True)
+                outcome.end(FAILED, one_line(error))
+            else:
+                outcome.end(FAILED, f"exit status {error.returncode}")
+        else:
+            outcome.end(FINISHED)
+
+
+def _run_side_by_side(outcomes, processes, workers, quiet):
+    """Run `workers` experiments at a time; returns the signal that has stopped them, or 0."""
+    waiting = [outcome for outcome in outcomes if outcome.state == NOT_BEGUN]
+    at_a_time = min(workers, len(waiting))
+    running: list[Started | None] = [None] * at_a_time
+    display = Display(outcomes, at_a_time, quiet)
+    with Interruption(display.before_a_message) as interruption:
+        try:
+            while any(running) or (waiting and not interruption.requested):
+                for slot, started in enumerate(running):
+                    if started is not None and started.is_over():
+                        running[slot] = None
+                        display.end(slot, started.outcome)
+                    if running[slot] is None and waiting and not interruption.requested:
+                        outcome = waiting.pop(0)
+                        outcome.begin()
+                        display.begin(slot, outcome)
+                        running[slot] = Started(outcome, processes, at_a_time)
+                if interruption.requested:
+                    for started in filter(None, running):
+                        started.ask_to_stop(interruption.signum)
+                display.refresh()
+                time.sleep(_POLL)
+        finally:
+            # A second Ctrl-C comes here as a KeyboardInterrupt, with experiments that still run.
+            for started in filter(None, running):
+                started.kill()
+            display.close()
+    return interruption.signum

@@ -1,0 +1,112 @@
+"""An experiment that runs beside others, in processes of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import ExitStack, redirect_stdout
+from pathlib import Path
+
+from spinup_tf2.errors import printable
+from spinup_tf2.experiments import calling, run_entrypoint
+from spinup_tf2.experiments.processes import Processes
+from spinup_tf2.experiments.schedule.outcomes import FAILED, FINISHED, STOPPED, Outcome
+from spinup_tf2.parallel import launch
+from spinup_tf2.parallel.interruption import SIGNALS
+from spinup_tf2.runs.files import OUTPUT
+
+_LONGEST_REASON = 200  # characters
+_END_OF_OUTPUT = 2**14  # bytes in which the last line is looked for
+
+
+class Started:
+    """Starts an experiment; what it prints goes to a file in its directory.
+
+    Args:
+        outcome: The experiment, whose state is brought up to date when it is over.
+        processes: How many processes it has, and where.
+        at_a_time: How many experiments share the cores.
+    """
+
+    def __init__(self, outcome: Outcome, processes: Processes, at_a_time: int):
+        self.outcome = outcome
+        self._mpi = processes.use_mpi
+        self._output = Path(str(outcome.experiment.output_dir), OUTPUT)
+        self._asked = False
+        self._child = None
+        self._stack = ExitStack()
+        try:
+            self._folder = self._stack.enter_context(
+                calling.handed_over(outcome.experiment, processes)
+            )
+            output = self._stack.enter_context(self._opened_output())
+            arguments = [run_entrypoint.__file__, self._folder]
+            self._child = processes.start(arguments, at_a_time, output)
+        except Exception as error:  # no room on the disk, a function that cannot be pickled, ...
+            # The others go on.
+            reason = f"it could not be started ({type(error).__name__}: {error})"
+            self._close(FAILED, _shortened(reason))
+
+    def _opened_output(self):
+        """The file for its output, which begins with what the experiment is."""
+        experiment = self.outcome.experiment
+        self._output.parent.mkdir(parents=True, exist_ok=True)
+        mode = "a" if experiment.kwargs.get("resume") else "w"
+        with open(self._output, mode, encoding="utf-8") as file, redirect_stdout(file):
+            print(calling.introduction(experiment))
+        return open(self._output, "ab")
+
+    def is_over(self) -> bool:
+        """Whether its processes have ended; the outcome then says how."""
+        if self._child is not None and self._child.poll() is not None:
+            self._judge(launch.shell_status(self._child.returncode))
+            self._child = None
+        return self._child is None
+
+    def ask_to_stop(self, signum: int) -> None:
+        """Pass on a signal that asks all experiments to save and to end; once."""
+        if self._child is not None and not self._asked:
+            self._asked = True
+            launch.ask_to_stop(self._child, signum, mpi=self._mpi)
+
+    def kill(self) -> None:
+        """End it without saving."""
+        if self._child is not None:
+            launch.kill(self._child)
+            self._child.wait()
+            self._child = None
+            self._close(STOPPED, "without saving")
+
+    def _judge(self, status):
+        error = run_entrypoint.read_error(self._folder)
+        if error:
+            message, trace = error
+            with open(self._output, "a", encoding="utf-8") as file:
+                file.write(f"\n{trace}")
+            self._close(FAILED, _shortened(message))
+        elif status == 0:
+            self._close(FINISHED)
+        elif status - 128 in SIGNALS or (self._asked and self._mpi):
+            # MPI's launchers have exit statuses of their own after a signal.
+            self._close(STOPPED, signum=max(0, status - 128))
+        else:
+            self._close(FAILED, f"{self._reason(status)}; see {self._output}")
+
+    def _reason(self, status):
+        """Why it has failed: the signal that has ended it, or the last line of its output."""
+        if status - 128 in [*signal.Signals]:
+            return f"ended by {signal.Signals(status - 128).name}"
+        with open(self._output, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _END_OF_OUTPUT))
+            lines = file.read().decode(errors="replace").splitlines()
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return _shortened(last) or f"exit status {status}"
+
+    def _close(self, state, reason="", signum=0):
+        self._stack.close()
+        self.outcome.end(state, reason, signum)
+
+
+def _shortened(text):
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}..."

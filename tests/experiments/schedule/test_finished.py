@@ -1,0 +1,186 @@
+"""What is finished is not run again."""
+
+import json
+import os
+
+import pytest
+
+from spinup_tf2 import ppo
+from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.checks import signature_of
+from spinup_tf2.experiments.grid import ExperimentGrid
+from spinup_tf2.experiments.schedule import finished
+from spinup_tf2.persistence.checkpoints import Checkpoints
+from tests.experiments.schedule.fakes import execute, fakes  # noqa: F401
+
+
+def write_run(tmp_path, seed, rows=2, algorithm="ppo", **changes):
+    """What a run of `execute` leaves in its directory."""
+    run_dir = tmp_path / "g" / f"g_s{seed}"
+    run_dir.mkdir(parents=True)
+    config = dict(
+        signature_of(algorithm).defaults,
+        actor_critic="MLPActorCritic",
+        env_fn="EnvFn(env_name='CartPole-v1', env_kwargs=None)",
+        epochs=2,
+        seed=seed,
+        exp_name="g",
+        logger_kwargs=dict(output_dir=str(run_dir), exp_name="g"),
+    )
+    config = {name: x for name, x in (config | changes).items() if x != "left out"}
+    (run_dir / "config.json").write_text(json.dumps(config))
+    lines = [f"{epoch}\t{20 + epoch}.5\n" for epoch in range(rows)]
+    (run_dir / "progress.txt").write_text("".join(["Epoch\tAverageEpRet\n", *lines]))
+
+
+def describing(monkeypatch, **checkpoint):
+    description = dict(epochs_done=2, algorithm="ppo", num_envs=1) | checkpoint
+    monkeypatch.setattr(Checkpoints, "describe", lambda self: description)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_finished_is_skipped(workers, fakes, tmp_path, capsys, monkeypatch):  # noqa: F811
+    ran = []
+    monkeypatch.setattr(
+        "spinup_tf2.experiments.calling._run_in_fresh_process", lambda *x: ran.append(x)
+    )
+    for seed in (0, 2):
+        write_run(tmp_path, seed)
+    assert execute(tmp_path, f"--seed 0 1 2 3 --workers {workers} --skip_finished") == 0
+    assert (len(ran), [seed for seed, *_ in fakes]) == ((2, []) if workers == 1 else (0, [1, 3]))
+    announced, summary = capsys.readouterr().out.split("\n4 experiments: ")
+    assert "4 experiments, of which 2 are finished already, and skipped" in announced
+    assert summary.startswith("2 finished, 2 skipped, in ")
+    assert f"skipped  {tmp_path}/g/g_s0  return 21.5\n" in summary
+
+
+def test_fewer_are_left_than_workers(fakes, tmp_path, capsys):  # noqa: F811
+    for seed in (0, 1):
+        write_run(tmp_path, seed)
+    assert execute(tmp_path, "--seed 0 1 2 --workers 3 --skip_finished") == 0
+    assert fakes == [(2, 1, False)]  # it has all cores
+    assert "finished already, and skipped; 1 at a time" in capsys.readouterr().out
+
+
+def test_nothing_is_left(fakes, tmp_path, capsys):  # noqa: F811
+    for seed in (0, 1):
+        write_run(tmp_path, seed)
+    assert execute(tmp_path, "--seed 0 1 --workers 2 --skip_finished") == 0
+    assert fakes == []
+    assert "2 experiments: 2 skipped" in capsys.readouterr().out
+
+
+def test_what_is_not_finished_needs_a_word(fakes, tmp_path, capsys):  # noqa: F811
+    write_run(tmp_path, 0)
+    write_run(tmp_path, 1, rows=1)
+    flags = "--seed 0 1 2 --workers 2 --skip_finished"
+    assert execute(tmp_path, flags) == 2
+    error = capsys.readouterr().err
+    assert "g_s1 holds a run that is not finished (1 of 2 epochs); pass --resume" in error
+    assert fakes == []
+    assert execute(tmp_path, f"{flags} --resume") == 0
+    assert fakes == [(1, 2, True), (2, 2, True)]
+    assert "2 finished, 1 skipped" in capsys.readouterr().out
+
+
+def test_without_the_switch_all_is_as_before(fakes, tmp_path, capsys):  # noqa: F811
+    write_run(tmp_path, 0)
+    assert execute(tmp_path, "--seed 0 1 --workers 2") == 2
+    assert "g_s0 already holds a run; choose another" in capsys.readouterr().err
+    assert execute(tmp_path, "--seed 0 1 --workers 2 --overwrite") == 0
+    assert [seed for seed, *_ in fakes] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        (dict(gamma=0.9), "its gamma was 0.9 and would now be 0.99"),
+        (dict(ac_kwargs=dict(hidden_sizes=[32])), "its ac_kwargs was {'hidden_sizes': [32]}"),
+        (dict(env_fn="EnvFn(env_name='Pendulum-v1', env_kwargs=None)"), "its env_fn was"),
+        (dict(actor_critic="MyActorCritic"), "its actor_critic was 'MyActorCritic'"),
+        (dict(num_envs=2), "its num_envs was 2 and would now be 1"),
+        (dict(n_steps=5), "its n_steps was 5 and would now be None"),  # another algorithm's
+        (dict(clip_ratio="left out"), "its clip_ratio was None and would now be 0.2"),
+    ],
+)
+@pytest.mark.parametrize("flags", ["", " --resume"])
+def test_another_run_is_refused(changes, difference, flags, fakes, tmp_path, capsys):  # noqa: F811
+    write_run(tmp_path, 1, **changes)
+    assert execute(tmp_path, f"--seed 0 1 --workers 2 --skip_finished{flags}") == 2
+    error = capsys.readouterr().err
+    assert "g_s1 holds another run, which is neither skipped nor run again: " in error
+    assert difference in error
+    assert fakes == []
+    assert os.listdir(tmp_path / "g") == ["g_s1"]
+    if not flags:
+        assert execute(tmp_path, "--seed 0 1 --workers 2 --skip_finished --overwrite") == 0
+        assert [seed for seed, *_ in fakes] == [0, 1]
+
+
+def test_what_may_change_makes_no_other_run(fakes, tmp_path):  # noqa: F811
+    write_run(tmp_path, 0, rows=5, epochs=5, save_freq=3, preset="x", env_retries="left out")
+    assert execute(tmp_path, "--seed 0 1 --workers 2 --skip_finished") == 0
+    assert [seed for seed, *_ in fakes] == [1]
+
+
+def test_a_checkpoint_knows_more(fakes, tmp_path, capsys, monkeypatch):  # noqa: F811
+    write_run(tmp_path, 0)
+    flags = "--seed 0 1 --workers 2 --skip_finished"
+    describing(monkeypatch, epochs_done=1)  # the crash came between row and checkpoint
+    assert execute(tmp_path, flags) == 2
+    assert "not finished (1 of 2 epochs)" in capsys.readouterr().err
+    describing(monkeypatch, algorithm="vpg")
+    assert execute(tmp_path, flags) == 2
+    assert "its algorithm was 'vpg' and would now be 'ppo'" in capsys.readouterr().err
+    describing(monkeypatch, num_envs=4)
+    assert execute(tmp_path, flags) == 2
+    assert "its num_envs was 4 and would now be 1" in capsys.readouterr().err
+    assert fakes == []
+    # Four environments of one process, or two in each of two, are the same run.
+    assert execute(tmp_path, f"{flags} --num_envs 2 --cpu 2") == 0
+    assert [seed for seed, *_ in fakes] == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "its arguments are not known"),
+        (None, "its config.json is missing"),
+        ("[]", "its config.json holds no arguments"),
+    ],
+)
+def test_a_directory_that_tells_nothing(text, message, fakes, tmp_path, capsys):  # noqa: F811
+    write_run(tmp_path, 0)
+    config = tmp_path / "g" / "g_s0" / "config.json"
+    config.unlink() if text is None else config.write_text(text)
+    assert execute(tmp_path, "--seed 0 1 --workers 2 --skip_finished") == 2
+    assert message in capsys.readouterr().err
+
+
+def test_killed_before_it_began(fakes, tmp_path, capsys):  # noqa: F811
+    write_run(tmp_path, 0, rows=0)
+    (tmp_path / "g" / "g_s0" / "config.json").unlink()
+    flags = "--seed 0 1 --workers 2 --skip_finished"
+    assert execute(tmp_path, flags) == 2
+    assert "not finished (0 of 2 epochs)" in capsys.readouterr().err
+    assert execute(tmp_path, f"{flags} --resume") == 0
+    assert [seed for seed, *_ in fakes] == [0, 1]
+
+
+def test_only_algorithms_are_known_well_enough(tmp_path):
+    def own(seed, logger_kwargs):
+        raise AssertionError("it has been run")
+
+    with pytest.raises(UserError, match="skip_finished compares the arguments"):
+        ExperimentGrid("g").run(own, data_dir=tmp_path, skip_finished=True)
+    assert not os.listdir(tmp_path)
+
+
+def test_python_skips_as_the_command_line_does(tmp_path, capsys):
+    write_run(tmp_path, 0)
+    grid = ExperimentGrid("g")
+    grid.add("env_name", "CartPole-v1")
+    grid.add("epochs", 2)
+    grid.run(ppo, data_dir=tmp_path, skip_finished=True)
+    assert "1 experiment, of which 1 is finished already, and skipped.\n" in capsys.readouterr().out
+    assert finished.epochs_done(str(tmp_path / "g" / "g_s0")) == 2
