@@ -93,7 +93,7 @@ class Display:
             self._bars[slot].close()
             self._bars[slot] = None
         failed = outcome.state == FAILED
-        line = outcome.describe().strip()
+        line = f"{outcome.describe()}  {outcome.reason}".strip()
         if self._quiet and failed:
             print(f"spinup_tf2: {line}", file=sys.stderr, flush=True)
         self._say(outcome, colored(line, "red") if failed else line)

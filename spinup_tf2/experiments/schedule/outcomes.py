@@ -61,8 +61,7 @@ class Outcome:
         performance = progress_of(run_dir).performance if run_dir else None
         reached = "" if performance is None else f"return {performance:.5g}"
         took = "" if self.seconds is None else duration(self.seconds)
-        line = f"{self.state:>10}  {self.where}  {reached:16} {took:>9}".rstrip()
-        return f"{line}  {self.reason}" if self.reason else line
+        return f"{self.state:>10}  {self.where}  {reached:16} {took:>9}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -91,11 +90,14 @@ class Again:
             words = _without(self.command, ("--resume", "--overwrite", "--skip_finished"))
             words += ["--overwrite" if anew else "--resume", "--skip_finished"]
             return f"This does the rest:\n\npython -m spinup_tf2.run {shlex.join(words)}"
-        how = "run(..., overwrite=True" if anew else "grid.add('resume', True) and run(..."
+        if anew:
+            return "The same grid with run(..., overwrite=True, skip_finished=True) does the rest."
+        how = "grid.add('resume', True)"
         if known:
-            how += ", skip_finished=True"
-        without = " (without overwrite)" if self.overwrite and not anew else ""
-        return f"The same grid with {how}){without} does the rest."
+            how += " and run(..., skip_finished=True)"
+        if self.overwrite:
+            how += ", and without overwrite,"
+        return f"The same grid with {how} does the rest."
 
 
 def _without(words, flags):
@@ -127,7 +129,10 @@ def _resume_each(missing):
 def summary(outcomes: Sequence[Outcome], seconds: float, again: Again) -> str:
     """The table of a grid that is over, and how what is missing is done."""
     lines = [f"{RULE}\n\n{counted(outcomes)}, in {duration(seconds)}:\n"]
-    lines += [outcome.describe() for outcome in outcomes]
+    for outcome in outcomes:
+        lines.append(outcome.describe())
+        if outcome.reason:
+            lines.append(f"{'':12}{outcome.reason}")
     missing = [outcome for outcome in outcomes if outcome.state not in (FINISHED, SKIPPED)]
     if missing:
         lines += ["", again.explain(missing)]

@@ -57,7 +57,7 @@ def test_several_at_a_time(fakes, tmp_path, capsys, monkeypatch):  # noqa: F811
     assert "started" in lines[lines.index(ended[0]) - 1]  # it says so when it happens
 
     assert summary.startswith("4 finished, 1 failed, in ")
-    states = [line.split()[:4] for line in summary.splitlines() if "/g/g_s" in line]
+    states = [line.split()[:4] for line in summary.splitlines() if "  return 21.25" in line]
     directory = f"{tmp_path}/g/g_s"
     assert [state[:2] for state in states] == [
         ["finished", f"{directory}0"],
@@ -68,7 +68,7 @@ def test_several_at_a_time(fakes, tmp_path, capsys, monkeypatch):  # noqa: F811
     ]
     assert all(state[2:] == ["return", "21.25"] for state in states)
     output = f"{directory}13/output.txt"
-    assert f"ValueError: the environment fell over; see {output}" in summary
+    assert f"            ValueError: the environment fell over; see {output}\n" in summary
     assert (
         "This does the rest:\n\npython -m spinup_tf2.run ppo --env CartPole-v1 --epochs 2 "
         f"--exp_name g --data_dir {tmp_path} --seed 0 1 13 2 3 --workers 2 "
@@ -148,7 +148,7 @@ def test_real_processes_share_the_cores(tmp_path, capsys, monkeypatch):
     output = (tmp_path / "g/g_s1/output.txt").read_text()
     assert output.index("hello") < output.index("in tell") < output.index("UserError: gamma is 3")
     out = capsys.readouterr().out
-    assert "The same grid with grid.add('resume', True) and run(...) does the rest." in out
+    assert "The same grid with grid.add('resume', True) does the rest." in out
 
 
 def test_what_cannot_be_started_has_failed(tmp_path, capsys):
