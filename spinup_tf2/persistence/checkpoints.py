@@ -119,12 +119,15 @@ class Checkpoints:
     def describe(self) -> dict[str, Any] | None:
         """`run` of the newest checkpoint with a sound manifest; None without one. Rank 0.
 
-        With an entry `epochs_done`, the number of complete epochs.
+        With entries `epochs_done`, the number of complete epochs, and `stopped`, why a callback has
+        ended the training before the last; "" if none has.
         """
         for serial in reversed(self._serials()):
             try:
                 content = self._content(serial)
-                return content["run"] | {"epochs_done": content["counters"].get("epoch", 0)}
+                counters = content["counters"]
+                names = dict(epochs_done=("epoch", 0), stopped=("stopped", ""))
+                return content["run"] | {name: counters.get(*key) for name, key in names.items()}
             except DamagedCheckpoint:
                 continue
         return None

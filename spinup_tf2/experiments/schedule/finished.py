@@ -21,6 +21,9 @@ from spinup_tf2.utils.serialization_utils import convert_json
 # What does not make it another run: of these config.json holds what the last start was given.
 _NOT_COMPARED = (*MAY_CHANGE, "logger_kwargs", "resume", "exp_name", "preset")
 
+# What can end a training before its last epoch.
+_ENDING = ("callbacks", "stop_at_return", "stop_without_improvement", "stop_after")
+
 
 def finished_runs(experiments: Sequence[Experiment], num_procs: int) -> set[str]:
     """The directories of those experiments that are finished: same arguments, and all epochs.
@@ -61,7 +64,7 @@ def _is_finished(experiment, num_procs):
             "replace it."
         )
     done, epochs = epochs_done(run_dir), epochs_of(experiment)
-    if difference or done >= epochs:
+    if difference or done >= epochs or _has_ended_early(experiment):
         return not difference
     if not (resume or overwrite):
         raise UserError(
@@ -70,6 +73,14 @@ def _is_finished(experiment, num_procs):
             "it."
         )
     return False
+
+
+def _has_ended_early(experiment):
+    """Whether a callback has ended the run, and the same ones are asked for."""
+    if not (Checkpoints(experiment.output_dir).describe() or {}).get("stopped"):
+        return False
+    before, now = read_json(Path(experiment.output_dir, "config.json")), _asked(experiment)
+    return all(before.get(name) == now[name] for name in _ENDING)
 
 
 def epochs_of(experiment: Experiment) -> int | None:

@@ -141,6 +141,16 @@ def test_a_checkpoint_knows_more(fakes, tmp_path, capsys, monkeypatch):  # noqa:
     assert [seed for seed, *_ in fakes] == [1]
 
 
+def test_ended_by_a_callback(fakes, tmp_path, capsys, monkeypatch):  # noqa: F811
+    write_run(tmp_path, 0, rows=1, stop_at_return=20)
+    describing(monkeypatch, epochs_done=1, stopped="the return was 20.5")
+    flags = "--seed 0 1 --workers 2 --skip_finished"
+    assert execute(tmp_path, f"{flags} --stop_at_return 400") == 2  # which it has not reached
+    assert "not finished (1 of 2 epochs)" in capsys.readouterr().err
+    assert execute(tmp_path, f"{flags} --stop_at_return 20") == 0
+    assert [seed for seed, *_ in fakes] == [1]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
