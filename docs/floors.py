@@ -25,7 +25,7 @@ FLOORS = [
     ["tracking"],
     ["core"],
     ["algos"],
-    ["experiments"],
+    ["experiments", "exporting"],
     ["utils.run_utils", "utils.test_policy", "utils.plot"],
     ["__init__", "presets"],
     ["cli"],

@@ -41,6 +41,7 @@ find_moved_modules()
 _HOME = {name: module_of(name) for name in ALGORITHMS} | {
     "Logger": "spinup_tf2.utils.logx",
     "EpochLogger": "spinup_tf2.utils.logx",
+    "export": "spinup_tf2.exporting.export",
 }
 
 __all__ = [*_HOME, "__version__"]
@@ -53,6 +54,7 @@ if TYPE_CHECKING:  # for editors, which do not ask __getattr__
     from spinup_tf2.algos.td3 import td3 as td3
     from spinup_tf2.algos.trpo import trpo as trpo
     from spinup_tf2.algos.vpg import vpg as vpg
+    from spinup_tf2.exporting.export import export as export
     from spinup_tf2.utils.logx import EpochLogger as EpochLogger
     from spinup_tf2.utils.logx import Logger as Logger
 

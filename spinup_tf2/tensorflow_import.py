@@ -57,7 +57,7 @@ def _quietly(load):
         if not hidden:
             load(module)
             return
-        with _stderr_without(_NOISE.format(hidden)):
+        with stderr_without(_NOISE.format(hidden)):
             load(module)
             # Looks for a GPU. The program may still say which it wants, and how many threads.
             module.config.list_physical_devices()
@@ -66,7 +66,7 @@ def _quietly(load):
 
 
 @contextmanager
-def _stderr_without(noise: str) -> Iterator[None]:
+def stderr_without(noise: str) -> Iterator[None]:
     """Let no line through to file descriptor 2 that begins with the regular expression `noise`.
 
     The lines go through another process, so that the last words of a library that crashes are seen.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup_tf2.cli.test_policy import add_agent_arguments
+from spinup_tf2.cli.test_policy import add_agent_arguments, add_length_argument
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.threads import threads_per_rank
@@ -226,6 +226,7 @@ def _parser():
         description="Evaluate a trained agent: greedy, greedy after no-ops, and sampled.",
     )
     add_agent_arguments(parser)
+    add_length_argument(parser)
     parser.add_argument(
         "--episodes", "-n", type=int, default=EPISODES, help=f"number of episodes ({EPISODES})"
     )

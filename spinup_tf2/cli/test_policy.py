@@ -48,6 +48,7 @@ def _parser():
         description="Watch, evaluate or record a trained agent.",
     )
     add_agent_arguments(parser)
+    add_length_argument(parser)
     parser.add_argument(
         "--episodes",
         "-n",
@@ -78,14 +79,18 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
         "--best", action="store_true", help="load the weights that have done best in training"
     )
     parser.add_argument(
-        "--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)"
-    )
-    parser.add_argument(
         "--allow_pickle",
         action="store_true",
         help="if env_spec.json does not do, load the environment from vars.pkl, and networks that "
         "are not this package's own from their SavedModel. Both run code in these files: only for "
         "runs of people you trust",
+    )
+
+
+def add_length_argument(parser: argparse.ArgumentParser) -> None:
+    """`--len`, for the commands that play episodes."""
+    parser.add_argument(
+        "--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)"
     )
 
 

@@ -22,9 +22,10 @@ def load_trusted(path: str | os.PathLike) -> Any:
 
 
 def load_saved_model(path: str | os.PathLike) -> Any:
-    """The SavedModel in a directory. Call it only where the user has passed `allow_pickle`.
+    """The SavedModel in a directory.
 
-    Its operations can read and write files.
+    Its operations can read and write files. Call it only where the user has passed `allow_pickle`,
+    or on what this process has just written itself (`export`, to compare it).
     """
     import tensorflow as tf
 

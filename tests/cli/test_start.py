@@ -19,6 +19,7 @@ COMMANDS_WITHOUT_TENSORFLOW = [
     ["ppo", "--help"],
     ["plot", "--help"],
     ["play", "--help"],
+    ["export", "--help"],
     ["play", "--env", "CartPole-v1", "--mode", "random", "--norender", "--episodes", "1"],
     ["ppo", "--env", "CartPole-v1", "--gamma", "2"],
 ]

@@ -7,26 +7,93 @@ called through one compiled function for all environments.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from spinup_tf2.core.nets import numpy_policy
 from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.nets.normalization import CLIP, Normalized
+from spinup_tf2.errors import UserError
 
-_NUMPY_ACTIVATIONS: dict[Any, Callable] = {
-    "linear": lambda x: x,
-    "tanh": np.tanh,
-    "relu": lambda x: np.maximum(x, 0),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "silu": lambda x: x / (1 + np.exp(-x)),
-    "softplus": lambda x: np.logaddexp(x, np.float32(0)),
-    "softsign": lambda x: x / (1 + np.abs(x)),
-    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
-}
-_NUMPY_ACTIVATIONS = {keras.activations.get(k): f for k, f in _NUMPY_ACTIVATIONS.items()}
+_NUMPY_NAME = {keras.activations.get(name): name for name in numpy_policy.ACTIVATIONS}
+
+
+def numpy_steps(model: keras.Model) -> list[Callable[..., np.ndarray]]:
+    """A model as functions of NumPy arrays with its present weights, one after the other.
+
+    All but the last take a batch `[n, ...]` and return one. The last is the head's, which takes
+    noise as well if the model is a policy.
+
+    Args:
+        model: A head on a `keras.Sequential`; or such a model of normalized observations.
+
+    Raises:
+        UserError: NumPy has no copy of something that the model consists of.
+    """
+    head, normalizer = _without_normalization(model)
+    if not _has_numpy_head(head):
+        raise UserError(f"there is no copy in NumPy of {type(head).__name__}, or of its network")
+    steps = []
+    if normalizer is not None:
+        shift, scale = normalizer.shift_and_scale()
+        steps.append(partial(numpy_policy.normalize, shift=shift, scale=scale, clip=CLIP))
+    return [*steps, *map(_numpy_layer, _layers(head.net)), head.numpy_head()]
+
+
+def _has_numpy_head(head):
+    # Of its own, see Head.
+    return "numpy_head" in vars(type(head)) and isinstance(head.net, keras.Sequential)
+
+
+def _layers(net):
+    """The layers of a stack, and those of the stacks that are in it."""
+    for layer in net.layers:
+        if isinstance(layer, keras.Sequential):
+            yield from _layers(layer)
+        else:
+            yield layer
+
+
+def _numpy_layer(layer):
+    kind = type(layer)
+    if kind is keras.layers.Rescaling:
+        return partial(numpy_policy.rescale, scale=layer.scale, offset=layer.offset)
+    if kind is keras.layers.Permute:
+        return partial(numpy_policy.transpose, axes=(0, *layer.dims))
+    if kind is keras.layers.Flatten:
+        return partial(numpy_policy.flatten)
+    if _is_numpy_dense(layer):
+        activation = _NUMPY_NAME[layer.activation]
+        return partial(numpy_policy.dense, **_weights(layer), activation=activation)
+    plain = dict(dilation_rate=(1, 1), groups=1, data_format="channels_last", use_bias=True)
+    if (
+        kind is keras.layers.Conv2D
+        and all(getattr(layer, name) == value for name, value in plain.items())
+        and layer.strides[0] == layer.strides[1]
+        and layer.activation in _NUMPY_NAME
+    ):
+        return partial(
+            numpy_policy.conv2d,
+            **_weights(layer),
+            activation=_NUMPY_NAME[layer.activation],
+            stride=layer.strides[0],
+            same=layer.padding == "same",
+        )
+    function = getattr(layer, "activation", None)
+    activation = f" with activation {getattr(function, '__name__', function)}" if function else ""
+    raise UserError(f"there is no copy in NumPy of a layer {kind.__name__}{activation}")
+
+
+def _is_numpy_dense(layer):
+    return type(layer) is keras.layers.Dense and layer.use_bias and layer.activation in _NUMPY_NAME
+
+
+def _weights(layer):
+    return dict(kernel=layer.kernel.numpy(), bias=layer.bias.numpy())
 
 
 class Mirror:
@@ -42,22 +109,14 @@ class Mirror:
 
     @staticmethod
     def can_mirror(model: keras.Model) -> bool:
-        """Whether NumPy has all that the model consists of."""
+        """Whether the model is such a head. (Convolutions are faster in TensorFlow.)"""
         head, _ = _without_normalization(model)
-        return (
-            "numpy_head" in vars(type(head))  # of its own, see Head
-            and isinstance(head.net, keras.Sequential)
-            and all(
-                type(layer) is keras.layers.Dense
-                and layer.use_bias
-                and layer.activation in _NUMPY_ACTIVATIONS
-                for layer in head.net.layers
-            )
-        )
+        return _has_numpy_head(head) and all(map(_is_numpy_dense, head.net.layers))
 
     def refresh(self) -> None:
+        # The functions of numpy_steps, unrolled: a call of each layer would take a quarter longer.
         self.layers = [
-            (layer.kernel.numpy(), layer.bias.numpy(), _NUMPY_ACTIVATIONS[layer.activation])
+            (*_weights(layer).values(), numpy_policy.ACTIVATIONS[_NUMPY_NAME[layer.activation]])
             for layer in self.head.net.layers
         ]
         self.numpy_head = self.head.numpy_head()

@@ -116,6 +116,16 @@ def probs_and_log_probs(distribution: Distribution) -> tuple[tf.Tensor, tf.Tenso
     return distribution.probs_parameter(), tf.nn.log_softmax(distribution.logits_parameter())
 
 
+def choice_logits(distribution: Distribution) -> tf.Tensor:
+    """Of discrete actions, what noise is added to: logits `[batch, ..., values]`."""
+    if isinstance(distribution, tfd.Independent):
+        return choice_logits(distribution.distribution)
+    logits = distribution.logits_parameter()
+    if isinstance(distribution, tfd.Bernoulli):
+        return tf.stack([tf.zeros_like(logits), logits], axis=-1)
+    return logits
+
+
 def is_categorical(distribution: Distribution) -> bool:
     """Whether it is one discrete action."""
     return isinstance(distribution, tfd.Categorical)

@@ -5,12 +5,14 @@ actions, or to the actions themselves; a value function is one to values `[batch
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import keras
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from spinup_tf2.core.nets import numpy_policy
 from spinup_tf2.core.nets.distributions import (
     Distribution,
     categorical,
@@ -28,7 +30,8 @@ class Head(keras.Model):
     """A network, and what becomes of its output.
 
     A class with a method `numpy_head` acts in NumPy where its network is a stack of Dense layers.
-    The method is not inherited: a derived class may compute something else.
+    The method is not inherited: a derived class may compute something else. If it returns a
+    `partial` of one of the functions of `numpy_policy`, the policy can be exported to NumPy.
 
     Args:
         net: A model from observations to `head`'s input.
@@ -67,8 +70,7 @@ class GaussianPolicy(Head):
 
     def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """`f(output, noise)`: the actions that noise picks, of the present weights."""
-        std = np.exp(self.log_std.numpy())
-        return lambda mean, noise: mean + std * noise
+        return partial(numpy_policy.gaussian, std=np.exp(self.log_std.numpy()))
 
 
 class CategoricalPolicy(Head):
@@ -97,10 +99,8 @@ class CategoricalPolicy(Head):
     def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """`f(output, noise)`: the actions that noise picks."""
         if self.single:
-            return lambda logits, noise: (logits + noise).argmax(-1)
-        return lambda logits, noise: (
-            np.where(self.padding, -np.inf, logits[:, self.index]) + noise
-        ).argmax(-1)
+            return partial(numpy_policy.categorical)
+        return partial(numpy_policy.categoricals, index=self.index, padding=self.padding)
 
 
 class SquashedGaussianPolicy(Head):
@@ -117,12 +117,8 @@ class SquashedGaussianPolicy(Head):
 
     def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """`f(output, noise)`: the actions that noise picks."""
-
-        def squashed(output, noise):
-            mean, log_std = np.split(output, 2, axis=-1)
-            return np.tanh(mean + np.exp(log_std.clip(LOG_STD_MIN, LOG_STD_MAX)) * noise)
-
-        return squashed
+        limits = dict(log_std_min=LOG_STD_MIN, log_std_max=LOG_STD_MAX)
+        return partial(numpy_policy.squashed_gaussian, **limits)
 
 
 class DeterministicPolicy(Head):
@@ -133,7 +129,7 @@ class DeterministicPolicy(Head):
 
     def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """`f(output, noise)`: the output."""
-        return lambda act, noise: act
+        return partial(numpy_policy.deterministic)
 
 
 class ValueFunction(Head):

@@ -10,9 +10,9 @@ import json
 import os
 import reprlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -27,6 +27,7 @@ from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 from spinup_tf2.core.runs.rebuilding import build_again
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import (
+    ActionSpec,
     action_spec,
     bounded_action_spec,
     network_dtype,
@@ -160,6 +161,49 @@ def _name_of(make: type) -> str | None:
 # ---------------------------------------------------------------------------------- reading
 
 
+class LoadedPolicy(NamedTuple):
+    """The policy of a save, as TensorFlow sees it.
+
+    Attributes:
+        observation_space: That of the raw environment.
+        action_spec: What becomes of its actions.
+        ac: The networks that were built again, or None.
+        saved_model: The SavedModel if they were loaded as such, or None.
+    """
+
+    observation_space: spaces.Space
+    action_spec: ActionSpec
+    ac: BaseActorCritic | None
+    saved_model: Any
+
+    @property
+    def outputs(self) -> Callable[[Any, Any], Mapping[str, tf.Tensor]]:
+        """`outputs(x, noise)`: what a `SavedPolicy` calls `policy`."""
+        return self.saved_model.policy if self.ac is None else self.ac.outputs
+
+
+def load_networks(
+    save_dir: str | os.PathLike, *, allow_pickle: bool = False, best: bool = False
+) -> LoadedPolicy:
+    """Load the networks in `save_dir`; arguments and errors are those of `load_policy`."""
+    try:
+        info = read_info(save_dir)
+        observation_space, action_space = (
+            space_from_json(info[name]) for name in ("observation_space", "action_space")
+        )
+    except (OSError, ValueError) as error:
+        raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
+    try:
+        ac = _networks_from_weights(save_dir, info, observation_space, action_space, best)
+    except UserError:
+        if best or not allow_pickle:
+            raise
+        make_spec = bounded_action_spec if info.get("bounded") else action_spec
+        spec = make_spec(action_space)
+        return LoadedPolicy(observation_space, spec, None, _saved_model(save_dir))
+    return LoadedPolicy(observation_space, ac.action_spec, ac, None)
+
+
 def load_policy(
     save_dir: str | os.PathLike,
     deterministic: bool = False,
@@ -184,21 +228,9 @@ def load_policy(
     Raises:
         UserError: There is no complete save, or it holds something unexpected.
     """
-    try:
-        info = read_info(save_dir)
-        observation_space, action_space = (
-            space_from_json(info[name]) for name in ("observation_space", "action_space")
-        )
-    except (OSError, ValueError) as error:
-        raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
-    try:
-        act, spec = _act_from_weights(save_dir, info, observation_space, action_space, best)
-    except UserError:
-        if best or not allow_pickle:
-            raise
-        make_spec = bounded_action_spec if info.get("bounded") else action_spec
-        spec = make_spec(action_space)
-        act = _act_of_saved_model(save_dir, "mu" if deterministic else "pi")
+    loaded = load_networks(save_dir, allow_pickle=allow_pickle, best=best)
+    observation_space, spec = loaded.observation_space, loaded.action_spec
+    act = _act_of(loaded, deterministic)
     shape = network_observation_space(observation_space).shape
     rng = np.random.default_rng(seed)
 
@@ -210,6 +242,15 @@ def load_policy(
         return spec.to_env(act(x[None], noise))[0]
 
     return get_action
+
+
+def _act_of(loaded, deterministic):
+    """`act(x, noise)`."""
+    if loaded.ac is None:
+        output = "mu" if deterministic else "pi"
+        return lambda x, noise: loaded.outputs(x, noise)[output].numpy()
+    actor = Actor(loaded.ac)
+    return lambda x, noise: actor(x, noise)[0]
 
 
 def _seen(observation_space, obs, shape):
@@ -226,16 +267,14 @@ def _seen(observation_space, obs, shape):
     return x
 
 
-def _act_of_saved_model(save_dir, output):
+def _saved_model(save_dir):
     try:
-        model = load_saved_model(save_dir)
+        return load_saved_model(save_dir)
     except (OSError, ValueError) as error:
         raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
-    return lambda x, noise: model.policy(x, noise)[output].numpy()
 
 
-def _act_from_weights(save_dir, info, observation_space, action_space, best):
-    """`act(x, noise)` and the ActionSpec of networks that are built again."""
+def _networks_from_weights(save_dir, info, observation_space, action_space, best):
     networks = info.get("networks")
     if networks is None:
         raise UserError(
@@ -246,14 +285,12 @@ def _act_from_weights(save_dir, info, observation_space, action_space, best):
         weights = read_best_weights(save_dir) if best else read_weights(save_dir)
         if best and isinstance(networks, dict):
             networks = networks | {"extra": 0}
-        ac = build_again(networks, observation_space, action_space, weights)
+        return build_again(networks, observation_space, action_space, weights)
     except UserError as error:
         raise UserError(
             f"The networks in {save_dir} cannot be built again from their weights: {error} "
             f"{_OPT_IN}"
         ) from error
-    actor = Actor(ac)
-    return lambda x, noise: actor(x, noise)[0], ac.action_spec
 
 
 def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:

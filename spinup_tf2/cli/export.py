@@ -1,0 +1,65 @@
+"""A trained policy for other programs: `python -m spinup_tf2.run export RUN_DIR --format numpy`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from spinup_tf2.cli.test_policy import add_agent_arguments
+from spinup_tf2.envs.modules import import_for_command
+from spinup_tf2.tensorflow_import import quiet_tensorflow, stderr_without
+
+FORMATS = ("numpy", "tflite", "savedmodel")
+
+# What TensorFlow Lite's converter and interpreter say of themselves.
+_NOISE = r"INFO: |[IW]\d{4} |WARNING: All log messages before absl"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line; `argv` is what follows `export`."""
+    args = _parser().parse_args(argv)
+    import_for_command(args.modules)
+    quiet_tensorflow()
+    from spinup_tf2.exporting.export import export
+
+    with stderr_without(_NOISE):
+        exported = export(
+            args.fpath,
+            args.format,
+            args.output,
+            sample=args.sample,
+            itr=args.itr,
+            best=args.best,
+            overwrite=args.overwrite,
+            allow_pickle=args.allow_pickle,
+        )
+    print(exported)
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m spinup_tf2.run export",
+        description="Write a trained policy for robots and other programs, check that it acts as "
+        "the run's does, and measure how long it takes.",
+    )
+    add_agent_arguments(parser)
+    parser.add_argument(
+        "--format",
+        required=True,
+        choices=FORMATS,
+        help="numpy: a directory with policy.npz and policy.py, which needs NumPy only; tflite: a "
+        "TensorFlow Lite file; savedmodel: a SavedModel with one signature",
+    )
+    parser.add_argument(
+        "--output",
+        "-o",
+        metavar="PATH",
+        help="where to write it (in the current directory, under the run's name)",
+    )
+    parser.add_argument(
+        "--sample", action="store_true", help="sample actions instead of taking the most likely"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace an exported policy that is there already"
+    )
+    return parser

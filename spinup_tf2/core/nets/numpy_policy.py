@@ -1,0 +1,251 @@
+"""A trained policy that needs nothing but NumPy.
+
+    from policy import Policy
+
+    policy = Policy("policy.npz")
+    act = policy.act(obs)
+
+The command `export` of spinup_tf2 writes this file as policy.py, and beside it policy.npz: the
+weights, and in its entry `description` the functions below that they belong to, as JSON.
+"""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+VERSION = 1  # of what policy.npz holds
+
+# ------------------------------------------------------------------------------ activations
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "linear": lambda x: x,
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0),
+    "leaky_relu": lambda x: np.where(x > 0, x, 0.2 * x),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "softplus": lambda x: np.logaddexp(x, np.float32(0)),
+    "softsign": lambda x: x / (1 + np.abs(x)),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    # Its two constants are those of Klambauer et al. 2017, equation 14.
+    "selu": lambda x: 1.05070098 * np.where(x > 0, x, 1.67326324 * np.expm1(np.minimum(x, 0))),
+}
+
+# ------------------------------------------------------------------- layers, of batches [n, ...]
+
+
+def normalize(x, shift, scale, clip):
+    """Observations with the mean and standard deviation of those in training, and clipped."""
+    return ((x - shift) * scale).clip(-clip, clip)
+
+
+def rescale(x, scale, offset):
+    """Bytes of images to numbers between 0 and 1."""
+    return x * np.float32(scale) + np.float32(offset)
+
+
+def transpose(x, axes):
+    """Images whose channels come first to images whose channels come last."""
+    return x.transpose(axes)
+
+
+def flatten(x):
+    """`[n, ...]` to `[n, features]`."""
+    return x.reshape(len(x), -1)
+
+
+def dense(x, kernel, bias, activation):
+    """A fully connected layer."""
+    x = x @ kernel
+    x += bias
+    return ACTIVATIONS[activation](x)
+
+
+def conv2d(x, kernel, bias, activation, stride, same):
+    """A convolution of images `[n, height, width, channels]`.
+
+    Args:
+        kernel: `[rows, columns, channels, filters]`.
+        same: Whether zeros are put around the images (TensorFlow's padding of that name).
+    """
+    rows, columns = kernel.shape[:2]
+    if same:
+        around = [_zeros(x.shape[1], rows, stride), _zeros(x.shape[2], columns, stride)]
+        x = np.pad(x, [(0, 0), *around, (0, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(x, (rows, columns), axis=(1, 2))
+    windows = windows[:, ::stride, ::stride]  # [n, height, width, channels, rows, columns]
+    x = np.tensordot(windows, kernel, axes=((4, 5, 3), (0, 1, 2)))
+    x += bias
+    return ACTIVATIONS[activation](x)
+
+
+def _zeros(pixels, size, stride):
+    """How many zeros TensorFlow puts before and behind so many pixels."""
+    total = max((-(-pixels // stride) - 1) * stride + size - pixels, 0)
+    return total // 2, total - total // 2
+
+
+# -------------------------------------------------- heads: from the network's output to actions
+# With noise 0 each of them gives the most likely action.
+
+
+def gaussian(mean, noise, std):
+    """Standard normal noise becomes a sample."""
+    return mean + std * noise
+
+
+def squashed_gaussian(output, noise, log_std_min, log_std_max):
+    """The tanh of a Gaussian, in [-1, 1]."""
+    mean, log_std = np.split(output, 2, axis=-1)
+    return np.tanh(mean + np.exp(log_std.clip(log_std_min, log_std_max)) * noise)
+
+
+def deterministic(act, noise):
+    """The network's output itself, in [-1, 1]."""
+    return act
+
+
+def categorical(logits, noise):
+    """One discrete action, counted from 0. Gumbel noise `[n, values]` becomes a sample."""
+    return (logits + noise).argmax(-1)
+
+
+def categoricals(logits, noise, index, padding):
+    """Several discrete actions, with logits side by side. Gumbel noise `[n, k, values]`.
+
+    Args:
+        index: `[k, values]`: which logit belongs to each value of each of the k actions.
+        padding: The same shape: where an action has fewer values than others.
+    """
+    return (np.where(padding, -np.inf, logits[:, index]) + noise).argmax(-1)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        *(normalize, rescale, transpose, flatten, dense, conv2d),
+        *(gaussian, squashed_gaussian, deterministic, categorical, categoricals),
+    )
+}
+
+# --------------------------------------------------------------------------------- the policy
+
+
+class Policy:
+    """What was exported, from observations of the environment to actions for its `step`.
+
+    Args:
+        path: The .npz file.
+        seed: Of the samples, if it was exported with `--sample`; None: others every time.
+
+    Raises:
+        ValueError: The file was written by another version of the program.
+    """
+
+    def __init__(self, path, seed=None):
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+        description = json.loads(str(arrays["description"]))
+        if description["version"] != VERSION:
+            raise ValueError(
+                f"{path} has version {description['version']}, and this file reads {VERSION}: use "
+                "the policy.py that was written with it."
+            )
+        self.observation = description["observation"]
+        self.action = description["action"]
+        self.noise = description["noise"]  # None if the policy is deterministic
+        self.start, self.low, self.high = (arrays.get(name) for name in ("start", "low", "high"))
+        *self.layers, self.head = [
+            partial(
+                FUNCTIONS[step["function"]],
+                **step["arguments"],
+                **{name: arrays[f"{i}.{name}"] for name in step["arrays"]},
+            )
+            for i, step in enumerate(description["steps"])
+        ]
+        self.rng = np.random.default_rng(seed)
+
+    def act(self, obs, noise=None):
+        """The action for an observation, or the actions for a batch of them.
+
+        Args:
+            obs: An array, a number, or a dict, as the environment returns it; or several in one
+                array (a dict of arrays) with one more axis in front.
+            noise: What picks the sample, `draw_noise(n)`; None: new noise.
+
+        Raises:
+            ValueError: The observation is not of the form that the policy was trained on.
+        """
+        x, single = self._to_network(obs)
+        if self.noise is None:
+            if noise is not None:
+                raise ValueError("This policy is deterministic and takes no noise.")
+            noise = 0.0
+        elif noise is None:
+            noise = self.draw_noise(len(x))
+        for layer in self.layers:
+            x = layer(x)
+        act = self._to_env(self.head(x, noise))
+        return act[0] if single else act
+
+    def draw_noise(self, n):
+        """Noise for n actions, `[n, ...]`: standard normal, or for discrete actions Gumbel."""
+        shape = (n, *self.noise["shape"])
+        if self.noise["kind"] == "normal":
+            return self.rng.standard_normal(shape, dtype=np.float32)
+        return self.rng.gumbel(size=shape).astype(np.float32)
+
+    def _to_network(self, obs):
+        """The input of the first layer, `[n, ...]`, and whether it is one observation."""
+        parts, singles = zip(*(_encode(part, obs) for part in self.observation), strict=True)
+        if len({len(part) for part in parts}) > 1 or len(set(singles)) > 1:
+            raise ValueError("The entries of the observation are of different numbers.")
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1), singles[0]
+
+    def _to_env(self, act):
+        act = act.reshape(len(act), *self.action["shape"])
+        if self.low is not None:  # from [-1, 1] to the environment's bounds
+            act = (1 - act) / 2 * self.low + (1 + act) / 2 * self.high
+            act = act.clip(self.low, self.high)
+        if self.start is not None:
+            act = act + self.start
+        return act.astype(self.action["dtype"])
+
+
+def _encode(part, obs):
+    """One part of an observation as the network sees it, and whether it is a single one."""
+    for key in part["path"]:
+        obs = obs[key]
+    x, shape = np.asarray(obs), tuple(part["shape"])
+    single = x.shape == shape
+    if single:
+        x = x[None]
+    elif x.shape[1:] != shape or x.ndim != len(shape) + 1:
+        raise ValueError(
+            f"The observation{_entry(part)} has shape {x.shape}; the policy was trained on {shape}."
+        )
+    if part["kind"] == "image":
+        if x.dtype != np.uint8:
+            raise ValueError(f"Images are bytes, 0 to 255 (uint8); these are {x.dtype}.")
+        return x, single
+    x = flatten(x) if len(x) else x.reshape(0, int(np.prod(shape)))
+    return (_one_hot(part, x) if part["kind"] == "one_hot" else x.astype(np.float32)), single
+
+
+def _one_hot(part, x):
+    """A one for each of the numbers, among as many zeros as it has values."""
+    sizes = np.array(part["sizes"])
+    x = x - np.array(part["start"])
+    if ((x < 0) | (x >= sizes)).any():
+        raise ValueError(f"The observation{_entry(part)} has a value that was not there before.")
+    columns = (x + np.cumsum([0, *sizes[:-1]])).astype(int)
+    one_hot = np.zeros((len(x), sizes.sum()), np.float32)
+    np.put_along_axis(one_hot, columns, 1, axis=1)
+    return one_hot
+
+
+def _entry(part):
+    return "".join(f"[{key!r}]" for key in part["path"])

@@ -1,0 +1,215 @@
+"""A trained policy for other programs: `spinup_tf2.export(run_dir, "numpy")`."""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.core.nets.actor_critic import two_observations
+from spinup_tf2.core.runs.saved_policy import LoadedPolicy, load_networks
+from spinup_tf2.envs.modules import import_named
+from spinup_tf2.envs.spaces import network_observation_space
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.exporting.checking import OBSERVATIONS, check
+from spinup_tf2.exporting.described import parts_of
+from spinup_tf2.exporting.to_numpy import ARRAYS, PROGRAM, read_numpy, write_numpy
+from spinup_tf2.exporting.to_tensorflow import (
+    SIGNATURE,
+    input_names,
+    read_savedmodel,
+    read_tflite,
+    write_savedmodel,
+    write_tflite,
+)
+from spinup_tf2.persistence.saves import find_save
+from spinup_tf2.runs.files import atomic_save
+
+
+class _Format(NamedTuple):
+    """How a format is written and read back.
+
+    Attributes:
+        suffix: What is added to the run's name, for the default of `output`.
+        files: What lies in the directory that is written; none if it is a file.
+        write: `write(loaded, sample, path)`.
+        read: `read(path, loaded)`, the function `act(observations, noise)`.
+        use: Two lines of Python that use it.
+    """
+
+    suffix: str
+    files: tuple[str, ...]
+    write: Callable[[LoadedPolicy, bool, Path], None]
+    read: Callable[[Path, LoadedPolicy], Callable[[Any, Any], Any]]
+    use: str
+
+
+_FORMATS = {
+    "numpy": _Format(
+        "_numpy",
+        (ARRAYS, PROGRAM, "__pycache__"),
+        write_numpy,
+        lambda path, _: read_numpy(path).act,
+        'from policy import Policy  # policy.py\nact = Policy("policy.npz").act(obs)',
+    ),
+    "tflite": _Format(
+        ".tflite",
+        (),
+        write_tflite,
+        read_tflite,
+        'runner = ai_edge_litert.interpreter.Interpreter("{name}").get_signature_runner()\n'
+        'act = runner({inputs})["act"][0]',
+    ),
+    "savedmodel": _Format(
+        "_savedmodel",
+        ("saved_model.pb", "fingerprint.pb", "variables", "assets"),
+        write_savedmodel,
+        read_savedmodel,
+        'model = tf.saved_model.load("{name}")\n'
+        f'act = model.signatures["{SIGNATURE}"]({{inputs}})["act"][0]',
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `export` has written; as a string, all of it in words.
+
+    Attributes:
+        path: Where it is.
+        format: 'numpy', 'tflite' or 'savedmodel'.
+        sample: Whether the policy samples.
+        sizes: {file: bytes}
+        difference: The largest one between its actions and the run's, as a share of their size.
+        seconds: The median time of one action.
+        use: Two lines of Python that use it.
+    """
+
+    path: Path
+    format: str
+    sample: bool
+    sizes: dict[str, int]
+    difference: float
+    seconds: float
+    use: str
+
+    def __str__(self) -> str:
+        kind = "sampling" if self.sample else "deterministic"
+        sizes = ", ".join(f"{name} ({size / 1000:,.1f} kB)" for name, size in self.sizes.items())
+        equal = f"the largest difference is {self.difference:.1e}" if self.difference else "equal"
+        return (
+            f"Exported the {kind} policy to {self.path}: {sizes}\n"
+            f"Compared with the run's actions on {OBSERVATIONS:,} observations: {equal}\n"
+            f"Time for one action: {self.seconds * 1e6:.0f} microseconds (median)\n\n"
+            f"Use it:\n\n{self.use}"
+        )
+
+
+def export(
+    run_dir: str | os.PathLike,
+    format: str,
+    output: str | os.PathLike | None = None,
+    *,
+    sample: bool = False,
+    itr: int | str = "last",
+    best: bool = False,
+    overwrite: bool = False,
+    allow_pickle: bool = False,
+    modules: Iterable[str] = (),
+) -> Exported:
+    """Write the policy of a run for programs that do not have this package.
+
+    What is written takes observations as the environment returns them and gives actions for its
+    `step`. It is compared with the run's policy before it appears at `output`.
+
+    Args:
+        run_dir: Directory of the run.
+        format: 'numpy', a directory with policy.npz and policy.py, which needs NumPy only;
+            'tflite', a TensorFlow Lite file; or 'savedmodel', a SavedModel's directory.
+        output: Where to write it; by default in the current directory, under the run's name.
+        sample: Whether the policy samples its actions as in training, instead of taking the most
+            likely one each time.
+        itr: Number of the save, or 'last' (or less than 0) for the last.
+        best: Whether to take the weights with the best mean return so far, which the newest
+            checkpoint holds, instead of those of a save.
+        overwrite: Whether to replace an exported policy that is there already.
+        allow_pickle: Whether networks other than this package's own may be loaded from their
+            SavedModel. That runs code in it: only for runs of people you trust.
+        modules: Modules of yours to import first, such as that of the run's networks.
+
+    Raises:
+        UserError: There is no such run, its policy cannot be exported to this format, or something
+            is there already.
+    """
+    if format not in _FORMATS:
+        raise UserError(f"There is no format {format!r}; the formats are {', '.join(_FORMATS)}.")
+    how = _FORMATS[format]
+    import_named(modules)
+    save_dir = find_save(run_dir, itr)
+    name = Path(run_dir).resolve().name
+    path = Path(output if output is not None else f"{name}{how.suffix}")
+    _check_place(path, how, overwrite)
+    loaded = load_networks(save_dir, allow_pickle=allow_pickle, best=best)
+    if sample and _is_deterministic(loaded):
+        raise UserError(
+            "This policy is deterministic, as those of DDPG and TD3 are: there is nothing to "
+            "sample from. Leave --sample (sample=True) out."
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_save(path.absolute()) as temporary:
+            how.write(loaded, sample, Path(temporary))
+            checked = check(loaded, how.read(Path(temporary), loaded), sample)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written ({one_line(error)}).") from error
+    return Exported(
+        path, format, sample, _sizes(path), *checked, use=_use(how, loaded, sample, path)
+    )
+
+
+def _check_place(path, how, overwrite):
+    """Refuse to replace anything but an exported policy, and that without the user's word."""
+    if not os.path.lexists(path):
+        return
+    if not overwrite:
+        raise UserError(
+            f"{path} is there already; give another --output, or --overwrite (overwrite=True) to "
+            "replace it."
+        )
+    if not how.files:
+        if not path.is_file():
+            raise UserError(f"{path} is not a file, and this format is one; give another --output.")
+        return
+    others = {each.name for each in path.iterdir()} - {*how.files} if path.is_dir() else {path.name}
+    if path.is_symlink() or others:
+        raise UserError(
+            f"{path} is not replaced, since it is not only an exported policy of this format (it "
+            f"has {', '.join(sorted(others)[:3]) or 'another name'}); give another --output."
+        )
+
+
+def _is_deterministic(loaded):
+    """Whether noise has no say in what the policy does."""
+    obs = two_observations(network_observation_space(loaded.observation_space))
+    if loaded.ac is not None:
+        return tf.is_tensor(loaded.ac.pi(obs))
+    noise = 1000 * loaded.action_spec.draw_noise(np.random.default_rng(0), 2)
+    outputs = loaded.outputs(obs, noise)
+    return np.array_equal(outputs["pi"], outputs["mu"])
+
+
+def _sizes(path):
+    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
+    base = path.parent if path.is_file() else path
+    return {str(each.relative_to(base)): each.stat().st_size for each in files}
+
+
+def _use(how, loaded, sample, path):
+    names = input_names(parts_of(loaded.observation_space)) if how.files[:1] != (ARRAYS,) else []
+    inputs = [f"{name}=obs[None]" if name == "obs" else f"{name}=..." for name in names]
+    if sample:
+        inputs.append("noise=noise")
+    return how.use.format(name=path.name, inputs=", ".join(inputs))

@@ -1,0 +1,170 @@
+"""A policy as a function of tensors, in a SavedModel or in a TensorFlow Lite file.
+
+Its inputs are named: `obs`, or `obs_KEY` for each entry of a Dict, and `noise` if it samples; its
+output is `act`. Images are uint8; one-hot entries and discrete actions int64; all else is float32.
+"""
+
+import re
+import tempfile
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.core.nets.distributions import sample
+from spinup_tf2.core.runs.saved_policy import LoadedPolicy
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.exporting.described import Part, action_arrays, part_in, parts_of
+from spinup_tf2.persistence.unpickling import load_saved_model
+
+SIGNATURE = "serving_default"
+_DTYPES = {"image": tf.uint8, "one_hot": tf.int64, "numbers": tf.float32}
+
+
+def _policy(loaded, samples):
+    """A tf.Module with the function `act` and what it needs."""
+    parts, spec = parts_of(loaded.observation_space), loaded.action_spec
+    specs = [
+        tf.TensorSpec([None, *part.shape], _DTYPES[part.kind], name=name)
+        for part, name in zip(parts, input_names(parts), strict=True)
+    ]
+    if samples:
+        specs.append(tf.TensorSpec([None, *spec.noise_shape], tf.float32, name="noise"))
+
+    def act(*inputs):
+        observed = [_encode(*each) for each in zip(parts, inputs, strict=False)]
+        x = observed[0] if len(observed) == 1 else tf.concat(observed, axis=1)
+        return {"act": _to_env(spec, _choose(loaded, x, inputs[-1] if samples else None))}
+
+    policy = tf.Module()
+    if loaded.ac is None:
+        policy.model = loaded.saved_model
+    else:
+        # Not the Keras models: their own functions return distributions, which cannot be saved.
+        policy.parameters = [variable.value for variable in loaded.ac.pi.variables]
+    policy.act = tf.function(act, input_signature=specs)
+    return policy
+
+
+def _choose(loaded, x, noise):
+    """The action as the policy sees it; without noise the most likely one."""
+    shape = loaded.action_spec.noise_shape
+    if loaded.ac is not None:
+        return sample(loaded.ac.pi(x), tf.zeros([1, *shape]) if noise is None else noise)
+    output = "pi"
+    if noise is None:
+        output, noise = "mu", tf.zeros(tf.concat([tf.shape(x)[:1], shape], axis=0))
+    return loaded.saved_model.policy(x, noise)[output]
+
+
+def input_names(parts: list[Part]) -> list[str]:
+    """What the inputs of an observation's parts are called.
+
+    Raises:
+        UserError: Two of them would have one name.
+    """
+    names = [re.sub(r"\W", "_", "_".join(["obs", *part.path]), flags=re.ASCII) for part in parts]
+    if len({*names}) < len(names):
+        raise UserError(
+            f"The entries of the observation would be inputs of the names {', '.join(names)}, of "
+            "which two are the same. Export the policy with --format numpy, or rename the entries."
+        )
+    return names
+
+
+def _encode(part, x):
+    """An input as the networks see it, `[batch, ...]`."""
+    if part.kind == "image":
+        return x
+    x = tf.reshape(x, [-1, int(np.prod(part.shape))])
+    if part.kind == "numbers":
+        return x
+    columns = enumerate(zip(part.sizes, part.start, strict=True))
+    return tf.concat([tf.one_hot(x[:, i] - start, n) for i, (n, start) in columns], axis=1)
+
+
+def _to_env(spec, act):
+    """ActionSpec.to_env, of tensors."""
+    act = tf.reshape(act, [-1, *spec.space.shape])
+    arrays = action_arrays(spec.space, spec.bounded)
+    if spec.num_choices is not None:
+        return tf.cast(act, tf.int64) + np.int64(arrays.get("start", 0))
+    if spec.bounded:
+        low, high = np.float32(arrays["low"]), np.float32(arrays["high"])
+        act = tf.clip_by_value((1 - act) / 2 * low + (1 + act) / 2 * high, low, high)
+    return act
+
+
+# ------------------------------------------------------------------------------------ writing
+
+
+def write_savedmodel(loaded: LoadedPolicy, samples: bool, path: Path) -> None:
+    """Write a SavedModel with the one signature `serving_default`."""
+    policy = _policy(loaded, samples)
+    signatures = {SIGNATURE: policy.act.get_concrete_function()}
+    tf.saved_model.save(policy, str(path), signatures=signatures)
+
+
+def write_tflite(loaded: LoadedPolicy, samples: bool, path: Path) -> None:
+    """Write a TensorFlow Lite file in float32, of its built-in operations only.
+
+    Raises:
+        UserError: There is something in the networks that these cannot do.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        write_savedmodel(loaded, samples, Path(folder))
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=[SIGNATURE])
+        try:
+            contents = converter.convert()
+        except Exception as error:  # of a class that TensorFlow does not make public
+            raise UserError(
+                "TensorFlow Lite has no built-in operation for something in these networks "
+                f"({one_line(error)[:300]}). Export them with --format savedmodel."
+            ) from error
+    path.write_bytes(contents)
+
+
+# ------------------------------------------------------------------------------------ reading
+
+
+def read_savedmodel(path: Path, loaded: LoadedPolicy) -> Callable[[Any, Any], np.ndarray]:
+    """`act(observations, noise)` of what was written for this policy."""
+    model = load_saved_model(path)
+    signature = model.signatures[SIGNATURE]
+
+    def act(inputs):
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        return signature(**tensors)["act"].numpy()
+
+    act.model = model  # must live as long as its signature
+    return _with_inputs(act, loaded)
+
+
+def read_tflite(path: Path, loaded: LoadedPolicy) -> Callable[[Any, Any], np.ndarray]:
+    """The same of a TensorFlow Lite file."""
+    if find_spec("ai_edge_litert"):
+        from ai_edge_litert.interpreter import Interpreter
+    else:
+        Interpreter = tf.lite.Interpreter
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it will be moved to that package
+        runner = Interpreter(str(path)).get_signature_runner(SIGNATURE)
+    return _with_inputs(lambda inputs: runner(**inputs)["act"], loaded)
+
+
+def _with_inputs(act, loaded):
+    parts = parts_of(loaded.observation_space)
+    names = input_names(parts)
+
+    def with_inputs(observations, noise):
+        inputs = {
+            name: np.asarray(part_in(part, observations), _DTYPES[part.kind].as_numpy_dtype)
+            for name, part in zip(names, parts, strict=True)
+        }
+        return act(inputs if noise is None else inputs | {"noise": noise})
+
+    return with_inputs
