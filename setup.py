@@ -75,7 +75,7 @@ setup(
         "mpi4py>=4.1",
         "gymnasium>=1.1,<2",  # 1.1 brought SAME_STEP autoreset
         "numpy>=1.26",
-        "scipy>=1.11",
+        "scipy>=1.15",  # bootstrap takes rng
         "joblib>=1.3",
         "cloudpickle>=3.0",
         "pandas>=2.0",

@@ -17,6 +17,7 @@ FLOORS = [
     ["errors", "user_config", "version", "tensorflow_import", "moved"],
     ["runs"],
     ["callbacks"],
+    ["results"],
     ["arguments"],
     ["parallel"],
     ["utils", "utils.mpi_tools", "utils.mpi_tf", "utils.serialization_utils", "utils.logx"],

@@ -33,6 +33,7 @@ MOVED = {
     "core.update_block": "core.optimize.update_block",
     "core.values": "core.optimize.losses",
     "core.vector_env": "core.rollout.vector_env",
+    "experiments.results": "results.datasets",
     "utils.env_spec": "persistence.env_spec",
     "utils.evaluate": "cli.evaluate",
     "utils.play": "cli.play",

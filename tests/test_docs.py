@@ -16,7 +16,7 @@ import spinup_tf2
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.rules import ACTIVATIONS
 from spinup_tf2.arguments.signatures import read_signature
-from spinup_tf2.cli import evaluate, export, play, plot, test_policy
+from spinup_tf2.cli import evaluate, export, ls, play, plot, test_policy
 from spinup_tf2.cli.flags import PYTHON_ONLY, RUN_KEYS, SUBSTITUTIONS
 from tests import off_policy_runs
 from tests import on_policy_runs as runs
@@ -64,14 +64,14 @@ def test_every_flag_of_the_command_line_is_explained():
 @pytest.mark.parametrize(
     ("name", "module"),
     [
-        *[("plotting", plot), ("outputs", test_policy), ("outputs", evaluate)],
+        *[("plotting", plot), ("outputs", ls), ("outputs", test_policy), ("outputs", evaluate)],
         *[("exporting", export), ("playing", play)],
     ],
-    ids=["plot", "test_policy", "evaluate", "export", "play"],
+    ids=["plot", "ls", "test_policy", "evaluate", "export", "play"],
 )
 def test_every_flag_of_the_utilities_is_explained(name, module):
     parser = module._parser()
-    expected = {option for option in options(parser) if option != "fpath"}
+    expected = {option for option in options(parser) if option not in ("fpath", "directory")}
     assert expected <= {word.rstrip(",") for word in literals(name)}
 
 

@@ -5,14 +5,16 @@ from collections.abc import Sequence
 
 from spinup_tf2.envs.modules import forget_current_directory
 from spinup_tf2.errors import UserError
-from spinup_tf2.utils.plot import ESTIMATORS, make_plots
+from spinup_tf2.utils.plot import ERRORBARS, ESTIMATORS, STYLES, make_plots
+
+WATCH = 10  # seconds
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `plot`."""
     args = _parser().parse_args(argv)
     forget_current_directory()
-    if args.savefig is None and not _has_window():
+    if args.savefig is None and not args.table and not _has_window():
         raise UserError(
             "There is no display (or no window toolkit) to show a plot on; use --savefig FILE."
         )
@@ -26,7 +28,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         select=args.select,
         exclude=args.exclude,
         estimator=args.est,
+        errorbar=args.errorbar,
+        by=args.by,
+        style=args.style,
         savefig=args.savefig,
+        table=args.table,
+        watch=args.watch,
     )
 
 
@@ -70,15 +77,51 @@ def _parser():
     parser.add_argument(
         "--est",
         default="mean",
-        help=f"how runs become one curve: {', '.join(ESTIMATORS)} (%(default)s)",
+        help=f"how runs become one curve: {', '.join(ESTIMATORS)} (%(default)s); iqm is the mean "
+        "of the middle half",
+    )
+    parser.add_argument(
+        "--errorbar",
+        help=f"the band around it: {', '.join(ERRORBARS)} (sd): standard deviation of the runs, "
+        "standard error or 95 %% confidence interval of the estimate",
+    )
+    parser.add_argument("--by", help="env: a panel for each environment")
+    parser.add_argument(
+        "--style", default="paper", help=f"the look: {', '.join(STYLES)} (%(default)s)"
     )
     parser.add_argument(
         "--savefig",
         metavar="FILE",
-        help="write FILE (.png, .pdf, .svg) instead of opening a window; with several -y, "
+        help="write FILE (.png, .svg, .pdf) instead of opening a window; with several -y, "
         "FILE_<value> for each",
     )
+    parser.add_argument(
+        "--table",
+        metavar="FILE",
+        nargs="?",
+        const=True,
+        default=False,
+        help="the final performance of each experiment, over the last tenth of its runs: print "
+        "it, or write it to FILE (.md, .csv); no figure without --savefig",
+    )
+    parser.add_argument(
+        "--watch",
+        metavar="SECONDS",
+        nargs="?",
+        type=_seconds,
+        const=WATCH,
+        help=f"make it anew whenever runs have gone on, with a look every SECONDS ({WATCH})",
+    )
     return parser
+
+
+def _seconds(text):
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds (directories with runs come before --watch)"
+        ) from None
 
 
 def _has_window():

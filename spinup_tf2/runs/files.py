@@ -123,8 +123,13 @@ def atomic_save(path: str | os.PathLike) -> Iterator[str]:
     _remove(old)
 
 
-def read_text(path: str | os.PathLike, limit: int = LARGEST_TEXT) -> str:
+def read_text(path: str | os.PathLike, limit: int = LARGEST_TEXT, *, errors: str = "strict") -> str:
     """The text of a file.
+
+    Args:
+        path: The file.
+        limit: The most bytes that it may have.
+        errors: What becomes of bytes that are no UTF-8, as for `bytes.decode`.
 
     Raises:
         OSError: It is not there or cannot be read.
@@ -139,7 +144,7 @@ def read_text(path: str | os.PathLike, limit: int = LARGEST_TEXT) -> str:
     if len(contents) > limit:
         raise UserError(f"{path} is larger than {limit} bytes, which is not what a run writes.")
     try:
-        return contents.decode("utf-8")
+        return contents.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not text ({error}).") from error
 

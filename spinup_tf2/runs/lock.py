@@ -13,6 +13,9 @@ from pathlib import Path
 from spinup_tf2.errors import UserError
 from spinup_tf2.runs.files import LOCK
 
+# How often, and after how many seconds, a run asks once more for a lock that it did not get.
+_ATTEMPTS, _PAUSE = 5, 0.02
+
 _held = set()  # descriptors of locks
 
 
@@ -56,8 +59,28 @@ def run_lock(run_dir: str | os.PathLike) -> Iterator[None]:
             os.close(descriptor)
 
 
+def is_locked(run_dir: str | os.PathLike) -> bool:
+    """Whether a run is writing to this directory. Changes nothing and keeps nobody waiting.
+
+    Where the file system knows no locks, the file that a run makes counts, which a crash leaves.
+    """
+    try:
+        descriptor = os.open(Path(run_dir, LOCK), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        # Shared, so that several may ask at once. No run can get it now, so it asks again: _locked.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _locked(path):
     """The descriptor of the file at `path`, which nobody else holds."""
+    attempts = _ATTEMPTS
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
@@ -68,6 +91,11 @@ def _locked(path):
                 os.write(descriptor, json.dumps(holder).encode())
                 return descriptor
         except BlockingIOError:
+            attempts -= 1
+            if attempts:  # somebody may only be asking: see is_locked
+                os.close(descriptor)
+                time.sleep(_PAUSE)
+                continue
             holder = os.read(descriptor, 1000).decode(errors="replace")
             os.close(descriptor)
             raise UserError(

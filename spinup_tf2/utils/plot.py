@@ -1,128 +1,191 @@
 """Learning curves, as `python -m spinup_tf2.run plot LOGDIR ...` draws them.
 
-Curves are averaged over the runs of an experiment (the runs with the same exp_name, or under the
-same directory if it is given a legend title); the band is one standard deviation wide to each side.
+A curve is an estimate over the runs of an experiment (the runs with the same exp_name, or under the
+same directory if it is given a legend title), and the band around it an interval of the same runs.
 """
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.experiments.results import get_all_datasets, get_datasets
+from spinup_tf2.results import look
+from spinup_tf2.results.datasets import (
+    NoResults,
+    get_all_datasets,
+    get_datasets,
+    named_by_env,
+    numbers,
+)
+from spinup_tf2.results.final import check_table_path, final_performance, markdown, write_table
+from spinup_tf2.results.look import STYLES, Style
+from spinup_tf2.results.statistics import (
+    ERRORBARS,
+    ESTIMATORS,
+    Curve,
+    Errorbar,
+    Estimator,
+    check_statistics,
+    curve_of,
+)
+from spinup_tf2.results.watching import watch_runs
 from spinup_tf2.runs.printing import print_safely
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 # pandas, matplotlib and seaborn are imported where they are used: --help does not wait for them.
 
-__all__ = ["ESTIMATORS", "get_all_datasets", "get_datasets", "make_plots", "plot_data"]
+__all__ = [
+    "ERRORBARS",
+    "ESTIMATORS",
+    "STYLES",
+    "final_performance",
+    "get_all_datasets",
+    "get_curves",
+    "get_datasets",
+    "make_plots",
+    "plot_data",
+]
 
-ESTIMATORS = ("mean", "median", "min", "max", "sum", "std")
-
-_MOST_COLUMNS = 6  # of a legend
+_BAND = dict(alpha=0.2, linewidth=0)
 
 
-def plot_data(
-    data: list[pd.DataFrame] | pd.DataFrame,
+def get_curves(
+    data: Sequence[pd.DataFrame] | pd.DataFrame,
     xaxis: str = "TotalEnvInteracts",
     value: str = "Performance",
     condition: str = "Condition1",
     smooth: int = 1,
-    **kwargs: Any,
-) -> Axes:
-    """Draw the curves of one figure.
+    estimator: Estimator = "mean",
+    errorbar: Errorbar | None = None,
+    *,
+    report: Callable[[str], None] = print_safely,
+) -> dict[str, Curve]:
+    """The numbers of a figure: each curve with its interval.
 
     Args:
-        data: A list of DataFrames as from `get_datasets`, or one of them.
+        data: Runs, as from `get_datasets`.
         xaxis: Column for the horizontal axis.
         value: Column for the vertical axis.
         condition: Column that tells the curves apart.
-        smooth: Width, in rows, of the centred moving average taken of each run.
-        **kwargs: More arguments for `seaborn.lineplot`, such as `ax`.
+        smooth: Width, in rows, of the centred moving average taken of each run before all else.
+        estimator: How the runs of a curve become one value: see `summarize`.
+        errorbar: The interval around it; by default `sd`, or `none` for `sum` and `std`.
+        report: Called with a line for each run that is left out; prints by default.
+
+    Returns:
+        {name of the curve: (x, estimate, low, high), arrays [points]}
+
+    Raises:
+        UserError: For columns, estimators or intervals that there are not.
+        NoResults: No run has numbers in both columns.
+    """
+    errorbar = check_statistics(estimator, errorbar)
+    if smooth < 1:
+        raise UserError(f"Cannot smooth over {smooth} rows; give 1 (no smoothing) or more.")
+    runs = [data] if hasattr(data, "columns") else list(data)
+    _check_columns(runs, (xaxis, value))
+    groups: dict[str, list] = {}
+    for run in runs:
+        xy = _xy(run, xaxis, value, smooth, report)
+        if xy:
+            groups.setdefault(str(run[condition].iloc[0]), []).append(xy)
+    if not groups:
+        raise NoResults(f"There are no numbers to plot in column {value!r} against {xaxis!r}.")
+    return {name: curve_of(group, estimator, errorbar) for name, group in groups.items()}
+
+
+def _check_columns(runs, columns):
+    for column in columns:
+        if not any(column in run for run in runs):
+            ours = {"Unit", "Condition1", "Condition2"}
+            there = dict.fromkeys(name for run in runs for name in run.columns if name not in ours)
+            raise UserError(f"No run has a column {column!r}; there is {', '.join(there)}.")
+
+
+def _xy(run, xaxis, value, smooth, report):
+    """The two columns of a run, smoothed; None, and a message, if there are no numbers."""
+    import pandas as pd
+
+    path = run.attrs.get("path", "a run")
+    missing = [column for column in (xaxis, value) if column not in run]
+    if missing:
+        report(f"Leaving out {path}: it has no column {' and no column '.join(missing)}")
+        return None
+    x, y = numbers(run[xaxis]), numbers(run[value])
+    # Epochs without data (no episode was finished) are blank: not averaged, and not made up.
+    known = pd.notna(x) & pd.notna(y)
+    if not known.any():
+        report(f"Leaving out {path}: there are no numbers in {value}")
+        return None
+    if smooth > 1:
+        y[known] = pd.Series(y[known]).rolling(smooth, center=True, min_periods=1).mean()
+    return x, y
+
+
+def plot_data(
+    data: Sequence[pd.DataFrame] | pd.DataFrame,
+    xaxis: str = "TotalEnvInteracts",
+    value: str = "Performance",
+    condition: str = "Condition1",
+    smooth: int = 1,
+    *,
+    estimator: Estimator = "mean",
+    errorbar: Errorbar | None = None,
+    style: Style = "paper",
+    ax: Axes | None = None,
+    **kwargs: Any,
+) -> Axes:
+    """Draw the curves of one figure, with a legend.
+
+    Args:
+        data, xaxis, value, condition, smooth, estimator, errorbar: See `get_curves`.
+        style: How ticks and the legend look, "paper" or "spinup". (Fonts and colours are
+            matplotlib's present ones: `make_plots` sets them.)
+        ax: Where to draw; by default matplotlib's present axes.
+        **kwargs: More arguments for the lines, as `matplotlib.axes.Axes.plot` takes them.
 
     Returns:
         The matplotlib axes.
     """
-    import pandas as pd
-    import seaborn as sns
+    import matplotlib.pyplot as plt
 
-    runs = data if isinstance(data, list) else [data]
-    for column in (xaxis, value):
-        if not any(column in run for run in runs):
-            ours = {"Unit", "Condition1", "Condition2"}
-            columns = dict.fromkeys(
-                name for run in runs for name in run.columns if name not in ours
-            )
-            raise UserError(f"No run has a column {column!r}; there is {', '.join(columns)}.")
-    curves = [_curve(run, xaxis, value, smooth) for run in runs]
-    curves = pd.concat(curves, ignore_index=True)
-    if curves.empty:
-        raise UserError(f"There are no numbers to plot in column {value!r} against {xaxis!r}.")
-
-    kwargs = {"errorbar": "sd", "linewidth": 2} | kwargs
-    ax = sns.lineplot(data=curves, x=xaxis, y=value, hue=condition, **kwargs)
-    if curves[xaxis].max() > 5e3:
-        ax.ticklabel_format(style="sci", axis="x", scilimits=(0, 0))
-    ax.margins(x=0.02)
-    for line in ax.lines:
-        if len(line.get_xdata()) == 1:  # a line needs two
-            line.set_marker("o")
-    if ax.get_legend():
-        _legend_above(ax)
+    curves = get_curves(data, xaxis, value, condition, smooth, estimator, errorbar)
+    ax = ax or plt.gca()
+    _draw(ax, curves, look.colors_for([*curves]), **kwargs)
+    _dress(ax, xaxis, value, style)
+    if style == "paper":
+        look.legend_above(ax)
+    else:
+        look.legend_in(ax)
     return ax
 
 
-def _legend_above(ax):
-    """Put the legend over the axes, where it covers no curve, in as many columns as fit."""
-    import seaborn as sns
-
-    figure = ax.get_figure()
-    ax.get_legend().set_in_layout(False)
-    figure.draw_without_rendering()  # only then the axes have their size
-    available = ax.get_window_extent().width
-    place = dict(loc="lower center", bbox_to_anchor=(0.5, 1), title=None, frameon=False)
-    for columns in range(min(len(ax.get_legend_handles_labels()[1]), _MOST_COLUMNS), 0, -1):
-        sns.move_legend(ax, ncols=columns, **place)
-        extent = ax.get_legend().get_window_extent()
-        if extent.width <= available:
-            break
-    else:  # a name that is longer than the axes
-        size = ax.get_legend().get_texts()[0].get_fontsize() * available / extent.width
-        sns.move_legend(ax, fontsize=size, **place)
-        extent = ax.get_legend().get_window_extent()
-    figure.set_figheight(figure.get_figheight() + extent.height / figure.dpi)
+def _draw(ax, curves, colors, **kwargs) -> dict[str, Line2D]:
+    """Draw curves, the bands below all lines; returns the line of each name."""
+    lines = {}
+    for name, curve in curves.items():
+        style = dict(color=colors[name], label=name, linewidth=2) | kwargs
+        if len(curve.x) == 1:  # a line needs two
+            style.setdefault("marker", "o")
+        [lines[name]] = ax.plot(curve.x, curve.estimate, **style)
+        if (curve.low == curve.low).any():  # not only NaN
+            band = dict(color=lines[name].get_color(), zorder=lines[name].get_zorder() - 0.5)
+            ax.fill_between(curve.x, curve.low, curve.high, **band, **_BAND)
+    return lines
 
 
-def _curve(run, xaxis, value, smooth):
-    """The rows of a run that have both numbers, smoothed; a message if there are none."""
-    path = run.attrs.get("path", "a run")
-    missing = [column for column in (xaxis, value) if column not in run]
-    if missing:
-        print_safely(f"Leaving out {path}: it has no column {' and no column '.join(missing)}")
-        return run.iloc[:0]
-    numbers = {column: [_number(entry) for entry in run[column]] for column in (xaxis, value)}
-    run = run.assign(**numbers)
-    # Epochs without data (no episode was finished) are blank: not averaged, and not made up.
-    run = run.dropna(subset=[xaxis, value])
-    if run.empty:
-        print_safely(f"Leaving out {path}: there are no numbers in {value}")
-    return run.assign(**{value: run[value].rolling(smooth, center=True, min_periods=1).mean()})
-
-
-def _number(entry):
-    """An entry of progress.txt as a float; NaN if it is no finite number."""
-    try:
-        number = float(entry)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-    return number if math.isfinite(number) else math.nan
+def _dress(ax, xaxis, value, style):
+    look.label(ax, xaxis, value)
+    look.format_ticks(ax, style)
+    ax.margins(x=0.02)
 
 
 def make_plots(
@@ -131,13 +194,18 @@ def make_plots(
     xaxis: str = "TotalEnvInteracts",
     values: str | Sequence[str] = "Performance",
     count: bool = False,
-    font_scale: float = 1.5,
+    font_scale: float | None = None,
     smooth: int = 1,
     select: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
-    estimator: str = "mean",
+    estimator: Estimator = "mean",
     *,
+    errorbar: Errorbar | None = None,
+    by: Literal["env"] | None = None,
+    style: Style = "paper",
     savefig: str | os.PathLike | None = None,
+    table: str | os.PathLike | bool = False,
+    watch: float | None = None,
 ) -> None:
     """Make a figure for each of the values, and show or save them.
 
@@ -146,64 +214,138 @@ def make_plots(
         xaxis: Column for the horizontal axis.
         values: Column, or list of columns, for the vertical axis; one figure each.
         count: Draw each run for itself, instead of one curve for each experiment.
-        font_scale: Size of the text, relative to seaborn's.
+        font_scale: Size of the text, relative to seaborn's; None for that of the style.
         smooth: Width, in rows, of the centred moving average taken of each run.
         estimator: How the runs of an experiment become one curve: one of `ESTIMATORS`.
-        savefig: File to write, in the format of its extension, instead of opening a window. With
-            several values each gets a file, with its name before the extension:
-            curve_Performance.png, curve_Entropy.png.
+        errorbar: The band around it, one of `ERRORBARS`; see `summarize`.
+        by: "env" for a panel for each environment, with one legend.
+        style: "paper", or "spinup" for the look of Spinning Up.
+        savefig: File to write (.png, .svg, .pdf), instead of opening a window. With several values
+            each gets a file, with its name before the extension: curve_Performance.png,
+            curve_Entropy.png.
+        table: File to which `final_performance` is written (.md, .csv), or True to print it.
+            Without `savefig` there is no figure then.
+        watch: Seconds between two looks at the runs: whenever they have gone on, everything is
+            made anew, until Ctrl-C or until the windows are closed.
+
+    Raises:
+        UserError: Before anything is drawn or written, for what cannot be done.
     """
-    import seaborn as sns
-
-    if estimator not in ESTIMATORS:
-        raise UserError(
-            f"There is no estimator {estimator!r}; choose from {', '.join(ESTIMATORS)}."
-        )
-    if smooth < 1:
-        raise UserError(f"Cannot smooth over {smooth} rows; give 1 (no smoothing) or more.")
+    errorbar = check_statistics(estimator, errorbar)
     values = [values] if isinstance(values, str) else list(dict.fromkeys(values))
-    data = get_all_datasets(all_logdirs, legend, select, exclude)
+    if by not in (None, "env"):
+        raise UserError(f"Cannot make a panel by {by!r}; there is 'env', one per environment.")
+    if watch is not None and not watch > 0:
+        raise UserError(f"Cannot look at the runs every {watch} seconds; give more than 0.")
+    paths = _figure_paths(savefig, values)
+    if not isinstance(table, bool):
+        check_table_path(table)
+    look.set_style(style, font_scale)
+    on_screen = savefig is None and not table
+    figures = {value: _new_figure(on_screen) for value in values if on_screen or paths}
 
-    # A name is shown as it is, also with dollar signs in it.
-    sns.set_theme(style="darkgrid", font_scale=font_scale, rc={"text.parse_math": False})
-    figures = []
-    for value in values:
-        figures.append(_new_figure(on_screen=savefig is None))
-        plot_data(
-            data,
-            xaxis=xaxis,
-            value=value,
-            condition="Condition2" if count else "Condition1",
-            smooth=smooth,
-            estimator=estimator,
-            ax=figures[-1].subplots(),
-        )
-    if savefig is None:
-        import matplotlib.pyplot as plt
+    def make(report):
+        data = get_all_datasets(all_logdirs, legend, select, exclude, report=report)
+        _check_columns(data, (xaxis, *values))
+        if by == "env":
+            data = named_by_env(data)
+        elif not count:
+            _warn_of_mixtures(data, report)
+        condition = "Condition2" if count else "Condition1"
+        statistics = dict(smooth=smooth, estimator=estimator, errorbar=errorbar, report=report)
+        panels = {
+            value: _panels(data, by, xaxis=xaxis, value=value, condition=condition, **statistics)
+            for value in figures
+        }
+        rows = final_performance(data, values, estimator, errorbar) if table else None
+        for value, figure in figures.items():
+            _draw_panels(figure, panels[value], xaxis, value, style)
+        for value, path in paths.items():
+            look.save_figure(figures[value], path)
+            report(f"Saved {path}")
+        if table is True:
+            print_safely(markdown(rows, estimator, errorbar))
+        elif table:
+            write_table(rows, table, estimator, errorbar)
+            report(f"Saved {table}")
 
-        plt.show()
+    if watch is not None:
+        watch_runs(make, (all_logdirs, select, exclude), watch, show=on_screen)
     else:
-        for value, figure in zip(values, figures, strict=True):
-            _save(figure, _with_value(savefig, value) if len(values) > 1 else Path(savefig))
+        make(print_safely)
+        if on_screen:
+            import matplotlib.pyplot as plt
+
+            plt.show()
 
 
-def _new_figure(on_screen):
+def _figure_paths(savefig, values):
+    """{value: the file of its figure}, to none of which writing is refused."""
+    if savefig is None:
+        return {}
+    look.check_figure_path(savefig)
+    path = Path(savefig)
+    if len(values) == 1:
+        return {values[0]: path}
+    names = {value: f"{path.stem}_{value.replace(os.sep, '_')}{path.suffix}" for value in values}
+    return {value: path.with_name(name) for value, name in names.items()}
+
+
+def _new_figure(on_screen) -> Figure:
     import matplotlib.pyplot as plt
     from matplotlib.figure import Figure
 
     # A figure that pyplot does not know needs no window, and so no display.
-    make = plt.figure if on_screen else Figure
-    return make(figsize=(9, 5.5), layout="constrained")
+    figure = (plt.figure if on_screen else Figure)(layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.08)  # inches, between panels and around them
+    return figure
 
 
-def _with_value(path, value):
-    path = Path(path)
-    return path.with_name(f"{path.stem}_{value}{path.suffix}")
+def _warn_of_mixtures(data, report):
+    envs: dict[str, set[str]] = {}
+    for run in data:
+        envs.setdefault(run["Condition1"].iloc[0], set()).add(run.attrs.get("env", ""))
+    for name, found in envs.items():
+        if len(found - {""}) > 1:
+            report(
+                f"Warning: {name} has runs of {', '.join(sorted(found - {''}))} in one curve; "
+                "--by env (by='env') makes a panel for each."
+            )
 
 
-def _save(figure, path):
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:  # ValueError: a format that matplotlib cannot write
-        raise UserError(f"Cannot write the plot to {path}: {error}.") from error
-    print_safely(f"Saved {path}")
+def _panels(data, by, **kwargs):
+    """{title of the panel: its curves}; None as the title of the only one."""
+    if by is None:
+        return {None: get_curves(data, **kwargs)}
+    envs = sorted({run.attrs.get("env", "") for run in data}, key=lambda env: (env == "", env))
+    panels = {}
+    nothing = None
+    for env in envs:
+        runs = [run for run in data if run.attrs.get("env", "") == env]
+        try:
+            panels[env or "unknown environment"] = get_curves(runs, **kwargs)
+        except UserError as error:  # those of other environments have this column
+            nothing = error
+    if not panels:
+        raise nothing
+    return panels
+
+
+def _draw_panels(figure, panels, xaxis, value, style):
+    """Draw the panels of a figure anew, under one legend."""
+    figure.clear()
+    colors = look.colors_for(
+        [*dict.fromkeys(name for curves in panels.values() for name in curves)]
+    )
+    axes = look.panels(figure, len(panels), style)
+    lines: dict[str, Line2D] = {}
+    for ax, (title, curves) in zip(axes, panels.items(), strict=True):
+        lines |= _draw(ax, curves, colors)
+        _dress(ax, xaxis, value, style)
+        ax.set_title(title or "")
+        if not ax.get_subplotspec().is_first_col():
+            ax.set_ylabel("")  # as on its left
+    if style == "spinup" and len(axes) == 1:
+        look.legend_in(axes[0])
+    else:
+        look.shared_legend(figure, {name: lines[name] for name in colors})

@@ -18,6 +18,8 @@ COMMANDS_WITHOUT_TENSORFLOW = [
     ["--help"],
     ["ppo", "--help"],
     ["plot", "--help"],
+    ["ls", "data"],
+    ["ls", "--help"],
     ["play", "--help"],
     ["export", "--help"],
     ["play", "--env", "CartPole-v1", "--mode", "random", "--norender", "--episodes", "1"],

@@ -77,6 +77,10 @@ def plot(place):
     return ["plot", str(place / "run"), "--savefig", str(place / "plots" / "curve.svg")]
 
 
+def list_runs(place):
+    return ["ls", str(place), "--commands"]
+
+
 def watch_agent(place):
     return ["test_policy", str(place / "run"), "--norender", "-n", "1", "-l", "5"]
 
@@ -181,6 +185,7 @@ def test_a_configuration_with_code(place, capfd):
     code = CODE.format(str(place / "pwned"))
     change(place / "run" / "config.json", exp_name=code, **{code: code}, env_fn=code)
     assert run(plot, place, capfd) == run(watch_agent, place, capfd) == (0, "")
+    assert run(list_runs, place, capfd) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -206,6 +211,7 @@ def test_texts_that_are_no_description(place, capfd, name, contents):
     (place / "run" / name).write_text(contents, encoding="utf-8")
     expected = 0 if name == "config.json" else 2
     assert run(plot if name == "config.json" else watch_agent, place, capfd)[0] == expected
+    assert run(list_runs, place, capfd) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -221,6 +227,7 @@ def test_progress_with_code_and_strange_numbers(place, capfd, progress):
     code = CODE.format(str(place / "pwned"))
     (place / "run" / "progress.txt").write_text(progress.replace("{code}", code))
     assert run(plot, place, capfd)[0] in (0, 2)
+    assert run(list_runs, place, capfd) == (0, "")
 
 
 # ---------------------------------------------------------------- descriptions

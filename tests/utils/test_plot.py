@@ -146,7 +146,30 @@ def test_unfinished_last_line_is_ignored(tmp_path, capsys):
     run = add_run(tmp_path / "run", end="\n3\t4.0\t160")  # of 16000
     (table,) = get_datasets(run)
     assert list(table["TotalEnvInteracts"]) == [4000, 8000, 12000]
-    assert f"Ignoring the unfinished last line of {run}/progress.txt" in capsys.readouterr().out
+    report = f"Skipped 1 damaged row of {run}/progress.txt: 1 unfinished at the end\n"
+    assert report in capsys.readouterr().out
+
+
+def test_damaged_rows_are_skipped_and_counted_in_one_sentence(tmp_path, capsys):
+    run = add_run(tmp_path / "run", [1.0, 2.0, "#!", 4.0, None, "nan"], exp_name="run")
+    lines = (run / "progress.txt").read_text().splitlines()
+    lines[2:2] = ["1\t2.0", "1\t2.0\t8000\t", "\0" * 30, "\ufffd\t1\t1"]
+    lines.append("9\t5")
+    (run / "progress.txt").write_text("\n".join(lines))
+    (table,) = get_datasets(run)
+    assert list(table["Epoch"]) == [0, 1, 3, 4, 5]
+    np.testing.assert_array_equal(table["Performance"], [1, 2, 4, np.nan, np.nan])
+    assert capsys.readouterr().out == (
+        f"Skipped 6 damaged rows of {run}/progress.txt: 3 with a wrong number of fields, "
+        "1 unfinished at the end, 2 with text in the place of a number\n"
+    )
+
+
+def test_a_column_of_text_is_no_damage(tmp_path, capsys):
+    run = add_run(tmp_path / "run", ["warm up", "train", 3.0], exp_name="run")
+    (table,) = get_datasets(run)
+    assert list(table["AverageEpRet"]) == ["warm up", "train", "3.0"]
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("contents", ["", "Epoch\tAverageEpRet\n", "Epoch\tAver", "\n\n"])
@@ -210,22 +233,80 @@ def test_columns_without_numbers(data):
 # ---------------------------------------------------------------- what is drawn
 
 
-def test_mean_and_band_over_runs(data, ax):
-    plot_data(get_all_datasets(["data/ppo/"]), ax=ax)
-    np.testing.assert_allclose(curves(ax)["ppo"], [1.5, 2.5, 3.5])
-    band = ax.collections[0].get_paths()[0].get_extents()
-    std = np.std([1, 2], ddof=1)
-    np.testing.assert_allclose([band.ymin, band.ymax], [1.5 - std, 3.5 + std])
+def band_of(ax):
+    """The lower and the upper edge of the only band: (x, low, high)."""
+    (band,) = ax.collections
+    vertices = band.get_paths()[0].vertices
+    x = np.unique(vertices[:, 0])
+    edges = [[f(vertices[vertices[:, 0] == each, 1]) for each in x] for f in (np.min, np.max)]
+    return x, *map(np.array, edges)
+
+
+SPREAD = {"none": None, "sd": 1.0, "se": 1 / 2}  # of four runs
+
+
+@pytest.mark.parametrize("errorbar", SPREAD)
+def test_mean_and_band_over_runs(tmp_path, ax, errorbar):
+    offsets = np.array([0.0, 1.0, 2.0, 10.0])
+    for seed, offset in enumerate(offsets):
+        add_run(tmp_path / f"s{seed}", np.arange(3) + offset)
+    plot_data(get_datasets(tmp_path), errorbar=errorbar, ax=ax)
+    mean = np.arange(3) + offsets.mean()
+    np.testing.assert_allclose(curves(ax)["exp"], mean)
+    if errorbar == "none":
+        assert len(ax.collections) == 0
+        return
+    half = SPREAD[errorbar] * np.std(offsets, ddof=1)
+    x, low, high = band_of(ax)
+    np.testing.assert_array_equal(x, [4000, 8000, 12000])
+    np.testing.assert_allclose(low, np.maximum(mean - half, np.arange(3)))
+    np.testing.assert_allclose(high, mean + half)
+
+
+@pytest.mark.parametrize("errorbar", ["sd", "se", "ci"])
+@pytest.mark.parametrize("estimator", ["mean", "median", "iqm", "min", "max"])
+def test_bands_stay_within_the_runs(tmp_path, ax, errorbar, estimator):
+    returns = np.random.default_rng(0).exponential(size=(6, 4))
+    for seed, row in enumerate(returns):
+        add_run(tmp_path / f"s{seed}", row)
+    plot_data(get_datasets(tmp_path), estimator=estimator, errorbar=errorbar, ax=ax)
+    _, low, high = band_of(ax)
+    estimate = curves(ax)["exp"]
+    assert (returns.min(axis=0) <= low).all()
+    assert (high <= returns.max(axis=0)).all()
+    assert (low <= estimate).all()
+    assert (estimate <= high).all()
+    assert (low < high).any()
+
+
+@pytest.mark.parametrize("errorbar", ["sd", "se", "ci"])
+def test_one_seed_has_no_band(tmp_path, ax, errorbar):
+    add_run(tmp_path / "run")
+    plot_data(get_datasets(tmp_path), errorbar=errorbar, ax=ax)
+    assert (len(ax.lines), len(ax.collections)) == (1, 0)
+
+
+def test_the_band_ends_where_only_one_run_goes_on(tmp_path, ax):
+    add_run(tmp_path / "a", [1.0, 2.0, 3.0, 4.0])
+    add_run(tmp_path / "b", [3.0, 4.0])
+    plot_data(get_datasets(tmp_path), ax=ax)
+    np.testing.assert_allclose(curves(ax)["exp"], [2, 3, 3, 4])
+    assert list(band_of(ax)[0]) == [4000, 8000]
 
 
 @pytest.mark.parametrize(
-    ("estimator", "expected"), [("median", [2, 3, 4]), ("min", [1, 2, 3]), ("max", [9, 10, 11])]
+    ("estimator", "expected"),
+    [
+        *[("median", [2, 3, 4]), ("min", [1, 2, 3]), ("max", [9, 10, 11]), ("sum", [12, 15, 18])],
+        *[("iqm", [4, 5, 6]), ("std", [np.std([1, 2, 9])] * 3)],
+    ],
 )
 def test_estimators(tmp_path, ax, estimator, expected):
     for seed, offset in enumerate((1, 2, 9)):
         add_run(tmp_path / f"s{seed}", np.arange(3) + offset)
     plot_data(get_datasets(tmp_path), estimator=estimator, ax=ax)
     np.testing.assert_allclose(curves(ax)["exp"], expected)
+    assert len(ax.collections) == (estimator not in ("sum", "std"))
 
 
 def test_count_draws_every_run(data, ax):
@@ -261,15 +342,36 @@ def test_blank_fields_are_neither_drawn_nor_averaged(tmp_path, ax):
     np.testing.assert_allclose(curves(ax)["exp"], [3.0, 6.0, 4.0])
 
 
-def test_large_numbers_of_steps_are_in_scientific_notation(tmp_path, ax):
+@pytest.mark.parametrize(
+    ("style", "xaxis", "offset", "ticks"),
+    [
+        ("paper", "TotalEnvInteracts", "", ["0", "4k", "8k", "12k"]),
+        ("spinup", "TotalEnvInteracts", "1e4", ["0.0", "0.4", "0.8", "1.2"]),
+        ("paper", "Epoch", "", ["0", "1", "2"]),
+        ("spinup", "Epoch", "", ["0", "1", "2"]),
+    ],
+)
+def test_large_numbers_are_short(tmp_path, ax, style, xaxis, offset, ticks):
     add_run(tmp_path / "run")
-    plot_data(get_datasets(tmp_path), ax=ax)
+    plot_data(get_datasets(tmp_path), xaxis=xaxis, style=style, ax=ax)
+    ax.set_xticks([0, 4000, 8000, 12000] if xaxis != "Epoch" else [0, 1, 2])
     ax.figure.canvas.draw()
-    assert ax.xaxis.get_offset_text().get_text() == "1e4"
-    plot_data(get_datasets(tmp_path), xaxis="Epoch", ax=(other := plt.figure().subplots()))
-    other.figure.canvas.draw()
-    assert other.xaxis.get_offset_text().get_text() == ""
-    plt.close(other.figure)
+    assert ax.xaxis.get_offset_text().get_text() == offset
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ticks
+
+
+@pytest.mark.parametrize(
+    ("xaxis", "value", "labels"),
+    [
+        ("TotalEnvInteracts", "Performance", ("Environment steps", "Average return")),
+        ("Epoch", "AverageEpRet", ("Epoch", "Average return")),
+        ("AverageEpRet", "Epoch", ("Average return", "Epoch")),
+    ],
+)
+def test_labels(tmp_path, ax, xaxis, value, labels):
+    add_run(tmp_path / "run")
+    plot_data(get_datasets(tmp_path), xaxis, value, ax=ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == labels
 
 
 @pytest.mark.parametrize("names", [["a"], ["W" * 20] * 3, ["short"] * 14, ["W" * 200, "a"]])
@@ -308,14 +410,25 @@ def test_savefig_one_file_or_one_for_each_value(data, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--savefig", "x.xyz"], r"Cannot write the plot to x.xyz: .*png"),
-        (["--savefig", "no/such/x.png"], "Cannot write the plot to no/such/x.png"),
+        (["--savefig", "x.xyz"], r"to x.xyz: its name must end in one of .png, .svg, .pdf"),
+        (["--savefig", "x"], "to x: its name must end"),
+        (["--savefig", "no/such/x.png"], "to no/such/x.png: there is no directory no/such"),
+        (["--savefig", "dir.png"], "to dir.png: it is a directory"),
+        (["--savefig", "x.png", "--errorbar", "sem"], "no interval 'sem'.*from sd, se, ci, none"),
+        (["--savefig", "x.png", "--est", "std", "--errorbar", "sd"], "std of the runs has no inte"),
+        (["--savefig", "x.png", "--by", "seed"], "Cannot make a panel by 'seed'; there is 'env'"),
+        (["--savefig", "x.png", "--style", "x"], "no style 'x'; choose from paper, spinup"),
+        (["--savefig", "x.png", "--watch", "0"], "every 0.0 seconds; give more than 0"),
+        (["--table", "x.txt"], "must end in .md .* or .csv. .Directories with runs come before"),
+        (["--table", "no/x.md"], "to no/x.md: there is no directory no"),
+        (["--watch"], "no display .* --savefig FILE"),
         (["--savefig", "x.png", "--est", "system"], "no estimator 'system'; choose from mean, me"),
         (["--savefig", "x.png", "--smooth", "0"], "Cannot smooth over 0 rows"),
         ([], "no display .* --savefig FILE"),  # the backend of this process is Agg
     ],
 )
 def test_bad_arguments(data, arguments, message):
+    (data.parent / "dir.png").mkdir()
     with pytest.raises(UserError, match=message):
         main(["data", *arguments])
     assert not (data.parent / "x.png").exists()

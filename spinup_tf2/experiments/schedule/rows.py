@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.experiments.results import PERFORMANCE
+from spinup_tf2.results.rows import PERFORMANCE
 from spinup_tf2.runs.files import read_text
 
 

@@ -1,0 +1,89 @@
+"""What config.json says of a run: of this package's runs, and of those of Spinning Up itself."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from spinup_tf2.errors import printable
+from spinup_tf2.runs.files import read_json
+
+_LONGEST_NAME = 255  # characters, as of a file
+
+# The arguments that only one algorithm has; the first that is there decides.
+TELLTALES = {
+    "clip_ratio": "ppo",
+    "damping_coeff": "trpo",
+    "rms_eps": "a2c",
+    "policy_delay": "td3",
+    "act_noise": "ddpg",
+    "alpha": "sac",
+    "train_v_iters": "vpg",
+}
+
+# Environments in the text of an env_fn: EnvFn(env_name='CartPole-v1', ...), or any text in quotes
+# that looks like an id, as in functools.partial(<function make at 0x7f>, 'CartPole-v1').
+_ENV_NAME = re.compile(r"env_name=(['\"])(?P<id>.+?)\1")
+_QUOTED_ID = re.compile(r"(['\"])(?P<id>[\w./:-]+-v\d+)\1")
+_PLAIN_ID = re.compile(r"(?P<id>[\w./:-]+)")
+# And in the name of an experiment: Spinning Up's grids write ppo_envhalfcheetah-v2, where neither
+# of its files says more of the environment than <function <lambda> at 0x7f>.
+_ID_IN_NAME = re.compile(r"(?:^|_)(?:env-?)?(?P<id>[a-z][a-z0-9]*-v\d+)(?=_|$)", re.IGNORECASE)
+
+
+def read_config(run_dir: str | os.PathLike) -> dict[str, Any]:
+    """The run's config.json.
+
+    Raises:
+        OSError, UserError: It is not there or cannot be read.
+        ValueError: It is JSON, but not a description of a run.
+    """
+    path = os.path.join(run_dir, "config.json")
+    config = read_json(path)
+    if not isinstance(config, dict):
+        raise ValueError(f"{path} is not a JSON object")
+    return config
+
+
+def name_in(config: dict[str, Any], key: str) -> str:
+    """The text at a key, fit to be shown; "" if there is none."""
+    return printable(str(config.get(key) or "")[:_LONGEST_NAME])
+
+
+def env_name(config: dict[str, Any], run_dir: str | os.PathLike) -> str:
+    """The id of the run's environment; "" if nothing tells it.
+
+    Looked for in config.json (`env_name`, `env_fn`), then in env_spec.json, then in `exp_name`.
+    """
+    if isinstance(config.get("env_name"), str):
+        return name_in(config, "env_name")
+    env_fn = str(config.get("env_fn") or "")[: 10 * _LONGEST_NAME]
+    found = _ENV_NAME.search(env_fn) or _QUOTED_ID.search(env_fn) or _PLAIN_ID.fullmatch(env_fn)
+    if found:
+        return name_in(found.groupdict(), "id")
+    try:
+        spec = read_json(os.path.join(run_dir, "env_spec.json"))["spec"]
+        if spec["env_name"]:
+            return name_in(spec, "env_name")
+    except (OSError, ValueError, TypeError, KeyError):  # UserError is a ValueError
+        pass
+    found = _ID_IN_NAME.search(name_in(config, "exp_name"))
+    return re.sub("^env-?", "", found["id"], flags=re.IGNORECASE) if found else ""
+
+
+def algorithm(config: dict[str, Any]) -> str:
+    """The name of the algorithm whose arguments these are; "" if they are of none known here."""
+    if config.get("algo") == "npg":  # TRPO without its line search
+        return "npg"
+    return next((name for argument, name in TELLTALES.items() if argument in config), "")
+
+
+def without_env(exp_name: str, env: str) -> str:
+    """The name of an experiment without the part that a grid over environments has added.
+
+    `ppo_envcartpole-v1` is `ppo` if the environment is CartPole-v1.
+    """
+    slug = re.escape(re.sub(r"[^-_a-z0-9]", "-", env.lower()))
+    shorter = re.sub(rf"_(env-?)?{slug}(?=_|$)", "", exp_name, flags=re.IGNORECASE)
+    return shorter or exp_name

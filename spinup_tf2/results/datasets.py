@@ -1,0 +1,255 @@
+"""The results of experiments: the rows of their runs, as pandas has them."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.results.config import env_name, name_in, read_config, without_env
+from spinup_tf2.results.rows import PERFORMANCE, read_rows
+from spinup_tf2.runs.printing import print_safely
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# pandas is imported where it is used: --help does not wait for it.
+
+_RULE_WIDTH = 50
+
+
+class NoResults(UserError):
+    """There is nothing to plot: perhaps not yet."""
+
+
+def get_datasets(logdir: str | os.PathLike, condition: str | None = None) -> list[pd.DataFrame]:
+    """Read every run at or below `logdir`.
+
+    Args:
+        logdir: A directory; each directory with a progress.txt in it is a run.
+        condition: What the runs are called in the legend, instead of their exp_name.
+
+    Returns:
+        A list of DataFrames, one for each run: the columns of progress.txt, and `Unit` (the number
+        of the run), `Condition1` (its experiment), `Condition2` (experiment and number) and, if
+        there is a return, `Performance` (AverageTestEpRet, or else AverageEpRet). `attrs` holds
+        its directory (`path`) and the id of its environment (`env`, "" if nothing tells it). What
+        cannot be read is reported and left out: a run, or a damaged row of one.
+    """
+    return _read_runs(((run_dir, condition) for run_dir in run_dirs(logdir)), print_safely)
+
+
+def run_dirs(logdir: str | os.PathLike) -> Iterator[str]:
+    """The directories at or below `logdir` that hold a progress.txt, in order."""
+    for root, directories, files in os.walk(logdir):
+        directories.sort()
+        if "progress.txt" in files:
+            yield root
+
+
+def _read_runs(runs, report):
+    """A DataFrame for each of the runs, (directory, title), that can be read."""
+    datasets = []
+    for run_dir, title in runs:
+        config = _config(run_dir, report)
+        condition1 = title or name_in(config, "exp_name") or "exp"
+        data = _read_progress(os.path.join(run_dir, "progress.txt"), report)
+        if data is None:
+            continue
+        unit = len(datasets)
+        data["Unit"] = unit
+        data["Condition1"] = condition1
+        data["Condition2"] = f"{condition1}-{unit}"
+        for column in PERFORMANCE:
+            if column in data:
+                data["Performance"] = data[column]
+                break
+        data.attrs.update(path=run_dir, env=env_name(config, run_dir))
+        datasets.append(data)
+    return datasets
+
+
+def _config(run_dir, report):
+    """The run's config.json; an empty one, and a message, if it cannot be read."""
+    try:
+        return read_config(run_dir)
+    except FileNotFoundError:
+        report(f"No file named config.json in {run_dir}")
+    except (OSError, ValueError):
+        report(f"Could not read from {os.path.join(run_dir, 'config.json')}")
+    return {}
+
+
+def _read_progress(path, report):
+    """The rows of a progress.txt; None, and a message that says why, if there are none."""
+    import pandas as pd
+
+    try:
+        rows = read_rows(path)
+        if not rows.lines:
+            report(f"Could not read from {path} (it has no rows yet)")
+            return None
+        text = "\n".join(["\t".join(rows.columns), *rows.lines])
+        data = pd.read_table(StringIO(text), index_col=False, quoting=csv.QUOTE_NONE)
+        data, texts = _numbers(data)
+    except (OSError, ValueError) as error:  # pandas' ParserError and EmptyDataError are ValueErrors
+        report(f"Could not read from {path} ({error})")
+        return None
+    if texts:
+        rows.damage["with text in the place of a number"] = texts
+    if rows.damage:
+        report(rows.report(path))
+    if data.empty:
+        report(f"Could not read from {path} (it has no rows yet)")
+        return None
+    return data
+
+
+def _numbers(data):
+    """The rows without text where most rows have numbers, and how many had it."""
+    import pandas as pd
+
+    damaged = pd.Series(False, index=data.index)
+    columns = {}
+    for column in data.columns[[dtype.kind not in "iufb" for dtype in data.dtypes]]:
+        filled = data[column].notna()
+        text = data[column].map(_is_text).astype(bool) & filled
+        if text.sum() < (filled & ~text).sum():
+            damaged |= text
+            columns[column] = numbers(data[column])
+    return data.assign(**columns)[~damaged].reset_index(drop=True), int(damaged.sum())
+
+
+def _is_text(entry):
+    try:
+        float(entry)
+    except OverflowError:  # a whole number
+        return False
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def get_all_datasets(
+    all_logdirs: Sequence[str],
+    legend: Sequence[str] | None = None,
+    select: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    *,
+    report: Callable[[str], None] = print_safely,
+) -> list[pd.DataFrame]:
+    """Read the runs of several experiments.
+
+    Args:
+        all_logdirs: Directories, or beginnings of the names of directories: `data/ppo` stands for
+            every directory in `data` whose name begins with "ppo". With a slash at its end,
+            `data/ppo/` is only that directory. What is found twice counts once.
+        legend: A title for each of the directories that these stand for.
+        select: Keep only directories whose path contains all of these strings.
+        exclude: Leave out directories whose path contains any of these strings.
+        report: Called with each line of what is read and what cannot be read; prints by default.
+
+    Returns:
+        A list of DataFrames as from `get_datasets`.
+
+    Raises:
+        NoResults: None of the directories holds a run with rows.
+        UserError: There is no such directory, or none is left, or the titles are too few or many.
+    """
+    logdirs = find_logdirs(all_logdirs, select, exclude)
+    report("Plotting from...\n" + "=" * _RULE_WIDTH + "\n")
+    for logdir in logdirs:
+        report(logdir)
+    report("\n" + "=" * _RULE_WIDTH)
+
+    if legend and len(legend) != len(logdirs):
+        raise UserError(
+            "Must give a legend title for each set of experiments. "
+            f"(There are {len(legend)} titles for {len(logdirs)} directories.)"
+        )
+    titles = legend or [None] * len(logdirs)
+    runs = {
+        (os.path.realpath(run_dir), title): (run_dir, title)
+        for logdir, title in zip(logdirs, titles, strict=True)
+        for run_dir in run_dirs(logdir)
+    }
+    datasets = _read_runs(runs.values(), report)
+    if not datasets:
+        raise NoResults(f"No run with results (progress.txt) in {', '.join(logdirs)}.")
+    return datasets
+
+
+def find_logdirs(
+    all_logdirs: Sequence[str],
+    select: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+) -> list[str]:
+    """The directories that the arguments of `get_all_datasets` stand for, each of them once."""
+    found = [logdir for given in all_logdirs for logdir in _resolve(given)]
+    logdirs = [*{os.path.realpath(logdir): logdir for logdir in found}.values()]
+    if select:
+        logdirs = [logdir for logdir in logdirs if all(text in logdir for text in select)]
+    if exclude:
+        logdirs = [logdir for logdir in logdirs if not any(text in logdir for text in exclude)]
+    if not logdirs:
+        raise UserError("No directory is left to plot after --select and --exclude.")
+    return logdirs
+
+
+def _resolve(given):
+    """The directories that an argument stands for."""
+    parent, prefix = os.path.split(given)
+    if prefix in ("", ".", ".."):
+        if not os.path.isdir(given):
+            raise UserError(f"There is no directory {given}.")
+        return [given]
+    if not os.path.isdir(parent or "."):
+        raise UserError(f"There is no directory {parent}, so nothing to plot for {given}.")
+    names = sorted(entry.name for entry in os.scandir(parent or ".") if entry.is_dir())
+    matches = [os.path.join(parent, name) for name in names if name.startswith(prefix)]
+    if not matches:
+        raise UserError(
+            f"No directory in {parent or 'the current directory'} begins with {prefix!r}; there is "
+            f"{', '.join(names) or 'none at all'}."
+        )
+    return matches
+
+
+def numbers(column: pd.Series) -> np.ndarray:
+    """A column of progress.txt as floats [rows]; NaN for what is no finite number."""
+    if column.dtype.kind in "iufb":
+        values = column.to_numpy(float, na_value=math.nan)
+        return np.where(np.isfinite(values), values, np.nan)
+    return np.array([_number(entry) for entry in column], float)
+
+
+def _number(entry):
+    try:
+        number = float(entry)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def named_by_env(data: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """The same runs, with experiments that are not named after their environments.
+
+    A grid calls its experiments ppo_envcartpole-v1 and ppo_envacrobot-v1, which are one, `ppo`, in
+    a panel or a row for each environment. Names stay if two experiments in one environment would
+    get the same.
+    """
+    long = {(run.attrs.get("env", ""), run["Condition1"].iloc[0]) for run in data}
+    if len({(env, without_env(name, env)) for env, name in long}) < len(long):
+        return list(data)
+    renamed = []
+    for run in data:
+        name = without_env(run["Condition1"].iloc[0], run.attrs.get("env", ""))
+        unit = run["Unit"].iloc[0]
+        renamed.append(run.assign(Condition1=name, Condition2=f"{name}-{unit}"))
+    return renamed

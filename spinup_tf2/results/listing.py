@@ -1,0 +1,170 @@
+"""What is known of each run below a directory, read without TensorFlow or pandas."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.results.config import algorithm, env_name, name_in, read_config
+from spinup_tf2.results.rows import PERFORMANCE, read_rows
+from spinup_tf2.runs.lock import is_locked
+
+_COMMAND = "python -m spinup_tf2.run"
+
+# What a run keeps in folders of its own: no other runs are in there.
+_OF_A_RUN = re.compile(r"(tf[12]_save\d*|pyt_save|checkpoint)(\.tmp|\.old)?")
+_SAVE = re.compile(r"tf2_save\d*")
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """A run directory.
+
+    Attributes:
+        path: The directory.
+        state: "running": another process holds its lock. "finished": it has all its epochs.
+            "stopped": it has fewer, and nobody goes on with it. "damaged": see `problem`.
+        problem: What cannot be read, or how many rows are damaged; "" if all is well.
+        epochs_done: Number of rows.
+        epochs: Number of epochs that it was to have; None if unknown.
+        last, best: The last and the highest of its returns (of AverageTestEpRet, or else
+            AverageEpRet); None without any.
+        modified: When a row was last written, in seconds since 1970.
+        exp_name, env, algorithm: What config.json says; "" if unknown.
+        seed: Its seed; None if unknown.
+        commands: {"resume", "plot", "watch": the command line} of those that make sense.
+    """
+
+    path: str
+    state: str
+    problem: str
+    epochs_done: int
+    epochs: int | None
+    last: float | None
+    best: float | None
+    modified: float
+    exp_name: str
+    env: str
+    algorithm: str
+    seed: int | None
+    commands: dict[str, str]
+
+
+def find_runs(directory: str | os.PathLike) -> Iterator[RunInfo]:
+    """Describe each run at or below a directory, in the order of their names.
+
+    A run is a directory with a progress.txt or a config.json. Damaged ones are described as well.
+
+    Raises:
+        UserError: There is no such directory.
+    """
+    if not os.path.isdir(directory):
+        raise UserError(f"There is no directory {directory}; give one in which runs are.")
+    for root, folders, files in os.walk(directory):
+        is_run = "progress.txt" in files or "config.json" in files
+        if is_run:
+            yield describe_run(root, folders)
+        folders[:] = sorted(name for name in folders if not (is_run and _OF_A_RUN.fullmatch(name)))
+
+
+def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
+    """Describe the run in a directory, in which there are these folders."""
+    # Asked first: a run that ends meanwhile is still said to be running, with all of its rows.
+    running = is_locked(run_dir)
+    problems = []
+    config: dict[str, Any] = {}
+    try:
+        config = read_config(run_dir)
+    except FileNotFoundError:
+        problems.append("no config.json")
+    except (OSError, ValueError) as error:
+        problems.append(one_line(error))
+    done, returns, damage = _progress(run_dir, running)
+    problems += damage
+    epochs = config.get("epochs")
+    epochs = epochs if type(epochs) is int else None
+    if running:
+        state = "running"
+    elif problems:
+        state = "damaged"
+    else:
+        state = "finished" if epochs is not None and done >= epochs else "stopped"
+    seed = config.get("seed")
+    return RunInfo(
+        path=run_dir,
+        state=state,
+        problem="; ".join(problems),
+        epochs_done=done,
+        epochs=epochs,
+        last=returns[-1] if returns else None,
+        best=max(returns, default=None),
+        modified=_modified(run_dir),
+        exp_name=name_in(config, "exp_name"),
+        env=env_name(config, run_dir),
+        algorithm=algorithm(config),
+        seed=seed if type(seed) is int else None,
+        commands=_commands(run_dir, folders, state),
+    )
+
+
+def _progress(run_dir, running):
+    """The number of epochs done, all returns, and what is damaged."""
+    path = os.path.join(run_dir, "progress.txt")
+    try:
+        rows = read_rows(path)
+    except FileNotFoundError:
+        return 0, [], [] if running else ["no progress.txt"]
+    except (OSError, ValueError) as error:
+        return 0, [], [one_line(error)]
+    # A run that is killed while it writes a line has not had that epoch.
+    rows.damage = {kind: n for kind, n in rows.damage.items() if not kind.startswith("unfinished")}
+    done = len(rows.lines) + sum(rows.damage.values())
+    returns = []
+    column = next((rows.columns.index(name) for name in PERFORMANCE if name in rows.columns), None)
+    if column is not None:
+        texts = [line.split("\t", column + 1)[column] for line in rows.lines]
+        numbers = [_number(text) for text in texts]
+        returns = [number for number in numbers if number is not None and math.isfinite(number)]
+        if None in numbers:
+            rows.damage["with text in the place of a number"] = numbers.count(None)
+    return done, returns, [rows.report("progress.txt")] if rows.damage else []
+
+
+def _number(text):
+    """A field as a float, NaN if it is blank; None if it is no number."""
+    try:
+        return float(text or math.nan)
+    except ValueError:
+        return None
+
+
+def _modified(run_dir):
+    for path in (os.path.join(run_dir, "progress.txt"), run_dir):
+        with suppress(OSError):
+            return os.stat(path).st_mtime
+    return 0.0
+
+
+def _commands(run_dir, folders, state):
+    # Both spellings of a directory whose name begins with a dash are understood.
+    path = shlex.quote(run_dir if not run_dir.startswith("-") else f"./{run_dir}")
+    commands = {}
+    if state in ("stopped", "damaged") and "checkpoint" in folders:
+        commands["resume"] = f"{_COMMAND} resume {path}"
+    commands["plot"] = f"{_COMMAND} plot {path}/" + " --watch" * (state == "running")
+    if any(map(_SAVE.fullmatch, folders)):
+        commands["watch"] = f"{_COMMAND} test_policy {path}"
+    return commands
+
+
+def as_json(runs: list[RunInfo]) -> str:
+    """The runs as a JSON list of objects, with all that is known of each."""
+    return json.dumps([vars(run) for run in runs], indent=2)

@@ -1,0 +1,83 @@
+"""What config.json says, of every form in which it has been written."""
+
+import json
+
+import pytest
+
+from spinup_tf2.algos import ALGORITHMS
+from spinup_tf2.experiments.checks import signature_of
+from spinup_tf2.results.config import TELLTALES, algorithm, env_name, without_env
+from tests.results.runs import LAMBDA
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        ({"env_name": "Hopper-v2"}, "Hopper-v2"),
+        ({"env_fn": "EnvFn(env_name='CartPole-v1', env_kwargs=None)"}, "CartPole-v1"),
+        ({"env_fn": "EnvFn(env_name='my_envs:Maze', env_kwargs={'a': 'b-v1'})"}, "my_envs:Maze"),
+        ({"env_fn": "CartPole-v1"}, "CartPole-v1"),
+        ({"env_fn": "functools.partial(<function make at 0x7f>, 'ALE/Pong-v5')"}, "ALE/Pong-v5"),
+        ({"env_fn": {"functools.partial(<function make at 0x7f>, 'Ant-v2')": {}}}, "Ant-v2"),
+        ({"env_fn": LAMBDA, "exp_name": "ppo_envhalfcheetah-v2_cli0-1"}, "halfcheetah-v2"),
+        ({"env_fn": LAMBDA, "exp_name": "bench_walker2d-v2"}, "walker2d-v2"),
+        ({"env_fn": LAMBDA, "exp_name": "ppo-try-v2x"}, ""),
+        ({"env_fn": LAMBDA}, ""),
+        ({"env_fn": "<function <lambda> at 0x7f8e2c0b1d08>", "env_name": None}, ""),
+        ({}, ""),
+        ({"env_name": "a\x1b[2J" + "b" * 1000}, "a\\x1b[2J" + "b" * 250),
+    ],
+)
+def test_env_name(tmp_path, config, name):
+    assert env_name(config, tmp_path) == name
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        ({"spec": {"env_name": "Maze-v0"}}, "Maze-v0"),
+        ({"spec": None, "reason": "because"}, "other-v3"),
+        ([], "other-v3"),
+    ],
+)
+def test_the_environment_of_a_python_program_is_in_env_spec(tmp_path, spec, name):
+    (tmp_path / "env_spec.json").write_text(json.dumps(spec))
+    config = dict(env_fn="<function <lambda> at 0x7f>", exp_name="x_other-v3")
+    assert env_name(config, tmp_path) == name
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_arguments_tell_the_algorithm(name):
+    assert algorithm(dict.fromkeys(signature_of(name).defaults)) == name
+    assert {*TELLTALES.values()} == {*ALGORITHMS}
+
+
+def test_arguments_of_spinning_up_tell_the_algorithm():
+    on_policy = dict.fromkeys(["env_fn", "gamma", "lam", "train_v_iters", "vf_lr", "seed"])
+    off_policy = dict.fromkeys(["env_fn", "replay_size", "polyak", "start_steps", "seed"])
+    assert algorithm(on_policy | dict(pi_lr=3e-4)) == "vpg"
+    assert algorithm(on_policy | dict(clip_ratio=0.2, pi_lr=3e-4)) == "ppo"
+    assert algorithm(on_policy | dict(damping_coeff=0.1, algo="trpo")) == "trpo"
+    assert algorithm(on_policy | dict(damping_coeff=0.1, algo="npg")) == "npg"
+    assert algorithm(off_policy | dict(act_noise=0.1)) == "ddpg"
+    assert algorithm(off_policy | dict(act_noise=0.1, policy_delay=2)) == "td3"
+    assert algorithm(off_policy | dict(alpha=0.2)) == "sac"
+    assert algorithm({"a": 1}) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "shorter"),
+    [
+        ("ppo_envcartpole-v1", "CartPole-v1", "ppo"),
+        ("ppo_env-cartpole-v1_s", "CartPole-v1", "ppo_s"),
+        ("ppo_cartpole-v1_h64", "CartPole-v1", "ppo_h64"),
+        ("ppo_envale-pong-v5", "ALE/Pong-v5", "ppo"),
+        ("ppo_envcartpole-v10", "CartPole-v1", "ppo_envcartpole-v10"),
+        ("ppo_mycartpole-v1", "CartPole-v1", "ppo_mycartpole-v1"),
+        ("cartpole-v1", "CartPole-v1", "cartpole-v1"),
+        ("_cartpole-v1", "CartPole-v1", "_cartpole-v1"),
+        ("ppo", "", "ppo"),
+    ],
+)
+def test_names_of_grids_lose_their_environment(name, env, shorter):
+    assert without_env(name, env) == shorter
