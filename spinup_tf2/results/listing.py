@@ -15,6 +15,7 @@ from typing import Any
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.results.config import algorithm, env_name, name_in, read_config
 from spinup_tf2.results.rows import PERFORMANCE, read_rows
+from spinup_tf2.runs.files import read_json
 from spinup_tf2.runs.lock import is_locked
 
 _COMMAND = "python -m spinup_tf2.run"
@@ -30,8 +31,9 @@ class RunInfo:
 
     Attributes:
         path: The directory.
-        state: "running": another process holds its lock. "finished": it has all its epochs.
-            "stopped": it has fewer, and nobody goes on with it. "damaged": see `problem`.
+        state: "running": another process holds its lock. "finished": it has all its epochs, or
+            has ended by a rule of its own. "stopped": it has not, and nobody goes on with it.
+            "damaged": see `problem`.
         problem: What cannot be read, or how many rows are damaged; "" if all is well.
         epochs_done: Number of rows.
         epochs: Number of epochs that it was to have; None if unknown.
@@ -95,8 +97,10 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
         state = "running"
     elif problems:
         state = "damaged"
+    elif epochs is not None and done >= epochs:
+        state = "finished"
     else:
-        state = "finished" if epochs is not None and done >= epochs else "stopped"
+        state = "finished" if "checkpoint" in folders and _ended_early(run_dir) else "stopped"
     seed = config.get("seed")
     return RunInfo(
         path=run_dir,
@@ -113,6 +117,16 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
         seed=seed if type(seed) is int else None,
         commands=_commands(run_dir, folders, state),
     )
+
+
+def _ended_early(run_dir):
+    """Whether the training has ended by a rule of its own, such as --stop_at_return."""
+    root = os.path.join(run_dir, "checkpoint")
+    try:
+        newest = max((name for name in os.listdir(root) if name.isdecimal()), key=int)
+        return bool(read_json(os.path.join(root, newest, "manifest.json"))["counters"]["stopped"])
+    except (OSError, ValueError, TypeError, KeyError):  # none, or not one of a run
+        return False
 
 
 def _progress(run_dir, running):

@@ -368,7 +368,8 @@ def test_debug_shows_where_an_error_comes_from(capsys, monkeypatch):
 def test_usage(arguments, capsys):
     run.main(arguments)
     out = capsys.readouterr().out
-    commands = [*ALGORITHMS, "resume", "plot", "ls", "test_policy", "evaluate", "play"]
+    utilities = ["plot", "ls", "test_policy", "evaluate", "export", "play"]
+    commands = [*ALGORITHMS, "resume", *utilities]
     assert "ppo" in commands
     assert "\n\n\t" + "\n\t".join(commands) + "\n\n" in out
     assert "\t--hid       for       --ac_kwargs:hidden_sizes\n" in out

@@ -69,6 +69,24 @@ def test_finished_and_stopped(data):
     assert (damaged.state, damaged.last, damaged.best) == ("damaged", None, None)
 
 
+@pytest.mark.parametrize(
+    ("manifest", "state"),
+    [
+        ({"counters": {"stopped": "the return has reached 500"}}, "finished"),
+        ({"counters": {"stopped": ""}}, "stopped"),
+        ({"counters": {}}, "stopped"),
+        ([1], "stopped"),
+    ],
+)
+def test_a_run_that_has_ended_by_its_own_rule_is_finished(data, manifest, state):
+    checkpoints = data / "sac" / "sac_s7" / "checkpoint"
+    for name, content in (("000009", {"counters": {"stopped": ""}}), ("000010", manifest)):
+        (checkpoints / name).mkdir()
+        (checkpoints / name / "manifest.json").write_text(json.dumps(content))
+    (checkpoints / "replay").mkdir()
+    assert only_run(data / "sac").state == state
+
+
 def test_a_run_is_running_while_its_lock_is_held(data):
     run_dir = data / "sac" / "sac_s7"
     command = [sys.executable, "-c", HOLDER, str(run_dir)]
