@@ -18,9 +18,10 @@ out.
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -31,6 +32,7 @@ from spinup_tf2.envs.modules import (
     ModuleRefused,
     check_environment_arguments,
     import_for_file,
+    import_named,
     import_registering,
     is_own,
 )
@@ -100,20 +102,25 @@ def make_env(path: str | os.PathLike, render_mode: str | None = None) -> gym.Env
         ) from error
 
 
-def make_again(
-    env: gym.Env, env_fn: Callable[[], gym.Env], render_mode: str | None = None
+def make_described(
+    description: Mapping[str, Any], render_mode: str | None = None, modules: Iterable[str] = ()
 ) -> gym.Env:
-    """An environment like `env`, which `env_fn` has made, with a render mode.
+    """Build the environment that `describe_env` describes, of whose word the caller is sure.
 
-    Raises:
-        UserError: It cannot be described, and so not be made again.
+    Args:
+        description: The description.
+        render_mode: gymnasium's.
+        modules: What to import first.
     """
-    try:
-        return _build(describe_env(env, env_fn), render_mode)
-    except (TypeError, ValueError) as error:
-        raise UserError(
-            f"The environment cannot be made again to be drawn ({one_line(error)})."
-        ) from error
+    import_named(modules)
+    return _build(description, render_mode)
+
+
+def modules_of(description: Mapping[str, Any]) -> list[str]:
+    """The modules that building a described environment takes."""
+    entries = [wrapper["entry_point"] for wrapper in description["wrappers"]]
+    names = [str(description["env_name"]), *entries]
+    return list(dict.fromkeys(name.partition(":")[0] for name in names if ":" in name))
 
 
 def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:

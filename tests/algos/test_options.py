@@ -45,8 +45,7 @@ ELSEWHERE = {
         "track": "tracking/test_tracker.py::test_a_client_gets_every_row_and_the_values_behind_it",
         "record_every": "core/runs/test_recording.py::"
         "test_videos_of_some_epochs_and_the_same_training",
-        "render_every": "core/runs/test_recording.py::"
-        "test_a_window_is_opened_for_every_other_epoch",
+        "render_every": "core/runs/test_recording.py::test_a_window_shows_every_other_epoch",
         "stall_timeout": "parallel/test_watchdog.py::"
         "test_progress_keeps_it_quiet_and_silence_does_not",
     },

@@ -42,9 +42,8 @@ def callbacks_of(settings: Settings, env: gym.Env) -> list[Any]:
     if (seconds := seconds_of(settings.stop_after)) is not None:
         callbacks.append(StopAfter(seconds=seconds))
     for option in ("record_every", "render_every"):  # before trackers, which send the videos
-        every = getattr(settings, option)
-        if every is not None:
-            callbacks.append(ShowEpisodes(option, every, env, settings.env_fn))
+        if getattr(settings, option) is not None:
+            callbacks.append(ShowEpisodes(option, settings, env))
     for name in settings.track or ():
         check_installed(name)
         callbacks.append(Tracker(name))

@@ -6,10 +6,10 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-from imageio_ffmpeg import count_frames_and_secs
+from imageio_ffmpeg import count_frames_and_secs, read_frames
 
 from spinup_tf2 import sac, vpg
-from spinup_tf2.core.runs import recording
+from spinup_tf2.callbacks import Callback
 from spinup_tf2.errors import UserError
 from tests import off_policy_runs
 from tests.on_policy_runs import Identity, train
@@ -36,7 +36,7 @@ def test_a_video_has_a_frame_for_each_step_and_one_for_the_beginning(tmp_path, c
     logger_kwargs = dict(output_dir=str(tmp_path / "run"))
     vpg("CartPole-v1", steps_per_epoch=100, epochs=1, record_every=1, logger_kwargs=logger_kwargs)
     [(length, name)] = re.findall(
-        r"An episode: return [\d.]+, length (\d+), recorded in (\S+mp4)\.", capsys.readouterr().out
+        r"episode with return [\d.]+ and length (\d+), in (\S+mp4)\.", capsys.readouterr().out
     )
     frames, seconds = count_frames_and_secs(Path(tmp_path, "run", name))
     assert frames == int(length) + 1
@@ -47,7 +47,7 @@ def test_an_environment_that_cannot_be_drawn_is_refused_first(tmp_path):
     def make():
         return Identity(gym.spaces.Discrete(3))
 
-    with pytest.raises(UserError, match=r"cannot be made again to be drawn .*no spec"):
+    with pytest.raises(UserError, match=r"cannot be made a second time, .*no spec.* Train without"):
         train(vpg, tmp_path / "run", make, record_every=1)
     with pytest.raises(UserError, match=r"no render mode 'rgb_array'.*Train without record_every"):
         train(vpg, tmp_path / "run", "spinup_tf2:ProbeReward-v0", record_every=1)
@@ -61,30 +61,49 @@ def test_a_window_needs_a_display(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_window_is_opened_for_every_other_epoch(tmp_path, monkeypatch):
-    monkeypatch.setattr("spinup_tf2.envs.rendering.has_display", lambda: True)
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    made = []
-
-    def make_again(env, env_fn, render_mode):
-        made.append(render_mode)
-        return gym.make("CartPole-v1", render_mode=render_mode)
-
-    monkeypatch.setattr(recording, "make_again", make_again)
-    train(vpg, tmp_path / "run", epochs=3, steps_per_epoch=50, max_ep_len=5, render_every=2)
-    assert made == [None, "human", "human", "human"]  # two to see whether it can be drawn
+def test_a_window_shows_every_other_epoch(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # for pygame, windows that nobody sees
+    logger_kwargs = dict(output_dir=str(tmp_path / "run"))
+    options = dict(epochs=3, steps_per_epoch=50, max_ep_len=5)
+    vpg("CartPole-v1", **options, render_every=2, logger_kwargs=logger_kwargs)
+    printed = capsys.readouterr().out
+    assert printed.count("Shown: an episode with return 5.000 and length 5.\n") == 2
     assert not (tmp_path / "run" / "videos").exists()
 
 
-def test_a_recording_that_fails_warns_once(tmp_path, monkeypatch, capsys):
-    def record(*_):
-        raise OSError("no room")
+def test_a_recording_that_fails_warns_once(tmp_path, capsys):
+    class InTheWay(Callback):
+        def on_start(self, run):
+            Path(run.logger.output_dir, "videos").write_text("no folder")
 
-    monkeypatch.setattr(recording, "record", record)
-    _, rows = train(vpg, tmp_path / "run", epochs=3, steps_per_epoch=50, record_every=1)
+    options = dict(epochs=3, steps_per_epoch=50, callbacks=[InTheWay()])
+    _, rows = train(vpg, tmp_path / "run", **options, record_every=1)
     assert len(rows) == 3
-    text = "record_every: no episode of epoch 0 is shown (OSError: no room). The training goes on."
-    assert "".join(capsys.readouterr()).count(text) == 1
+    printed = "".join(capsys.readouterr())
+    assert printed.count("record_every: no episode of epoch 0 is shown (UserError: ") == 1
+    assert printed.count("The training goes on.") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "env_id", ["HalfCheetah-v5", "PongNoFrameskip-v4", "SuperMarioBros-1-1-v0", "QuadrupedWalk-v0"]
+)
+def test_environments_of_every_kind(tmp_path, env_id):
+    options = dict(epochs=1, steps_per_epoch=20, max_ep_len=10, record_every=1)
+    if env_id.startswith("Quadruped"):
+        pytest.importorskip("pybullet")
+    train(vpg, tmp_path / "run", env_id, train_v_iters=1, **options)
+    frames, _ = count_frames_and_secs(tmp_path / "run" / "videos" / "epoch-0-episode-0.mp4")
+    assert frames >= 11  # more where a step skips frames
+    picture = middle_frame(tmp_path / "run" / "videos" / "epoch-0-episode-0.mp4")
+    assert picture.std() > 5  # something can be seen
+
+
+def middle_frame(path):
+    reader = read_frames(str(path))
+    width, height = next(reader)["size"]
+    pictures = [np.frombuffer(each, np.uint8).reshape(height, width, 3) for each in reader]
+    return pictures[len(pictures) // 2]
 
 
 def test_a_run_that_is_replaced_loses_its_videos(tmp_path):
