@@ -145,6 +145,7 @@ EXAMPLE_COMMANDS = {
         f"saved_model.py {RUN}/tf2_save",
     ],
     "resume": ["resume.py 1", "resume.py 2"],
+    "callbacks": ["callbacks.py"],
     "grids": ["experiment.py", "grid.py", "curves.py"],
     "networks": ["own_network.py"],
     "rebuilt": [
