@@ -216,11 +216,18 @@ def _run_in_fresh_process(experiment, processes):
 
 
 @contextmanager
-def handed_over(experiment: Experiment, processes: Processes) -> Iterator[str]:
+def handed_over(
+    experiment: Experiment, processes: Processes, environ: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Hand an experiment over to `run_entrypoint`, in a directory, which is yielded.
 
     Not as arguments: these are limited to 128 KiB each, and everybody can read them. Only this
     user may enter the directory, and all machines see it.
+
+    Args:
+        experiment: What is to run.
+        processes: How many processes it has, and where.
+        environ: Variables for its processes, besides its own.
     """
     shared = None
     if not processes.are_here:
@@ -229,5 +236,5 @@ def handed_over(experiment: Experiment, processes: Processes) -> Iterator[str]:
         shared = shared.absolute()
         shared.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=shared) as folder:
-        run_entrypoint.write_experiment(folder, experiment)
+        run_entrypoint.write_experiment(folder, experiment, environ)
         yield folder

@@ -18,6 +18,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,16 +29,24 @@ _PROCESS, _ERROR = "process.json", "error.json"
 _ALGORITHM, _FUNCTION = "algorithm.json", "function.pkl"
 
 
-def write_experiment(folder: str | os.PathLike, experiment: Experiment) -> None:
+def write_experiment(
+    folder: str | os.PathLike, experiment: Experiment, environ: Mapping[str, str] | None = None
+) -> None:
     """Write an experiment into `folder`, for `main` in another process.
 
     That process will find the same modules as this one: that of a user's own network may lie beside
     the script that was started. An algorithm that has been named is written as data, and nothing
     of it is pickled; its arguments are made of what Python literals can hold.
+
+    Args:
+        folder: The folder.
+        experiment: What is to run.
+        environ: Variables for that process, besides those of the experiment.
     """
     from spinup_tf2.experiments.experiment import NamedAlgorithm
 
-    _write_json(folder, _PROCESS, dict(sys_path=sys.path, environ=experiment.environ))
+    environ = experiment.environ | dict(environ or {})
+    _write_json(folder, _PROCESS, dict(sys_path=sys.path, environ=environ))
     if isinstance(experiment.thunk, NamedAlgorithm):
         fields = vars(experiment) | {"thunk": experiment.thunk.name}
         _write_json(folder, _ALGORITHM, encode(fields))

@@ -22,13 +22,16 @@ LARGEST_JSON = 2**25
 # Is there while a run writes to its directory (see runs.lock).
 LOCK = ".lock"
 
-# What a run has printed, if it was one of several at a time. Its parent process writes it.
+# What a run has printed, if it was one of several at a time.
 OUTPUT = "output.txt"
+
+# The variable that tells a run where that file is, which its parent process has opened already.
+PRINTED_TO = "SPINUP_TF2_OUTPUT"
 
 # What a run leaves in its directory, and what a crash may leave beside it (see atomic_save).
 _RUN_FILES = re.compile(
     r"(config\.json|env_spec\.json|progress\.txt|vars\d*\.pkl|tf2_save\d*|checkpoint|"
-    r"videos|tensorboard|wandb)(\.tmp|\.old)?"
+    r"output\.txt|videos|tensorboard|wandb)(\.tmp|\.old)?"
 )
 
 EXISTING_RUN = (
@@ -69,11 +72,16 @@ def holds_rows(output_dir: str | os.PathLike) -> bool:
 
 
 def remove_run(output_dir: str | os.PathLike, output_fname: str) -> None:
-    """Remove the files of a run, and nothing else that may be in its directory."""
+    """Remove the files of a run, and nothing else that may be in its directory.
+
+    The file stays that gets what this process prints: it belongs to the run that follows.
+    """
+    ours = os.environ.get(PRINTED_TO) or None
     # Checkpoints first: without them, nobody goes on with what a crash may leave.
     for name in sorted(os.listdir(output_dir), key=lambda name: name != "checkpoint"):
-        if name == output_fname or _RUN_FILES.fullmatch(name):
-            _remove(os.path.join(output_dir, name))
+        path = os.path.join(output_dir, name)
+        if (name == output_fname or _RUN_FILES.fullmatch(name)) and os.path.abspath(path) != ours:
+            _remove(path)
 
 
 def trim_rows(path: str | os.PathLike, count: int) -> list[str]:

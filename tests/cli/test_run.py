@@ -381,6 +381,11 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"spinup_tf2 {spinup_tf2.__version__}\n"
 
 
+def flags_in(out):
+    """The flags of an algorithm with their defaults, as `help` lists them."""
+    return dict(re.findall(r"^    --(\w+) +(.+)$", out, re.MULTILINE))
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -393,33 +398,28 @@ def test_help_of_an_algorithm_comes_before_everything_else(arguments, capsys, ex
     out = capsys.readouterr().out
     assert out.startswith("\n\nShowing docstring for spinup_tf2.ppo:\n")
     assert "Proximal Policy Optimization" in out
-    assert "--steps_per_epoch      4000\n" in out
+    assert flags_in(out)["steps_per_epoch"] == "4000"
     assert "--env_fn" not in out
     assert not experiments
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "words"),
+    ("algorithm", "title", "flags"),
     [
-        ("ddpg", ["Deep Deterministic Policy Gradient", "--act_noise            0.1\n"]),
-        (
-            "td3",
-            ["Twin Delayed DDPG", "--policy_delay         2\n", "--batch_size           100\n"],
-        ),
-        (
-            "sac",
-            ["Soft Actor-Critic", "--alpha                0.2\n", "--target_entropy       None"],
-        ),
+        ("ddpg", "Deep Deterministic Policy Gradient", dict(act_noise="0.1")),
+        ("td3", "Twin Delayed DDPG", dict(policy_delay="2", batch_size="100")),
+        ("sac", "Soft Actor-Critic", dict(alpha="0.2", target_entropy="None")),
     ],
 )
-def test_help_of_an_off_policy_algorithm_lists_its_flags(algorithm, words, capsys):
+def test_help_of_an_off_policy_algorithm_lists_its_flags(algorithm, title, flags, capsys):
     """All of the signature's, and none of what the algorithm itself chooses of its networks."""
     run.main([algorithm, "help"])
     out = capsys.readouterr().out
     for name in ("replay_size", "polyak", "start_steps", "update_after", "num_test_episodes"):
         assert f"\n    --{name} " in out
         assert f"\n    {name} (" in out  # what it means
-    assert all(word in out for word in words)
+    assert title in out
+    assert flags_in(out).items() >= flags.items()
     assert "num_q" not in out
     assert "stochastic" not in out
 

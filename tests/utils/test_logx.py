@@ -243,16 +243,27 @@ def test_every_rank_refuses(tmp_path):
 
 def test_overwrite_removes_the_files_of_a_run_and_no_others(tmp_path):
     of_a_run = ["config.json", "env_spec.json", "vars.pkl", "vars12.pkl", "vars.pkl.tmp"]
+    of_a_run += ["output.txt"]
     others = ["notes.md", "vars_of_mine.pkl", "tf2_save.txt", "config.json.bak"]
     for name in of_a_run + others:
         (tmp_path / name).write_text("x")
-    for name in ("tf2_save", "tf2_save12", "tf2_save3.old", "checkpoint", "videos"):
+    folders = ["tf2_save", "tf2_save12", "tf2_save3.old", "checkpoint"]
+    folders += ["videos", "tensorboard", "wandb"]
+    for name in [*folders, "videos_of_mine"]:
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text("x")
     (tmp_path / "progress.txt").write_text("x")
     Logger(output_dir=tmp_path, overwrite=True, quiet=True)
-    assert sorted(os.listdir(tmp_path)) == sorted([*others, "progress.txt", "videos"])
+    assert sorted(os.listdir(tmp_path)) == sorted([*others, "progress.txt", "videos_of_mine"])
     assert (tmp_path / "progress.txt").read_text() == ""
+
+
+def test_overwrite_leaves_the_file_that_this_run_prints_to(tmp_path, monkeypatch):
+    (tmp_path / "progress.txt").write_text("x")
+    (tmp_path / "output.txt").write_text("of this run")
+    monkeypatch.setenv("SPINUP_TF2_OUTPUT", str(tmp_path / "output.txt"))
+    Logger(output_dir=tmp_path, overwrite=True, quiet=True)
+    assert (tmp_path / "output.txt").read_text() == "of this run"
 
 
 def test_an_unwritable_directory_is_a_clear_error(tmp_path):

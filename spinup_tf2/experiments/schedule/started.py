@@ -13,7 +13,7 @@ from spinup_tf2.experiments.processes import Processes
 from spinup_tf2.experiments.schedule.outcomes import FAILED, FINISHED, STOPPED, Outcome
 from spinup_tf2.parallel import launch
 from spinup_tf2.parallel.interruption import SIGNALS
-from spinup_tf2.runs.files import OUTPUT
+from spinup_tf2.runs.files import OUTPUT, PRINTED_TO
 
 _LONGEST_REASON = 200  # characters
 _END_OF_OUTPUT = 2**14  # bytes in which the last line is looked for
@@ -36,8 +36,9 @@ class Started:
         self._child = None
         self._stack = ExitStack()
         try:
+            environ = {PRINTED_TO: str(self._output.absolute())}
             self._folder = self._stack.enter_context(
-                calling.handed_over(outcome.experiment, processes)
+                calling.handed_over(outcome.experiment, processes, environ)
             )
             output = self._stack.enter_context(self._opened_output())
             arguments = [run_entrypoint.__file__, self._folder]

@@ -1,4 +1,4 @@
-"""Grids of real trainings, several at a time."""
+"""Grids in real processes, several at a time."""
 
 import os
 import re
@@ -6,17 +6,72 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from spinup_tf2.errors import ExperimentsFailed, Interrupted
+from spinup_tf2.experiments.grid import ExperimentGrid
+from spinup_tf2.parallel import mpi
+from spinup_tf2.parallel.interruption import Interruption
 from tests.experiments.schedule.fakes import wait_for
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
-SHORT = "--steps_per_epoch 100 --train_pi_iters 1 --train_v_iters 1 --hid [8]"
+
+
+def grid_of(seeds):
+    grid = ExperimentGrid("g")
+    grid.add("seed", [*range(seeds)])
+    return grid
+
+
+def fail_as_7(seed, logger_kwargs):
+    print("this is", seed)
+    if seed == 7:
+        raise RuntimeError("number 7 is out of order")
+
+
+def test_one_of_twelve_fails(tmp_path, capsys):
+    with pytest.raises(ExperimentsFailed, match=r"1 of 12 .*g_s7 \(RuntimeError: number 7 is out"):
+        grid_of(12).run(fail_as_7, data_dir=tmp_path, workers=2)
+    assert "12 experiments: 11 finished, 1 failed, in " in capsys.readouterr().out
+    printed = [(tmp_path / f"g/g_s{seed}/output.txt").read_text() for seed in range(12)]
+    assert all(f"\nthis is {seed}\n" in text for seed, text in enumerate(printed))
+    assert ["Traceback" in text for text in printed] == [seed == 7 for seed in range(12)]
+
+
+def save_when_asked(seed, logger_kwargs):
+    rank, run_dir = mpi.proc_id(), Path(logger_kwargs["output_dir"])
+    with Interruption() as interruption:
+        (run_dir / f"running{rank}").touch()
+        wait_for(lambda: interruption.requested)
+        assert interruption.agreed()
+        (run_dir / f"saved{rank}").touch()
+        interruption.leave("")
+
+
+@pytest.mark.mpi
+@pytest.mark.skipif(find_spec("mpi4py") is None, reason="needs the mpi extra")
+def test_all_ranks_of_all_experiments_stop(tmp_path, capsys):
+    def stop():
+        wait_for(lambda: len([*tmp_path.rglob("running?")]) == 4, seconds=60)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    with pytest.raises(Interrupted, match="SIGTERM"):
+        grid_of(3).run(save_when_asked, num_cpu=2, data_dir=tmp_path, workers=2)
+    thread.join()
+    saved = {f"g_s{seed}/saved{rank}" for seed in (0, 1) for rank in (0, 1)}
+    assert {str(path.relative_to(tmp_path / "g")) for path in tmp_path.rglob("saved?")} == saved
+    assert "3 experiments: 2 stopped, 1 not begun" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- trainings
 
 OWN_ENVIRONMENT = """
 import os
@@ -37,20 +92,6 @@ gym.register("Numbered-v0", Numbered, max_episode_steps=500)
 """
 
 
-def environment(tmp_path):
-    return os.environ | dict(PYTHONPATH=str(ROOT), SPINUP_TF2_DATA_DIR=str(tmp_path / "data"))
-
-
-def execute(tmp_path, words):
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-    )
-
-
 def rest_of(out):
     """The words behind `python` of the command that does the rest."""
     return shlex.split(re.search(r"^python (-m spinup_tf2\.run .*)$", out, re.MULTILINE)[1])
@@ -60,68 +101,48 @@ def rows(run_dir):
     return (run_dir / "progress.txt").read_text().splitlines()[1:]
 
 
-def test_one_of_twelve_fails(tmp_path):
+def test_what_has_failed_and_what_was_stopped_goes_on(tmp_path):
+    def start(words):
+        return subprocess.Popen(
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env=os.environ | dict(PYTHONPATH=str(ROOT), SPINUP_TF2_DATA_DIR=str(tmp_path / "data")),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     (tmp_path / "numbered.py").write_text(OWN_ENVIRONMENT)
-    numbers = " ".join(map(str, range(12)))
-    words = shlex.split(
-        f"-m spinup_tf2.run ppo --env numbered:Numbered-v0 --env_kwargs:number[] {numbers} "
-        f"--exp_name g --epochs 2 {SHORT} --workers 2"
+    process = start(
+        shlex.split(
+            "-m spinup_tf2.run ppo --env numbered:Numbered-v0 --env_kwargs:number[] 7 0 "
+            "--exp_name g --epochs 100000 --steps_per_epoch 100 --train_pi_iters 1 "
+            "--train_v_iters 1 --hid [8] --workers 2"
+        )
     )
-    done = execute(tmp_path, words)
-    assert done.returncode == 1, done.stderr
-    assert "12 experiments: 11 finished, 1 failed, in " in done.stdout
-    run_dirs = [tmp_path / "data" / f"g_{number}" / f"g_{number}_s0" for number in range(12)]
-    assert [len(rows(run_dir)) for run_dir in run_dirs] == [2] * 7 + [0] + [2] * 4
-    output = run_dirs[7] / "output.txt"
-    assert "raised RuntimeError: number 7 is out of order" in done.stdout
-    assert f"see {output}\n" in done.stdout
-    assert "Traceback" in output.read_text()
-
-    (tmp_path / "repaired").touch()
-    done = execute(tmp_path, rest_of(done.stdout))
-    assert done.returncode == 0, done.stderr
-    assert "12 experiments: 1 finished, 11 skipped, in " in done.stdout
-    assert len(rows(run_dirs[7])) == 2
-
-
-needs_mpi = pytest.mark.skipif(find_spec("mpi4py") is None, reason="needs the mpi extra")
-
-
-@pytest.mark.parametrize("cpu", [1, pytest.param(2, marks=[pytest.mark.mpi, needs_mpi])])
-def test_a_stopped_grid_goes_on(cpu, tmp_path):
-    words = shlex.split(
-        f"-m spinup_tf2.run ppo --env CartPole-v1 --exp_name g --epochs 100000 {SHORT} "
-        f"--seed 0 1 2 --workers 2 --cpu {cpu}"
-    )
-    process = subprocess.Popen(
-        [sys.executable, *words],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    run_dirs = [tmp_path / "data" / "g" / f"g_s{seed}" for seed in range(3)]
-    paths = [run_dir / "progress.txt" for run_dir in run_dirs[:2]]
-    wait_for(lambda: all(path.exists() and len(path.read_bytes()) > 500 for path in paths), 300)
+    broken, stopped = (tmp_path / "data" / f"g_{number}" / f"g_{number}_s0" for number in (7, 0))
+    output, progress = broken / "output.txt", stopped / "progress.txt"
+    wait_for(lambda: output.exists() and "out of order" in output.read_text(), 300)
+    wait_for(lambda: progress.exists() and len(progress.read_bytes()) > 500, 300)
     process.send_signal(signal.SIGTERM)
     out, errors = process.communicate(timeout=300)
     assert process.returncode == 128 + signal.SIGTERM, errors
-    assert "3 experiments: 2 stopped, 1 not begun" in out
+    assert "2 experiments: 1 failed, 1 stopped, in " in out
     assert errors.count("finishing this step and saving") == 1
-    before = [rows(run_dir) for run_dir in run_dirs[:2]]
-    assert all("Stopped by SIG" in (path / "output.txt").read_text() for path in run_dirs[:2])
+    assert "raised RuntimeError: number 7 is out of order" in out
+    assert f"see {output}\n" in out
+    assert "Traceback" in output.read_text()
+    assert "Stopped by SIG" in (stopped / "output.txt").read_text()
+    before = rows(stopped)
 
-    epochs = max(map(len, before)) + 1
-    rest = rest_of(out)
+    (tmp_path / "repaired").touch()
+    epochs, rest = len(before) + 1, rest_of(out)
     rest[rest.index("100000")] = str(epochs)
-    done = execute(tmp_path, rest)
-    assert done.returncode == 0, done.stderr
-    assert "3 experiments: 3 finished" in done.stdout
-    assert [len(rows(run_dir)) for run_dir in run_dirs] == [epochs] * 3
-    for run_dir, first in zip(run_dirs, before, strict=False):
-        assert rows(run_dir)[: len(first)] == first
-        assert "Resuming from" in (run_dir / "output.txt").read_text()
-
-    done = execute(tmp_path, rest)
-    assert "3 experiments: 3 skipped" in done.stdout
+    for expected in ("2 finished", "2 skipped"):
+        process = start(rest)
+        out, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+        assert f"2 experiments: {expected}, in " in out
+        assert [len(rows(run_dir)) for run_dir in (broken, stopped)] == [epochs] * 2
+        assert rows(stopped)[:-1] == before
+    assert "Resuming from" in (stopped / "output.txt").read_text()

@@ -19,6 +19,7 @@ from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.experiments.processes import Processes
 from spinup_tf2.experiments.schedule import running
 from spinup_tf2.parallel import launch, launched, threads
+from spinup_tf2.utils.logx import Logger
 from tests.experiments.schedule.fakes import execute, fakes, overlapping, wait_for  # noqa: F401
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -119,8 +120,6 @@ def test_a_terminal_shows_bars(fakes, tmp_path, capsys, monkeypatch):  # noqa: F
 
 def test_a_log_does_not_make_a_directory_look_used(fakes, tmp_path, capsys):  # noqa: F811
     """The parent process writes it before the run begins."""
-    from spinup_tf2.utils.logx import Logger
-
     (tmp_path / "output.txt").touch()
     Logger(tmp_path)
     assert "already exists" not in capsys.readouterr().out
@@ -131,24 +130,29 @@ def tell(path, seed, logger_kwargs):
     names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "MKL_NUM_THREADS")
     path = Path(logger_kwargs["output_dir"], path)
     path.write_text(json.dumps({name: os.environ.get(name) for name in names}))
+    Logger(**logger_kwargs)
     print("hello")
     if seed == 1:
         raise UserError("gamma is 3")
 
 
 def test_real_processes_share_the_cores(tmp_path, capsys, monkeypatch):
+    (tmp_path / "g" / "g_s1").mkdir(parents=True)
+    for name in ("progress.txt", "output.txt"):  # of a run that is replaced
+        (tmp_path / "g" / "g_s1" / name).write_text("old")
     for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MKL_NUM_THREADS", "7")
     monkeypatch.setattr(threads, "available_cores", lambda: 6)
     with pytest.raises(ExperimentsFailed, match=r"1 of 2 experiments failed: .*s1 \(gamma is 3\)"):
-        grid_of([0, 1], path="seen.json").run(tell, data_dir=tmp_path, workers=2)
+        grid_of([0, 1], path="seen.json").run(tell, data_dir=tmp_path, workers=2, overwrite=True)
     expected = dict(OMP_NUM_THREADS="3", TF_NUM_INTRAOP_THREADS="3", MKL_NUM_THREADS="7")
     assert json.loads((tmp_path / "g/g_s0/seen.json").read_text()) == expected
     output = (tmp_path / "g/g_s1/output.txt").read_text()
+    assert output.startswith("Running experiment:\n")
     assert output.index("hello") < output.index("in tell") < output.index("UserError: gamma is 3")
     out = capsys.readouterr().out
-    assert "The same grid with grid.add('resume', True) does the rest." in out
+    assert "with grid.add('resume', True), and without overwrite, does the rest." in out
 
 
 def test_what_cannot_be_started_has_failed(tmp_path, capsys):
