@@ -15,8 +15,8 @@ from gymnasium import spaces
 
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.heads import CategoricalPolicy, ValueFunction
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.core.rollout.randomness import Randomness
+from spinup_tf2.core.runs.run import Run
 from tests.on_policy_runs import train
 
 BOX, DISCRETE = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3)
@@ -318,7 +318,7 @@ class HandRun:
     """A run of which all is known, to be computed again.
 
     o: all its options. networks: a Networks. diaries: a Diaries. noise: of all epochs,
-    `[T, n, ...]`. minibatches: for each epoch, those that its first gradient steps were given.
+    `[T, n, ...]`. minibatches: for each epoch, those of its passes; None: there are none.
     """
 
     def __init__(self, options, networks, diaries, noise, minibatches):
@@ -366,17 +366,9 @@ class HandRun:
         rew = seen.rew
         if o.normalize_reward:
             rew = self.reward_normalizer(rew, seen.ends | seen.left)
-        val, next_val = (
-            self.networks.value(self.params, flat(x)).numpy().reshape(rew.shape)
-            for x in (self._seen(seen.obs), self._seen(seen.next_obs))
-        )
-        known = (rew, val, next_val, seen.terminated, seen.ends, o.gamma)
-        adv, ret = gae_by_double_loop(*known, o.lam if o.lam1 is None else o.lam1)
-        if o.coeff is not None:
-            other, _ = gae_by_double_loop(*known, o.lam2)
-            adv = o.coeff * standardized(adv) + (1 - o.coeff) * standardized(other)
-        elif o.normalize_adv:
-            adv = standardized(adv)
+        adv, ret, val = self._estimates(seen, rew, flat)
+        # With the networks as they are when it is called.
+        self.estimates_again = lambda: map(flat, self._estimates(seen, rew, flat)[:2])
         if o.normalize_obs:
             first = not self.normalizer.seen
             self.normalizer.take_in(seen.obs)
@@ -385,6 +377,24 @@ class HandRun:
                 self.normalizer = self.normalizer.moved()
         batch = dict(obs=self._seen(seen.obs), act=seen.act, adv=adv, ret=ret, raw=seen.obs)
         return SimpleNamespace(**{name: flat(x) for name, x in batch.items()}), flat(val)
+
+    def _estimates(self, seen, rew, flat):
+        """Advantages, what values are fitted to, and values, `[T, n]`."""
+        o = self.o
+        val, next_val = (
+            self.networks.value(self.params, flat(x)).numpy().reshape(rew.shape)
+            for x in (self._seen(seen.obs), self._seen(seen.next_obs))
+        )
+        known = (rew, val, next_val, seen.terminated, seen.ends, o.gamma)
+        adv, ret = gae_by_double_loop(*known, o.lam if o.lam1 is None else o.lam1)
+        if o.value_target == "lambda_return":
+            ret = adv + val
+        if o.coeff is not None:
+            other, _ = gae_by_double_loop(*known, o.lam2)
+            adv = o.coeff * standardized(adv) + (1 - o.coeff) * standardized(other)
+        elif o.normalize_adv and o.adv_normalization == "epoch":
+            adv = standardized(adv)
+        return adv, ret, val
 
     def _seen(self, obs):
         """Observations as the networks see them."""
@@ -416,7 +426,7 @@ def recorded_run(
     resumed_after: a number of epochs, after which it is stopped and resumed.
     """
     made, noise, minibatches = [], [], []
-    draw, call = Randomness.noise, GradientSteps.__call__
+    draw, cut = Randomness.noise, Run.minibatches
 
     def env_fn():
         made.append([])
@@ -426,9 +436,9 @@ def recorded_run(
         noise.append(draw(self, *args))
         return noise[-1]
 
-    def remember_minibatches(self, batch, index=None):
-        minibatches.append(index)
-        return call(self, batch, index)
+    def remember_minibatches(self, *args):
+        minibatches.append(cut(self, *args))
+        return minibatches[-1]
 
     networks = Networks(shared)
 
@@ -438,7 +448,7 @@ def recorded_run(
     kwargs |= dict(actor_critic=actor_critic)
     with monkeypatch.context() as patch:
         patch.setattr(Randomness, "noise", remember_noise)
-        patch.setattr(GradientSteps, "__call__", remember_minibatches)
+        patch.setattr(Run, "minibatches", remember_minibatches)
         if resumed_after is not None:
             train(algorithm, path, env_fn, **(kwargs | dict(epochs=resumed_after)))
             kwargs |= dict(resume=True)

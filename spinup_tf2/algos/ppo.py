@@ -16,6 +16,7 @@ from spinup_tf2.core.nets.normalization import RewardScaler
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, loss_columns, take_steps
 from spinup_tf2.core.optimize.losses import Loss, value_loss, value_regression
 from spinup_tf2.core.optimize.objectives import Objective, adapted_beta, penalized, penalty_loss
+from spinup_tf2.core.optimize.renewal import renewal
 from spinup_tf2.core.settings import Settings, algorithm
 
 __all__ = ["PPOBuffer", "adapted_beta", "penalty_loss", "policy_loss", "ppo"]
@@ -84,6 +85,9 @@ def ppo(
     vf_coef: float = 0.5,
     normalize_obs: bool = False,
     normalize_reward: bool = False,
+    adv_normalization: str = "epoch",
+    recompute_adv: bool = False,
+    value_target: str = "rewards_to_go",
     **options: Unpack[OnPolicyOptions],
 ) -> ActorCritic:
     """Proximal Policy Optimization (by clipping), with early stopping based on approximate KL.
@@ -102,12 +106,6 @@ def ppo(
             (None: never); with 'penalty', beta is adapted to it. (Usually small, 0.01 or 0.05.)
         objective (str): 'clip' takes away the reason to go far from the old policy; 'penalty'
             subtracts beta times the KL divergence, with no clipping and no early stopping.
-        beta (float): The coefficient of the penalty in the first epoch. It doubles after an update
-            beyond 1.5 times target_kl, and halves after one below target_kl / 1.5.
-        lam1 (float): With coeff, the lambda of the first advantage estimate. None: lam.
-        lam2 (float): With coeff, the lambda of the second.
-        coeff (float): Weight of the first estimate, from 0 to 1; the second has the rest. They are
-            normalized before they are mixed. None: there is one estimate, with lam.
     """
     arguments = dict(locals())  # for config.json
     settings = Settings(
@@ -152,10 +150,11 @@ def ppo(
             steps.append(value_regression(ac.v, vf_lr, train_v_iters, max_grad_norm))
         of_old_policy = tf.function(lambda obs, act: surrogate.of_old_policy(ac.pi(obs), act))
 
-        def update(batch):
+        def update(batch, recomputed=None):
             batch |= of_old_policy(batch["obs"], batch["act"])  # before any step is taken
             minibatches = run.minibatches(minibatch_size, max(train_pi_iters, train_v_iters))
-            before, after, iters = take_steps(steps, batch, minibatches)
+            renewed = renewal(recomputed, adv_normalization == "minibatch")
+            before, after, iters = take_steps(steps, batch, minibatches, renewed)
             if iters < train_pi_iters:
                 unit = "step" if minibatch_size is None else "pass"
                 run.logger.log(f"Early stopping at {unit} {iters} due to reaching max kl.")
@@ -164,7 +163,8 @@ def ppo(
 
         scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
         returns = partial(estimates, gamma=gamma, lam=lam, lam1=lam1, lam2=lam2, coeff=coeff)
-        on_policy.train(
-            run, update, steps, returns, scaler=scaler, state=surrogate.state, schedule=lr_schedule
-        )
+        normalize = adv_normalization == "epoch"
+        returns = partial(returns, normalize=normalize, value_target=value_target)
+        train = partial(on_policy.train, run, update, steps, returns, state=surrogate.state)
+        train(scaler=scaler, schedule=lr_schedule, recompute=recompute_adv)
     return ac

@@ -53,6 +53,7 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
         )
     if "coeff" in arguments:
         _check_mixture(arguments["lam1"], arguments["lam2"], arguments["coeff"])
+        _check_plain_estimate(arguments)
 
 
 def whole_numbers(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,3 +136,13 @@ def _check_mixture(lam1, lam2, coeff):
             f"{given}, but coeff is None; give coeff, the weight between 0 and 1 of the advantage "
             "with lam1 (lam2's is the rest), or use lam for a single lambda."
         )
+
+
+def _check_plain_estimate(arguments):
+    """A mixture is of estimates normalized over the epoch, and has no lambda of its own."""
+    for name, needed in dict(adv_normalization="epoch", value_target="rewards_to_go").items():
+        if arguments["coeff"] is not None and arguments[name] != needed:
+            raise UserError(
+                f"{name} is {arguments[name]!r}, but coeff is {arguments['coeff']}: a mixture of "
+                f"two estimates needs {needed!r}. Leave one of them out."
+            )

@@ -118,6 +118,58 @@ ARGUMENTS = {
         to 1.)
         """,
     ),
+    "beta": Argument(
+        POSITIVE,
+        "float",
+        """
+        The coefficient of the penalty in the first epoch. It doubles after an update beyond 1.5
+        times target_kl, and halves after one below target_kl / 1.5.
+        """,
+    ),
+    "lam1": Argument(
+        optional(FRACTION),
+        "float",
+        "With coeff, the lambda of the first advantage estimate. None: lam.",
+    ),
+    "lam2": Argument(
+        FRACTION,
+        "float",
+        "With coeff, the lambda of the second.",
+    ),
+    "coeff": Argument(
+        optional(FRACTION),
+        "float",
+        """
+        Weight of the first estimate, from 0 to 1; the second has the rest. They are normalized
+        before they are mixed. None: there is one estimate, with lam.
+        """,
+    ),
+    "adv_normalization": Argument(
+        one_of("epoch", "minibatch", "none"),
+        "str",
+        """
+        Where advantages are shifted and scaled to mean 0 and standard deviation 1: once over the
+        'epoch', in each 'minibatch' on its own, or not at all ('none').
+        """,
+    ),
+    "recompute_adv": Argument(
+        SWITCH,
+        "bool",
+        """
+        Whether advantages and value targets are computed again before each pass over the epoch's
+        experience, with the value function as it then is. Policy and value function take their
+        passes by turns.
+        """,
+    ),
+    "value_target": Argument(
+        one_of("rewards_to_go", "lambda_return"),
+        "str",
+        """
+        What the value function is fitted to: 'rewards_to_go', the discounted sum of the rewards
+        that followed; or 'lambda_return', the advantage (before it is normalized) plus the value
+        that it was computed with, which varies less and is biased.
+        """,
+    ),
     "pi_lr": Argument(
         NON_NEGATIVE,
         "float",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import keras
@@ -22,7 +23,7 @@ from spinup_tf2.core.runs.run import Run
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.persistence.keeper import Part
 
-Update = Callable[[dict[str, tf.Tensor]], dict[str, float]]
+Update = Callable[..., dict[str, float]]
 Act = Actor | Demonstrations
 
 
@@ -80,6 +81,7 @@ def train(
     state: Sequence[keras.Variable] = (),
     parts: Mapping[str, Part] | None = None,
     schedule: str = "constant",
+    recompute: bool = False,
 ) -> None:
     """Train until the last epoch is over.
 
@@ -95,9 +97,13 @@ def train(
         state: Other variables from which updates go on.
         parts: What else remembers something of each environment, by name.
         schedule: 'constant', or 'linear' for learning rates that fall to 0 at the end.
+        recompute: Whether `update` gets a second argument, `recomputed() -> dict`: what of the
+            batch depends on values, with the value function as it then is.
     """
-    update = run.ac.with_update(update)
     rollouts = Rollouts(run, returns, n_steps or run.settings.local_steps, scaler)
+    if recompute:
+        update = partial(update, recomputed=rollouts.recomputed)
+    update = run.ac.with_update(update)
     modules = [run.ac, *(each.optimizer for each in gradient_steps)]
     scaling = scaler.statistics.variables if scaler else ()
     variables = [*(variable for each in modules for variable in each.variables), *scaling, *state]
@@ -162,6 +168,13 @@ class Rollouts:
             batch = buffer.get(self.value, self.obs)
             run.logger.store(VVals=batch["val"])
             yield batch
+
+    def recomputed(self) -> dict[str, np.ndarray]:
+        """adv and ret of the latest batch, `[T * n]`, with the value function as it is now."""
+        self.value.refresh()
+        assert self.obs is not None  # a batch has been collected
+        batch = self.buffer.get(self.value, self.obs, use_stored=False)
+        return dict(adv=batch["adv"], ret=batch["ret"])
 
 
 def collect(

@@ -5,6 +5,7 @@ a difference.
 """
 
 import inspect
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tests.on_policy_by_hand import (
     loss_and_gradient,
     recorded_run,
     rows_of,
+    standardized,
 )
 
 # ---------------------------------------------------------------------- one update, by algorithm
@@ -66,14 +68,14 @@ class VPG(Update):
         return columns | dict(Entropy=-np.mean(logp), KL=np.mean(logp - new_logp))
 
 
-def differences(update, old, new, b):
-    """The losses, and what an update did to them."""
+def differences(update, old, new, b, last_pi=None, last_v=None):
+    """The losses, and what an update did to them; with those of the last passes, if others."""
     loss_pi, loss_v = float(update.policy_loss(old, b)), float(update.value_loss(old, b))
     return dict(
         LossPi=loss_pi,
         LossV=loss_v,
-        DeltaLossPi=float(update.policy_loss(new, b)) - loss_pi,
-        DeltaLossV=float(update.value_loss(new, b)) - loss_v,
+        DeltaLossPi=float(update.policy_loss(new, last_pi or b)) - loss_pi,
+        DeltaLossV=float(update.value_loss(new, last_v or b)) - loss_v,
     )
 
 
@@ -112,6 +114,17 @@ class PPO(Update):
             return float(self.divergence(self.old, params, b))
         return np.mean(b.logp - self.log_prob(params, b))
 
+    def renewed(self, run, batch, minibatches):
+        """The batch of a pass."""
+        b = SimpleNamespace(**vars(batch))
+        if self.o.recompute_adv:
+            b.adv, b.ret = run.estimates_again()
+        if self.o.adv_normalization == "minibatch":
+            b.adv = np.copy(b.adv)
+            for index in minibatches:
+                b.adv[index] = standardized(b.adv[index])
+        return b
+
     def __call__(self, run, batch):
         o, self.old = self.o, run.params
         batch.logp = self.log_prob(run.params, batch).numpy()
@@ -119,28 +132,33 @@ class PPO(Update):
             self.pi_step.decay(run.progress)
             self.v_step.decay(run.progress)
         size = len(batch.adv)
-        parts = run.minibatches[run.epoch * (1 if self.shared else 2)]
+        parts = run.minibatches[run.epoch]
         if parts is None:
             parts = np.arange(size)[None, None].repeat(max(o.train_pi_iters, o.train_v_iters), 0)
         for each in parts:  # each pass sees every step once
             np.testing.assert_array_equal(np.sort(each.ravel()), np.arange(size))
 
-        before, passes = self.columns(run.params, batch), 0
-        for each in parts[: o.train_pi_iters]:
-            looks = o.objective == "clip" and o.target_kl is not None
-            if looks and self.kl(run.params, batch) > 1.5 * o.target_kl:
-                break
-            for index in each:
-                b = rows_of(batch, index)
-                run.params = self.pi_step(lambda params, b=b: self.loss(params, b), run.params)
-            passes += 1
-        if not self.shared:
-            for index in parts[: o.train_v_iters].reshape(-1, parts.shape[-1]):
-                b = rows_of(batch, index)
-                run.params = self.v_step(lambda p, b=b: self.value_loss(p, b), run.params)
+        before, passes, stopped, first = self.columns(run.params, batch), 0, False, None
+        looks = o.objective == "clip" and o.target_kl is not None
+        for i, each in enumerate(parts):
+            of_pass = self.renewed(run, batch, each)
+            first = first or of_pass
+            if i < o.train_pi_iters and not stopped:
+                last_pi = of_pass
+                stopped = looks and self.kl(run.params, batch) > 1.5 * o.target_kl
+                for index in each if not stopped else ():
+                    b = rows_of(of_pass, index)
+                    run.params = self.pi_step(lambda params, b=b: self.loss(params, b), run.params)
+                passes += not stopped
+            if i < o.train_v_iters and not self.shared:
+                last_v = of_pass
+                for index in each:
+                    b = rows_of(of_pass, index)
+                    run.params = self.v_step(lambda p, b=b: self.value_loss(p, b), run.params)
+        last_v = last_pi if self.shared else last_v
 
         after = self.columns(run.params, batch)
-        columns = differences(self, self.old, run.params, batch)
+        columns = differences(self, self.old, run.params, first, last_pi, last_v)
         columns |= dict(Entropy=before["Entropy"], KL=after["KL"])
         if o.objective == "clip":
             stop = min(passes, o.train_pi_iters - 1)
@@ -269,6 +287,7 @@ def options_of(algorithm, kwargs):
     """All options of a run; of those that only some algorithms have, what others always do."""
     others = dict(normalize_obs=False, normalize_reward=False, normalize_adv=True)
     others |= dict(lam1=None, lam2=None, coeff=None, n_steps=None)
+    others |= dict(adv_normalization="epoch", value_target="rewards_to_go")
     signature = inspect.signature(algorithm).parameters
     return others | {name: p.default for name, p in signature.items()} | kwargs
 
@@ -305,6 +324,34 @@ TABLE = {
         ppo,
         DISCRETE,
         dict(minibatch_size=24, lam1=0.5, coeff=0.7, objective="penalty", target_kl=0.003),
+    ),
+    "ppo, recomputed": (
+        ppo,
+        BOX,
+        dict(minibatch_size=16, recompute_adv=True, target_kl=0.03, gamma=0.9, lam=0.8),
+    ),
+    "ppo, recomputed before each step": (
+        ppo,
+        DISCRETE,
+        dict(recompute_adv=True, adv_normalization="none", value_target="lambda_return", lam=0.8),
+    ),
+    "ppo, normalized in minibatches": (
+        ppo,
+        DISCRETE,
+        dict(minibatch_size=8, adv_normalization="minibatch", normalize_reward=True, lam=0.5),
+    ),
+    "ppo, all of it": (
+        ppo,
+        BOX,
+        dict(
+            **dict(minibatch_size=12, adv_normalization="minibatch", recompute_adv=True),
+            **dict(value_target="lambda_return", normalize_obs=True, resumed_after=1, lam=0.8),
+        ),
+    ),
+    "ppo, shared and recomputed": (
+        ppo,
+        DISCRETE,
+        dict(shared=True, recompute_adv=True, minibatch_size=24, target_kl=0.05),
     ),
     "ppo, shared": (
         ppo,

@@ -365,6 +365,17 @@ def test_divergences_are_tried_out_as_they_are_used(tmp_path):
         (dict(minibatch_size=64), "divide steps_per_epoch, 200; use one such as 50"),
         (dict(minibatch_size=25, num_envs=2), "multiple of the number of .* 2, .* such as 20"),
         (dict(minibatch_size=400), "such as 200"),
+        (dict(adv_normalization="batch"), "adv_normalization is 'batch'; it must be 'epoch', "),
+        (dict(recompute_adv=1), "recompute_adv is 1; it must be True or False"),
+        (dict(value_target="td"), "value_target is 'td'; it must be 'rewards_to_go' or 'lambda_"),
+        (
+            dict(coeff=0.5, adv_normalization="minibatch"),
+            "adv_normalization is 'minibatch', but coeff is 0.5: a mixture .* needs 'epoch'",
+        ),
+        (
+            dict(coeff=0.5, value_target="lambda_return"),
+            "value_target is 'lambda_return', but coeff is 0.5: .* needs 'rewards_to_go'",
+        ),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_written(tmp_path, kwargs, message):

@@ -77,7 +77,8 @@ VARIANTS = {
         "CartPole-v1",
         PPO
         | dict(normalize_obs=True, normalize_reward=True, minibatch_size=60, num_envs=3)
-        | dict(steps_per_epoch=180, checkpoint_freq=3),
+        | dict(steps_per_epoch=180, checkpoint_freq=3)
+        | dict(recompute_adv=True, adv_normalization="minibatch", value_target="lambda_return"),
         130,
     ),
     "demonstrated": (

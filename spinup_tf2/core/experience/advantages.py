@@ -13,7 +13,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 from spinup_tf2.core.rollout.episodes import segments
-from spinup_tf2.parallel.mpi import mpi_statistics_scalar
+from spinup_tf2.parallel.mpi import mpi_statistics_scalar, mpi_sum
 
 
 def discount_cumsum(x: np.ndarray, discount: float) -> np.ndarray:
@@ -69,6 +69,25 @@ def normalized(adv: np.ndarray, valid: np.ndarray | bool = True) -> np.ndarray:
     return np.where(valid, (adv - mean) / (std if std > 0 else 1), np.float32(0))
 
 
+def normalized_in_minibatches(
+    adv: np.ndarray, minibatches: np.ndarray, valid: np.ndarray
+) -> np.ndarray:
+    """Advantages `[batch]`, normalized as by `normalized` in each of the minibatches of a pass.
+
+    Args:
+        minibatches: `[count, size]`, each row of the batch once; a minibatch is that of all ranks.
+        valid: Bool `[batch]`; those that are not become 0 and do not count.
+    """
+    x, counts = adv[minibatches].astype(np.float64), valid[minibatches]
+    number = np.maximum(mpi_sum(counts.sum(axis=1).astype(np.float64)), 1)[:, None]
+    x -= mpi_sum(np.where(counts, x, 0).sum(axis=1))[:, None] / number
+    var = mpi_sum(np.where(counts, x**2, 0).sum(axis=1))[:, None] / number
+    result = np.empty_like(adv)
+    # All advantages of a minibatch equal say nothing: they become 0, not nan.
+    result[minibatches] = np.where(counts, x / np.sqrt(np.where(var > 0, var, 1)), 0)
+    return result
+
+
 def mixture(
     advs: np.ndarray, coeffs: Sequence[float], valid: np.ndarray | bool = True
 ) -> np.ndarray:
@@ -94,14 +113,16 @@ def estimates(
     lam2: float | None = None,
     coeff: float | None = None,
     normalize: bool = True,
+    value_target: str = "rewards_to_go",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Advantages and rewards-to-go of a batch, both float32 `[T, n]`.
+    """Advantages, and what values are fitted to, of a batch, both float32 `[T, n]`.
 
     Args:
         rew, val, next_val, terminated, truncated, gamma, lam: As `gae` takes them.
         valid: Which steps count where advantages are normalized.
         lam1, lam2, coeff: As PPO takes them, for a mixture of two estimates, each normalized.
         normalize: Whether the advantages are normalized, if they are no mixture.
+        value_target: As PPO takes it.
     """
     steps = (rew, val, next_val, terminated, truncated, gamma)
     if coeff is not None:
@@ -109,4 +130,6 @@ def estimates(
         adv, ret = gae(*steps, tuple(lams))
         return mixture(adv, (coeff, 1 - coeff), valid), ret
     adv, ret = gae(*steps, lam)
+    if value_target == "lambda_return":
+        ret = adv + val
     return normalized(adv, valid) if normalize else adv, ret

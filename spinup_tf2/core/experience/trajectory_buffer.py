@@ -89,9 +89,12 @@ class TrajectoryBuffer:
         self.t += 1
 
     def get(
-        self, value: Callable[[np.ndarray], np.ndarray], last_obs: np.ndarray
+        self,
+        value: Callable[[np.ndarray], np.ndarray],
+        last_obs: np.ndarray,
+        use_stored: bool = True,
     ) -> dict[str, np.ndarray]:
-        """One batch of `T * n` steps: a dict of obs, act, ret, adv and val.
+        """One batch of `T * n` steps: a dict of obs, act, ret, adv, val and valid.
 
         A step that was lost has advantage 0 and return V(obs): what was done in it teaches the
         policy nothing, and the value function at most to stay as it is.
@@ -101,12 +104,14 @@ class TrajectoryBuffer:
                 changes while a batch is collected, it is called for all of it at once, unless the
                 values were stored.
             last_obs: `[n, ...]`, what the environments show after the last step.
+            use_stored: Whether values that were stored are used; not where V has changed since.
         """
         if self.t != self.size:
             raise ValueError(f"The buffer holds {self.t} of {self.size} steps; fill it first.")
         steps, num_envs = self.rew.shape
         obs = self.obs.reshape(steps * num_envs, *self.obs.shape[2:])
-        val = self.val.copy() if self.has_values else value(obs).reshape(steps, num_envs)
+        stored = self.has_values and use_stored
+        val = self.val.copy() if stored else value(obs).reshape(steps, num_envs)
         next_val = np.concatenate([val[1:], value(last_obs)[None]])
         # After an episode's end, the next observation in the buffer belongs to the next episode.
         limits = [(t, i, last) for t, i, last in self.final_obs if not self.terminated[t, i]]
@@ -120,7 +125,8 @@ class TrajectoryBuffer:
         cut[:-1] |= self.lost[1:]
         rew = np.where(self.lost, val, self.rew)
         over = self.terminated | self.lost
-        adv, ret = self.returns(rew, val, next_val, over, cut, ~self.lost)
-        arrays = dict(act=self.act, ret=ret, adv=adv, val=val)
+        valid = ~self.lost
+        adv, ret = self.returns(rew, val, next_val, over, cut, valid)
+        arrays = dict(act=self.act, ret=ret, adv=adv, val=val, valid=valid)
         flat = {name: x.reshape(steps * num_envs, *x.shape[2:]) for name, x in arrays.items()}
         return dict(obs=obs, **flat)

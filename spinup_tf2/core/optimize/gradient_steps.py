@@ -19,6 +19,7 @@ Floats = dict[str, float]
 LossFunction = Callable[[Batch], tuple[tf.Tensor, Info]]
 Variables = Iterable[keras.Variable]
 Steps = tuple[Floats, Floats, int]  # info before, info after, number
+Renewed = Callable[[Batch, np.ndarray], Batch]
 
 
 def adam(learning_rate: float, max_grad_norm: float | None = None) -> keras.optimizers.Adam:
@@ -194,7 +195,7 @@ class GradientSteps:
         return StepOverRanks(self._step, average_info=True)
 
     def __call__(self, batch: Batch, minibatches: np.ndarray | None = None) -> Steps:
-        """Take the steps; minibatches: `[num_steps or more, count, size]`, numbers of rows."""
+        """Take the steps; minibatches: `[passes, count, size]`, numbers of rows."""
         if num_procs() == 1:
             before, after, passes = self._compiled_passes(self._step, batch, minibatches)
         else:
@@ -216,7 +217,8 @@ class GradientSteps:
         """The loop; without minibatches, a pass is one step."""
         before = after = step.evaluate(batch)
         passes, stopped = tf.constant(0), self._stops(before)
-        while passes < self.num_steps and not stopped:
+        most = self.num_steps if minibatches is None else min(self.num_steps, minibatches.shape[0])
+        while passes < most and not stopped:
             if minibatches is None:
                 grads, info = step.gradients(batch)
                 stopped = self._stops(info)
@@ -239,10 +241,45 @@ class GradientSteps:
 
 
 def take_steps(
-    gradient_steps: Iterable[GradientSteps], batch: Batch, minibatches: np.ndarray | None = None
+    gradient_steps: Iterable[GradientSteps],
+    batch: Batch,
+    minibatches: np.ndarray | None = None,
+    renewed: Renewed | None = None,
 ) -> Steps:
-    """Several GradientSteps on one batch: the info of all, and how many steps the first took."""
-    results = [steps(batch, minibatches) for steps in gradient_steps]
+    """Several GradientSteps on one batch: the info of all, and how many steps the first took.
+
+    Args:
+        gradient_steps: All steps of one are taken, then all of the next.
+        batch, minibatches: As GradientSteps take them.
+        renewed: `renewed(batch, minibatches of a pass [count, size])` gives the batch of that pass.
+            Then all GradientSteps take their first pass, all take their second, and so on, each
+            up to where it ends anyway. The info is that of the batch as it was in the first and in
+            the last pass.
+    """
+    gradient_steps = [*gradient_steps]
+    if renewed is None:
+        return _together([steps(batch, minibatches) for steps in gradient_steps])
+    if minibatches is None:  # a pass is a step on everything
+        passes = max(steps.num_steps for steps in gradient_steps)
+        minibatches = np.tile(np.arange(len(batch["adv"])), (max(passes, 1), 1, 1))
+    return _together(_pass_by_pass(gradient_steps, batch, minibatches, renewed))
+
+
+def _pass_by_pass(gradient_steps, batch, minibatches, renewed):
+    results: list[Steps] = []
+    for i, minibatch in enumerate(minibatches):
+        of_pass = renewed(batch, minibatch)
+        if i == 0:
+            results = [steps(of_pass, minibatch[None]) for steps in gradient_steps]
+            continue
+        for k, (steps, (before, _, passes)) in enumerate(zip(gradient_steps, results, strict=True)):
+            if passes == i < steps.num_steps:  # it did not stop
+                _, after, more = steps(of_pass, minibatch[None])
+                results[k] = before, after, passes + more
+    return results
+
+
+def _together(results):
     before = {key: x for info, _, _ in results for key, x in info.items()}
     after = {key: x for _, info, _ in results for key, x in info.items()}
     return before, after, results[0][2]

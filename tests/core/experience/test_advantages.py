@@ -5,7 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from spinup_tf2.core.experience.advantages import discount_cumsum, gae, mixture, normalized
+from spinup_tf2.core.experience.advantages import (
+    discount_cumsum,
+    gae,
+    mixture,
+    normalized,
+    normalized_in_minibatches,
+)
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks
 
@@ -111,3 +117,28 @@ def test_steps_that_do_not_count_have_advantage_0_and_change_no_other():
     )
     mixed = mixture(np.stack([adv, 2 * adv]), (0.25, 0.75), valid)  # both normalize to the same
     np.testing.assert_allclose(mixed, got, rtol=1e-5, atol=1e-6)
+
+
+def test_minibatches_are_normalized_each_on_its_own_over_all_ranks():
+    """Of two ranks, with two minibatches of six steps: rows 0 to 2 and 3 to 5 of both."""
+    adv = np.random.default_rng(0).normal(3, [[1.0], [5.0]], size=(2, 6)).astype(np.float32)
+    adv[0, 4] = 100.0  # was lost
+    valid = adv < 50
+    minibatches = np.array([[2, 0, 1], [3, 5, 4]])
+    results = run_ranks(
+        2,
+        lambda: normalized_in_minibatches(adv[mpi.proc_id()], minibatches, valid[mpi.proc_id()]),
+    )
+    expected = np.zeros((2, 6))
+    for part in (slice(3), slice(3, 6)):
+        counted = adv[:, part][valid[:, part]]
+        expected[:, part] = (adv[:, part] - counted.mean()) / counted.std()
+    expected[0, 4] = 0
+    np.testing.assert_allclose(results, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_minibatch_of_equal_advantages_becomes_0():
+    got = normalized_in_minibatches(
+        np.array([0.1, 0.1, 7.0, 9.0], np.float32), np.array([[0, 1], [3, 2]]), np.ones(4, bool)
+    )
+    np.testing.assert_allclose(got, [0, 0, -1, 1])

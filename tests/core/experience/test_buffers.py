@@ -112,7 +112,7 @@ def test_rows_of_all_environments_are_in_the_batch():
     assert batch["obs"].shape == (8, 1)
     assert {batch[k].shape for k in ("act", "adv", "ret", "val")} == {(8,)}
     np.testing.assert_array_equal(batch["obs"][2:4], buffer.obs[1])
-    assert all(x.dtype == np.float32 for k, x in batch.items() if k != "act")
+    assert all(x.dtype == np.float32 for k, x in batch.items() if k not in ("act", "valid"))
 
 
 def test_equal_advantages_become_zero_not_nan():
