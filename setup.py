@@ -64,7 +64,7 @@ setup(
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     packages=find_packages(include=["spinup_tf2", "spinup_tf2.*"]),
-    package_data={"spinup_tf2": ["py.typed"]},
+    package_data={"spinup_tf2": ["py.typed", "presets/*.toml"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         # tensorflow-probability is built on tf-keras, of which each minor release needs the one of
@@ -84,6 +84,7 @@ setup(
         "tqdm>=4.65",
         "psutil>=5.9",
         "typing-extensions>=4.6",  # Unpack, of Python 3.11
+        'tomli>=2; python_version < "3.11"',  # is tomllib, of Python 3.11
     ],
     extras_require=EXTRAS,
     entry_points={

@@ -21,7 +21,7 @@ from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.mario.emulator import NesPy
 from spinup_tf2.envs.mario.game import BUTTONS, Game
 from spinup_tf2.parallel.threads import threads_per_rank
-from spinup_tf2.presets import PRESETS
+from spinup_tf2.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
 
 SKIP = 4  # frames in an agent's step
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4000, help="of each measurement")
     parser.add_argument("--repeats", type=int, default=3, help="of which the median is printed")
     args = parser.parse_args()
-    preset = PRESETS["mario"]
+    preset = load("ppo", "mario")
     settings = preset.settings | dict(num_test_episodes=0)
     env_fn = EnvFn(preset.env, preset.env_kwargs)
     epochs = max(1, args.steps // settings["steps_per_epoch"])

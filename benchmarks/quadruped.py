@@ -19,7 +19,7 @@ from collection import training
 
 from spinup_tf2.envs.quadruped.env import QuadrupedEnv
 from spinup_tf2.parallel.mpi import proc_id
-from spinup_tf2.presets import PRESETS, Preset
+from spinup_tf2.presets import Preset, load
 from spinup_tf2.utils.run_utils import EnvFn
 
 
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--train", action="store_true")
     args = parser.parse_args()
     if args.train:
-        train(PRESETS[f"quadruped-{args.task}"])
+        train(load("ppo", f"quadruped-{args.task}"))
         return
     env = QuadrupedEnv(args.task)
     seconds = run(env, args.steps)

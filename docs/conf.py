@@ -14,10 +14,13 @@ from xml.etree import ElementTree
 import ziamath
 from docutils import nodes
 from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # document this checkout, whatever is installed
 
+from spinup_tf2.algos import ALGORITHMS  # noqa: E402
+from spinup_tf2.presets.files import as_flags, tables  # noqa: E402
 from spinup_tf2.tensorflow_import import quiet_tensorflow  # noqa: E402
 
 quiet_tensorflow()
@@ -135,8 +138,38 @@ class _Floors(Directive):
         return [nodes.raw("", f'<div class="floors"><svg {label} {markup}</div>', format="html")]
 
 
+# The tables of presets are made of the files that the program reads.
+
+
+class _Presets(Directive):
+    def run(self):
+        text = StringList(_tables_of_presets().splitlines(), "presets")
+        node = nodes.Element()
+        self.state.nested_parse(text, 0, node)
+        return node.children
+
+
+def _tables_of_presets():
+    blocks = []
+    every = [(algorithm, *each) for algorithm in ALGORITHMS for each in tables(algorithm).items()]
+    for owner, name, table in every:
+        fits = ", ".join(f"``{pattern}``" for pattern in table.fits)
+        default = f"By default ``{table.env}``; for {fits}."
+        head = f".. rubric:: ``{owner} --preset {name}``\n\n{table.doc} {default}"
+        rows = ".. list-table::\n   :header-rows: 1\n   :widths: 50 26 24\n\n"
+        rows += "   * - Settings\n     - Origin\n     - Environments\n"
+        for part in table.parts:
+            flags = as_flags(part.arguments)
+            settings = ", ".join(f"``{flag} {value!r}``" for flag, value in flags.items())
+            only = ", ".join(f"``{pattern}``" for pattern in part.fits or ())
+            rows += f"   * - {settings}\n     - {part.origin}\n     - {only or 'all'}\n"
+        blocks += [head, rows]
+    return "\n\n".join(blocks)
+
+
 def setup(app):
     app.add_directive("floors", _Floors)
+    app.add_directive("presets", _Presets)
     app.add_html_math_renderer("svg", (_draw_formula, None), (_draw_formula, None))
     app.connect("autodoc-before-process-signature", _name_defaults)
     app.connect("autodoc-process-docstring", _add_markup, priority=100)  # before napoleon

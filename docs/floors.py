@@ -28,6 +28,7 @@ FLOORS = [
     ["algos"],
     ["experiments", "exporting"],
     ["utils.run_utils", "utils.test_policy", "utils.plot"],
+    ["presets.files"],
     ["__init__", "presets"],
     ["cli"],
     ["run"],

@@ -24,7 +24,7 @@ from spinup_tf2.parallel.mpi import fail_together
 from spinup_tf2.version import __version__
 
 # What is done with runs; each in the module of its name in spinup_tf2.cli.
-UTILITIES = ("plot", "ls", "test_policy", "evaluate", "export", "play")
+UTILITIES = ("plot", "ls", "test_policy", "evaluate", "export", "play", "presets")
 COMMANDS = (*ALGORITHMS, "resume", *UTILITIES)
 
 

@@ -1,11 +1,11 @@
 """Train PPO with the settings of a preset, changed to one short epoch."""
 
 from spinup_tf2 import ppo
-from spinup_tf2.presets import PRESETS
+from spinup_tf2.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
 
 if __name__ == "__main__":
-    mario = PRESETS["mario"]
+    mario = load("ppo", "mario")
     ppo(
         EnvFn(mario.env, mario.env_kwargs),
         **mario.settings | dict(epochs=1, steps_per_epoch=256),

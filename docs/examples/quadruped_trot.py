@@ -3,7 +3,7 @@
 import gymnasium as gym
 
 from spinup_tf2 import ppo
-from spinup_tf2.presets import PRESETS
+from spinup_tf2.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
 
 
@@ -24,7 +24,7 @@ class Trot:
 
 
 if __name__ == "__main__":
-    preset = PRESETS["quadruped-walk"]
+    preset = load("ppo", "quadruped-walk")
     ppo(
         EnvFn(preset.env, preset.env_kwargs),
         **preset.settings | dict(epochs=2, num_test_episodes=0),

@@ -20,12 +20,12 @@ from spinup_tf2.cli.flags import (
 )
 from spinup_tf2.envs.modules import look_here
 from spinup_tf2.errors import UserError
-from spinup_tf2.experiments.checks import check_spaces, check_values, did_you_mean
+from spinup_tf2.experiments.checks import check_spaces, check_values
 from spinup_tf2.experiments.directories import check_exp_name
 from spinup_tf2.experiments.experiment import NamedAlgorithm
 from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.parallel import mpi
-from spinup_tf2.presets import PRESETS, as_flags, presets_for
+from spinup_tf2.presets import as_flags, load, presets_for
 
 
 def run_algorithm(algorithm: str, arguments: Sequence[str]) -> None:
@@ -87,20 +87,14 @@ def parse_experiments(
 
 def _preset(name, algorithm, env_names):
     """The preset of this name, which must be for the algorithm and the environments."""
-    own = presets_for(algorithm)
-    if name not in PRESETS:
-        known = f"those of {algorithm} are {', '.join(own)}" if own else f"{algorithm} has none"
-        raise UserError(f"{name!r} is not a preset;{did_you_mean(name, own)} {known}.")
-    preset = PRESETS[name]
-    if name not in own:
-        raise UserError(f"the preset {name} is for {preset.algorithm}, not for {algorithm}.")
-    for env_name in env_names:
-        if name not in presets_for(algorithm, env_name):
+    first, *others = [load(algorithm, name, env_name) for env_name in env_names or [None]]
+    for other in others:
+        if (other.settings, other.env_kwargs) != (first.settings, first.env_kwargs):
             raise UserError(
-                f"the preset {name} does not fit {env_name}: it is for {preset.fits}, such as "
-                f"{preset.env}. Choose one of these environments, or leave --preset out."
+                f"the preset {name} has other settings for {other.env} than for {first.env}; start "
+                "them one after the other."
             )
-    return preset
+    return first
 
 
 def _used_settings(name, preset, variants):

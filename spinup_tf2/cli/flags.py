@@ -13,7 +13,12 @@ from typing import Any
 
 from spinup_tf2.arguments.rules import ACTIVATIONS
 from spinup_tf2.errors import UserError
-from spinup_tf2.experiments.checks import did_you_mean, network_arguments, signature_of
+from spinup_tf2.experiments.checks import (
+    PYTHON_ONLY,
+    did_you_mean,
+    network_arguments,
+    signature_of,
+)
 from spinup_tf2.experiments.processes import resolve_processes
 
 # Shorter forms of some common but long flags.
@@ -37,9 +42,6 @@ TEXT_KEYS = ("exp_name", "env_name", "data_dir", "hosts", "launcher", "preset", 
 
 # Flags whose values are one list of texts, and no grid.
 LIST_KEYS = ("callbacks", "track")
-
-# Arguments of the algorithms that only a Python program can give.
-PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
 
 
 def parse_flags(arguments: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
-from spinup_tf2.cli.flags import PYTHON_ONLY, SUBSTITUTIONS
-from spinup_tf2.experiments.checks import signature_of
+from spinup_tf2.algos import ALGORITHMS
+from spinup_tf2.cli.flags import SUBSTITUTIONS
+from spinup_tf2.experiments.checks import PYTHON_ONLY, signature_of
 from spinup_tf2.parallel import launched
-from spinup_tf2.presets import PRESETS, as_flags, presets_for
+from spinup_tf2.presets import as_flags, load, presets_for
 
 HELP = ("--help", "-h", "help")
 
@@ -55,7 +57,10 @@ These flags go with every algorithm:
 \t--quiet               print nothing but errors
 \t--debug               show where in the program an error comes from
 
-These are the presets. The flags that are given beside them win:
+These are the presets. The flags that are given beside them win. A file of your own works as well:
+--preset my.toml. What each of them sets, and where that is from, is shown by
+
+\tpython -m spinup_tf2.run presets --full
 
 {presets}
 """
@@ -68,8 +73,9 @@ def usage(commands: Iterable[str]) -> str:
         f"\t--{short.ljust(10)}for       --{flag}" for short, flag in SUBSTITUTIONS.items()
     )
     presets = "\n".join(
-        f"\t{preset.algorithm.ljust(5)} --preset {name.ljust(17)} {preset.doc}"
-        for name, preset in PRESETS.items()
+        f"\t{algorithm.ljust(5)} --preset {name.ljust(17)} {preset.doc}"
+        for algorithm in ALGORITHMS
+        for name, preset in presets_for(algorithm).items()
     )
     return USAGE.format(commands=names, substitutions=substitutions, presets=presets)
 
@@ -87,11 +93,17 @@ def algorithm_help(algorithm: str, arguments: Sequence[str]) -> str:
         docs = {f"preset {name}": preset.doc for name, preset in presets.items()}
         lines = "\n".join(f"    --{flag.ljust(20)} {doc}" for flag, doc in docs.items())
         text += f"\nPresets, which take the place of the defaults:\n\n{lines}\n"
-    for name in presets:
-        if name in arguments:
-            settings = _flag_lines(as_flags(presets[name].arguments))
-            text += f"\nThe hyperparameters of preset {name}:\n\n{settings}\n"
+    name, env = _value_of(arguments, "--preset"), _value_of(arguments, "--env", "--env_name")
+    if name is not None:
+        settings = _flag_lines(as_flags(load(algorithm, name, env).arguments))
+        text += f"\nThe hyperparameters of preset {name}:\n\n{settings}\n"
     return text
+
+
+def _value_of(arguments, *flags):
+    """The word behind a flag; None if there is none."""
+    pairs = itertools.pairwise(arguments)
+    return next((word for flag, word in pairs if flag in flags and word[:1] != "-"), None)
 
 
 def _flag_lines(flags):

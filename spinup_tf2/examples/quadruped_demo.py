@@ -23,7 +23,7 @@ from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.runs.saved_policy import SavedPolicy
 from spinup_tf2.experiments.processes import resolve_num_cpu
 from spinup_tf2.persistence.env_spec import write_env_spec
-from spinup_tf2.presets import PRESETS
+from spinup_tf2.presets import load
 from spinup_tf2.runs.files import holds_run
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.run_utils import EnvFn, call_experiment, setup_logger_kwargs
@@ -125,7 +125,7 @@ def main() -> None:
             other = "choose another --exp_name, --seed or --data_dir"
             parser.error(f"{run['output_dir']} already holds a run; {other}")
 
-    preset = PRESETS[preset_name]
+    preset = load("ppo", preset_name)
     clone(EnvFn(preset.env, preset.env_kwargs), args.seed, imitation, args.steps)
     evaluate_run(imitation["output_dir"], episodes=10)
     if epochs == 0:

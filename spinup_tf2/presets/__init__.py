@@ -1,0 +1,132 @@
+"""Presets: settings of an algorithm that have been found to do well on some environments.
+
+    python -m spinup_tf2.run ppo --preset mujoco --env Hopper-v5
+
+They are data, which take the place of the algorithm's defaults: a file in TOML for each algorithm,
+beside this module, and files of users. docs/presets.rst describes them. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import reduce
+from typing import Any
+
+from spinup_tf2.algos import ALGORITHMS
+from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.checks import did_you_mean
+from spinup_tf2.presets.files import Table, as_flags, is_file, merged, own_table, tables
+
+__all__ = ["PRESETS", "Preset", "as_flags", "load", "presets_for"]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Tuned settings of an algorithm for an environment.
+
+    Attributes:
+        name: Its name, or the file that it is from.
+        algorithm: Name of the algorithm.
+        doc: What they are for, in a line.
+        env: Id of the environment that the settings are for.
+        fits: Which ids the preset is meant for, patterns with `*`.
+        settings: Keyword arguments of the algorithm, which take the place of its defaults.
+        env_kwargs: Keyword arguments of the environment.
+        origins: Where each of them is from: `{"gamma": "Tianshou", "ac_kwargs:hidden_sizes": ...}`.
+    """
+
+    name: str
+    algorithm: str
+    doc: str
+    env: str
+    fits: tuple[str, ...]
+    settings: dict[str, Any]
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """All of it as keyword arguments, for `call_experiment` and `ExperimentGrid`."""
+        return dict(env_name=self.env, env_kwargs=dict(self.env_kwargs), **self.settings)
+
+
+def load(algorithm: str, name: str, env: str | None = None) -> Preset:
+    """A preset, with the settings that it has for an environment.
+
+    Args:
+        algorithm: Name of the algorithm.
+        name: Name of the preset, or the path of a file that holds one, which ends with .toml.
+        env: Id of the environment; None: the preset's own.
+
+    Raises:
+        UserError: There is no such preset, it is broken, or it is for something else.
+    """
+    if algorithm not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise UserError(f"{algorithm!r} is not an algorithm; they are {known}.")
+    table = own_table(algorithm, name) if is_file(name) else _named(algorithm, name)
+    if env is None and not table.env:
+        raise UserError(f"the preset {name} names no environment; give --env.")
+    if env is not None and not _fit(table.fits, env):
+        such = f", such as {table.env}" if table.env else ""
+        raise UserError(
+            f"the preset {name} does not fit {env}: it is for {', '.join(table.fits)}{such}. "
+            "Choose one of these environments, or leave --preset out."
+        )
+    return _for_env(algorithm, name, table, table.env if env is None else env)
+
+
+def presets_for(algorithm: str, env: str | None = None) -> dict[str, Preset]:
+    """The presets of an algorithm by name; with `env`, those that fit this environment."""
+    return {
+        name: _for_env(algorithm, name, table, table.env if env is None else env)
+        for name, table in tables(algorithm).items()
+        if env is None or _fit(table.fits, env)
+    }
+
+
+def _named(algorithm: str, name: str) -> Table:
+    """The table of a preset that comes with this package."""
+    own = tables(algorithm)
+    if name in own:
+        return own[name]
+    others = [each for each in ALGORITHMS if name in tables(each)]
+    if others:
+        raise UserError(f"the preset {name} is for {' and '.join(others)}, not for {algorithm}.")
+    known = f"those of {algorithm} are {', '.join(own)}" if own else f"{algorithm} has none"
+    raise UserError(
+        f"{name!r} is not a preset;{did_you_mean(name, own)} {known}. A file of your own ends with "
+        ".toml."
+    )
+
+
+def _fit(patterns, env):
+    plain = env.rpartition(":")[2]  # without the module that registers it
+    return any(fnmatchcase(plain, pattern) for pattern in patterns)
+
+
+def _for_env(algorithm, name, table, env):
+    parts = [part for part in table.parts if part.fits is None or _fit(part.fits, env)]
+    arguments = copy.deepcopy(reduce(merged, (part.arguments for part in parts), {}))
+    origins = {flag: part.origin for part in parts for flag in as_flags(part.arguments)}
+    env_kwargs = arguments.pop("env_kwargs", {})
+    return Preset(name, algorithm, table.doc, env, table.fits, arguments, env_kwargs, origins)
+
+
+class _OfPPO(Mapping):
+    """PPO's presets by name, as they were before the other algorithms had any."""
+
+    def __getitem__(self, name):
+        return presets_for("ppo")[name]
+
+    def __iter__(self):
+        return iter(tables("ppo"))
+
+    def __len__(self):
+        return len(tables("ppo"))
+
+
+PRESETS: Mapping[str, Preset] = _OfPPO()

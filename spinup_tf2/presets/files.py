@@ -1,0 +1,207 @@
+"""The files of presets: what stands in them, checked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from spinup_tf2.arguments.checks import whole_numbers
+from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.checks import (
+    PYTHON_ONLY,
+    did_you_mean,
+    network_arguments,
+    signature_of,
+)
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DIRECTORY = Path(__file__).parent
+KEYS = ("doc", "env", "fits", "extends", "settings")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some settings of a preset.
+
+    Attributes:
+        origin: Where they are from.
+        fits: Patterns of the environments that they are for; None: all that the preset fits.
+        arguments: Of the algorithm, by name; with env_kwargs, which are the environment's.
+    """
+
+    origin: str
+    fits: tuple[str, ...] | None
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A preset as it stands in a file.
+
+    Attributes:
+        doc: What it is for, in a line.
+        env: Id of the environment that is taken if none is named; "": there is none.
+        fits: Patterns of the environments that it is for.
+        parts: Its settings; a later part wins over an earlier one.
+    """
+
+    doc: str
+    env: str
+    fits: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+
+def is_file(name: str) -> bool:
+    """Whether a preset is named by its file."""
+    return name.endswith(".toml")
+
+
+@cache
+def tables(algorithm: str) -> dict[str, Table]:
+    """The presets of an algorithm that come with this package, by name."""
+    found: dict[str, Table] = {}
+    path = DIRECTORY / f"{algorithm}.toml"
+    for name, content in (_read(path) if path.exists() else {}).items():
+        found[name] = _table(content, f"{name} in {path}", found, origin=None)
+    return found
+
+
+def own_table(algorithm: str, path: str) -> Table:
+    """The preset in a file of a user's own, every argument checked.
+
+    Raises:
+        UserError: It cannot be read, is for another algorithm, or holds what cannot be used.
+    """
+    content = _read(Path(path))
+    meant = content.pop("algorithm", algorithm)
+    if meant != algorithm:
+        raise UserError(f"the preset {path} is for {meant}, not for {algorithm}.")
+    table = _table(content, path, tables(algorithm), origin=path)
+    for part in table.parts:
+        _check_arguments(algorithm, part.arguments, path)
+    return table
+
+
+def _read(path):
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"there is no file {path}; --preset takes a name, or a file.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"the preset {path} cannot be read: {error}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"the preset {path} is not valid TOML: {error}.") from None
+
+
+def _table(content, where, others, origin):
+    """A Table of what was read.
+
+    Args:
+        content: The TOML table.
+        where: What messages call it.
+        others: The presets that it may extend, by name.
+        origin: Of parts that do not name one; None: all must.
+    """
+    _check_kind(content, dict, where, "a table")
+    for key in content:
+        if key not in KEYS:
+            raise UserError(
+                f"{key} is not a key of a preset ({where});{did_you_mean(key, KEYS)} they are "
+                f"{', '.join(KEYS)}. Arguments of the algorithm belong into settings."
+            )
+    base = Table("", "", ("*",), ())
+    if "extends" in content:
+        if content["extends"] not in others:
+            raise UserError(
+                f"extends is {content['extends']!r} ({where}); it must be the name of another "
+                f"preset of the algorithm: {', '.join(others)}."
+            )
+        base = others[content["extends"]]
+    settings = content.get("settings", [])
+    settings = settings if isinstance(settings, list) else [settings]
+    parts = (*base.parts, *(_part(each, where, origin) for each in settings))
+    if not parts:
+        raise UserError(f"there are no settings ({where}); write for instance [settings].")
+    doc, env = content.get("doc", base.doc), content.get("env", base.env)
+    _check_kind(doc, str, f"doc ({where})", "a text")
+    _check_kind(env, str, f"env ({where})", "the id of an environment")
+    return Table(doc, env, _patterns(content, where) or base.fits, parts)
+
+
+def _part(settings, where, origin):
+    _check_kind(settings, dict, f"settings ({where})", "a table, or several")
+    arguments = _with_none(settings)
+    origin, fits = arguments.pop("origin", origin), _patterns(arguments, where)
+    arguments.pop("fits", None)
+    _check_kind(origin, str, f"origin ({where})", "a text")
+    for name in ("ac_kwargs", "env_kwargs"):
+        _check_kind(arguments.get(name, {}), dict, f"{name} ({where})", "a table")
+    return Part(origin, fits, whole_numbers(arguments))
+
+
+def _patterns(table, where):
+    fits = table.get("fits")
+    if fits is None:
+        return None
+    _check_kind(fits, list, f"fits ({where})", "a list of ids, which may have * in them")
+    for pattern in fits:
+        _check_kind(pattern, str, f"fits ({where})", "a list of ids, which may have * in them")
+    return tuple(fits)
+
+
+def _with_none(value):
+    """TOML has no word for None: as on the command line it is written as one."""
+    if isinstance(value, dict):
+        return {key: _with_none(each) for key, each in value.items()}
+    return None if value == "None" else value
+
+
+def _check_kind(value, kind, name, expected):
+    if not isinstance(value, kind):
+        raise UserError(f"{name} is {value!r}; it must be {expected}.")
+
+
+def _check_arguments(algorithm, arguments, where):
+    """Names of arguments; their values are checked where all are known."""
+    names = arguments.get("ac_kwargs", {})
+    known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
+    _check_known(arguments, [*known, "env_kwargs"], f"an argument of {algorithm}", where)
+    _check_known(names, network_arguments(algorithm), "an argument of the networks", where)
+
+
+def _check_known(names, known, what, where):
+    for name in names:
+        if name not in known:
+            raise UserError(
+                f"{name!r} is not {what} that a preset can have ({where});"
+                f"{did_you_mean(name, known)} they are {', '.join(known)}."
+            )
+
+
+# --------------------------------------------------------------------------- nested arguments
+
+
+def merged(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """`base`, in which what `other` has takes its place; dicts key by key."""
+    result = dict(base)
+    for key, value in other.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else value
+    return result
+
+
+def as_flags(arguments: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`{"gamma": 1, "ac_kwargs": {"conv": 2}}` as `{"gamma": 1, "ac_kwargs:conv": 2}`."""
+    flags = {}
+    for name, value in arguments.items():
+        name = f"{prefix}{name}"
+        flags |= as_flags(value, f"{name}:") if isinstance(value, dict) else {name: value}
+    return flags
