@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
+from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.distributions import Distribution
@@ -100,7 +101,7 @@ def trpo(
 
         objective = PolicyObjective(pi_loss, ac.pi.trainable_variables)
         v_steps = [value_regression(ac.v, vf_lr, train_v_iters)]
-        policy = tf.function(lambda obs: ac.pi(obs))
+        policy = compiled(lambda obs: ac.pi(obs))
 
         def natural_step(batch, gradient):
             """The step down the natural gradient that has divergence delta, to second order."""

@@ -9,6 +9,7 @@ from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
+from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, loss_columns, take_steps
@@ -68,7 +69,7 @@ def vpg(
 
         pi_step = GradientSteps(pi_loss, ac.pi.trainable_variables, adam(pi_lr), num_steps=1)
         steps = [pi_step, value_regression(ac.v, vf_lr, train_v_iters)]
-        log_prob = tf.function(lambda obs, act: ac.pi(obs).log_prob(act))
+        log_prob = compiled(lambda obs, act: ac.pi(obs).log_prob(act))
 
         def update(batch):
             batch["logp"] = log_prob(batch["obs"], batch["act"])  # of the policy that acted

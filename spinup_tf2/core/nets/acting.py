@@ -12,8 +12,8 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
+from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets import numpy_policy
 from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.nets.normalization import CLIP, Normalized
@@ -149,7 +149,7 @@ class Actor:
             return sample(pi, noise), val
 
         self.mirror = Mirror(ac.pi) if not ac.shared and Mirror.can_mirror(ac.pi) else None
-        self._compiled = tf.function(act_and_value)
+        self._compiled = compiled(act_and_value)
 
     def refresh(self) -> None:
         if self.mirror is not None:
@@ -173,7 +173,7 @@ class Critic:
     def __init__(self, v: keras.Model):
         self.mirror = Mirror(v) if Mirror.can_mirror(v) else None
         # reduce_retracing lets the batch size change, from a whole epoch to a few time limits.
-        self._compiled = tf.function(v, reduce_retracing=True)
+        self._compiled = compiled(v, reduce_retracing=True)
 
     def refresh(self) -> None:
         if self.mirror is not None:

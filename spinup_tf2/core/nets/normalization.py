@@ -14,6 +14,7 @@ import tensorflow as tf
 from gymnasium import spaces
 from gymnasium.wrappers.utils import update_mean_var_count_from_moments
 
+from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets.actor_critic import ActorCritic
 from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.envs.spaces import is_image
@@ -148,7 +149,7 @@ class NormalizedActorCritic(ActorCritic):
         self.normalizer = ObservationNormalizer(observation_space.shape)
         pi, v = (Normalized(self.normalizer, model) for model in (ac.pi, ac.v))
         super().__init__(pi, v, action_space)
-        self._compiled_kl = tf.function(self._kl_of_adopting)
+        self._compiled_kl = compiled(self._kl_of_adopting)
 
     def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         return self.inner.pi_and_v(self.normalizer(obs))

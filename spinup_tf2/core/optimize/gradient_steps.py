@@ -8,10 +8,13 @@ import numpy as np
 import tensorflow as tf
 from keras.optimizers import Optimizer
 
+from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.parallel.mpi import mpi_avg, num_procs
 from spinup_tf2.utils.mpi_tf import flat_concat, split_flat
+
+do_not_convert = tf.autograph.experimental.do_not_convert  # what is called in AutoGraph's loop
 
 Batch = dict[str, tf.Tensor | Distribution]
 Info = dict[str, tf.Tensor]
@@ -83,10 +86,12 @@ class GradientStep:
         self.apply(grads)
         return info
 
+    @do_not_convert
     def evaluate(self, batch: Batch) -> Info:
         """The loss' info, without a step."""
         return self.loss(batch)[1]
 
+    @do_not_convert
     def gradients(self, batch: Batch, index: tf.Tensor | None = None) -> tuple[list, Info]:
         """Gradients, zero for variables that the loss does not use, and the loss' info."""
         batch = batch if index is None else rows(batch, index)
@@ -95,6 +100,7 @@ class GradientStep:
         sources = [variable.value for variable in self.variables]
         return tape.gradient(loss, sources, unconnected_gradients="zero"), info
 
+    @do_not_convert
     def apply(self, grads: list[tf.Tensor]) -> None:
         """Let the optimizer change the variables."""
         self.optimizer.apply(grads, self.variables)
@@ -117,9 +123,9 @@ class StepOverRanks:
     def __init__(self, step: GradientStep, average_info: bool, jit_compile: bool = False):
         self.step = step
         self.average_info = average_info
-        self._compiled_evaluate = tf.function(step.evaluate)
-        self._compiled_gradients = tf.function(self._flat_gradients, jit_compile=jit_compile)
-        self._compiled_apply = tf.function(self._apply_flat, jit_compile=jit_compile)
+        self._compiled_evaluate = compiled(step.evaluate)
+        self._compiled_gradients = compiled(self._flat_gradients, jit_compile=jit_compile)
+        self._compiled_apply = compiled(self._apply_flat, jit_compile=jit_compile)
 
     def __call__(self, batch: Batch, index: tf.Tensor | None = None) -> dict:
         """Take the step, on the rows `index` of the batch or on all; returns the loss' info."""
@@ -187,8 +193,8 @@ class GradientSteps:
         self._step = GradientStep(loss, variables, optimizer)
         self.variables, self.optimizer = self._step.variables, optimizer
         self.learning_rate = float(optimizer.learning_rate)
-        self._compiled_step = tf.function(self._step.__call__)
-        self._compiled_passes = tf.function(self._passes)
+        self._compiled_step = compiled(self._step.__call__)
+        self._compiled_passes = tf.function(self._passes)  # with AutoGraph: a loop over tensors
 
     @cached_property
     def _step_over_ranks(self):

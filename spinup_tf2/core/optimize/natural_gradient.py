@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from spinup_tf2.core.compiled import compiled
 from spinup_tf2.parallel.mpi import mpi_avg
 from spinup_tf2.utils.mpi_tf import assign_params_from_flat, flat_concat
 
@@ -62,9 +63,9 @@ class PolicyObjective:
         self.loss = loss
         self.variables = list(variables)
         # One compiled function each, bound to this object.
-        self._compiled_evaluate = tf.function(self._evaluate)
-        self._compiled_gradient = tf.function(self._gradient)
-        self._compiled_fisher_product = tf.function(self._fisher_product)
+        self._compiled_evaluate = compiled(self._evaluate)
+        self._compiled_gradient = compiled(self._gradient)
+        self._compiled_fisher_product = compiled(self._fisher_product)
 
     @property
     def params(self) -> np.ndarray:

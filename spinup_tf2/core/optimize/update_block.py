@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.optimize.gradient_steps import GradientStep, Info, LossFunction, StepOverRanks
 from spinup_tf2.parallel.mpi import num_procs
 
@@ -76,7 +77,7 @@ class PolyakAverage:
 
     def compile(self, jit_compile: bool) -> None:
         """Compile the step for several MPI ranks."""
-        self._compiled = tf.function(self.__call__, jit_compile=jit_compile)
+        self._compiled = compiled(self.__call__, jit_compile=jit_compile)
 
     def __call__(self, batch: Batch) -> Info:
         """Move all targets a step; the batch plays no part."""
@@ -115,7 +116,7 @@ class UpdateBlock:
             step.compile(jit_compile)
         # `phase` is a Python number, so that each that occurs is compiled once: only one, where
         # the period divides the number of updates in a block.
-        self._compiled = tf.function(self._block, jit_compile=jit_compile)
+        self._compiled = compiled(self._block, jit_compile=jit_compile)
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -151,7 +152,7 @@ class UpdateBlock:
                 key: tf.reshape(x[: updates - rest], (-1, self.period, *x.shape[1:]))
                 for key, x in batches.items()
             }
-            run = tf.function(partial(self._updates, phase=phase))
+            run = compiled(partial(self._updates, phase=phase))
             first = {key: tf.TensorSpec(x.shape[1:], x.dtype) for key, x in periods.items()}
             outputs = run.get_concrete_function(first).structured_outputs
             signature = {key: tf.TensorSpec(x.shape, x.dtype) for key, x in outputs.items()}

@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic
 from spinup_tf2.core.nets.bodies import activation_name
@@ -91,13 +92,13 @@ class SavedPolicy(tf.Module):
         }
 
         # What cannot be saved fails now, and not at the first save.
-        self.policy = tf.function(ac.outputs, input_signature=[x, noise])
+        self.policy = compiled(ac.outputs, input_signature=[x, noise])
         outputs = self.policy.get_concrete_function().structured_outputs
         info |= {"inputs": ["x", "noise"], "outputs": list(outputs)}
         if isinstance(ac, QActorCritic):
             a = tf.TensorSpec([None, *spec.shape], tf.float32, name="a")
             inputs = [x] if spec.num_choices else [x, a]
-            self.q = tf.function(
+            self.q = compiled(
                 lambda *inputs: dict(zip(ac.q_names, ac.q_values(*inputs), strict=True)),
                 input_signature=inputs,
             )
