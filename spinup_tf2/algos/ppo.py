@@ -163,9 +163,8 @@ def ppo(
             return columns | surrogate.columns(after, min(iters, max(train_pi_iters - 1, 0)))
 
         scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
-        returns = partial(estimates, gamma=gamma, lam=lam, lam1=lam1, lam2=lam2, coeff=coeff)
-        normalize = adv_normalization == "epoch"
-        returns = partial(returns, normalize=normalize, value_target=value_target)
+        returns = partial(estimates, gamma=gamma, lam=lam, coeff=coeff, value_target=value_target)
+        returns = partial(returns, lam1=lam1, lam2=lam2, normalize=adv_normalization == "epoch")
         train = partial(on_policy.train, run, update, steps, returns, state=surrogate.state)
         train(scaler=scaler, schedule=lr_schedule, recompute=recompute_adv)
     return ac
