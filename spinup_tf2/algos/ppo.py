@@ -9,7 +9,6 @@ from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.experience.ppo_buffer import PPOBuffer
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
@@ -149,7 +148,7 @@ def ppo(
         steps = [GradientSteps(loss, variables, optimizer, train_pi_iters, surrogate.stop)]
         if not ac.shared:
             steps.append(value_regression(ac.v, vf_lr, train_v_iters, max_grad_norm))
-        of_old_policy = compiled(lambda obs, act: surrogate.of_old_policy(ac.pi(obs), act))
+        of_old_policy = surrogate.compiled_of_old_policy(ac.pi)
 
         def update(batch, recomputed=None):
             batch |= of_old_policy(batch["obs"], batch["act"])  # before any step is taken

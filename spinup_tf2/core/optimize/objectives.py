@@ -7,6 +7,7 @@ from typing import cast
 import keras
 import tensorflow as tf
 
+from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.core.optimize.losses import Loss
 
@@ -37,6 +38,10 @@ class Objective:
     of_old_policy: Callable[[Distribution, tf.Tensor], dict] = log_prob
     needs: Sequence[str] = ()
     state: Sequence[keras.Variable] = ()
+
+    def compiled_of_old_policy(self, pi: keras.Model) -> Callable[[tf.Tensor, tf.Tensor], dict]:
+        """`of_old_policy` of a policy's network, as a compiled function of (obs, act)."""
+        return compiled(lambda obs, act: self.of_old_policy(pi(obs), act))
 
 
 def penalty_loss(
