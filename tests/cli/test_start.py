@@ -31,7 +31,7 @@ def start(*arguments, **options):
     command = [sys.executable, "-m", "spinup_tf2.run", *arguments]
     # While it is imported, TensorFlow itself prints as much with this as without.
     env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, **options)
 
 
 @pytest.mark.parametrize("arguments", COMMANDS_WITHOUT_TENSORFLOW)

@@ -167,25 +167,21 @@ def test_numpy(run_of, name, samples):
         np.testing.assert_allclose(same.act(obs), get_action(obs), rtol=1e-4, atol=1e-4)
 
 
-def slow_but(name, samples):
-    """Two of the policies stand for all in the formats of TensorFlow, unless slow tests are run."""
-    marks = (
-        () if (name, samples) in [("normalized", False), ("entries", True)] else pytest.mark.slow
-    )
-    return pytest.param(name, samples, marks=marks)
+# Two stand for all, unless slow tests are run; half of them sample.
+QUICK, SAMPLING = ("normalized", "entries"), ("gaussian", "entries", "bits", "sac", "small")
+LEFT_OUT = ("strides", "images ddpg")  # nothing new to TensorFlow
 
 
 @pytest.mark.parametrize(
-    ("name", "samples"),
+    "name",
     [
-        slow_but(name, samples)
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
         for name in NETWORKS
-        for samples in (False, True)
-        if not samples or NETWORKS[name][3].get("stochastic", True)
+        if name not in LEFT_OUT
     ],
 )
-def test_tensorflow(run_of, name, samples):
-    ac, space = run_of(name)
+def test_tensorflow(run_of, name):
+    (ac, space), samples = run_of(name), name in SAMPLING
     for each in TENSORFLOW:
         assert export("run", each, sample=samples).difference <= 1e-5
     signature = tf.saved_model.load("run_savedmodel").signatures["serving_default"]
@@ -255,9 +251,7 @@ def contents(path):
     return [each.read_bytes() for each in files if each.is_file()]
 
 
-@pytest.mark.parametrize(
-    "format", ["numpy", *(pytest.param(each, marks=pytest.mark.slow) for each in TENSORFLOW)]
-)
+@pytest.mark.parametrize("format", ["numpy", pytest.param("tflite", marks=pytest.mark.slow)])
 def test_nothing_is_overwritten_without_a_word(run_of, format):
     run_of("gaussian")
     path = export("run", format, "here/out").path

@@ -46,29 +46,24 @@ def fake(monkeypatch):
 
 
 def test_a_client_gets_every_row_and_the_values_behind_it(tmp_path, fake):
-    made = fake(lambda: None)
-    _, rows = train(vpg, tmp_path / "run", epochs=3, track=["tensorboard"], **SMALL)
-    [client] = made
-    assert client.closed
+    """The same run to the tracker when it is resumed."""
+    made, options = fake(lambda: None), dict(track=["tensorboard"], resume=True, **SMALL)
+    train(vpg, tmp_path / "another", epochs=1, **options)
+    for epochs in (2, 3):
+        _, rows = train(vpg, tmp_path / "run", epochs=epochs, **options)
+    another, client, resumed = made
+    assert client.run.id == resumed.run.id != another.run.id
+    assert all(each.closed for each in made)
     assert client.run.directory == tmp_path / "run"
     assert client.run.exp_name == "test"
     assert client.run.config["steps_per_epoch"] == 100
-    assert [step for step, *_ in client.logged] == [100, 200, 300]
-    for row, (_, scalars, histograms, videos) in zip(rows, client.logged, strict=True):
+    logged = client.logged + resumed.logged
+    assert [step for step, *_ in logged] == [100, 200, 300]
+    for row, (_, scalars, histograms, videos) in zip(rows, logged, strict=True):
         assert {name: pytest.approx(float(value)) for name, value in row.items()} == scalars
         assert histograms["VVals"].shape == (100,)
         assert np.mean(histograms["EpRet"]) == pytest.approx(float(row["AverageEpRet"]), rel=1e-5)
         assert videos == []
-
-
-def test_a_run_that_is_resumed_is_the_same_run_to_the_tracker(tmp_path, fake):
-    made = fake(lambda: None)
-    for epochs in (1, 2):
-        options = dict(track=["tensorboard"], resume=True)
-        train(vpg, tmp_path / "run", epochs=epochs, **options, **SMALL)
-    train(vpg, tmp_path / "another", epochs=1, track=["tensorboard"], **SMALL)
-    first, second, other = (client.run.id for client in made)
-    assert first == second != other
 
 
 def fails():
@@ -77,12 +72,10 @@ def fails():
 
 def test_one_that_fails_warns_once(tmp_path, fake, capsys):
     fake(fails)
-    ac, _ = train(vpg, tmp_path / "run", epochs=4, track=["tensorboard"], **SMALL)
-    plain, _ = train(vpg, tmp_path / "plain", epochs=4, **SMALL)
+    _, rows = train(vpg, tmp_path / "run", epochs=4, track=["tensorboard"], **SMALL)
     warning = "tensorboard does not get what is logged (OSError: no room). The training goes on."
     assert "".join(capsys.readouterr()).count(warning) == 1
-    for ours, theirs in zip(ac.variables, plain.variables, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert len(rows) == 4
 
 
 def test_one_that_blocks_warns_once_and_does_not_hold_the_training_up(
