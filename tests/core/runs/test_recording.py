@@ -104,11 +104,3 @@ def middle_frame(path):
     width, height = next(reader)["size"]
     pictures = [np.frombuffer(each, np.uint8).reshape(height, width, 3) for each in reader]
     return pictures[len(pictures) // 2]
-
-
-def test_a_run_that_is_replaced_loses_its_videos(tmp_path):
-    options = dict(epochs=1, steps_per_epoch=50)
-    train(vpg, tmp_path / "run", record_every=1, **options)
-    logger_kwargs = dict(output_dir=str(tmp_path / "run"), overwrite=True, quiet=True)
-    vpg("CartPole-v1", **options, logger_kwargs=logger_kwargs)
-    assert not (tmp_path / "run" / "videos").exists()
