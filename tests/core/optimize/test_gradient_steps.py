@@ -5,8 +5,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.bodies import mlp
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, rows, take_steps
+from spinup_tf2.core.optimize.gradient_steps import (
+    GradientStep,
+    GradientSteps,
+    StepOverRanks,
+    adam,
+    rows,
+    take_steps,
+)
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks
 
@@ -139,6 +147,29 @@ def test_ranks_compile_each_piece_once():
         assert piece.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.parametrize("average_info", [True, False])
+def test_info_is_averaged_over_ranks_or_is_each_ranks_own(average_info):
+    """The gradient of the mean of x is averaged in any case: of 1, 2 and 6 it is 3."""
+
+    def rank():
+        variable, x = keras.Variable([1.0]), [1.0, 2.0, 6.0][mpi.proc_id()]
+
+        def loss(batch):
+            loss = tf.reduce_mean(variable * batch["x"])
+            return loss, dict(Loss=loss, Squares=batch["x"] ** 2 if not average_info else loss**2)
+
+        optimizer = keras.optimizers.SGD(0.1)
+        step = StepOverRanks(GradientStep(loss, [variable], optimizer), average_info)
+        info = step(dict(x=tf.fill([2], x)))
+        return variable.numpy(), {key: np.array(value) for key, value in info.items()}
+
+    for x, (variable, info) in zip([1.0, 2.0, 6.0], run_ranks(3, rank), strict=True):
+        np.testing.assert_allclose(variable, [1 - 0.1 * 3], rtol=1e-6)
+        np.testing.assert_allclose(info["Loss"], 3 if average_info else x, rtol=1e-6)
+        squares = 41 / 3 if average_info else [x**2, x**2]
+        np.testing.assert_allclose(info["Squares"], squares, rtol=1e-6)
+
+
 @pytest.mark.parametrize("num_procs", [1, 2])
 def test_a_layer_that_the_loss_does_not_use_stays_as_it_is(num_procs):
     def make_with_unused():
@@ -234,6 +265,15 @@ def test_rows_of_a_batch():
     some = rows(dict(x=tf.range(5) * 10, beta=tf.constant(2.0)), tf.constant([3, 0, 3]))
     np.testing.assert_array_equal(some["x"], [30, 0, 30])
     assert some["beta"] == 2  # a scalar has no rows
+
+
+def test_rows_of_a_distribution():
+    """Such as the old policy's, to which the penalized objective computes a divergence."""
+    distribution = distributions.categorical(tf.constant([[0.0, 1.0], [2.0, 0.0], [0.0, 3.0]]))
+    some = rows(dict(pi=distribution), tf.constant([2, 0]))["pi"]
+    np.testing.assert_allclose(
+        some.log_prob([1, 1]), [-np.log1p(np.exp(-3)), -np.log1p(np.exp(-1))], rtol=1e-6
+    )
 
 
 # ---------------------------------------------------- norms of gradients, learning rates
