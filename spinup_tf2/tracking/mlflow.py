@@ -9,15 +9,13 @@ import logging
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from spinup_tf2.tracking.tracker import TrackedRun
+from spinup_tf2.tracking.tracker import Epoch, TrackedRun
 
 LONGEST_PARAMETER = 500  # characters that every version of MLflow takes
 
@@ -50,24 +48,18 @@ class Client:
         texts = {key: str(value)[:LONGEST_PARAMETER] for key, value in run.config.items()}
         self.client.log_batch(self.run_id, params=[Param(*each) for each in texts.items()])
 
-    def log(
-        self,
-        step: int,
-        scalars: Mapping[str, float],
-        histograms: Mapping[str, np.ndarray],
-        videos: Sequence[Path],
-    ) -> None:
-        now, metrics = int(1000 * time.time()), dict(scalars)
-        for name, values in histograms.items():
+    def log(self, epoch: Epoch) -> None:
+        now, metrics = int(1000 * time.time()), dict(epoch.scalars)
+        for name, values in epoch.histograms.items():
             if values.size:
                 quantiles = np.quantile(values, [*_QUANTILES.values()])
                 metrics |= {
                     f"{name}.{q}": float(x) for q, x in zip(_QUANTILES, quantiles, strict=True)
                 }
         finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
-        entities = [Metric(name, value, now, step) for name, value in finite.items()]
+        entities = [Metric(name, value, now, epoch.step) for name, value in finite.items()]
         self.client.log_batch(self.run_id, metrics=entities)
-        for path in videos:
+        for path in epoch.videos:
             self.client.log_artifact(self.run_id, str(path), "videos")
 
     def close(self) -> None:

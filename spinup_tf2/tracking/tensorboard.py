@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 from tensorboard.compat.proto.summary_pb2 import Summary
 
-from spinup_tf2.tracking.tracker import TrackedRun
+from spinup_tf2.tracking.tracker import Epoch, TrackedRun
 from spinup_tf2.tracking.videos import animation
 
 
@@ -29,20 +26,14 @@ class Client:
             tf.summary.text("config", f"```\n{config}\n```")
         self.writer.flush()
 
-    def log(
-        self,
-        step: int,
-        scalars: Mapping[str, float],
-        histograms: Mapping[str, np.ndarray],
-        videos: Sequence[Path],
-    ) -> None:
-        with self.writer.as_default(step=step):
-            for name, value in scalars.items():
+    def log(self, epoch: Epoch) -> None:
+        with self.writer.as_default(step=epoch.step):
+            for name, value in epoch.scalars.items():
                 tf.summary.scalar(name, value)
-            for name, values in histograms.items():
+            for name, values in epoch.histograms.items():
                 tf.summary.histogram(f"histograms/{name}", values)
-            for path in videos:
-                _write_animation(path, step)
+            for path in epoch.videos:
+                _write_animation(path, epoch.step)
         self.writer.flush()
 
     def close(self) -> None:

@@ -51,24 +51,28 @@ class TrackedRun:
     config: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Epoch:
+    """What an epoch has logged.
+
+    Attributes:
+        step: Interactions with the environment so far, TotalEnvInteracts.
+        scalars: Its row, without what there is no number for.
+        histograms: The values `[n]` of which the row has statistics, by name.
+        videos: Those that were recorded in this epoch.
+    """
+
+    step: int
+    scalars: Mapping[str, float]
+    histograms: Mapping[str, np.ndarray]
+    videos: Sequence[Path]
+
+
 class Client(Protocol):
     """What writes for one tracker; its constructor takes a TrackedRun."""
 
-    def log(
-        self,
-        step: int,
-        scalars: Mapping[str, float],
-        histograms: Mapping[str, np.ndarray],
-        videos: Sequence[Path],
-    ) -> None:
-        """Send what an epoch has logged.
-
-        Args:
-            step: Interactions with the environment so far, TotalEnvInteracts.
-            scalars: Its row, without what there is no number for.
-            histograms: The values `[n]` of which the row has statistics, by name.
-            videos: Recorded in this epoch.
-        """
+    def log(self, epoch: Epoch) -> None:
+        """Send what an epoch has logged."""
 
     def close(self) -> None:
         """Called once, after the last epoch."""
@@ -107,7 +111,8 @@ class Tracker(Callback):
 
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
         scalars = {name: float(value) for name, value in row.items() if value != ""}
-        self._put((int(row["TotalEnvInteracts"]), scalars, dict(run.logger.kept), [*run.videos]))
+        step, histograms = int(row["TotalEnvInteracts"]), dict(run.logger.kept)
+        self._put(Epoch(step, scalars, histograms, [*run.videos]))
 
     def on_end(self, run: Any) -> None:
         self._put(None)
@@ -127,7 +132,7 @@ class Tracker(Callback):
         try:
             client = import_module(f"spinup_tf2.tracking.{self.name}").Client(tracked)
             while (item := self._queue.get()) is not None:
-                client.log(*item)
+                client.log(item)
             client.close()
         except (Exception, SystemExit) as error:  # whatever happens to a tracker
             self._warn(f"{type(error).__name__}: {one_line(error)[:300]}")

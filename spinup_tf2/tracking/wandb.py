@@ -6,14 +6,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import wandb
 
-from spinup_tf2.tracking.tracker import TrackedRun
+from spinup_tf2.tracking.tracker import Epoch, TrackedRun
 
 
 class Client:
@@ -39,16 +36,11 @@ class Client:
         )
         self.run.define_metric("*", step_metric="TotalEnvInteracts")
 
-    def log(
-        self,
-        step: int,
-        scalars: Mapping[str, float],
-        histograms: Mapping[str, np.ndarray],
-        videos: Sequence[Path],
-    ) -> None:
-        row = dict(scalars, TotalEnvInteracts=step)
-        row |= {f"histograms/{name}": wandb.Histogram(x) for name, x in histograms.items()}
-        row |= {f"videos/{path.stem}": wandb.Video(str(path), format="mp4") for path in videos}
+    def log(self, epoch: Epoch) -> None:
+        row = dict(epoch.scalars, TotalEnvInteracts=epoch.step)
+        row |= {f"histograms/{name}": wandb.Histogram(x) for name, x in epoch.histograms.items()}
+        for path in epoch.videos:
+            row["videos/episode"] = wandb.Video(str(path), format="mp4")
         self.run.log(row)
 
     def close(self) -> None:
