@@ -368,7 +368,7 @@ def test_debug_shows_where_an_error_comes_from(capsys, monkeypatch):
 def test_usage(arguments, capsys):
     run.main(arguments)
     out = capsys.readouterr().out
-    utilities = ["plot", "ls", "test_policy", "evaluate", "export", "play"]
+    utilities = ["plot", "ls", "test_policy", "evaluate", "export", "play", "presets"]
     commands = [*ALGORITHMS, "resume", *utilities]
     assert "ppo" in commands
     assert "\n\n\t" + "\n\t".join(commands) + "\n\n" in out

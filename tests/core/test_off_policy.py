@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from spinup_tf2 import ddpg
 from spinup_tf2.arguments.checks import check_arguments
+from spinup_tf2.arguments.options import OPTIONS
 from spinup_tf2.core import off_policy
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
@@ -264,7 +265,8 @@ class Run:
             [group] = (each for each in (settings, schedule) if name in each)
             group[name] = value
         arguments = settings | schedule | dict(actor_critic=MLPQActorCritic, options={})
-        settings, schedule = Settings(**settings), Schedule(**schedule)
+        options = {name: row.default for name, row in OPTIONS.items() if name not in settings}
+        settings, schedule = Settings(**options, **settings), Schedule(**schedule)
         self.explored, self.updates = [], []
 
         class Record:
