@@ -18,7 +18,7 @@ out.
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -102,25 +102,15 @@ def make_env(path: str | os.PathLike, render_mode: str | None = None) -> gym.Env
         ) from error
 
 
-def make_described(
-    description: Mapping[str, Any], render_mode: str | None = None, modules: Iterable[str] = ()
-) -> gym.Env:
+def make_described(description: Mapping[str, Any], render_mode: str | None = None) -> gym.Env:
     """Build the environment that `describe_env` describes, of whose word the caller is sure.
 
-    Args:
-        description: The description.
-        render_mode: gymnasium's.
-        modules: What to import first.
+    Its modules are imported, whichever they are.
     """
-    import_named(modules)
-    return _build(description, render_mode)
-
-
-def modules_of(description: Mapping[str, Any]) -> list[str]:
-    """The modules that building a described environment takes."""
     entries = [wrapper["entry_point"] for wrapper in description["wrappers"]]
     names = [str(description["env_name"]), *entries]
-    return list(dict.fromkeys(name.partition(":")[0] for name in names if ":" in name))
+    import_named(dict.fromkeys(name.partition(":")[0] for name in names if ":" in name))
+    return _build(description, render_mode)
 
 
 def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:

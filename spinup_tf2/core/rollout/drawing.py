@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium as gym
 
 from spinup_tf2.envs.rendering import make_to_render, record
-from spinup_tf2.persistence.env_spec import make_described, modules_of
+from spinup_tf2.persistence.env_spec import make_described
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Drawing:
         return _DrawnEnv(self)
 
     def make(self, render_mode: str | None) -> gym.Env:
-        return make_described(self.description, render_mode, modules_of(self.description))
+        return make_described(self.description, render_mode)
 
 
 class _DrawnEnv(gym.Wrapper):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,15 +56,16 @@ def _is_finished(experiment, num_procs):
     if not holds_run(run_dir):
         return False
     overwrite, resume = experiment.logger_kwargs.get("overwrite"), experiment.kwargs.get("resume")
-    difference = _difference(experiment, num_procs)
+    described = Checkpoints(run_dir).describe() or {}
+    difference = _difference(experiment, num_procs, described)
     if difference and not overwrite:
         raise UserError(
             f"{run_dir} holds another run, which is neither skipped nor run again: {difference}. "
             "Choose another exp_name, seed or data_dir, or pass --overwrite (overwrite=True) to "
             "replace it."
         )
-    done, epochs = epochs_done(run_dir), epochs_of(experiment)
-    if difference or done >= epochs or _has_ended_early(experiment):
+    done, epochs = epochs_done(run_dir, described), epochs_of(experiment)
+    if difference or done >= epochs or _has_ended_early(experiment, described):
         return not difference
     if not (resume or overwrite):
         raise UserError(
@@ -75,9 +76,9 @@ def _is_finished(experiment, num_procs):
     return False
 
 
-def _has_ended_early(experiment):
+def _has_ended_early(experiment, described):
     """Whether a callback has ended the run, and the same ones are asked for."""
-    if not (Checkpoints(experiment.output_dir).describe() or {}).get("stopped"):
+    if not described.get("stopped"):
         return False
     before, now = read_json(Path(experiment.output_dir, "config.json")), _asked(experiment)
     return all(before.get(name) == now[name] for name in _ENDING)
@@ -90,18 +91,21 @@ def epochs_of(experiment: Experiment) -> int | None:
     return (signature_of(experiment.algorithm).defaults | experiment.kwargs)["epochs"]
 
 
-def epochs_done(run_dir: str) -> int:
+def epochs_done(run_dir: str, described: Mapping[str, Any]) -> int:
     """How many epochs of the run in a directory are over: in its rows, and in its checkpoint.
 
     A crash can come between the last row and the checkpoint after it.
+
+    Args:
+        run_dir: The directory.
+        described: What `Checkpoints.describe` says of it; empty without a checkpoint.
     """
     rows = progress_of(run_dir).epochs
-    described = Checkpoints(run_dir).describe() or {}
     saved = described.get("epochs_done")
     return min(rows, saved) if type(saved) is int else rows
 
 
-def _difference(experiment, num_procs):
+def _difference(experiment, num_procs, described):
     """In words, how the run in the experiment's directory differs from the experiment; or ""."""
     try:
         config = read_json(Path(experiment.output_dir, "config.json"))
@@ -112,7 +116,6 @@ def _difference(experiment, num_procs):
         return f"its arguments are not known ({error})"
     if not isinstance(config, dict):
         return "its config.json holds no arguments"
-    described = Checkpoints(experiment.output_dir).describe() or {}
     before, now = dict(config), _asked(experiment)
     if before.get("actor_critic") in default_networks(experiment.algorithm):
         now.setdefault("actor_critic", before["actor_critic"])  # the environment has chosen it

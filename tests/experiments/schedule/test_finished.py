@@ -193,4 +193,5 @@ def test_python_skips_as_the_command_line_does(tmp_path, capsys):
     grid.add("epochs", 2)
     grid.run(ppo, data_dir=tmp_path, skip_finished=True)
     assert "1 experiment, of which 1 is finished already, and skipped.\n" in capsys.readouterr().out
-    assert finished.epochs_done(str(tmp_path / "g" / "g_s0")) == 2
+    run_dir = str(tmp_path / "g" / "g_s0")
+    assert finished.epochs_done(run_dir, Checkpoints(run_dir).describe() or {}) == 2
