@@ -47,7 +47,6 @@ def a2c(
     rms_eps: float = 1e-5,
     rms_init: float = 0.0,
     normalize_adv: bool = False,
-    orthogonal_init: bool | None = None,
     **options: Unpack[OnPolicyOptions],
 ) -> ActorCritic:
     """Synchronous Advantage Actor-Critic: an update after every few steps of many environments.
@@ -69,10 +68,6 @@ def a2c(
         rms_init (float): Where RMSprop's running mean of squared gradients starts. From 0, as in
             Keras, the first steps are up to ten times larger than later ones; from 1, as in
             TensorFlow 1, they are small.
-        orthogonal_init (bool): Whether networks start from orthogonal kernels, scaled by sqrt(2),
-            in the policy's last layer by 0.01 and in the value function's by 1, instead of
-            Glorot-uniform ones. None: those that come with this package do, those of an
-            actor_critic of your own keep their weights.
         normalize_adv (bool): Whether to shift and scale the advantages of each update to mean 0
             and standard deviation 1.
     """
@@ -88,7 +83,7 @@ def a2c(
         actor_critic,
         ac_kwargs,
         needs=needs,
-        orthogonal_init=orthogonal_init,
+        init="orthogonal",
     ) as run:
         ac = run.ac
 

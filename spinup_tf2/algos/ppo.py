@@ -81,7 +81,6 @@ def ppo(
     minibatch_size: int | None = None,
     max_grad_norm: float | None = None,
     lr_schedule: str = "constant",
-    orthogonal_init: bool = False,
     vf_coef: float = 0.5,
     normalize_obs: bool = False,
     normalize_reward: bool = False,
@@ -120,7 +119,6 @@ def ppo(
         actor_critic,
         ac_kwargs,
         needs=[*surrogate.needs, "entropy"] if ent_coef > 0 else surrogate.needs,
-        orthogonal_init=orthogonal_init,
         normalize_obs=normalize_obs,
     ) as run:
         ac = run.ac

@@ -33,6 +33,7 @@ class Options(TypedDict, total=False):
 
     num_envs: int
     vectorization: str
+    init: str | None
     init_from: str | os.PathLike | None
     resume: bool
     checkpoint_freq: int
@@ -75,6 +76,17 @@ OPTIONS = {
         """,
         default="sync",
         may_change=True,
+    ),
+    "init": Argument(
+        optional(one_of("glorot", "torch", "orthogonal")),
+        "str",
+        """
+        The first weights of all networks: 'glorot' as in TensorFlow, 'torch' as in PyTorch
+        (uniform within 1/sqrt(fan_in), biases as well), or 'orthogonal' kernels, scaled by sqrt(2),
+        in the policy's last layer by 0.01 and in those of the others by 1. None: 'glorot', for a2c
+        'orthogonal'; an actor_critic of your own keeps the weights that it comes with.
+        """,
+        default=None,
     ),
     "init_from": Argument(
         optional(DIRECTORY),

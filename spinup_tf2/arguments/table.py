@@ -230,15 +230,6 @@ ARGUMENTS = {
         the end of the last epoch.
         """,
     ),
-    "orthogonal_init": Argument(
-        optional(SWITCH),
-        "bool",
-        """
-        Whether networks start from orthogonal kernels, scaled by sqrt(2), in
-        the policy's last layer by 0.01 and in the value function's by 1, instead of Glorot-uniform
-        ones. This replaces the weights of an actor_critic of your own, too.
-        """,
-    ),
     "replay_size": Argument(
         POSITIVE_INTEGER,
         "int",

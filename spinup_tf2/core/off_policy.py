@@ -12,7 +12,9 @@ from scipy.special import ndtr
 from spinup_tf2.core.experience.replay_buffer import ReplayBuffer, batch_rows
 from spinup_tf2.core.finite import check_step
 from spinup_tf2.core.nets.acting import Actor
+from spinup_tf2.core.nets.actor_critic import class_for
 from spinup_tf2.core.nets.bodies import count_variables
+from spinup_tf2.core.nets.initialization import first_weights
 from spinup_tf2.core.nets.q_actor_critic import (
     QActorCritic,
     check_no_variable_in_both,
@@ -94,6 +96,7 @@ def opened(
         check_no_variable_in_both(
             ac.variables, target.variables, "the networks and the target networks"
         )
+        first_weights(ac, class_for(actor_critic, spaces[0]), settings.init, "glorot")
         models = zip(["pi", *ac.q_names], [ac.pi, *ac.qs], strict=True)
         sizes = {name: count_variables(model) for name, model in models}
         sizes["total"] = count_variables(ac)

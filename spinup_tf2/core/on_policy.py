@@ -12,8 +12,9 @@ import tensorflow as tf
 from spinup_tf2.core.experience.trajectory_buffer import Returns, TrajectoryBuffer
 from spinup_tf2.core.finite import check_experience
 from spinup_tf2.core.nets.acting import Actor, Critic
-from spinup_tf2.core.nets.actor_critic import ActorCritic, make_actor_critic
-from spinup_tf2.core.nets.bodies import count_variables, orthogonal_initialize
+from spinup_tf2.core.nets.actor_critic import ActorCritic, class_for, make_actor_critic
+from spinup_tf2.core.nets.bodies import count_variables
+from spinup_tf2.core.nets.initialization import first_weights
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.core.rollout.demonstrations import Demonstrations
@@ -37,7 +38,7 @@ def opened(
     *,
     separate: bool = False,
     needs: Sequence[str] = (),
-    orthogonal_init: bool | None = False,
+    init: str = "glorot",
     normalize_obs: bool = False,
 ) -> Iterator[Run[ActorCritic]]:
     """A run of an on-policy algorithm, in the order of Spinning Up: environments, networks, files.
@@ -49,7 +50,7 @@ def opened(
         actor_critic, ac_kwargs: What makes the networks.
         separate: Whether it cannot train networks that share variables.
         needs: What the policy must have in closed form: 'entropy', 'kl_divergence'.
-        orthogonal_init: As PPO and A2C take it.
+        init: The networks' first weights, where the settings name none.
         normalize_obs: As PPO takes it.
 
     Raises:
@@ -59,9 +60,7 @@ def opened(
         spaces = envs.observation_space, envs.prototype.action_space
         needs = [*needs, "kl_divergence"] if normalize_obs else needs
         ac = make_actor_critic(actor_critic, *spaces, ac_kwargs, separate, needs)
-        if orthogonal_init or (orthogonal_init is None and ac.orthogonal_init):
-            orthogonal_initialize(ac.pi, output_gain=0.01)
-            orthogonal_initialize(ac.v, output_gain=1.0)
+        first_weights(ac, class_for(actor_critic, spaces[0]), settings.init, init)
         if normalize_obs:
             ac = NormalizedActorCritic(ac, *spaces)
         sizes = dict(pi=count_variables(ac.pi), v=count_variables(ac.v))

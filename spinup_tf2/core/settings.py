@@ -33,6 +33,7 @@ class Settings:
     env_retries: int
     vectorization: str
     stall_timeout: float | None
+    init: str | None
     init_from: str | os.PathLike | None
     checkpoint_freq: int
     keep_checkpoints: int

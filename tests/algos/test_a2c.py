@@ -246,31 +246,6 @@ def test_same_seed_same_numbers_and_other_seed_other_numbers(tmp_path):
     assert first != other
 
 
-def test_glorot_kernels_on_request(tmp_path):
-    """Orthogonal kernels of the policy's last layer have length 0.01."""
-    length = lambda ac: np.linalg.norm(ac.pi.net.layers[-1].kernel, axis=0)  # noqa: E731
-    kwargs = dict(lr=0, steps_per_epoch=20, epochs=1)
-    np.testing.assert_allclose(length(train(tmp_path / "a", **kwargs)[0]), 0.01, rtol=1e-4)
-    ac, _ = train(tmp_path / "b", orthogonal_init=False, **kwargs)
-    assert (length(ac) > 0.3).all()
-
-
-def test_networks_of_ones_own_keep_their_weights(tmp_path):
-    """Unless orthogonal kernels are asked for."""
-
-    def ones(observation_space, action_space):
-        ac = MLPActorCritic(observation_space, action_space, (8,))
-        for variable in ac.trainable_variables:
-            variable.assign(tf.ones_like(variable))
-        return ActorCritic(ac.pi, ac.v, action_space)
-
-    kwargs = dict(actor_critic=ones, lr=0, steps_per_epoch=20, epochs=1)
-    ac, _ = train(tmp_path / "a", **kwargs)
-    assert all((variable.numpy() == 1).all() for variable in ac.trainable_variables)
-    ac, _ = train(tmp_path / "b", orthogonal_init=True, **kwargs)
-    assert not (ac.pi.net.layers[0].kernel.numpy() == 1).any()
-
-
 def test_everything_is_compiled_once(tmp_path, monkeypatch):
     made, init = [], GradientSteps.__init__
 
@@ -429,7 +404,7 @@ def test_identity_is_learned_for_numbers(tmp_path):
         (None, dict(rms_eps=0), "rms_eps is 0"),
         (None, dict(rms_init=-1), "rms_init is -1"),
         (None, dict(normalize_adv=1), "normalize_adv is 1; it must be True or False"),
-        (None, dict(orthogonal_init="yes"), "orthogonal_init is 'yes'"),
+        (None, dict(init="yes"), "init is 'yes'"),
         (
             None,
             dict(n_steps=7),

@@ -278,7 +278,7 @@ UPDATES = {vpg: VPG, ppo: PPO, a2c: A2C, trpo: TRPO}
 SMALL = {  # of all runs, unless they say otherwise
     vpg: dict(pi_lr=0.02, vf_lr=0.03, train_v_iters=4),
     ppo: dict(pi_lr=0.02, vf_lr=0.03, train_pi_iters=4, train_v_iters=5, target_kl=None),
-    a2c: dict(lr=0.01, orthogonal_init=False),
+    a2c: dict(lr=0.01),
     trpo: dict(vf_lr=0.03, train_v_iters=4, cg_iters=60),
 }
 

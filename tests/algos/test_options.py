@@ -28,6 +28,7 @@ ELSEWHERE = {
         "test_collecting_in_groups_gives_what_collecting_at_once_does",
         "vectorization": "core/test_on_policy.py::"
         "test_collecting_in_groups_gives_what_collecting_at_once_does",
+        "init": "core/nets/test_initialization.py::test_every_algorithm_begins_as_it_is_asked_to",
         "init_from": "core/nets/test_init_from.py::test_networks_are_those_of_the_other_run",
         "resume": "resume/test_variants.py::test_stopped_and_resumed",
         "checkpoint_freq": "core/test_on_policy.py::test_what_is_saved_when",
@@ -57,8 +58,6 @@ ELSEWHERE = {
         "test_on_policy_algorithms_evaluate_when_it_is_due",
         "backtrack_iters": "algos/test_trpo.py::test_candidates_shrink_towards_the_old_parameters",
     },
-    (ppo,): {"orthogonal_init": "algos/test_ppo_variants.py::test_orthogonal_initialisation"},
-    (a2c,): {"orthogonal_init": "algos/test_a2c.py::test_glorot_kernels_on_request"},
     OFF_POLICY: {
         "replay_size": "core/test_off_policy.py::test_the_buffer_forgets",
         "batch_size": "core/test_off_policy.py::test_updates_come_when_they_are_due",

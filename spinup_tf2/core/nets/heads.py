@@ -154,8 +154,8 @@ class QFunction(keras.Model):
 
     def __init__(self, net: keras.Model, encoder: keras.Model | None = None):
         super().__init__()
+        self.encoder = encoder  # first: layers are in the order of their names here
         self.net = net
-        self.encoder = encoder
 
     def call(self, obs: tf.Tensor, act: tf.Tensor | None = None) -> tf.Tensor:
         return self.of_features(obs if self.encoder is None else self.encoder(obs), act)

@@ -108,6 +108,8 @@ class CNNQActorCritic(QActorCritic):
         hidden_sizes: And the others, as in MLPQActorCritic.
     """
 
+    takes_init = True
+
     def __init__(
         self,
         observation_space: spaces.Box,
@@ -170,6 +172,7 @@ class MLPQActorCritic(QActorCritic):
     """
 
     for_images = CNNQActorCritic
+    takes_init = True
     jit_compile = True
 
     def __init__(

@@ -233,13 +233,13 @@ def test_answers_are_not_inherited():
         pass
 
     class WithAnAnswer(CNNActorCritic):
-        orthogonal_init = True
+        takes_init = True
 
     assert class_for(Derived, IMAGES) is Derived
     assert class_for(MLPActorCritic, IMAGES) is CNNActorCritic
     assert class_for(MLPActorCritic, OBS) is MLPActorCritic
-    assert (MLPActorCritic.orthogonal_init, Derived.orthogonal_init) == (True, False)
-    assert WithAnAnswer.orthogonal_init
+    assert (MLPActorCritic.takes_init, Derived.takes_init) == (True, False)
+    assert WithAnAnswer.takes_init
     assert CNNActorCritic.variable_shapes is not None
     assert WithAnAnswer.variable_shapes is Derived.variable_shapes is None
 

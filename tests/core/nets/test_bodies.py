@@ -1,18 +1,15 @@
-"""Network bodies: numbers of parameters by hand, pixels, and orthogonal kernels."""
+"""Network bodies: numbers of parameters by hand, and pixels."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from gymnasium import spaces
 
 from spinup_tf2.arguments import rules as arguments
-from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.bodies import (
     CONVOLUTIONS,
     cnn,
     count_variables,
-    orthogonal_initialize,
     smallest_image,
 )
 from spinup_tf2.errors import UserError
@@ -95,67 +92,3 @@ def test_too_small_images_are_refused_with_the_sizes(shape):
 
 def test_names_of_convolutions_are_those_that_arguments_may_have():
     assert (*CONVOLUTIONS,) == arguments.CONVOLUTIONS
-
-
-# -------------------------------------------------------------------- orthogonal initialisation
-
-
-def kernels(model):
-    return [v.numpy() for v in model.trainable_variables if v.name == "kernel"]
-
-
-def check_orthogonal(kernel, gain):
-    """The shorter side's vectors are orthogonal and have length `gain`."""
-    matrix = kernel.reshape(-1, kernel.shape[-1])
-    matrix = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
-    np.testing.assert_allclose(matrix @ matrix.T, gain**2 * np.eye(len(matrix)), atol=1e-5)
-
-
-@pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.Box(-1, 1, (2,))], ids=str)
-@pytest.mark.parametrize("image", [False, True])
-def test_orthogonal_kernels(space, image):
-    if image:
-        ac = CNNActorCritic(spaces.Box(0, 255, (40, 40, 2), np.uint8), space, "nature", (8,))
-        hidden = 4
-    else:
-        ac = MLPActorCritic(spaces.Box(-1, 1, (4,)), space, (16, 8))
-        hidden = 2
-    for model, gain in ((ac.pi, 0.01), (ac.v, 1.0)):
-        for variable in model.trainable_variables:
-            variable.assign_add(tf.ones_like(variable))
-        orthogonal_initialize(model, gain)
-        *first, last = kernels(model)
-        assert len(first) == hidden
-        for kernel in first:
-            check_orthogonal(kernel, 2**0.5)
-        check_orthogonal(last, gain)
-        biases = [v.numpy() for v in model.trainable_variables if v.name == "bias"]
-        assert len(biases) == hidden + 1
-        assert not any(bias.any() for bias in biases)
-
-
-def test_a_model_without_layers_to_initialise_is_refused():
-    class Hidden(keras.layers.Layer):
-        def __init__(self):
-            super().__init__()
-            self.dense = keras.layers.Dense(3)
-
-        def call(self, x):
-            return self.dense(x)
-
-    model = keras.Sequential([keras.Input((4,)), Hidden()])
-    with pytest.raises(UserError, match="no Dense or Conv2D layer was found in sequential"):
-        orthogonal_initialize(model, 1.0)
-
-
-def test_orthogonal_kernels_differ_from_each_other_and_follow_the_seed():
-    def start(seed):
-        keras.utils.set_random_seed(seed)
-        ac = MLPActorCritic(spaces.Box(-1, 1, (4,)), spaces.Discrete(2), (16, 16, 16))
-        orthogonal_initialize(ac.pi, 0.01)
-        return kernels(ac.pi)
-
-    first, again, other = start(1), start(1), start(2)
-    np.testing.assert_array_equal(first[1], again[1])
-    assert not np.allclose(first[1], other[1])
-    assert not np.allclose(first[1], first[2])

@@ -40,7 +40,7 @@ def first(tmp_path_factory):
 @pytest.mark.parametrize(
     ("algorithm", "kwargs"),
     [
-        (ppo, dict(pi_lr=0.0, vf_lr=0.0, orthogonal_init=True)),
+        (ppo, dict(pi_lr=0.0, vf_lr=0.0, init="orthogonal")),
         (sac, dict(lr=0.0)),
     ],
     ids=lambda x: x.__name__ if callable(x) else "",
