@@ -224,7 +224,10 @@ class ExperimentGrid:
         if not quiet and mpi.proc_id() == 0:
             if note:
                 print(note)
-            self._announce({experiment.exp_name for experiment in experiments}, plan)
+            if len(experiments) > 1:  # what a single one is, is said where it begins
+                self._announce({experiment.exp_name for experiment in experiments}, plan)
+            elif plan:
+                print(plan)
         again = Again(command, overwrite, datestamp)
         run_all(outcomes, processes, workers, quiet, again)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.results.config import algorithm, env_name, name_in, read_config
-from spinup_tf2.results.rows import PERFORMANCE, read_rows
+from spinup_tf2.results.rows import UNFINISHED, read_rows
 from spinup_tf2.runs.files import read_json
 from spinup_tf2.runs.lock import is_locked
 
@@ -138,26 +138,12 @@ def _progress(run_dir, running):
         return 0, [], [] if running else ["no progress.txt"]
     except (OSError, ValueError) as error:
         return 0, [], [one_line(error)]
-    # A run that is killed while it writes a line has not had that epoch.
-    rows.damage = {kind: n for kind, n in rows.damage.items() if not kind.startswith("unfinished")}
-    done = len(rows.lines) + sum(rows.damage.values())
-    returns = []
-    column = next((rows.columns.index(name) for name in PERFORMANCE if name in rows.columns), None)
-    if column is not None:
-        texts = [line.split("\t", column + 1)[column] for line in rows.lines]
-        numbers = [_number(text) for text in texts]
-        returns = [number for number in numbers if number is not None and math.isfinite(number)]
-        if None in numbers:
-            rows.damage["with text in the place of a number"] = numbers.count(None)
-    return done, returns, [rows.report("progress.txt")] if rows.damage else []
-
-
-def _number(text):
-    """A field as a float, NaN if it is blank; None if it is no number."""
-    try:
-        return float(text or math.nan)
-    except ValueError:
-        return None
+    rows.damage.pop(UNFINISHED, None)  # a run that is killed while it writes has not had that epoch
+    done, returns = rows.epochs, rows.returns()
+    if None in returns:
+        rows.damage["with text in the place of a number"] = returns.count(None)
+    known = [number for number in returns if number is not None and math.isfinite(number)]
+    return done, known, [rows.report("progress.txt")] if rows.damage else []
 
 
 def _modified(run_dir):

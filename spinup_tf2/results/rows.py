@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 
@@ -9,6 +10,8 @@ from spinup_tf2.runs.files import read_text
 
 # What Spinning Up calls Performance: the first of these columns that is there.
 PERFORMANCE = ("AverageTestEpRet", "AverageEpRet")
+
+UNFINISHED = "unfinished at the end"
 
 
 @dataclass
@@ -24,6 +27,17 @@ class Rows:
     columns: list[str]
     lines: list[str]
     damage: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs are over: a row is complete even if it is damaged."""
+        damaged = sum(number for kind, number in self.damage.items() if kind != UNFINISHED)
+        return len(self.lines) + damaged
+
+    def returns(self) -> list[float | None]:
+        """The return in each of the lines: NaN where it is blank, None where it is no number."""
+        own = [self.columns.index(name) for name in PERFORMANCE if name in self.columns]
+        return [_number(line.split("\t")[own[0]]) for line in self.lines] if own else []
 
     def report(self, path: str | os.PathLike) -> str:
         """A sentence on the damaged rows of the file at `path`; "" if there are none."""
@@ -56,5 +70,12 @@ def read_rows(path: str | os.PathLike) -> Rows:
     if len(sound) < len(body):
         rows.damage["with a wrong number of fields"] = len(body) - len(sound)
     if unfinished:
-        rows.damage["unfinished at the end"] = 1
+        rows.damage[UNFINISHED] = 1
     return rows
+
+
+def _number(text):
+    try:
+        return float(text or math.nan)
+    except ValueError:
+        return None

@@ -200,6 +200,19 @@ def test_a_terminal_gets_colours(monkeypatch, tmp_path, capsys):
     assert capsys.readouterr().out == re.sub(r"<(\d+(;1)?)>", "\x1b[\\1m", PRINTED_GRID)
 
 
+def test_a_single_experiment_is_not_announced_and_does_not_wait(monkeypatch, tmp_path, capsys):
+    """What runs it says what it is."""
+    slept = []
+    monkeypatch.setattr(grids.time, "sleep", slept.append)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr(calling, "run_experiment", lambda *args: print("it runs"))
+    grid = ExperimentGrid("one")
+    grid.add("x", 1)
+    grid.run(tanh, data_dir=str(tmp_path), note="a note")
+    assert capsys.readouterr().out == "a note\nit runs\n"
+    assert slept == []
+
+
 def test_a_quiet_grid(monkeypatch, tmp_path, capsys):
     run_printed_grid(monkeypatch, tmp_path, quiet=True)
     assert capsys.readouterr().out == ""

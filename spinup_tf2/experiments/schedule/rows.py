@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.results.rows import PERFORMANCE
-from spinup_tf2.runs.files import read_text
+from spinup_tf2.results.rows import read_rows
 
 
 @dataclass(frozen=True)
@@ -28,19 +27,8 @@ class Progress:
 def progress_of(run_dir: str | os.PathLike) -> Progress:
     """How far the run in a directory has come; not begun if its file cannot be read."""
     try:
-        text = read_text(Path(run_dir, "progress.txt"))
+        rows = read_rows(Path(run_dir, "progress.txt"))
     except (OSError, UserError):
         return Progress()
-    complete, _, _ = text.rpartition("\n")  # half a row may be on its way
-    columns, *rows = (line.split("\t") for line in complete.split("\n"))
-    own = [columns.index(name) for name in PERFORMANCE if name in columns][:1]
-    returns = (_number(row[at]) for at in own for row in reversed(rows) if at < len(row))
-    return Progress(len(rows), next((each for each in returns if not math.isnan(each)), None))
-
-
-def _number(text):
-    """The number in a cell; NaN for an empty one, as of an epoch in which no episode ended."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+    returns = [number for number in rows.returns() if number is not None and not isnan(number)]
+    return Progress(rows.epochs, returns[-1] if returns else None)
