@@ -29,7 +29,7 @@ class Client:
     def log(self, epoch: Epoch) -> None:
         with self.writer.as_default(step=epoch.step):
             for name, value in epoch.scalars.items():
-                tf.summary.scalar(name, value)
+                tf.summary.scalar(f"columns/{name}", value)
             for name, values in epoch.histograms.items():
                 tf.summary.histogram(f"histograms/{name}", values)
             for path in epoch.videos:

@@ -86,7 +86,7 @@ FILES = {
     ],
     "core/optimize/gradient_steps.py": [
         "tests/core/optimize/test_gradient_steps.py",
-        f"{BY_HAND} -k (a2c or penalty or minibatches)",
+        f"{BY_HAND} -k (a2c or penalty or minibatches or recomputed)",
     ],
     "core/optimize/update_block.py": [
         "tests/core/optimize/test_update_block.py",

@@ -119,9 +119,11 @@ def scalars_of_tensorboard(run_dir):
     events = EventAccumulator(str(run_dir / "tensorboard"))
     events.Reload()
     tensors = events.Tags()["tensors"]
-    names = [tag for tag in tensors if "/" not in tag and tag != "config"]
+    names = [tag for tag in tensors if tag.startswith("columns/")]
     found = {
-        tag: {each.step: float(tf.make_ndarray(each.tensor_proto)) for each in events.Tensors(tag)}
+        tag.removeprefix("columns/"): {
+            each.step: float(tf.make_ndarray(each.tensor_proto)) for each in events.Tensors(tag)
+        }
         for tag in names
     }
     assert "histograms/VVals" in tensors
