@@ -18,11 +18,16 @@ from measure import OFF_POLICY, peak_memory, versions
 # num_envs, seed and steps; those of our own also profile.
 ON_POLICY_RUNS = {
     "spinup_tf2": "run_spinup_tf2:on_policy",
+    "spinup_tf2_2_ranks": "run_spinup_tf2:on_policy",
     "sb3": "run_sb3:on_policy",
+    "sb3_same_work": "run_sb3:ppo_with_the_same_work",
     "spinningup_torch": "run_spinningup_torch:on_policy",
+    "spinningup_torch_checked": "run_spinningup_torch:checked",
 }
+ONLY_PPO = ("sb3_same_work", "spinningup_torch", "spinningup_torch_checked")
 OFF_POLICY_RUNS = {
     "spinup_tf2": "run_spinup_tf2:off_policy",
+    "spinup_tf2_2_ranks": "run_spinup_tf2:off_policy",
     "spinup_tf2_evaluating": "run_spinup_tf2:off_policy_evaluating",
     "sb3": "run_sb3:off_policy",
     "sbx": "run_sb3:off_policy_sbx",
@@ -31,13 +36,26 @@ OFF_POLICY_RUNS = {
 
 def runs_of(algorithm):
     """The table of contestants that have this algorithm."""
-    return OFF_POLICY_RUNS if algorithm in OFF_POLICY else ON_POLICY_RUNS
+    if algorithm in OFF_POLICY:
+        return OFF_POLICY_RUNS
+    if algorithm == "ppo":
+        return ON_POLICY_RUNS
+    runs = {name: run for name, run in ON_POLICY_RUNS.items() if name not in ONLY_PPO}
+    return {name: run for name, run in runs.items() if (algorithm, name) != ("vpg", "sb3")}
+
+
+def rank():
+    """The number of this process, from 0, among those that an MPI launcher has started."""
+    names = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
+    return next((int(os.environ[name]) for name in names if name in os.environ), 0)
 
 
 def bind_to_cores(cores):
     """Restrict this process, and the thread pools of the numerical libraries, to `cores` cores."""
-    # The last ones: the first core often has the operating system's own work to do.
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
+    # The last ones: the first core often has the operating system's own work to do. The second
+    # process takes those before.
+    last = len(os.sched_getaffinity(0)) - cores * rank()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[last - cores : last])
     for name in (
         "OMP_NUM_THREADS",
         "OPENBLAS_NUM_THREADS",
@@ -57,7 +75,9 @@ def main():
     result = getattr(import_module(module), function)(**spec)
     # Of runs that are profiled it includes the products that are measured afterwards.
     result |= {"peak_memory": peak_memory(), "versions": versions()}
-    Path("result.json").write_text(json.dumps(result, default=float), encoding="utf-8")
+    if rank() == 0:
+        text = json.dumps(result, default=float)
+        Path("result.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ PACKAGES = (
 
 STEPS_PER_EPOCH = 4000  # Spinning Up's
 UPDATE_AFTER = 1000  # Spinning Up's, for the off-policy algorithms
+ON_POLICY = ("ppo", "trpo", "vpg", "a2c")
 OFF_POLICY = ("sac", "td3", "ddpg")
 
 

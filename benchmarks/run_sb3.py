@@ -6,8 +6,9 @@ import numpy as np
 import stable_baselines3
 from measure import STEPS_PER_EPOCH, UPDATE_AFTER, clocks, epochs_for
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.noise import NormalActionNoise
+from stable_baselines3.common.vec_env import VecFrameStack
 
 UPDATE_EVERY = 50  # Spinning Up's: so many steps, then as many updates
 
@@ -50,15 +51,38 @@ def train(model, steps, steps_per_epoch):
     }
 
 
-def on_policy(algorithm, env, num_envs, seed, steps, profile):
-    """PPO at the defaults of Stable-Baselines3; an epoch is a rollout and its update."""
-    # A DummyVecEnv of monitored environments, which is also what PPO makes of an id given to it.
-    envs = make_vec_env(env, num_envs, seed=seed)
-    model = stable_baselines3.PPO("MlpPolicy", envs, seed=seed, device="cpu")
+def on_policy(algorithm, env, num_envs, seed, steps, profile, **settings):
+    """PPO, TRPO or A2C at the defaults of Stable-Baselines3.
+
+    An epoch is a rollout and its update; of A2C, whose rollouts are short, as long as ours.
+    """
+    if "NoFrameskip" in env or env.startswith("ALE/"):
+        policy, envs = "CnnPolicy", VecFrameStack(make_atari_env(env, num_envs, seed=seed), 4)
+    else:
+        # A DummyVecEnv of monitored environments, which is also what PPO makes of an id.
+        policy, envs = "MlpPolicy", make_vec_env(env, num_envs, seed=seed)
+    library = stable_baselines3
+    if algorithm == "trpo":
+        import sb3_contrib as library
+    model = getattr(library, algorithm.upper())(policy, envs, seed=seed, device="cpu", **settings)
+    if algorithm == "a2c":
+        return train(model, steps, STEPS_PER_EPOCH)
     steps_per_epoch = model.n_steps * num_envs
     result = train(model, steps, steps_per_epoch)
+    if algorithm == "trpo":  # one step of the policy, and those of the value function
+        own = 1 + model.n_critic_updates * -(-steps_per_epoch // model.batch_size)
+        return result | {"gradient_steps": [own] * len(result["epoch_ends"])}
     minibatches = -(-steps_per_epoch // model.batch_size)  # it counts passes, not gradient steps
     return result | {"gradient_steps": [n * minibatches for n in result["gradient_steps"]]}
+
+
+def ppo_with_the_same_work(num_envs, **spec):
+    """PPO with as many steps in an epoch as ours, and 80 gradient steps on all of them.
+
+    Each step is one of the policy's network and one of the value function's, which are apart.
+    """
+    own = dict(n_steps=STEPS_PER_EPOCH // num_envs, batch_size=STEPS_PER_EPOCH, n_epochs=80)
+    return on_policy(num_envs=num_envs, **spec, **own)
 
 
 def off_policy(algorithm, env, num_envs, seed, steps, profile, library=stable_baselines3):

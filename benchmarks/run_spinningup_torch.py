@@ -3,6 +3,7 @@
 import gymnasium as gym
 from measure import STEPS_PER_EPOCH, clocks, epochs_for, last
 from spinningup_torch import ppo
+from torch.distributions import Distribution
 
 TRAIN_V_ITERS = 80
 
@@ -20,3 +21,9 @@ def on_policy(algorithm, env, num_envs, seed, steps, profile):
         "gradient_steps": [row["PiSteps"] + TRAIN_V_ITERS for row in rows],
         "last_return": last([row["AverageEpRet"] for row in rows if "AverageEpRet" in row]),
     }
+
+
+def checked(**spec):
+    """The same with the checks of arguments that PyTorch makes by default today."""
+    Distribution.set_default_validate_args(True)
+    return on_policy(**spec)

@@ -13,6 +13,7 @@ from spinup_tf2.core.optimize.update_block import UpdateBlock
 
 TRAIN_PI_ITERS = 80
 TRAIN_V_ITERS = 80
+A2C_STEPS = 5  # of each environment between two updates
 ON_POLICY_HIDDEN_SIZES = (64, 64)
 OFF_POLICY_HIDDEN_SIZES = (256, 256)
 BATCH_SIZE = 100
@@ -36,7 +37,7 @@ def train(algorithm, env, num_envs, seed, steps, stopwatch, epoch_over=lambda: N
 
     EpochLogger.dump_tabular = dump_tabular_and_look_at_the_clock
     getattr(spinup_tf2, algorithm)(
-        lambda: gym.make(env),
+        env,
         seed=seed,
         steps_per_epoch=STEPS_PER_EPOCH,
         epochs=epochs_for(steps, STEPS_PER_EPOCH),
@@ -61,11 +62,14 @@ def dimensions(env):
 
 
 def on_policy(algorithm, env, num_envs, seed, steps, profile):
-    """PPO at its defaults."""
+    """PPO, TRPO, VPG or A2C at their defaults."""
     stopwatch = breakdown.Stopwatch()
     if profile:
         stopwatch.watch(breakdown.ON_POLICY_SECTIONS)
     result, progress = train(algorithm, env, num_envs, seed, steps, stopwatch)
+    if algorithm != "ppo":
+        own = STEPS_PER_EPOCH // (A2C_STEPS * num_envs) if algorithm == "a2c" else 1 + TRAIN_V_ITERS
+        return result | {"gradient_steps": [own] * len(progress)}
     # StopIter stays at 79 when all 80 steps are taken.
     pi_steps = progress["StopIter"].replace(TRAIN_PI_ITERS - 1, TRAIN_PI_ITERS).tolist()
     result["gradient_steps"] = [pi + TRAIN_V_ITERS for pi in pi_steps]

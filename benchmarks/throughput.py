@@ -3,6 +3,8 @@
     python benchmarks/throughput.py
     python benchmarks/throughput.py --contestants spinup_tf2 --profile
     python benchmarks/throughput.py --algorithms sac td3 ddpg --sbx-python sbx/bin/python
+    python benchmarks/throughput.py --algorithms a2c --envs PongNoFrameskip-v4 --num-envs 16
+    python benchmarks/throughput.py --contestants spinup_tf2 spinup_tf2_2_ranks --chart speed.png
 
 The contestants take turns (A B C A B C ...), each run in a process of its own, on cores of its own.
 Prints Markdown; see benchmarks/README.md for what is measured.
@@ -20,18 +22,23 @@ from pathlib import Path
 from statistics import median
 
 from contestants import runs_of
-from measure import OFF_POLICY, PACKAGES
+from measure import OFF_POLICY, ON_POLICY, PACKAGES
 
 HERE = Path(__file__).resolve().parent
 OURS = "spinup_tf2"
+TWO_RANKS = "spinup_tf2_2_ranks"  # mpirun -np 2, each with as many cores as others have in all
 CONTESTANTS = {
     OURS: "spinup_tf2",
+    TWO_RANKS: "spinup_tf2, two processes",
     "spinup_tf2_evaluating": "spinup_tf2, with evaluation",
     "sb3": "Stable-Baselines3",
+    "sb3_same_work": "Stable-Baselines3, the same gradient steps",
     "sbx": "sbx",
     "spinningup_torch": "Spinning Up's loop in PyTorch",
+    "spinningup_torch_checked": "the same with PyTorch's checks of arguments",
 }
-ONE_ENVIRONMENT_ONLY = {"spinningup_torch"}
+DEFAULT = [name for name in CONTESTANTS if name != TWO_RANKS]
+ONE_ENVIRONMENT_ONLY = {"spinningup_torch", "spinningup_torch_checked"}
 ON_POLICY_DEFAULTS = {
     "envs": ["CartPole-v1", "HalfCheetah-v5"],
     "num_envs": [1, 8],
@@ -48,7 +55,7 @@ def parse_arguments(argv=None):
     parser.add_argument(
         "--algorithms",
         nargs="+",
-        choices=("ppo", *OFF_POLICY),
+        choices=(*ON_POLICY, *OFF_POLICY),
         default=["ppo"],
         help="default: ppo",
     )
@@ -67,7 +74,7 @@ def parse_arguments(argv=None):
         " off-policy, 8000)",
     )
     parser.add_argument("--repeats", type=int, default=5, help="default: %(default)s")
-    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
+    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=DEFAULT)
     parser.add_argument("--cores", type=int, choices=(1, 2), default=1, help="cores per run")
     parser.add_argument(
         "--sbx-python",
@@ -75,6 +82,7 @@ def parse_arguments(argv=None):
         help="the Python interpreter that has sbx (default: this one)",
     )
     parser.add_argument("--output", type=Path, help="write every run to this JSON file")
+    parser.add_argument("--chart", type=Path, help="draw the speeds in this file (.png, .svg)")
     parser.add_argument(
         "--profile",
         action="store_true",
@@ -88,8 +96,9 @@ def parse_arguments(argv=None):
         parser.error(f"--num-envs must be 1 for {', '.join(OFF_POLICY)}")
     if not hasattr(os, "sched_setaffinity"):
         parser.error("this benchmark binds each run to its cores, which it can do on Linux only")
-    if args.cores > len(os.sched_getaffinity(0)):
-        parser.error(f"--cores {args.cores}: this process may use fewer")
+    needed = args.cores * (2 if TWO_RANKS in args.contestants else 1)
+    if needed > len(os.sched_getaffinity(0)):
+        parser.error(f"{needed} cores are needed, and this process may use fewer")
     return args
 
 
@@ -121,8 +130,12 @@ def run_once(spec, args):
     """Run one contestant in a fresh process and return the spec with what it measured."""
     python = args.sbx_python if spec["contestant"] == "sbx" else sys.executable
     with tempfile.TemporaryDirectory() as directory:
+        command = [python, str(HERE / "contestants.py"), json.dumps(spec | {"cores": args.cores})]
+        if spec["contestant"] == TWO_RANKS:
+            beside = Path(sys.executable).with_name("mpirun")
+            command = [beside if beside.exists() else "mpirun", "-np", "2", *command]
         process = subprocess.run(
-            [python, str(HERE / "contestants.py"), json.dumps(spec | {"cores": args.cores})],
+            command,
             cwd=directory,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -260,10 +273,19 @@ def sections_table(profiles):
                 *setting_of(run),
                 *shares,
                 f"{total / steps * 1e6:.1f}",
+                f"{(total - run['sections']['environment']) / steps * 1e6:.1f}",
                 f"{cpu_share(run):.0%}",
             )
         )
-    header = ("algorithm", "environment", "num_envs", *sections, "all", "CPU share")
+    header = (
+        "algorithm",
+        "environment",
+        "num_envs",
+        *sections,
+        "all",
+        "all but the environment",
+        "CPU share",
+    )
     return markdown_table(header, cells)
 
 
@@ -282,6 +304,8 @@ def limit_table(profiles):
     )
     cells = []
     for run in profiles:
+        if "limit" not in run:  # whose products nobody has counted
+            continue
         limit = run["limit"]
         step = run["sections"]["update"] / limit["gradient_steps"]
         rate, large, own = (
@@ -324,10 +348,44 @@ def report(args, runs, profiles):
         parts += [
             "Where the time goes, in microseconds per environment step:",
             sections_table(profiles),
-            "How much of the machine's float32 matrix-product rate the update reaches:",
-            limit_table(profiles),
         ]
+        if any("limit" in run for run in profiles):
+            parts += [
+                "How much of the machine's float32 matrix-product rate the update reaches:",
+                limit_table(profiles),
+            ]
     return "\n\n".join(parts)
+
+
+def chart(rows, path):
+    """Draw the speeds: a panel for each setting, a bar for each contestant."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    settings_drawn = list(dict.fromkeys(map(setting_of, rows)))
+    colors = dict(zip(CONTESTANTS, plt.get_cmap("tab10").colors, strict=False))
+    fig, axes = plt.subplots(
+        len(settings_drawn), 1, figsize=(8, 0.8 + 1.7 * len(settings_drawn)), squeeze=False
+    )
+    for axis, setting in zip(axes[:, 0], settings_drawn, strict=True):
+        own = [row for row in rows if setting_of(row) == setting][::-1]
+        names = [CONTESTANTS[row["contestant"]] for row in own]
+        speeds = [row["speed"] for row in own]
+        low = [row["speed"] - row["slowest"] for row in own]
+        high = [row["fastest"] - row["speed"] for row in own]
+        bars = axis.barh(
+            names, speeds, xerr=[low, high], color=[colors[row["contestant"]] for row in own]
+        )
+        axis.bar_label(bars, [f" {speed:,.0f}" for speed in speeds], padding=4)
+        algorithm, env, num_envs = setting
+        axis.set_title(f"{algorithm.upper()}, {env}, num_envs {num_envs}", loc="left", fontsize=10)
+        axis.set_xlim(0, 1.15 * max(row["fastest"] for row in own))
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[-1, 0].set_xlabel("environment steps per second (median, slowest and fastest run)")
+    fig.tight_layout()
+    fig.savefig(path, dpi=130)
 
 
 def main():
@@ -344,6 +402,8 @@ def main():
     if args.output:
         everything = {"machine": machine(args.cores, runs), "runs": runs, "profiles": profiles}
         args.output.write_text(json.dumps(everything, indent=1), encoding="utf-8")
+    if args.chart:
+        chart(summarise(runs), args.chart)
     print(report(args, runs, profiles))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+OURS = "spinup_tf2"
 
 
 @pytest.fixture
@@ -314,7 +315,7 @@ def test_last_return_is_blank_only_if_no_run_finished_an_episode(throughput):
 
 def test_profile_tables(throughput):
     profile = run_of("spinup_tf2", 0.1) | {
-        "sections": {"update": 0.15, "rest": 0.05},
+        "sections": {"update": 0.15, "rest": 0.05, "environment": 0.0},
         "limit": {
             "gradient_steps": 300,
             "update_gflops": 50,
@@ -324,7 +325,7 @@ def test_profile_tables(throughput):
     }
     # 0.15 s for 200 steps are 750 microseconds for each.
     assert (
-        "| ppo | CartPole-v1 | 1 | 750.0 (75%) | 250.0 (25%) | 1000.0 | 90% |"
+        "| ppo | CartPole-v1 | 1 | 750.0 (75%) | 250.0 (25%) | 0.0 (0%) | 1000.0 | 1000.0 | 90% |"
         in throughput.sections_table([profile])
     )
     assert (
@@ -334,12 +335,17 @@ def test_profile_tables(throughput):
 
 
 def test_sections_that_a_run_does_not_have_are_blank(throughput):
-    ppo = run_of("spinup_tf2", 0.1) | {"sections": {"update": 0.2, "advantage": 0.0}}
-    sac = ppo | {"algorithm": "sac", "sections": {"update": 0.1, "sampling": 0.1}}
+    ppo = run_of("spinup_tf2", 0.1) | {
+        "sections": {"update": 0.1, "environment": 0.1, "advantage": 0.0}
+    }
+    sac = ppo | {
+        "algorithm": "sac",
+        "sections": {"update": 0.1, "environment": 0.05, "sampling": 0.05},
+    }
     header, _, first, second = throughput.sections_table([ppo, sac]).splitlines()
-    assert "| update | advantage | sampling |" in header
-    assert "| 1000.0 (100%) | 0.0 (0%) |  | 1000.0 |" in first
-    assert "| 500.0 (50%) |  | 500.0 (50%) | 1000.0 |" in second
+    assert "| update | environment | advantage | sampling | all | all but the env" in header
+    assert "| 500.0 (50%) | 500.0 (50%) | 0.0 (0%) |  | 1000.0 | 500.0 |" in first
+    assert "| 500.0 (50%) | 250.0 (25%) |  | 250.0 (25%) | 1000.0 | 750.0 |" in second
 
 
 def test_machine_names_every_version_that_took_part(throughput):
@@ -357,7 +363,8 @@ def order_of(throughput, *flags):
 
 
 def test_contestants_take_turns(throughput):
-    three, two = ["spinup_tf2", "sb3", "spinningup_torch"], ["spinup_tf2", "sb3"]
+    two = ["spinup_tf2", "sb3", "sb3_same_work"]
+    three = [*two, "spinningup_torch", "spinningup_torch_checked"]
     assert order_of(throughput, "--envs", "CartPole-v1", "--repeats", "2") == [
         *[("ppo", 1, 0, contestant) for contestant in three],
         *[("ppo", 1, 1, contestant) for contestant in three],
@@ -378,6 +385,53 @@ def test_off_policy_contestants_take_turns(throughput):
         ("td3", 1, 0, "sb3"),
         ("ppo", 1, 0, "sb3"),
     ]
+
+
+def test_contestants_have_the_algorithms_that_they_have(throughput):
+    flags = ("--algorithms", "trpo", "a2c", "vpg", "--envs", "CartPole-v1", "--num-envs", "1")
+    assert order_of(throughput, *flags, "--repeats", "1") == [
+        *[(name, 1, 0, contestant) for name in ("trpo", "a2c") for contestant in (OURS, "sb3")],
+        ("vpg", 1, 0, OURS),
+    ]
+
+
+def test_two_processes_need_two_cores(throughput, monkeypatch, capsys):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    with pytest.raises(SystemExit):
+        throughput.parse_arguments(["--contestants", "spinup_tf2_2_ranks"])
+    assert "2 cores are needed" in capsys.readouterr().err
+
+
+def test_processes_bind_themselves_to_cores_of_their_own(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import contestants
+
+    bound = []
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {2, 3, 5, 7})
+    monkeypatch.setattr("os.sched_setaffinity", lambda _, cores: bound.append([*cores]))
+    monkeypatch.setattr("os.environ", {})
+    for rank, cores in ((None, 1), (0, 1), (1, 1), (1, 2)):
+        if rank is not None:
+            monkeypatch.setitem(contestants.os.environ, "PMI_RANK", str(rank))
+        contestants.bind_to_cores(cores)
+    assert bound == [[7], [7], [5], [2, 3]]
+
+
+def test_the_chart_has_a_panel_for_each_setting(throughput, tmp_path, monkeypatch):
+    import matplotlib.figure
+
+    drawn = []
+    save = matplotlib.figure.Figure.savefig
+    monkeypatch.setattr(
+        matplotlib.figure.Figure,
+        "savefig",
+        lambda fig, *args, **kwargs: (drawn.append(fig), save(fig, *args, **kwargs)),
+    )
+    runs = [run_of(name, 0.1, num_envs=n) for name in (OURS, "sb3") for n in (1, 8)]
+    throughput.chart(throughput.summarise(runs), tmp_path / "chart.png")
+    [figure] = drawn
+    assert [len(axis.containers[-1]) for axis in figure.axes] == [2, 2]
+    assert (tmp_path / "chart.png").stat().st_size > 5000
 
 
 def test_several_environments_are_refused_off_policy(throughput, capsys):

@@ -1,0 +1,187 @@
+"""The learning benchmark: what it trains, collects, and says."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SOURCE = "Spinning Up, TensorFlow 1"
+
+
+@pytest.fixture
+def learning(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import learning
+
+    monkeypatch.setattr(learning, "RESULTS", tmp_path / "results")
+    return learning
+
+
+def protocol(learning, **changes):
+    small = dict(
+        name="small",
+        algorithms=["vpg"],
+        environments=["HalfCheetah-v5"],
+        seeds=[0, 1],
+        steps=1_000_000,
+        arguments=dict(steps_per_epoch=100_000),
+        published=[SOURCE],
+    )
+    return learning.Protocol(**{**small, **changes})
+
+
+def rows(returns, algorithm="vpg", variant="", seed=0, environment="HalfCheetah-v5"):
+    """What `collect` writes of a run of epochs of 100,000 steps."""
+    return pd.DataFrame(
+        {
+            "algorithm": algorithm,
+            "environment": environment,
+            "variant": variant,
+            "seed": seed,
+            "interactions": 100_000 * np.arange(1, len(returns) + 1),
+            "return": np.asarray(returns, float),
+        }
+    )
+
+
+def test_every_protocol_names_what_exists(learning):
+    for each in learning.protocols().values():
+        assert {*each.algorithms} <= {*learning.ALGORITHMS}
+        assert each.steps % each.arguments["steps_per_epoch"] == 0
+        assert len({*each.runs()}) == len([*each.runs()])
+        for source in each.published:
+            known = [
+                learning.published(source, algorithm, environment)
+                for algorithm in each.algorithms
+                for environment in each.environments
+            ]
+            assert any(known)
+            for cell in known:
+                assert all(len(pair) == 2 and pair[1] > 0 for pair in cell.values())
+
+
+def test_published_numbers(learning):
+    """Two that other sources confirm: Tianshou's reading of TD3 and SAC at 1,000,000 steps."""
+    assert learning.published("Spinning Up, PyTorch", "td3", "HalfCheetah-v5")[1_000_000][0] == 9755
+    assert learning.published("Spinning Up, PyTorch", "sac", "HalfCheetah-v5")[1_000_000] == (
+        11496,
+        792,
+    )
+    assert learning.published(SOURCE, "a2c", "HalfCheetah-v5") == {}
+
+
+def test_a_cell_is_the_mean_over_the_last_tenth_of_runs_that_came_so_far(learning):
+    data = pd.concat([rows(range(10), seed=0), rows([0] * 9 + [11], seed=1), rows([5] * 7, seed=2)])
+    finals = learning.performance(data, 1_000_000)
+    assert finals.to_dict() == {
+        ("vpg", "HalfCheetah-v5", "", 0): 9,
+        ("vpg", "HalfCheetah-v5", "", 1): 11,
+    }
+    assert learning.performance(data, 500_000).to_list() == [4, 0, 5]
+
+
+def test_verdicts_against_the_published_mean_and_deviation(learning):
+    """VPG in HalfCheetah: -337 +- 71 at 500,000 steps, -183 +- 75 at 1,000,000."""
+    flat = [-340] * 5 + [-300] * 5
+    each = protocol(learning, algorithms=["vpg", "ppo"])
+    data = pd.concat([rows(flat, seed=0), rows(flat, seed=1)])
+    table = learning.cells(each, data)
+    vpg = table[table["algorithm"] == "vpg"].set_index("steps")
+    assert vpg["mean"].to_dict() == {500_000: -340, 1_000_000: -300}
+    assert vpg["seeds"].to_list() == [2, 2]
+    verdicts = [learning.verdict(row, SOURCE) for row in table.to_dict("records")]
+    assert verdicts == ["within 1 sd", "below", "", ""]
+    z = (-340 + 337) / 71
+    better = 0.5 * (1 + math.erf(z / 2**0.5))
+    np.testing.assert_allclose(vpg[f"{SOURCE} better"].iloc[0], better, rtol=1e-6)
+    text = learning.markdown(each, table)
+    assert "1 of 2 measured cells" in text
+    assert "| HalfCheetah-v5 | ppo | 500,000 | not run |  | 0 | 404 ± 288 |  |" in text
+    assert "| HalfCheetah-v5 | vpg | 500,000 | -340 | -340 to -340 | 2 | -337 ± 71 |" in text
+
+
+def test_scores_are_0_for_random_actions_and_1_for_the_best_mean(learning):
+    """Random actions have a mean return of -282.5 in HalfCheetah."""
+    each = protocol(learning, published=[], variants={"init": ["a", "b"]})
+    data = pd.concat([rows([117.5] * 10, variant="a"), rows([-82.5] * 10, variant="b")])
+    table = learning.cells(each, data)
+    text = learning.scores(each, table, data)
+    assert "| vpg | a | 1.00 |  | 1 |" in text
+    assert "| vpg | b | 0.50 |  | 1 |" in text
+
+
+def test_random_actions_in_cartpole(learning):
+    """Some 22 steps: Barto, Sutton and Anderson's pole falls at once."""
+    each = protocol(learning, environments=["CartPole-v1"])
+    head, line = learning.random_returns(each, episodes=50).splitlines()
+    assert head == '["Random actions".CartPole]'
+    mean, deviation = map(float, line.removeprefix("random = {0 = [").removesuffix("]}").split(","))
+    assert 17 < mean < 28
+    assert 5 < deviation < 20
+
+
+@pytest.mark.slow
+def test_trains_what_is_missing_collects_and_reports(learning, tmp_path, capsys):
+    each = protocol(
+        learning,
+        environments=["CartPole-v1"],
+        seeds=[0],
+        steps=400,
+        arguments=dict(steps_per_epoch=200, train_v_iters=2),
+        variants={"init": ["glorot", "torch"]},
+    )
+    learning.run(each, tmp_path / "data", workers=1)
+    [*runs] = each.runs()
+    assert len(runs) == 2
+    progress = [tmp_path / "data" / each.run_directory(*one) / "progress.txt" for one in runs]
+    before = [path.read_text() for path in progress]
+    learning.run(each, tmp_path / "data", workers=1)  # nothing is missing
+    assert [path.read_text() for path in progress] == before
+    path = learning.collect(each, tmp_path / "data")
+    data = learning.read(each)
+    assert [*data.columns] == learning.COLUMNS
+    assert data["interactions"].to_list() == [200, 400] * 2
+    logged = pd.read_table(progress[0])["AverageEpRet"]
+    np.testing.assert_allclose(data["return"][:2], logged, rtol=1e-4)
+    capsys.readouterr()
+    learning.run(each, tmp_path / "another machine", workers=1)  # what is collected is enough
+    assert "0 runs are missing" in capsys.readouterr().out
+    learning.report(each)
+    text = path.with_suffix(".md").read_text()
+    assert text in capsys.readouterr().out
+    assert text.count("CartPole-v1") == 2
+    assert path.with_suffix(".png").stat().st_size > 10_000
+
+
+def test_collecting_keeps_what_was_trained_elsewhere(learning, tmp_path):
+    each = protocol(learning, steps=500_000)
+
+    def log(seed, returns):
+        path = tmp_path / "data" / each.run_directory("vpg", "HalfCheetah-v5", "", seed)
+        path.mkdir(parents=True, exist_ok=True)
+        lines = [f"{100_000 * (i + 1)}\t{value}" for i, value in enumerate(returns)]
+        text = "\n".join(["TotalEnvInteracts\tAverageEpRet", *lines])
+        (path / "progress.txt").write_text(f"{text}\n")
+
+    learning.RESULTS.mkdir()
+    rows([1, 2, 3, 4, 5], seed=0).to_csv(learning.file_of(each), index=False)
+    assert learning.finished(each) == {("vpg", "HalfCheetah-v5", "", 0)}
+    log(0, [9, 9])  # begun anew: it has not come as far
+    log(1, [6, 7])
+    learning.collect(each, tmp_path / "data")
+    data = learning.read(each)
+    assert data.groupby("seed")["return"].apply(list).to_dict() == {0: [1, 2, 3, 4, 5], 1: [6, 7]}
+    log(1, [6, "", 8, 9, 10])  # no episode ended in the second epoch
+    learning.collect(each, tmp_path / "data")
+    assert learning.read(each)["return"].to_list() == [1, 2, 3, 4, 5, 6, 8, 9, 10]
+    assert len(learning.finished(each)) == 2
+
+
+def test_what_has_not_been_trained_or_collected(learning, tmp_path):
+    with pytest.raises(SystemExit, match="train them first"):
+        learning.collect(protocol(learning), tmp_path)
+    with pytest.raises(SystemExit, match="collect the results of small first"):
+        learning.read(protocol(learning))
