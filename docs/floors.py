@@ -32,7 +32,7 @@ FLOORS = [
     ["__init__", "presets"],
     ["cli"],
     ["run"],
-    ["examples"],
+    ["examples", "exercises"],
 ]
 
 

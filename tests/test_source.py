@@ -28,6 +28,7 @@ CALLERS = {
         "moved.py",
         "envs/making.py",
         "envs/modules.py",
+        "exercises/catalogue.py",
         "tracking/tracker.py",
     ],
 }

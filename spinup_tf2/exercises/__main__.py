@@ -1,0 +1,134 @@
+"""Checking exercises: `python -m spinup_tf2.exercises gae`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from itertools import dropwhile
+from pathlib import Path
+
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.exercises.catalogue import (
+    EXERCISES,
+    SOLUTIONS,
+    TASKS,
+    checks_of,
+    copy,
+    load,
+    record_right,
+    state,
+)
+from spinup_tf2.exercises.checking import NotDoneYet, Wrong, run
+from spinup_tf2.experiments.checks import did_you_mean
+
+_PROGRAM = "python -m spinup_tf2.exercises"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what the arguments say; the exit status: 0 right, 1 not right yet, 2 not understood."""
+    try:
+        args = _parser().parse_args(argv)
+        return _run(args)
+    except UserError as error:
+        print(f"spinup_tf2: error: {one_line(error)}", file=sys.stderr)
+        return 2
+
+
+def _run(args):
+    for name in args.names:
+        if name not in EXERCISES:
+            raise UserError(
+                f"{name!r} is not an exercise;{did_you_mean(name, EXERCISES)} they are "
+                f"{', '.join(EXERCISES)}."
+            )
+    if args.copy is not None:
+        copied = copy(args.names or EXERCISES, args.copy)
+        print(f"Edit {copied[0]}, and check it:")
+        print(f"{_PROGRAM} {copied[0].stem} --file {args.copy}")
+        return 0
+    if args.file is not None and not args.file.exists():
+        raise UserError(
+            f"there is no file or directory {args.file}; `--copy {args.file}` makes it."
+        )
+    if args.file is not None and args.file.is_file() and len(args.names) != 1:
+        raise UserError(
+            f"--file {args.file} is one file: say which exercise it is, as in `{_PROGRAM} gae "
+            f"--file {args.file}`."
+        )
+    if not args.names:
+        _list(args.file or TASKS)
+        return 0
+    return max(_checked(name, _file_of(name, args)) for name in args.names)
+
+
+def _file_of(name, args):
+    if args.solution:
+        return SOLUTIONS / f"{name}.py"
+    folder = args.file or TASKS
+    return folder if folder.is_file() else folder / f"{name}.py"
+
+
+def _checked(name, path):
+    """Print the verdict on a file; the exit status."""
+    passed, title = [], "the file"
+    try:
+        student = load(path)
+        for check in checks_of(name):
+            title = "the " + check.__name__.replace("_", " ")
+            run(check, student)
+            passed.append(title.removeprefix("the "))
+    except NotDoneYet as place:
+        verdict = f"not done yet. {place} is still to be written."
+    except Wrong as wrong:
+        verdict = f"not right yet. {title}:\n{wrong}"
+    else:
+        print(f"{name}: right ({', '.join(passed)}).")
+        if path.parent != SOLUTIONS:
+            record_right(path)
+            _, *later = dropwhile(lambda each: each != name, EXERCISES)
+            if later:
+                print(f"Next: {later[0]}. {EXERCISES[later[0]]}")
+        return 0
+    print(f"{name}: {verdict}")
+    if passed:
+        print(f"Right so far: {', '.join(passed)}.")
+    print(f"The file: {path}")
+    return 1
+
+
+def _list(folder):
+    """Print all exercises, and how far those in a folder are."""
+    for number, (name, text) in enumerate(EXERCISES.items(), 1):
+        print(f"{number:2} {name:12} {state(folder / f'{name}.py'):8} {text}")
+    if folder == TASKS:
+        print(f"\nTo begin, copy the files: {_PROGRAM} --copy exercises")
+        print(f"(or fill in those in {TASKS})")
+    else:
+        print(f"\nFill in a file in {folder}, and check it: {_PROGRAM} gaussian --file {folder}")
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog=_PROGRAM,
+        description="Exercises that check themselves. Without a name they are listed.",
+        epilog="The exit status is 0 if all is right, 1 if something is not, 2 if the arguments "
+        "cannot be understood.",
+    )
+    parser.add_argument("names", metavar="NAME", nargs="*", help="an exercise to be checked")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--file", metavar="PATH", type=Path, help="check this file, or those in this directory"
+    )
+    which.add_argument("--solution", action="store_true", help="check the solution instead")
+    which.add_argument(
+        "--copy",
+        metavar="DIR",
+        type=Path,
+        help="copy the files to be edited, all of them or those named, into a directory of yours",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

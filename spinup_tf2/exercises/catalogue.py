@@ -1,0 +1,116 @@
+"""Which exercises there are, where their files lie, and which of them are done."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.exercises.checking import Check, Wrong
+
+# In the order in which one does them.
+EXERCISES = {
+    "gaussian": "The log-likelihood of a diagonal Gaussian",
+    "policy": "A Gaussian policy of one's own: network and distribution",
+    "gae": "Generalized advantage estimates",
+    "clip": "The clipped objective of PPO",
+    "init": "First weights of networks: draw them, and recognize them",
+    "cg": "Conjugate gradients, for TRPO",
+    "backup": "The Bellman backup: terminated and truncated",
+    "bug": "A DDPG that does not learn: find the bug",
+    "td3": "The targets and losses of TD3",
+    "temperature": "The temperature loss of SAC",
+    "repeat": "A gymnasium wrapper that repeats actions",
+    "ranks": "The work of environments, divided over MPI ranks",
+}
+
+_HERE = Path(__file__).parent
+TASKS, SOLUTIONS = _HERE / "tasks", _HERE / "solutions"
+
+_RECORD = "checked.json"  # beside the student's files: the digests of those that were right
+
+
+def checks_of(name: str) -> list[Check]:
+    """The checks of an exercise; most of them import TensorFlow."""
+    return import_module(f"spinup_tf2.exercises.checks.{name}").CHECKS
+
+
+def load(path: Path) -> ModuleType:
+    """The module in a student's file.
+
+    Raises:
+        UserError: There is no such file.
+        Wrong: It cannot be imported.
+    """
+    if not path.is_file():
+        raise UserError(
+            f"there is no file {path}; `--copy DIR` makes files to be edited, of all exercises."
+        )
+    spec = spec_from_file_location(path.stem, path.resolve())
+    if spec is None or spec.loader is None:
+        raise UserError(f"{path} is no Python file: its name should end in .py.")
+    module = module_from_spec(spec)
+    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise Wrong(f"Line {error.lineno} is not Python yet: {error.msg}") from error
+    except Exception as error:
+        raise Wrong(f"It cannot be imported: {type(error).__name__}: {one_line(error)}") from error
+    finally:
+        sys.dont_write_bytecode = written
+    return module
+
+
+def copy(names: Iterable[str], folder: Path) -> list[Path]:
+    """Copy the files that are to be filled in; none of them may be there already."""
+    files = {folder / f"{name}.py": TASKS / f"{name}.py" for name in names}
+    there = [path.name for path in files if path.exists()]
+    if there:
+        raise UserError(
+            f"{folder} holds {', '.join(there)} already, and nothing is overwritten; name another "
+            "directory, or move these away."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, task in files.items():
+        shutil.copyfile(task, path)
+    return [*files]
+
+
+# ---------------------------------------------------------------- what is done
+
+
+def state(path: Path) -> str:
+    """'right', if this very text has been checked and was; 'to do' or 'begun' if not."""
+    if not path.is_file():
+        return "no file"
+    if _recorded(path.parent).get(path.name) == _digest(path):
+        return "right"
+    return "to do" if "raise NotImplementedError" in path.read_text(encoding="utf-8") else "begun"
+
+
+def record_right(path: Path) -> None:
+    """Remember that a file was right, as long as nobody changes it."""
+    with suppress(OSError):  # an installed package may not be writable; the list is a convenience
+        record = _recorded(path.parent) | {path.name: _digest(path)}
+        (path.parent / _RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
+
+
+def _recorded(folder):
+    try:
+        record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,151 @@
+"""Checks of first weights."""
+
+import numpy as np
+
+from spinup_tf2.exercises.checking import expect
+
+_SIZES = [(200, 100), (100, 300)]
+_GAIN = 0.5
+
+
+def _drawn(student, init, shape, seed=0):
+    """A kernel and a bias of the student's, whose shapes are right."""
+    rng = np.random.default_rng([5, seed])
+    kernel, bias = student.draw(init, *shape, _GAIN, rng)
+    for name, array, expected in (("kernel", kernel, shape), ("bias", bias, shape[1:])):
+        expect(
+            np.shape(array) == expected,
+            f"With '{init}', fan_in {shape[0]} and fan_out {shape[1]} the {name} has the shape "
+            f"{[*np.shape(array)]}; it should be {[*expected]}.",
+        )
+    return np.asarray(kernel), np.asarray(bias)
+
+
+def _check_uniform(what, values, limit, mistakes):
+    """Numbers that should be uniform within +-limit; {sentence: another limit} for mistakes."""
+    measured = np.abs(values).max()
+    expect(
+        values.min() < -0.9 * measured and values.max() > 0.9 * measured,
+        f"{what} reaches from {values.min():.3g} to {values.max():.3g}: it should be spread evenly "
+        "around 0.",
+    )
+    expect(
+        abs(values.std() * 3**0.5 / measured - 1) < 0.06,
+        f"{what} is not uniform. Is it drawn from a normal distribution?",
+    )
+    for sentence, other in mistakes.items():
+        expect(not 0.97 < measured / other < 1.0001, f"{what}: {sentence}")
+    expect(
+        0.97 < measured / limit < 1.0001,
+        f"{what} reaches to {measured:.4g}; the limit should be {limit:.4g}.",
+    )
+
+
+def glorot(student):
+    for shape in _SIZES:
+        kernel, bias = _drawn(student, "glorot", shape)
+        fan_in, total = shape[0], sum(shape)
+        _check_uniform(
+            "The kernel of 'glorot'",
+            kernel,
+            np.sqrt(6 / total),
+            {
+                "you divide by fan_in alone: it is fan_in + fan_out.": np.sqrt(6 / fan_in),
+                "the square root is missing.": 6 / total,
+                "sqrt(2 / (fan_in + fan_out)) is its standard deviation; the limit is sqrt(3) "
+                "times that.": np.sqrt(2 / total),
+                "this is the limit of 'torch'.": 1 / np.sqrt(fan_in),
+            },
+        )
+        expect(not bias.any(), "The bias of 'glorot' should be 0.")
+
+
+def torch(student):
+    for shape in _SIZES:
+        kernel, bias = _drawn(student, "torch", shape)
+        mistakes = {
+            "you use fan_out: it is 1 / sqrt(fan_in).": 1 / np.sqrt(shape[1]),
+            "the square root is missing: it is 1 / sqrt(fan_in).": 1 / shape[0],
+            "this is the limit of 'glorot'.": np.sqrt(6 / sum(shape)),
+        }
+        limit = 1 / np.sqrt(shape[0])
+        _check_uniform("The kernel of 'torch'", kernel, limit, mistakes)
+        expect(
+            bias.any(),
+            "The bias of 'torch' is 0: PyTorch draws it as well, within 1 / sqrt(fan_in).",
+        )
+        biases = [_drawn(student, "torch", shape, seed)[1] for seed in range(10)]
+        _check_uniform("The bias of 'torch'", np.concatenate(biases), limit, mistakes)
+
+
+def orthogonal(student):
+    for shape in _SIZES:
+        kernel, bias = _drawn(student, "orthogonal", shape)
+        tall = shape[0] >= shape[1]
+        gram = kernel.T @ kernel if tall else kernel @ kernel.T
+        size = np.diag(gram).mean()
+        name = "W^T W" if tall else "W W^T"
+        expect(
+            np.allclose(gram, size * np.eye(len(gram)), atol=1e-4 * max(size, 1)),
+            f"{name} is not a multiple of the identity for a kernel of {shape[0]} x {shape[1]}.",
+        )
+        expect(not np.isclose(size, 1), "The gain is missing: multiply the kernel by it.")
+        expect(
+            not np.isclose(size, _GAIN),
+            "You multiply by sqrt(gain): multiply the kernel by the gain.",
+        )
+        expect(
+            not np.isclose(size, _GAIN**4),
+            "You multiply by gain^2: multiply the kernel by the gain.",
+        )
+        expect(
+            np.isclose(size, _GAIN**2),
+            f"With gain {_GAIN} the diagonal of {name} should be {_GAIN**2}; it is {size:.4g}.",
+        )
+        expect(not bias.any(), "The bias of 'orthogonal' should be 0.")
+
+
+def random_numbers(student):
+    for init in ("glorot", "torch", "orthogonal"):
+        first, again, other = (_drawn(student, init, (20, 10), seed)[0] for seed in (0, 0, 1))
+        expect(
+            np.array_equal(first, again),
+            f"'{init}' gives other weights with the same rng: draw all numbers from rng.",
+        )
+        expect(
+            not np.array_equal(first, other),
+            f"'{init}' gives the same weights with another rng: draw all numbers from rng.",
+        )
+
+
+def _layer(init, shape, rng):
+    """A layer of another origin than the student's: from a singular value decomposition."""
+    fan_in, fan_out = shape
+    bias = np.zeros(fan_out)
+    if init == "orthogonal":
+        u, _, v = np.linalg.svd(rng.normal(size=shape), full_matrices=False)
+        return np.sqrt(2) * u @ v, bias
+    if init == "glorot":
+        return np.sqrt(6 / sum(shape)) * rng.uniform(-1, 1, shape), bias
+    limit = fan_in**-0.5
+    return limit * rng.uniform(-1, 1, shape), limit * rng.uniform(-1, 1, fan_out)
+
+
+def recognize(student):
+    rng = np.random.default_rng(6)
+    for shape in ((4, 64), (64, 64), (64, 2), (17, 64), (6, 3)):
+        for init in ("torch", "glorot", "orthogonal"):
+            answer = student.recognize(*_layer(init, shape, rng))
+            hint = {
+                "torch": "Only this one has a bias that is not 0.",
+                "glorot": "Its columns are not orthogonal, and no number is beyond its limit.",
+                "orthogonal": "W^T W is 2 I if the kernel is tall, W W^T if it is wide.",
+            }[init]
+            expect(
+                answer == init,
+                f"A kernel of {shape[0]} x {shape[1]} drawn with '{init}' is taken for "
+                f"{answer!r}. {hint}",
+            )
+
+
+CHECKS = [glorot, torch, orthogonal, random_numbers, recognize]

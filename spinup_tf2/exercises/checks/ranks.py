@@ -1,0 +1,144 @@
+"""Checks of how environments are divided over MPI ranks."""
+
+import numpy as np
+
+from spinup_tf2.exercises.checking import compare, expect
+
+_LAYOUTS = [(1, 4), (2, 2), (4, 1)]  # ranks, and environments of each
+CASES = {
+    f"rank {rank} of {size}, {num_envs} environments each": (rank, size, num_envs)
+    for size, num_envs in [*_LAYOUTS, (3, 5)]
+    for rank in range(size)
+}
+
+
+def right_indices(rank, size, num_envs):
+    """Count all environments, and keep those of the rank."""
+    owners = [owner for owner in range(size) for _ in range(num_envs)]
+    return [i for i, owner in enumerate(owners) if owner == rank]
+
+
+def indices(student):
+    compare(
+        lambda *args: list(student.indices(*args)),
+        CASES,
+        right_indices,
+        {
+            "Every rank has the environments 0 to num_envs - 1: all ranks would see the same.": (
+                lambda rank, size, num_envs: [*range(num_envs)]
+            ),
+            "You deal the environments out in turns (rank, rank + size, ...): rank 0 should have "
+            "the first num_envs, so that joining what the ranks have keeps the order.": (
+                lambda rank, size, num_envs: [*range(rank, size * num_envs, size)]
+            ),
+            "You divide num_envs by the number of ranks: each rank has num_envs.": (
+                lambda rank, size, num_envs: [
+                    *range(rank * (num_envs // size), (rank + 1) * (num_envs // size))
+                ]
+            ),
+            "Ranks overlap: rank r begins with number r * num_envs.": (
+                lambda rank, size, num_envs: [*range(rank, rank + num_envs)]
+            ),
+            "Numbers begin with 0.": lambda *args: [i + 1 for i in right_indices(*args)],
+            "The last one of each rank is missing: range leaves out its end.": (
+                lambda *args: right_indices(*args)[:-1]
+            ),
+            "Every rank has all environments: divide them.": lambda rank, size, num_envs: [
+                *range(size * num_envs)
+            ],
+        },
+    )
+
+
+def _of_all(student, seed, layout):
+    """The seeds of all environments, of rank 0 first."""
+    found = []
+    for rank in range(layout[0]):
+        numbers = right_indices(rank, *layout)
+        given = [int(each) for each in student.seeds(seed, list(numbers))]
+        expect(
+            len(given) == len(numbers),
+            f"seeds({seed}, {numbers}) has {len(given)} entries; it should have {len(numbers)}.",
+        )
+        found += given
+    return found
+
+
+def seeds(student):
+    one_rank, two, four = (_of_all(student, 7, layout) for layout in _LAYOUTS)
+    expect(
+        _of_all(student, 7, (1, 4)) == one_rank,
+        "The same call gives other seeds: they must not depend on anything but the arguments.",
+    )
+    expect(
+        four[0] != four[1] or one_rank[0] == one_rank[1],
+        "The first environment of every rank has the same seed: a seed has to depend on the "
+        "environment's number, not on its place in the list.",
+    )
+    expect(
+        len(set(one_rank)) == 4,
+        f"Environments 0 to 3 of one rank have the seeds {one_rank}: each needs its own.",
+    )
+    expect(
+        one_rank == two == four,
+        "The seeds depend on the layout: 1 rank with 4 environments, 2 with 2 and 4 with 1 should "
+        f"have the same. They have {one_rank}, {two} and {four}.",
+    )
+    owners = {}
+    for run in range(8):
+        for index, each in enumerate(_of_all(student, run, (1, 8))):
+            before = owners.setdefault(each, (run, index))
+            expect(
+                before == (run, index),
+                f"Environment {index} of the run with seed {run} has the same seed as environment "
+                f"{before[1]} of the run with seed {before[0]}: their results are not independent.",
+            )
+
+
+def mean_return(student):
+    def ranks(*lengths):
+        rng = np.random.default_rng(11)
+        return ([rng.normal(100, 30, size=length) for length in lengths],)
+
+    def of_ranks(function):
+        return lambda returns: function([each for each in returns if len(each)])
+
+    compare(
+        student.mean_return,
+        {
+            "one rank": ranks(5),
+            "the same number of episodes everywhere": ranks(3, 3),
+            "1 episode here, 9 there": ranks(1, 9),
+            "a rank without episodes": ranks(4, 0, 2),
+        },
+        lambda returns: np.mean(np.concatenate(returns)),
+        {
+            "This is the mean of the ranks' means: a rank with few episodes counts as much as one "
+            "with many. Add up sums and numbers, and divide once.": of_ranks(
+                lambda returns: np.mean([np.mean(each) for each in returns])
+            ),
+            "A rank without episodes makes all of it nan: the mean of nothing. Add up sums and "
+            "numbers, and divide once.": lambda returns: np.mean(
+                [np.sum(each) / len(each) if len(each) else np.nan for each in returns]
+            ),
+            "A rank without episodes counts as one whose mean is 0. Add up sums and numbers, and "
+            "divide once.": lambda returns: np.mean(
+                [np.mean(each) if len(each) else 0.0 for each in returns]
+            ),
+            "You divide by the number of ranks: divide by the number of all episodes.": (
+                lambda returns: np.sum(np.concatenate(returns)) / len(returns)
+            ),
+            "This is the sum: divide it by the number of all episodes.": lambda returns: np.sum(
+                np.concatenate(returns)
+            ),
+            "This is the mean of rank 0 alone.": lambda returns: np.mean(returns[0]),
+        },
+    )
+    nothing = student.mean_return([np.zeros(0), np.zeros(0)])
+    expect(
+        np.ndim(nothing) == 0 and nothing is not None and np.isnan(nothing),
+        f"Without any episode there is no mean: nan is expected, and not {nothing}.",
+    )
+
+
+CHECKS = [indices, seeds, mean_return]

@@ -1,0 +1,44 @@
+"""What Q-functions are fitted to, and how a step ends.
+
+    y = r + gamma V(s')        V(s') counts as 0 if s' is terminal
+
+gymnasium's step returns `terminated` (the environment says that it is over: a fall, a goal) and
+`truncated` (a time limit; the world would have gone on). Only the first one makes s' terminal.
+
+Then there is the question what s' is. Vector environments that reset in the same step return the
+first observation of the next episode, and keep the one that the step really led to in final_obs.
+"""
+
+import numpy as np
+
+
+def backup(
+    rew: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    next_val: np.ndarray,
+    gamma: float,
+) -> np.ndarray:
+    """y, [batch].
+
+    Args:
+        rew: [batch].
+        terminated, truncated: Bool, [batch]. Both may hold at once.
+        next_val: V(s') as the network gives it, [batch].
+        gamma: Discount.
+    """
+    raise NotImplementedError
+
+
+def led_to(
+    obs: np.ndarray, final_obs: np.ndarray, terminated: np.ndarray, truncated: np.ndarray
+) -> np.ndarray:
+    """s', the observations that a step of n environments led to, [n, dim].
+
+    Args:
+        obs: As step returned them, [n, dim]: where an episode has ended, those after the reset.
+            The next actions are chosen from this array, so leave it as it is.
+        final_obs: The last ones of the episodes that have ended, [n, dim]; elsewhere nan.
+        terminated, truncated: Bool, [n].
+    """
+    raise NotImplementedError
