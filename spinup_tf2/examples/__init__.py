@@ -1,5 +1,6 @@
 """Scripts to learn from.
 
-`ppo_cartpole` and `ppo_pendulum` hold a whole algorithm each, and need no other part of the
-package. `quadruped_demo` puts its parts to use: a demonstration is imitated, and improved by PPO.
+`vpg_cartpole`, `ppo_cartpole`, `ppo_pendulum` and `sac_pendulum` hold a whole algorithm each, and
+need no other part of the package. `quadruped_demo` puts its parts to use: a demonstration is
+imitated, and improved by PPO.
 """

@@ -1,5 +1,6 @@
 """The teaching scripts: their equations, what they do when an episode ends, and that they learn."""
 
+import re
 import subprocess
 import sys
 
@@ -10,10 +11,13 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from spinup_tf2.examples import ppo_cartpole, ppo_pendulum
+from spinup_tf2.examples import ppo_cartpole, ppo_pendulum, sac_pendulum, vpg_cartpole
 
-SCRIPTS = [ppo_cartpole, ppo_pendulum]
-NAMES = ["ppo_cartpole", "ppo_pendulum"]
+# Each with how many steps it takes until episodes have ended and networks have learned.
+SCRIPTS = [(ppo_cartpole, 3200), (ppo_pendulum, 3200), (vpg_cartpole, 1600), (sac_pendulum, 1300)]
+# Each with after how many steps it reports.
+NAMES = [("ppo_cartpole", 1600), ("ppo_pendulum", 1600), ("vpg_cartpole", 4000)]
+NAMES += [("sac_pendulum", 1000)]
 
 
 # ---------------------------------------------------------------- equations
@@ -184,21 +188,22 @@ def test_pendulums_are_played_to_their_end_and_not_beyond(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", SCRIPTS, ids=NAMES)
-def test_a_seed_is_a_run(script):
-    first, again, other = (script.train(3200, seed) for seed in (0, 0, 1))
+@pytest.mark.parametrize(("script", "steps"), SCRIPTS, ids=[name for name, _ in NAMES])
+def test_a_seed_is_a_run(script, steps):
+    first, again, other = (script.train(steps, seed) for seed in (0, 0, 1))
     assert first == again
     assert first != other
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_from_the_command_line(name):
-    command = [sys.executable, "-m", f"spinup_tf2.examples.{name}", "--steps", "1600", "--seed=3"]
-    done = subprocess.run(command, capture_output=True, text=True)
+@pytest.mark.parametrize(("name", "steps"), NAMES)
+def test_from_the_command_line(name, steps):
+    arguments = [f"spinup_tf2.examples.{name}", "--steps", str(steps), "--seed=3"]
+    done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")  # nothing of TensorFlow's
-    steps, _, last = done.stdout.strip().partition(" steps   mean of the last 20 returns ")
-    assert steps == "1600"
+    line = r" *(\d+) steps   mean of the last (?:20|5) returns *(\S+)\n"
+    shown, last = re.fullmatch(line, done.stdout).groups()
+    assert int(shown) == steps
     assert np.isfinite(float(last))
 
 
