@@ -167,7 +167,22 @@ def _tables_of_presets():
     return "\n\n".join(blocks)
 
 
+# Answers to questions are folded up until the reader asks for them.
+
+
+class _Answer(Directive):
+    has_content = True
+
+    def run(self):
+        text = nodes.container()
+        self.state.nested_parse(self.content, self.content_offset, text)
+        begin = '<details class="answer"><summary>Answer</summary>'
+        tags = [nodes.raw("", tag, format="html") for tag in (begin, "</details>")]
+        return [tags[0], text, tags[1]]
+
+
 def setup(app):
+    app.add_directive("answer", _Answer)
     app.add_directive("floors", _Floors)
     app.add_directive("presets", _Presets)
     app.add_html_math_renderer("svg", (_draw_formula, None), (_draw_formula, None))

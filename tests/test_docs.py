@@ -4,6 +4,7 @@ import argparse
 import inspect
 import os
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -17,7 +18,13 @@ from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.rules import ACTIVATIONS
 from spinup_tf2.arguments.signatures import read_signature
 from spinup_tf2.cli import evaluate, export, ls, play, plot, test_policy
-from spinup_tf2.cli.flags import PYTHON_ONLY, RUN_KEYS, SUBSTITUTIONS
+from spinup_tf2.cli.flags import (
+    PYTHON_ONLY,
+    RUN_KEYS,
+    SUBSTITUTIONS,
+    check_names,
+    parse_flags,
+)
 from tests import off_policy_runs
 from tests import on_policy_runs as runs
 
@@ -27,6 +34,8 @@ EXAMPLES = DOCS / "examples"
 
 MARIO = find_spec("gym_super_mario_bros") is not None
 QUADRUPED = find_spec("pybullet") is not None
+
+PAGES = sorted(path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.rst"))
 
 OFF_POLICY = ("ddpg", "td3", "sac")
 
@@ -110,6 +119,12 @@ def test_every_file_of_a_run_is_explained(run_dirs):
     for path in run_dir.rglob("*"):
         if path.parent.name != "variables":  # TensorFlow's own names for its pieces
             assert path.name + "/" * path.is_dir() in files, path.relative_to(run_dir)
+
+
+def test_every_paper_that_is_cited_is_in_the_list_of_literature():
+    papers = {name: {*re.findall(r"arxiv\.org/abs/[\d.]+\d", page(name))} for name in PAGES}
+    listed = papers.pop("glossary")
+    assert listed == set().union(*papers.values())
 
 
 def test_every_page_is_in_the_map():
@@ -207,6 +222,20 @@ def blocks(name, language):
     """The texts of a page's code blocks in a language."""
     pattern = rf"^\.\. code-block:: {language}\n\n((?:   .*\n|\n)+)"
     return [textwrap.dedent(text) for text in re.findall(pattern, page(name), re.MULTILINE)]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_flag_of_a_training_that_is_shown_exists(name):
+    for command in "".join(blocks(name, "bash")).replace("\\\n", " ").splitlines():
+        words = shlex.split(command, comments=True)
+        if "spinup_tf2.run" not in words:
+            continue
+        algorithm, *arguments = words[words.index("spinup_tf2.run") + 1 :]
+        if algorithm in ALGORITHMS and arguments != ["--help"]:
+            arguments = [
+                argument for argument in arguments if argument not in ("--debug", ";", "&")
+            ]
+            check_names(algorithm, parse_flags(arguments)[0])
 
 
 @pytest.mark.mario
