@@ -16,15 +16,16 @@ from measure import OFF_POLICY, peak_memory, versions
 
 # What runs an algorithm for a contestant, as "module:function". Each takes algorithm, env,
 # num_envs, seed and steps; those of our own also profile.
-ON_POLICY_RUNS = {
+VPG_RUNS = {
     "spinup_tf2": "run_spinup_tf2:on_policy",
     "spinup_tf2_2_ranks": "run_spinup_tf2:on_policy",
-    "sb3": "run_sb3:on_policy",
+}
+ON_POLICY_RUNS = VPG_RUNS | {"sb3": "run_sb3:on_policy"}
+PPO_RUNS = ON_POLICY_RUNS | {
     "sb3_same_work": "run_sb3:ppo_with_the_same_work",
     "spinningup_torch": "run_spinningup_torch:on_policy",
     "spinningup_torch_checked": "run_spinningup_torch:checked",
 }
-ONLY_PPO = ("sb3_same_work", "spinningup_torch", "spinningup_torch_checked")
 OFF_POLICY_RUNS = {
     "spinup_tf2": "run_spinup_tf2:off_policy",
     "spinup_tf2_2_ranks": "run_spinup_tf2:off_policy",
@@ -38,10 +39,7 @@ def runs_of(algorithm):
     """The table of contestants that have this algorithm."""
     if algorithm in OFF_POLICY:
         return OFF_POLICY_RUNS
-    if algorithm == "ppo":
-        return ON_POLICY_RUNS
-    runs = {name: run for name, run in ON_POLICY_RUNS.items() if name not in ONLY_PPO}
-    return {name: run for name, run in runs.items() if (algorithm, name) != ("vpg", "sb3")}
+    return {"vpg": VPG_RUNS, "ppo": PPO_RUNS}.get(algorithm, ON_POLICY_RUNS)
 
 
 def rank():

@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 import pandas as pd
+from throughput import markdown_table
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -32,7 +34,6 @@ RESULTS = HERE / "results" / "learning"
 KEYS = ["algorithm", "environment", "variant", "seed"]
 COLUMNS = [*KEYS, "interactions", "return"]
 RANDOM = "Random actions"
-ALGORITHMS = ("vpg", "trpo", "ppo", "a2c", "ddpg", "td3", "sac")
 
 
 @dataclass(frozen=True)
@@ -55,20 +56,27 @@ class Protocol:
         """The name of the directory of its runs, and of the file of their results."""
         return self.continues or self.name
 
+    @property
+    def variant_names(self) -> list[str]:
+        """The values that are compared; an empty one if none are."""
+        [values] = self.variants.values() or [[""]]
+        return [*map(str, values)]
+
     def run_directory(self, algorithm: str, environment: str, variant: str, seed: int) -> str:
         """Where one of its runs is, as ExperimentGrid names it."""
-        parts = [self.directory, algorithm, environment.lower().replace("/", "-"), variant]
+        from spinup_tf2.utils.run_utils import valid_str
+
+        parts = [self.directory, algorithm, valid_str(environment), variant]
         name = "_".join(part for part in parts if part)
         return f"{name}/{name}_s{seed}"
 
     def runs(self) -> Iterator[tuple[str, str, str, int]]:
         """(algorithm, environment, variant, seed) of each of its runs, first seeds first."""
-        [variants] = self.variants.values() or [[""]]
         for seed in self.seeds:
             for algorithm in self.algorithms:
                 for environment in self.environments:
-                    for variant in variants:
-                        yield algorithm, environment, str(variant), seed
+                    for variant in self.variant_names:
+                        yield algorithm, environment, variant, seed
 
 
 def protocols() -> dict[str, Protocol]:
@@ -79,9 +87,13 @@ def protocols() -> dict[str, Protocol]:
 
 def published(source: str, algorithm: str, environment: str) -> dict[int, tuple[float, float]]:
     """{steps: (mean, standard deviation)} of a source; empty if it has none."""
-    tables = tomllib.loads((HERE / "published.toml").read_text(encoding="utf-8"))
-    rows = tables[source].get(environment.partition("-")[0], {}).get(algorithm, {})
+    rows = _published_tables()[source].get(environment.partition("-")[0], {}).get(algorithm, {})
     return {int(steps): tuple(cell) for steps, cell in rows.items()}
+
+
+@cache
+def _published_tables():
+    return tomllib.loads((HERE / "published.toml").read_text(encoding="utf-8"))
 
 
 # ------------------------------------------------------------------------------------ training
@@ -130,24 +142,18 @@ def collect(protocol: Protocol, data_dir: Path) -> Path:
     A row for each epoch with a return: that of the test episodes if there are any. Of runs that
     are not in `data_dir`, or have not come as far there, what the file holds already stays.
     """
-    from spinup_tf2.results.rows import PERFORMANCE
+    from spinup_tf2.utils.plot import get_datasets
 
-    tables = {}
     path = file_of(protocol)
-    if path.exists():
-        tables |= dict(iter(read(protocol).groupby(KEYS, sort=False)))
+    tables = dict(iter(read(protocol).groupby(KEYS, sort=False))) if path.exists() else {}
     found = False
     for key in protocol.runs():
-        progress = data_dir / protocol.run_directory(*key) / "progress.txt"
-        if not progress.exists():
-            continue
-        found = True
-        rows = pd.read_table(progress)
-        returns = next(rows[name] for name in PERFORMANCE if name in rows)
-        cells = dict(zip(COLUMNS, [*key, rows["TotalEnvInteracts"], returns], strict=True))
-        table = pd.DataFrame(cells).dropna()
-        if key not in tables or len(table) > len(tables[key]):
-            tables[key] = table
+        for rows in get_datasets(data_dir / protocol.run_directory(*key)):
+            found = True
+            logged = [rows["TotalEnvInteracts"], rows["Performance"]]
+            table = pd.DataFrame(dict(zip(COLUMNS, [*key, *logged], strict=True))).dropna()
+            if key not in tables or len(table) > len(tables[key]):
+                tables[key] = table
     if not found:
         sys.exit(f"There are no runs of {protocol.name} in {data_dir}; train them first (run).")
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -222,14 +228,14 @@ def cells(protocol: Protocol, data: pd.DataFrame) -> pd.DataFrame:
     from spinup_tf2.results.statistics import summarize
 
     rows = []
-    [variants] = protocol.variants.values() or [[""]]
+    finals_at = cache(partial(performance, data))
     for environment in protocol.environments:
         for algorithm in protocol.algorithms:
             theirs = {s: published(s, algorithm, environment) for s in protocol.published}
             at = {protocol.steps} | {n for each in theirs.values() for n in each}
             for steps in sorted(n for n in at if n <= 1.01 * protocol.steps):
-                finals = performance(data, steps)
-                for variant in map(str, variants):
+                finals = finals_at(steps)
+                for variant in protocol.variant_names:
                     key = (algorithm, environment, variant)
                     runs = finals[key].to_numpy() if key in finals else np.empty(0)
                     row = dict(zip(COLUMNS, key, strict=False), steps=steps, seeds=len(runs))
@@ -260,7 +266,7 @@ def markdown(protocol: Protocol, table: pd.DataFrame) -> str:
     head = ["environment", "algorithm", *protocol.variants, "steps", "return", "95 % CI", "seeds"]
     for source in sources:
         head += [source, ""]
-    lines = [head, ["---"] * len(head)]
+    lines = []
     for row in table.to_dict("records"):
         line = [row["environment"], row["algorithm"], *([row["variant"]] * len(protocol.variants))]
         line.append(f"{row['steps']:,}")
@@ -274,7 +280,7 @@ def markdown(protocol: Protocol, table: pd.DataFrame) -> str:
             line += [f"{row[source]:.0f} ± {row[f'{source} sd']:.0f}" if known else "-"]
             line += [verdict(row, source)]
         lines.append(line)
-    text = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    text = f"{markdown_table(head, lines)}\n"
     for source in sources:
         verdicts = [verdict(row, source) for row in table.to_dict("records")]
         known = [each for each in verdicts if each]
@@ -303,15 +309,15 @@ def scores(protocol: Protocol, table: pd.DataFrame, data: pd.DataFrame) -> str:
     nothing = {env: published(RANDOM, "random", env)[0][0] for env in best.index}
     worst, best = (runs["environment"].map(each) for each in (nothing, best))
     runs["score"] = (runs["return"] - worst) / (best - worst)
-    lines = ["| algorithm | variant | IQM of scores | 95 % CI | runs |", "|---|---|---|---|---|"]
+    lines = []
     for (algorithm, variant), group in runs.groupby(["algorithm", "variant"], sort=False):
         estimate, low, high = (
             array[0] for array in summarize(group["score"].to_numpy()[:, None], "iqm", "ci")
         )
         interval = f"{low:.2f} to {high:.2f}" if len(group) > 1 else ""
-        name = variant or "-"
-        lines.append(f"| {algorithm} | {name} | {estimate:.2f} | {interval} | {len(group)} |")
-    return "\n".join(lines) + "\n"
+        lines.append([algorithm, variant or "-", f"{estimate:.2f}", interval, len(group)])
+    head = ["algorithm", "variant", "IQM of scores", "95 % CI", "runs"]
+    return f"{markdown_table(head, lines)}\n"
 
 
 def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
@@ -330,8 +336,7 @@ def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
     look.set_style("paper")
     environments = [e for e in protocol.environments if e in set(data["environment"])]
     colors = look.colors_for(protocol.algorithms)
-    [variants] = protocol.variants.values() or [[""]]
-    styles = dict(zip(map(str, variants), ("-", "--", ":", "-."), strict=False))
+    styles = dict(zip(protocol.variant_names, ("-", "--", ":", "-."), strict=False))
     markers = dict(zip(protocol.published, "os^D", strict=False))
     fig = plt.figure(layout="constrained")
     for axis, environment in zip(

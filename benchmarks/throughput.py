@@ -304,8 +304,6 @@ def limit_table(profiles):
     )
     cells = []
     for run in profiles:
-        if "limit" not in run:  # whose products nobody has counted
-            continue
         limit = run["limit"]
         step = run["sections"]["update"] / limit["gradient_steps"]
         rate, large, own = (
@@ -349,10 +347,11 @@ def report(args, runs, profiles):
             "Where the time goes, in microseconds per environment step:",
             sections_table(profiles),
         ]
-        if any("limit" in run for run in profiles):
+        counted = [run for run in profiles if "limit" in run]  # of others nobody knows the products
+        if counted:
             parts += [
                 "How much of the machine's float32 matrix-product rate the update reaches:",
-                limit_table(profiles),
+                limit_table(counted),
             ]
     return "\n\n".join(parts)
 

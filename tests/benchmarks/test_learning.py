@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from spinup_tf2.algos import ALGORITHMS
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SOURCE = "Spinning Up, TensorFlow 1"
 
@@ -49,7 +51,7 @@ def rows(returns, algorithm="vpg", variant="", seed=0, environment="HalfCheetah-
 
 def test_every_protocol_names_what_exists(learning):
     for each in learning.protocols().values():
-        assert {*each.algorithms} <= {*learning.ALGORITHMS}
+        assert {*each.algorithms} <= {*ALGORITHMS}
         assert each.steps % each.arguments["steps_per_epoch"] == 0
         assert len({*each.runs()}) == len([*each.runs()])
         for source in each.published:

@@ -7,8 +7,6 @@ import keras
 
 from spinup_tf2.errors import UserError
 
-OUTPUT_GAINS = (0.01, 1.0)  # of orthogonal kernels: the policy's last layer, those of the others
-
 
 def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, default: str) -> None:
     """Draw the first weights of all networks of an actor-critic.
@@ -23,10 +21,8 @@ def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, defaul
     Raises:
         UserError: A network has no layers that could be given weights.
     """
-    if init is None and not getattr(made_by, "takes_init", False):
-        return
-    if init is None and default == "glorot":
-        return  # so Keras has made them
+    if init is None and (default == "glorot" or not getattr(made_by, "takes_init", False)):
+        return  # Keras has made them so, or its maker otherwise
     done: set[int] = set()  # layers that networks have in common are drawn once
     for network in ac.networks:
         layers = _layers_with_kernels(network)
@@ -35,10 +31,10 @@ def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, defaul
                 f"init is {init!r}, but no Dense or Conv2D layer was found in {network.name}; "
                 "they are looked for in Keras models and the models that these consist of."
             )
-        gain = OUTPUT_GAINS[network is not ac.pi]
+        output_gain = 0.01 if network is ac.pi else 1.0
         for layer in layers:
             if id(layer) not in done:
-                initialize(layer, init or default, gain if layer is layers[-1] else 2**0.5)
+                initialize(layer, init or default, output_gain if layer is layers[-1] else 2**0.5)
         done.update(map(id, layers))
 
 

@@ -10,6 +10,7 @@ import threading
 from importlib.util import find_spec
 from pathlib import Path
 
+import psutil
 import pytest
 
 from spinup_tf2.errors import ExperimentsFailed, Interrupted
@@ -123,6 +124,8 @@ def test_what_has_failed_and_what_was_stopped_goes_on(tmp_path):
     broken, stopped = (tmp_path / "data" / f"g_{number}" / f"g_{number}_s0" for number in (7, 0))
     output, progress = broken / "output.txt", stopped / "progress.txt"
     wait_for(lambda: output.exists() and "out of order" in output.read_text(), 300)
+    # A process that is still on its way out would be ended by the signal.
+    wait_for(lambda: len(psutil.Process(process.pid).children()) == 1, 300)
     wait_for(lambda: progress.exists() and len(progress.read_bytes()) > 500, 300)
     process.send_signal(signal.SIGTERM)
     out, errors = process.communicate(timeout=300)
