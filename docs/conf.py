@@ -167,6 +167,32 @@ def _tables_of_presets():
     return "\n\n".join(blocks)
 
 
+# The results of the learning benchmark, as `python benchmarks/learning.py report` has written them.
+
+
+class _Learning(Directive):
+    required_arguments = 1  # the name of a protocol
+    has_content = True  # the caption of its figure
+
+    def run(self):
+        results = Path("..", "benchmarks", "results", "learning", self.arguments[0])
+        figure = f".. figure:: {results.as_posix()}.png\n   :width: 100%\n\n"
+        blocks = (ROOT / "docs" / f"{results}.md").read_text(encoding="utf-8").split("\n\n")
+        parts = [figure + indent("\n".join(self.content), "   "), *map(_as_rst, blocks)]
+        node = nodes.Element()
+        self.state.nested_parse(StringList("\n\n".join(parts).splitlines(), "learning"), 0, node)
+        return node.children
+
+
+def _as_rst(block):
+    """A table in Markdown as a list-table; other text as it is."""
+    if not block.startswith("|"):
+        return block
+    head, _rule, *body = [line[2:-2].split(" | ") for line in block.strip().splitlines()]
+    rows = ["   * - " + "\n     - ".join(row) for row in [head, *body]]
+    return ".. list-table::\n   :header-rows: 1\n\n" + "\n".join(rows)
+
+
 # Answers to questions are folded up until the reader asks for them.
 
 
@@ -184,6 +210,7 @@ class _Answer(Directive):
 def setup(app):
     app.add_directive("answer", _Answer)
     app.add_directive("floors", _Floors)
+    app.add_directive("learning", _Learning)
     app.add_directive("presets", _Presets)
     app.add_html_math_renderer("svg", (_draw_formula, None), (_draw_formula, None))
     app.connect("autodoc-before-process-signature", _name_defaults)
