@@ -4,6 +4,9 @@ import os
 
 import pytest
 
+# Ranks that are threads of one process wait for each other in as many of TensorFlow's.
+os.environ.setdefault("TF_NUM_INTEROP_THREADS", "16")
+
 
 @pytest.fixture(autouse=True)
 def environment_is_put_back(monkeypatch):

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import numpy as np
+import tensorflow as tf
 
 from spinup_tf2.parallel import mpi
 
@@ -71,6 +72,17 @@ def _comm_of_this_thread():
     return getattr(_this_thread, "comm", None)
 
 
+def _numpy_function(func, inp, dtype, original=tf.numpy_function):
+    """tf.numpy_function, called by a thread that belongs to the rank that has compiled it."""
+    comm = _comm_of_this_thread()
+
+    def call(*args):
+        _this_thread.comm = comm
+        return func(*args)
+
+    return original(call, inp, dtype)
+
+
 def run_ranks(n, fn, timeout=60):
     """Run `fn()` on `n` ranks at once; return their results in the order of the ranks.
 
@@ -89,11 +101,12 @@ def run_ranks(n, fn, timeout=60):
     with (
         mock.patch.object(mpi, "comm", _comm_of_this_thread),
         mock.patch.object(mpi, "_operation", str),
+        mock.patch.object(tf, "numpy_function", _numpy_function),
         ThreadPoolExecutor(n) as pool,
     ):
         futures = [pool.submit(run, rank) for rank in range(n)]
     errors = [future.exception() for future in futures if future.exception()]
-    errors.sort(key=lambda error: isinstance(error, threading.BrokenBarrierError))
+    errors.sort(key=lambda error: "BrokenBarrierError" in repr(error))
     if errors:
         raise errors[0]
     return [future.result() for future in futures]

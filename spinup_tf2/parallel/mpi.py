@@ -56,6 +56,12 @@ def _start_mpi():
             f"this process was started by an MPI launcher, but mpi4py finds no MPI library "
             f"({str(error).splitlines()[0]}); {INSTALL_HINT}"
         ) from error
+    if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
+        raise UserError(
+            "MPI was started for calls from the main thread alone, but averages over ranks are "
+            "computed in TensorFlow's threads; leave mpi4py.rc as it is, and use an MPI library "
+            f"with support for threads ({INSTALL_HINT})"
+        )
     size = MPI.COMM_WORLD.Get_size()
     if size != launched.size():
         library = " ".join(MPI.Get_library_version().strip("\0").splitlines()[0].split())

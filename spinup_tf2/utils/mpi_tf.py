@@ -1,6 +1,7 @@
 """Parameters and gradients over MPI ranks. With one process every function does nothing."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import keras
@@ -75,11 +76,34 @@ def check_params(params: Sequence[keras.Variable], tolerance: float = 1e-4) -> N
             param.assign(value.reshape(param.shape).astype(param.numpy().dtype))
 
 
-def mpi_avg_grads(grads: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Average a list of gradients over all ranks, in one Allreduce of one flat vector."""
-    if num_procs() == 1:
+def mpi_avg_grads(grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Average gradients, or other tensors of one dtype, over all ranks; collective.
+
+    One Allreduce of one flat vector. Also in a compiled function, which calls back to Python for
+    it; only XLA cannot.
+    """
+    grads = list(grads)
+    if num_procs() == 1 or not grads:
         return grads
-    return split_flat(mpi_avg(flat_concat(grads).numpy()), grads)
+    flat, order = flat_concat(grads), _order()
+    average, turn = tf.numpy_function(_average, [flat, order], [flat.dtype, order.dtype])
+    order.assign(turn)
+    average.set_shape(flat.shape)  # which numpy_function cannot know
+    return split_flat(average, grads)
+
+
+@cache
+def _order():
+    """Read before each message and written after it, so that none overtakes another.
+
+    All ranks must send theirs in one order. TensorFlow keeps that of the uses of a variable.
+    """
+    with tf.init_scope():
+        return tf.Variable(0, trainable=False)
+
+
+def _average(x, turn):
+    return mpi_avg(x), turn
 
 
 class MpiAdamOptimizer(keras.optimizers.Adam):
@@ -88,7 +112,7 @@ class MpiAdamOptimizer(keras.optimizers.Adam):
         optimizer = MpiAdamOptimizer(learning_rate=1e-3)
         optimizer.apply(tape.gradient(loss, variables), variables)
 
-    To be called eagerly: a compiled function cannot hold the call to MPI.
+    Also in a compiled function.
     """
 
     def __init__(
@@ -104,11 +128,4 @@ class MpiAdamOptimizer(keras.optimizers.Adam):
         grads: Iterable[tf.Tensor],
         trainable_variables: Sequence[keras.Variable] | None = None,
     ) -> None:
-        if num_procs() > 1:
-            if tf.inside_function():
-                raise RuntimeError(
-                    "MpiAdamOptimizer.apply was called in a tf.function, where it cannot average "
-                    "over ranks; call it eagerly, on the gradients that the function returns."
-                )
-            grads = mpi_avg_grads(list(grads))
-        return super().apply(grads, trainable_variables)
+        return super().apply(mpi_avg_grads(grads), trainable_variables)

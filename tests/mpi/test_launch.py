@@ -107,6 +107,13 @@ def test_processes_that_do_not_find_each_other_are_refused(script):
     assert done.stdout == ""
 
 
+def test_mpi_without_threads_is_refused(script):
+    lines = "import mpi4py", "mpi4py.rc.thread_level = 'funneled'", "mpi_tools.num_procs()"
+    done, _ = mpirun(1, script("\n".join(lines)))
+    assert done.returncode == 1
+    assert "MPI was started for calls from the main thread alone" in done.stderr
+
+
 def test_terminating_the_launcher_ends_the_job(script, tmp_path):
     beat = tmp_path / "beat"
     path = script(

@@ -1,7 +1,6 @@
-"""Gradient steps: one, one over all MPI ranks, and the loop of several that is compiled whole."""
+"""Gradient steps: one, and the loop of several that is compiled whole."""
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
 
 import keras
 import numpy as np
@@ -11,8 +10,7 @@ from keras.optimizers import Optimizer
 from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.distributions import Distribution
-from spinup_tf2.parallel.mpi import mpi_avg, num_procs
-from spinup_tf2.utils.mpi_tf import flat_concat, split_flat
+from spinup_tf2.utils.mpi_tf import mpi_avg_grads
 
 do_not_convert = tf.autograph.experimental.do_not_convert  # what is called in AutoGraph's loop
 
@@ -70,14 +68,26 @@ def rows(batch: Batch, index: tf.Tensor) -> Batch:
 class GradientStep:
     """One step of an optimizer down the gradient of a loss, as a part of a compiled function.
 
+    With several MPI ranks it is one step on their batches together, and collective. Ranks hold
+    equally many samples, so that the average of their gradients is that of the whole.
+
     Args:
         loss: Function `loss(batch) -> (loss, info)` of tensors; info is a dict of tensors to log.
         variables: What is trained.
         optimizer: A Keras optimizer.
+        average_info: Whether info, then a dict of scalars, is averaged over ranks, together with
+            the gradients. If not, it is that of this rank's samples.
     """
 
-    def __init__(self, loss: LossFunction, variables: Variables, optimizer: Optimizer):
+    def __init__(
+        self,
+        loss: LossFunction,
+        variables: Variables,
+        optimizer: Optimizer,
+        average_info: bool = True,
+    ):
         self.loss, self.variables, self.optimizer = loss, list(variables), optimizer
+        self.average_info = average_info
         optimizer.build(self.variables)
 
     def __call__(self, batch: Batch, index: tf.Tensor | None = None) -> Info:
@@ -88,12 +98,21 @@ class GradientStep:
 
     @do_not_convert
     def evaluate(self, batch: Batch) -> Info:
-        """The loss' info, without a step."""
-        return self.loss(batch)[1]
+        """The loss' info, averaged over ranks in float64, without a step."""
+        info = self.loss(batch)[1]
+        averaged = mpi_avg_grads([tf.cast(x, tf.float64) for x in info.values()])
+        return dict(zip(info, averaged, strict=True))
 
     @do_not_convert
     def gradients(self, batch: Batch, index: tf.Tensor | None = None) -> tuple[list, Info]:
         """Gradients, zero for variables that the loss does not use, and the loss' info."""
+        grads, info = self._gradients(batch, index)
+        if not self.average_info:
+            return mpi_avg_grads(grads), info
+        averaged = mpi_avg_grads([*grads, *info.values()])
+        return averaged[: len(grads)], dict(zip(info, averaged[len(grads) :], strict=True))
+
+    def _gradients(self, batch, index=None):
         batch = batch if index is None else rows(batch, index)
         with tf.GradientTape() as tape:
             loss, info = self.loss(batch)
@@ -106,58 +125,6 @@ class GradientStep:
         self.optimizer.apply(grads, self.variables)
 
 
-class StepOverRanks:
-    """The same step on the batches of all MPI ranks together; collective.
-
-    Ranks hold equally many samples, so that the average of their gradients is that of the whole. A
-    call to MPI cannot sit inside a compiled function: a compiled piece computes the gradients, one
-    Allreduce of a single flat vector averages them, and a second piece applies them.
-
-    Args:
-        step: What one process would do.
-        average_info: Whether info, then a dict of scalars, is averaged in the same vector. If not,
-            it is that of this rank's samples.
-        jit_compile: Whether to compile with XLA.
-    """
-
-    def __init__(self, step: GradientStep, average_info: bool, jit_compile: bool = False):
-        self.step = step
-        self.average_info = average_info
-        self._compiled_evaluate = compiled(step.evaluate)
-        self._compiled_gradients = compiled(self._flat_gradients, jit_compile=jit_compile)
-        self._compiled_apply = compiled(self._apply_flat, jit_compile=jit_compile)
-
-    def __call__(self, batch: Batch, index: tf.Tensor | None = None) -> dict:
-        """Take the step, on the rows `index` of the batch or on all; returns the loss' info."""
-        grads, info = self.gradients(batch, index)
-        self.apply(grads)
-        return info
-
-    def evaluate(self, batch: Batch) -> Floats:
-        """The loss' info, averaged, without a step."""
-        return {key: mpi_avg(float(x)) for key, x in self._compiled_evaluate(batch).items()}
-
-    def gradients(self, batch: Batch, index: tf.Tensor | None = None) -> tuple[np.ndarray, dict]:
-        """Averaged gradients as one vector, and the loss' info."""
-        flat, info = self._compiled_gradients(batch, index)
-        averaged = mpi_avg(flat.numpy())
-        if not self.average_info:
-            return averaged, info
-        grads, means = np.split(averaged, [len(averaged) - len(info)])
-        return grads, dict(zip(info, means, strict=True))
-
-    def apply(self, grads: np.ndarray) -> None:
-        """Let the optimizer change the variables."""
-        self._compiled_apply(grads)
-
-    def _flat_gradients(self, batch, index):
-        grads, info = self.step.gradients(batch, index)
-        return flat_concat([*grads, *info.values()] if self.average_info else grads), info
-
-    def _apply_flat(self, flat):
-        self.step.apply(split_flat(flat, self.step.variables))
-
-
 class GradientSteps:
     """Several gradient steps on one batch, stopped early on request.
 
@@ -168,8 +135,7 @@ class GradientSteps:
     over the batch, each of which takes a step on each of its minibatches. `before` and `after` are
     the loss' info as floats, averaged over ranks.
 
-    In one process the whole loop is one compiled call. With several MPI ranks Python runs the same
-    loop around compiled pieces (StepOverRanks), and all ranks stop at the same step.
+    The whole loop is one compiled call. Several MPI ranks stop at the same step.
 
     Args:
         loss: Function `loss(batch) -> (loss, info)` of tensors; info is a dict of scalars.
@@ -196,16 +162,9 @@ class GradientSteps:
         self._compiled_step = compiled(self._step.__call__)
         self._compiled_passes = tf.function(self._passes)  # with AutoGraph: a loop over tensors
 
-    @cached_property
-    def _step_over_ranks(self):
-        return StepOverRanks(self._step, average_info=True)
-
     def __call__(self, batch: Batch, minibatches: np.ndarray | None = None) -> Steps:
         """Take the steps; minibatches: `[passes, count, size]`, numbers of rows."""
-        if num_procs() == 1:
-            before, after, passes = self._compiled_passes(self._step, batch, minibatches)
-        else:
-            before, after, passes = self._passes(self._step_over_ranks, batch, minibatches)
+        before, after, passes = self._compiled_passes(batch, minibatches)
         return _floats(before), _floats(after), int(passes)
 
     def step(self, batch: Batch) -> Floats:
@@ -213,14 +172,15 @@ class GradientSteps:
 
         Nothing but the gradient is computed: what counts where batches are small and many.
         """
-        return _floats((self._compiled_step if num_procs() == 1 else self._step_over_ranks)(batch))
+        return _floats(self._compiled_step(batch))
 
     def decay(self, progress: float) -> None:
         """Make the learning rate its initial value times 1 - progress."""
         self.optimizer.learning_rate = self.learning_rate * (1 - progress)
 
-    def _passes(self, step, batch, minibatches):
+    def _passes(self, batch, minibatches):
         """The loop; without minibatches, a pass is one step."""
+        step = self._step
         before = after = step.evaluate(batch)
         passes, stopped = tf.constant(0), self._stops(before)
         most = self.num_steps if minibatches is None else min(self.num_steps, minibatches.shape[0])

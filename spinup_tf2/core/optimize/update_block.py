@@ -1,7 +1,7 @@
 """How the off-policy algorithms take many small gradient steps in one compiled call."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import lcm
 
 import keras
@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from spinup_tf2.core.compiled import compiled
-from spinup_tf2.core.optimize.gradient_steps import GradientStep, Info, LossFunction, StepOverRanks
+from spinup_tf2.core.optimize.gradient_steps import GradientStep, Info, LossFunction
 from spinup_tf2.parallel.mpi import num_procs
 
 Batch = dict[str, tf.Tensor]
@@ -32,7 +32,7 @@ class Minimize(GradientStep):
         optimizer: keras.optimizers.Optimizer,
         every: int = 1,
     ):
-        super().__init__(loss, variables, optimizer)
+        super().__init__(loss, variables, optimizer, average_info=False)
         self.every = every
 
     @property
@@ -40,9 +40,10 @@ class Minimize(GradientStep):
         """What the step changes."""
         return [*self.variables, *self.optimizer.variables]
 
-    def compile(self, jit_compile: bool) -> None:
-        """Compile the pieces for several MPI ranks."""
-        self.over_ranks = StepOverRanks(self, average_info=False, jit_compile=jit_compile)
+    def jit_compile_pieces(self) -> None:
+        """Let XLA compile what comes before and after the average over ranks."""
+        self._gradients = compiled(self._gradients, jit_compile=True)
+        self.apply = compiled(self.apply, jit_compile=True)
 
 
 class PolyakAverage:
@@ -75,26 +76,27 @@ class PolyakAverage:
         """What the step changes."""
         return [target for target, _ in self.pairs]
 
-    def compile(self, jit_compile: bool) -> None:
-        """Compile the step for several MPI ranks."""
-        self._compiled = compiled(self.__call__, jit_compile=jit_compile)
+    def jit_compile_pieces(self) -> None:
+        """Let XLA compile the step."""
+        self._move = compiled(self._move, jit_compile=True)
 
     def __call__(self, batch: Batch) -> Info:
-        """Move all targets a step; the batch plays no part."""
-        for target, variable in self.pairs:
-            target.assign(self.polyak * target + (1 - self.polyak) * variable)
+        """Move all targets a step; the batch plays no part.
+
+        Variables are equal on all MPI ranks, and so targets are.
+        """
+        self._move()
         return {}
 
-    def over_ranks(self, batch: Batch) -> Info:
-        """The same: variables are equal on all ranks, and so targets are."""
-        return self._compiled(batch)
+    def _move(self):
+        for target, variable in self.pairs:
+            target.assign(self.polyak * target + (1 - self.polyak) * variable)
 
 
 class UpdateBlock:
     """Many updates, one after the other: `info = update_block(batches)`.
 
-    In one process all updates are one compiled call. With several MPI ranks, the same steps are
-    taken one by one.
+    All updates are one compiled call.
 
     Args:
         steps: What one update consists of, in this order: Minimize and PolyakAverage.
@@ -111,12 +113,17 @@ class UpdateBlock:
         self.steps = list(steps)
         self.period = lcm(*(step.every for step in self.steps))
         # A whole period is one piece of code, which XLA would take minutes for if it were long.
-        jit_compile = jit_compile and self.period <= 5
-        for step in self.steps:
-            step.compile(jit_compile)
+        self.jit_compile = jit_compile and self.period <= 5
+
+    @cached_property
+    def _compiled(self):
         # `phase` is a Python number, so that each that occurs is compiled once: only one, where
         # the period divides the number of updates in a block.
-        self._compiled = compiled(self._block, jit_compile=jit_compile)
+        if num_procs() == 1 or not self.jit_compile:
+            return compiled(self._block, jit_compile=self.jit_compile)
+        for step in self.steps:  # XLA cannot call MPI
+            step.jit_compile_pieces()
+        return compiled(self._block)
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -134,8 +141,8 @@ class UpdateBlock:
             What the losses logged, `[updates, ...]`; of steps that are not taken in every update,
             correspondingly less. With several ranks, it is that of this rank's samples.
         """
-        run = self._compiled if num_procs() == 1 else self._over_ranks
-        return {key: np.asarray(x) for key, x in run(batches, first % self.period).items()}
+        info = self._compiled(batches, first % self.period)
+        return {key: np.asarray(x) for key, x in info.items()}
 
     def _block(self, batches, phase):
         """All updates in one graph: a loop over periods, after which the steps repeat.
@@ -162,18 +169,13 @@ class UpdateBlock:
             infos.append(self._updates({key: x[-rest:] for key, x in batches.items()}, phase))
         return {key: tf.concat([info[key] for info in infos if key in info], 0) for key in infos[0]}
 
-    def _over_ranks(self, batches, phase):
-        batches = {key: tf.constant(x) for key, x in batches.items()}
-        return self._updates(batches, phase, over_ranks=True)
-
-    def _updates(self, batches, phase=0, over_ranks=False):
+    def _updates(self, batches, phase=0):
         """The updates on `batches`, one after the other."""
         infos: dict[str, list[tf.Tensor]] = {}
         for j in range(next(iter(batches.values())).shape[0]):
             batch = {key: x[j] for key, x in batches.items()}
             for step in self.steps:
                 if (phase + j) % step.every == 0:
-                    info = step.over_ranks(batch) if over_ranks else step(batch)
-                    for key, x in info.items():
+                    for key, x in step(batch).items():
                         infos.setdefault(key, []).append(x)
         return {key: tf.stack(xs) for key, xs in infos.items()}

@@ -10,7 +10,6 @@ from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.optimize.gradient_steps import (
     GradientStep,
     GradientSteps,
-    StepOverRanks,
     adam,
     rows,
     take_steps,
@@ -129,13 +128,7 @@ def test_ranks_with_parts_of_a_batch_equal_one_with_the_whole(stop_at):
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
-def pieces_of(ranks):
-    over_ranks = [steps._step_over_ranks for steps in ranks]
-    names = ("_compiled_gradients", "_compiled_apply", "_compiled_evaluate")
-    return [getattr(step, name) for step in over_ranks for name in names]
-
-
-def test_ranks_compile_each_piece_once():
+def test_ranks_compile_once():
     ranks = [make()[1] for _ in range(2)]
 
     def rank():
@@ -143,8 +136,7 @@ def test_ranks_compile_each_piece_once():
             ranks[mpi.proc_id()](batch(seed=seed))
 
     run_ranks(2, rank)
-    for piece in pieces_of(ranks):
-        assert piece.experimental_get_tracing_count() == 1
+    assert [steps._compiled_passes.experimental_get_tracing_count() for steps in ranks] == [1, 1]
 
 
 @pytest.mark.parametrize("average_info", [True, False])
@@ -159,7 +151,7 @@ def test_info_is_averaged_over_ranks_or_is_each_ranks_own(average_info):
             return loss, dict(Loss=loss, Squares=batch["x"] ** 2 if not average_info else loss**2)
 
         optimizer = keras.optimizers.SGD(0.1)
-        step = StepOverRanks(GradientStep(loss, [variable], optimizer), average_info)
+        step = tf.function(GradientStep(loss, [variable], optimizer, average_info))
         info = step(dict(x=tf.fill([2], x)))
         return variable.numpy(), {key: np.array(value) for key, value in info.items()}
 
@@ -248,7 +240,7 @@ def test_minibatches_over_ranks_equal_those_of_one_process():
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
-def test_minibatch_pieces_compile_once():
+def test_minibatches_compile_once():
     ranks = [make(2)[1] for _ in range(2)]
     run_ranks(
         2,
@@ -257,8 +249,8 @@ def test_minibatch_pieces_compile_once():
     _, one = make(2)
     for i in range(3):
         one(batch(), shuffled(2, 4, 16, i))
-    pieces = [one._compiled_passes, *pieces_of(ranks)]
-    assert [piece.experimental_get_tracing_count() for piece in pieces] == [1] * len(pieces)
+    counts = [each._compiled_passes.experimental_get_tracing_count() for each in [one, *ranks]]
+    assert counts == [1, 1, 1]
 
 
 def test_rows_of_a_batch():
