@@ -36,6 +36,7 @@ EXTRAS["dev"] = [
     "pytest-xdist>=3",  # two processes run the tests
     "hypothesis>=6.100",  # makes the inputs of the fuzz tests
     "ruff>=0.6",
+    "codespell>=2.4",
     "mypy>=1.11",
     "build",
     "moviepy>=1.0",  # of gymnasium's own recorder, which other programs use
