@@ -40,6 +40,7 @@ extensions = [
 exclude_patterns = ["_build"]
 default_role = "code"  # `name`, as the docstrings write it
 highlight_language = "text"
+smartquotes_action = "qe"  # not the dashes of flags
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(?!spinup_tf2).*")]  # other projects' pages are not linked
 

@@ -139,6 +139,18 @@ def test_every_page_is_in_the_map():
     assert names - {"index"} == shown
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_every_picture_has_a_caption(name):
+    """But those of the table on the first page, whose second row says what they show."""
+    pictures = re.findall(r"^( *(?:\* - |- )?)\.\. image:: ", page(name), re.MULTILINE)
+    assert all(name == "index" and "- " in before for before in pictures)
+    figures = re.findall(r"^\.\. figure:: .+\n((?:   .*\n|\n)+)", page(name), re.MULTILINE)
+    for text in figures:
+        options, _, caption = text.partition("\n\n")
+        assert ":alt:" in options
+        assert caption.strip(), options
+
+
 # ---------------------------------------------------------------- the API
 
 
@@ -316,5 +328,8 @@ def test_docs_build_without_warnings(tmp_path):
     for path in (tmp_path / "html").rglob("*.html"):
         from_elsewhere = r'<(script|img|link rel="stylesheet")[^>]* (src|href)="(https?:)?//'
         assert not re.search(from_elsewhere, path.read_text(encoding="utf-8")), path
+        assert 'fill="black"' not in path.read_text(encoding="utf-8"), path  # lost in dark mode
+    first = (tmp_path / "html" / "index.html").read_text(encoding="utf-8")
+    assert first.count('"toctree-l2"') > 10  # pages below other pages in the navigation
     formulas = (tmp_path / "html" / "algorithms" / "sac.html").read_text(encoding="utf-8")
     assert formulas.count('role="img"') > 30
