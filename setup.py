@@ -26,6 +26,7 @@ EXTRAS = {
     "wandb": ["wandb>=0.17"],
     # The client; sqlalchemy and the others are for its own database, where there is no server.
     "mlflow": ["mlflow-skinny>=2.14", "sqlalchemy>=2", "alembic", "sqlparse"],
+    "notebook": ["ipykernel", "nbclient", "nbformat"],
     "docs": ["sphinx>=7", "furo", "ziamath>=0.12"],
 }
 EXTRAS["tracking"] = EXTRAS["tensorboard"] + EXTRAS["wandb"] + EXTRAS["mlflow"]
@@ -36,11 +37,12 @@ EXTRAS["dev"] = [
     "pytest-xdist>=3",  # two processes run the tests
     "hypothesis>=6.100",  # makes the inputs of the fuzz tests
     "ruff>=0.6",
+    "codespell>=2.4",
     "mypy>=1.11",
     "build",
     "moviepy>=1.0",  # of gymnasium's own recorder, which other programs use
     *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["mario"]),
-    *(EXTRAS["video"] + EXTRAS["docs"] + EXTRAS["tracking"]),
+    *(EXTRAS["video"] + EXTRAS["notebook"] + EXTRAS["docs"] + EXTRAS["tracking"]),
 ]
 EXTRAS["all"] = sorted({package for packages in EXTRAS.values() for package in packages})
 

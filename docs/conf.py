@@ -15,6 +15,8 @@ import ziamath
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
+from pygments.lexers.shell import BashLexer
+from pygments.token import Name
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # document this checkout, whatever is installed
@@ -38,6 +40,7 @@ extensions = [
 exclude_patterns = ["_build"]
 default_role = "code"  # `name`, as the docstrings write it
 highlight_language = "text"
+smartquotes_action = "qe"  # not the dashes of flags
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(?!spinup_tf2).*")]  # other projects' pages are not linked
 
@@ -114,14 +117,41 @@ ziamath.config.svg2 = False  # each glyph where it is drawn: ids would be those 
 def _draw_formula(translator, node):
     block = isinstance(node, nodes.math_block)
     svg = ziamath.Latex(node.astext(), size=16, inline=not block, color="currentColor").svgxml()
+    for part in svg.iter():
+        if part.get("fill") == "black":  # ziamath's lines above letters, whatever the colour
+            part.set("fill", "currentColor")
     # In em, so that it grows with the text, which has larger letters in the same size.
     _, top, width, height = (float(x) / 14 for x in svg.get("viewBox").split())
     style = f"width: {width:.3f}em; height: {height:.3f}em; vertical-align: {-top - height:.3f}em"
+    if block:  # where a window is narrower, it shrinks a little before it has to be moved
+        style = f"width: {width:.3f}em; min-width: {0.75 * width:.3f}em"
     svg.attrib |= {"style": style, "role": "img", "aria-label": node.astext()}
     markup = ElementTree.tostring(svg, encoding="unicode")
     # Behind a formula in a line no break is allowed, as a full stop may follow.
     translator.body.append(f'<div class="formula">{markup}</div>' if block else markup + "\u2060")
     raise nodes.SkipNode
+
+
+# Flags are marked in commands, so that docs.css can keep their lines from breaking at the dashes.
+
+
+class _Bash(BashLexer):
+    _flag = (r"(?<=\s)--?[a-z][\w:]*", Name.Attribute)
+    tokens = {**BashLexer.tokens, "root": [_flag, *BashLexer.tokens["root"]]}  # noqa: RUF012
+
+
+# Long names may be broken behind a dot, a slash and an underscore; spaces are no matter of theirs.
+
+_LONG_NAME = re.compile(r'<span class="pre">([^<>&]{17,})</span>')
+
+
+def _break_names(app, pagename, templatename, context, doctree):
+    def broken(match):
+        parts = re.split(r"(?<=[./_])(?=\w)", match[1])
+        return "<wbr/>".join(f'<span class="pre">{part}</span>' for part in parts)
+
+    if "body" in context:
+        context["body"] = _LONG_NAME.sub(broken, context["body"])
 
 
 # The picture of the floors is drawn from what the modules import when the pages are built.
@@ -135,7 +165,9 @@ class _Floors(Directive):
         figure.savefig(svg, format="svg", metadata=no_metadata)
         _, _, markup = svg.getvalue().partition("<svg ")  # without the head of a file of its own
         label = 'role="img" aria-label="Which folders import from which, floor by floor"'
-        return [nodes.raw("", f'<div class="floors"><svg {label} {markup}</div>', format="html")]
+        caption = "<figcaption><p>Which folders import from which, floor by floor.</p></figcaption>"
+        figure = f'<figure class="floors"><div><svg {label} {markup}</div>{caption}</figure>'
+        return [nodes.raw("", figure, format="html")]
 
 
 # The tables of presets are made of the files that the program reads.
@@ -212,6 +244,8 @@ def setup(app):
     app.add_directive("floors", _Floors)
     app.add_directive("learning", _Learning)
     app.add_directive("presets", _Presets)
+    app.add_lexer("bash", _Bash)
     app.add_html_math_renderer("svg", (_draw_formula, None), (_draw_formula, None))
     app.connect("autodoc-before-process-signature", _name_defaults)
+    app.connect("html-page-context", _break_names)
     app.connect("autodoc-process-docstring", _add_markup, priority=100)  # before napoleon

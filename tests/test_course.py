@@ -43,7 +43,7 @@ def test_every_script_has_its_command_on_a_page(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_figures_exist_and_are_small(name):
-    for figure in re.findall(r"^\.\. image:: (.+/course_.+)$", page(name), re.MULTILINE):
+    for figure in re.findall(r"^\.\. figure:: (.+/course_.+)$", page(name), re.MULTILINE):
         assert 0 < (COURSE / figure).stat().st_size < 100_000
 
 

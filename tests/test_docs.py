@@ -1,6 +1,7 @@
 """The docs: they can be built, their examples run, and what they should explain is in them."""
 
 import argparse
+import ast
 import inspect
 import os
 import re
@@ -8,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -135,6 +137,63 @@ def test_every_page_is_in_the_map():
     }
     shown = set(re.findall(r":doc:`(?:.*?<)?([\w/]+)>?`", page("index")))
     assert names - {"index"} == shown
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_picture_has_a_caption(name):
+    """But those of the table on the first page, whose second row says what they show."""
+    pictures = re.findall(r"^( *(?:\* - |- )?)\.\. image:: ", page(name), re.MULTILINE)
+    assert all(name == "index" and "- " in before for before in pictures)
+    figures = re.findall(r"^\.\. figure:: .+\n((?:   .*\n|\n)+)", page(name), re.MULTILINE)
+    for text in figures:
+        options, _, caption = text.partition("\n\n")
+        assert ":alt:" in options
+        assert caption.strip(), options
+
+
+# ---------------------------------------------------------------- the API
+
+
+def own_names(path):
+    """What a module of the package offers: its `__all__`; in `utils`, what it defines."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    if any("__all__" in ast.unparse(node).partition("=")[0] for node in tree.body):
+        return {(module, name) for name in import_module(module).__all__}
+    defined = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    names = [node.name for node in defined if not node.name.startswith("_")]
+    return {(module, name) for name in names if path.parent.name == "utils"}
+
+
+def shown_names():
+    """What the README and these pages import from the package, or have an entry for."""
+    of_docs = [each for ext in ("rst", "ipynb") for each in DOCS.rglob(f"*.{ext}")]
+    texts = {path: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *of_docs]}
+    scripts = [*EXAMPLES.glob("*.py"), *(DOCS / "course").glob("*.py")]
+    texts |= {path: path.read_text(encoding="utf-8") for path in scripts}
+    for path, text in texts.items():
+        for module, names in re.findall(r"\bfrom (spinup_tf2[\w.]*) import (\w+(?:, \w+)*)", text):
+            yield from ((module, name) for name in names.split(", "))
+        if path.name != "internals.rst":
+            entry = r"^\.\. auto(?:function|class|exception|data):: ([\w.]+)\.(\w+)$"
+            yield from re.findall(entry, text, re.MULTILINE)
+
+
+def test_every_public_name_is_on_the_page_of_the_api():
+    rows = re.findall(
+        r"^   \* - :(?:obj|mod):`(?:~[\w.]+\.)?(\w+)(?: <[\w.]+>)?`\n     - ``([\w.]+)``$",
+        page("api"),
+        re.MULTILINE,
+    )
+    assert len(rows) == len({*rows}) == page("api").count("   * - :")
+    listed = {name: [] for name, _ in rows}
+    for name, module in rows:
+        listed[name].append(getattr(import_module(module), name))
+    public = {*shown_names()}.union(*map(own_names, (ROOT / "spinup_tf2").rglob("*.py")))
+    assert len(public) > 100
+    for module, name in sorted(public):
+        value = getattr(import_module(module), name)
+        assert any(value is each for each in listed.get(name, [])), f"{module}.{name}"
 
 
 # ---------------------------------------------------------------- examples and building
@@ -269,5 +328,8 @@ def test_docs_build_without_warnings(tmp_path):
     for path in (tmp_path / "html").rglob("*.html"):
         from_elsewhere = r'<(script|img|link rel="stylesheet")[^>]* (src|href)="(https?:)?//'
         assert not re.search(from_elsewhere, path.read_text(encoding="utf-8")), path
+        assert 'fill="black"' not in path.read_text(encoding="utf-8"), path  # lost in dark mode
+    first = (tmp_path / "html" / "index.html").read_text(encoding="utf-8")
+    assert first.count('"toctree-l2"') > 10  # pages below other pages in the navigation
     formulas = (tmp_path / "html" / "algorithms" / "sac.html").read_text(encoding="utf-8")
     assert formulas.count('role="img"') > 30

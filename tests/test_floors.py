@@ -75,6 +75,14 @@ def test_the_picture_shows_boxes_above_what_they_import():
     assert all(place[box] < place[other] for box in graph for other in graph[box])
 
 
+def test_what_is_in_the_picture_fits_into_it():
+    figure = floors.draw()
+    figure.canvas.draw()
+    for text in figure.axes[0].texts:
+        assert figure.bbox.x0 <= text.get_window_extent().x0
+        assert text.get_window_extent().x1 + 5 < figure.bbox.x1, text.get_text()
+
+
 def test_one_module_imports_tensorflow_probability():
     importing = {
         module

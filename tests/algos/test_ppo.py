@@ -333,7 +333,7 @@ def test_an_actor_critic_that_returns_something_else_is_refused(
         (dict(ac_kwargs=[64]), r"ac_kwargs is \[64\]; it must be a dict"),
         (dict(ac_kwargs=dict(hidden_sizes=64)), "hidden_sizes is 64; it must be a list"),
         (dict(ac_kwargs=dict(hidden_sizes=[64, 0])), "hidden_sizes"),
-        (dict(ac_kwargs=dict(activation="tahn")), "activation is 'tahn'"),
+        (dict(ac_kwargs=dict(activation="tahn")), "activation is 'tahn'"),  # codespell:ignore
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_written(tmp_path, kwargs, message):

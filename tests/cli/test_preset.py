@@ -192,7 +192,7 @@ REFUSED = {
     "ppo --prest pole": r"--prest is not a flag of ppo; did you mean --preset\?",
     "ppo --preset pole --steps_per_epoch 3": "steps_per_epoch is 3, which 2 environments",
     "ppo --preset pole --hid 8": "hidden_sizes is 8",
-    "ppo --preset pole --env_kwargs:lenght 3": "cannot be made with .*'lenght': 3",
+    "ppo --preset pole --env_kwargs:lenght 3": "cannot be made .*'lenght': 3",  # codespell:ignore
     "ppo --preset pole --env CartPole-v77": "CartPole-v77 is not registered with gymnasium",
     "resume . --preset pole": "--preset cannot be given to resume",
 }

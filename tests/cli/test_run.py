@@ -266,7 +266,7 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --hid [32] --ac_kwargs {}": "multiple values to the same key",
     "ppo --env CartPole-v1 --hid [-32]": "hidden_sizes",
     "ppo --env CartPole-v1 --hid 64": r"hidden_sizes is 64; it must be a list.*\[64,64\]",
-    "ppo --env CartPole-v1 --act tahn": "activation is 'tahn'",
+    "ppo --env CartPole-v1 --act tahn": "activation is 'tahn'",  # codespell:ignore
     "a2c --env CartPole-v1 --ac_kwargs:conv small": "CartPole-v1 cannot be used: its observations "
     "are no images.*MLPActorCritic, have no argument 'conv'; they take hidden_sizes, activation",
     "ppo --env CartPole-v1 --ac_kwargs:shared False": "have no argument 'shared'",
