@@ -35,6 +35,7 @@ NOT_RUN = {
     r"^tensorboard ": "a server",
     r" --watch": "goes on until it is stopped; tests/utils/test_plot_figures.py does so",
     r"run play --env SuperMarioBros": "waits for keys; tests/cli/test_play.py presses them",
+    r"quadruped\.py --train": "takes minutes: five whole epochs, and no flag for fewer",
     # what other tests do
     r"^python -m pytest|-m multihost": "these are the tests",
     r"^(ruff|mypy)": ".ci/run runs them",
@@ -58,6 +59,7 @@ ADDED = {
     r"run resume .*--epochs 50": "--epochs 2",
     r"run test_policy": "-n 1",
     r"run test_policy (?!.*--record)": "--norender",
+    r"run plot (?!.*--(savefig|table))": "--savefig shown.png",
     r"run evaluate": "-n 1 --noops 1",
     r"examples\.quadruped_demo": "--steps 2000 --epochs 0",
     r"examples\.(vpg|ppo|sac)_": "--steps 2000",
@@ -172,7 +174,6 @@ def test_the_commands_of_a_page_run(page, checkout):
         "PYTHONPATH": str(ROOT),
         "SPINUP_TF2_DATA_DIR": str(checkout / "data"),
         "SPINUP_TF2_WAIT_BEFORE_LAUNCH": "0",
-        "MPLBACKEND": "Agg",
         "SDL_VIDEODRIVER": "dummy",
     }
     before = BEFORE.get(page, "")
