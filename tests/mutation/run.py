@@ -313,7 +313,7 @@ def _run_tests(directory, tests):
     common = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=short"]
     for each in tests:
         path, _, chosen = each.partition(" -k ")
-        marks = "not slow and not mpi and not matrix and not learning"
+        marks = "not slow and not mpi and not matrix and not commands and not learning"
         arguments = [*common, "-m", marks, path, *(["-k", chosen] if chosen else [])]
         status = pytest.main(arguments)
         if status != 0:

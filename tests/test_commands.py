@@ -1,0 +1,203 @@
+"""Every command and every program on the pages is run, or a table says why a test cannot run it.
+
+What is on a page runs in the order in which it stands there, in a directory that begins as a copy
+of the checkout's. Trainings are shortened, and nothing opens a window. That each command ends well
+is all that is tested: what it prints is not compared with the page.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.rst"))]
+
+# What is not run: a pattern of the command, or of the program, and the reason.
+NOT_RUN = {
+    # of the machine
+    r"^pip install": "installs packages",
+    r"^python3? -m venv|^source .*/activate": "makes an environment, in which nothing is installed",
+    r"^sudo apt": "changes the machine",
+    r"^wsl ": "Windows",
+    r"^git clone|^cd ~/": "the address is the reader's",
+    r"^docker ": "needs Docker; tests/test_dockerfile.py runs the commands of the Dockerfile",
+    r"--hosts|hostfile|machines\.txt": "needs other machines; tests/mpi/test_multihost.py has two",
+    r"\bsrun ": "needs Slurm",
+    r"/somewhere/openmpi": "installs Open MPI",
+    # without an end
+    r"^tensorboard ": "a server",
+    r" --watch": "goes on until it is stopped; tests/utils/test_plot_figures.py does so",
+    r"run play --env SuperMarioBros": "waits for keys; tests/cli/test_play.py presses them",
+    r"quadruped\.py --train": "takes minutes: five whole epochs, and no flag for fewer",
+    # what other tests do
+    r"^python -m pytest|-m multihost": "these are the tests",
+    r"^(ruff|codespell|mypy)": ".ci/run runs them",
+    r"^sphinx-build": "tests/test_docs.py builds the docs",
+    r"tests/mutation/run\.py": "takes hours; tests/mutation/test_run.py has a small one",
+    r"benchmarks/learning\.py (run|collect)": "takes hours; tests/benchmarks has a small protocol",
+    r"course/broken_runs\.py": "trains for long; tests/test_course.py does so briefly",
+    r"^from spinup_tf2\.envs\.mario|for version in range\(4\)": "tests/test_docs.py runs it",
+    r"^from policy import|^from ai_edge|_savedmodel\"": "tests/exporting/test_export.py does so",
+    r"checkpoint/000003/best\.npz": "which number it has depends on how long the training took",
+}
+
+# What is added to a command: a flag that is given again replaces the one before. Steps are a
+# multiple of what every algorithm and preset collects between updates; those off-policy begin to
+# learn just before their end.
+ADDED = {
+    r"spinup_tf2\.run (a2c|ddpg|ppo|sac|td3|trpo|vpg|\$algo) --(?!help)": "--epochs 1 "
+    "--steps_per_epoch 1280",
+    r"run (ddpg|sac|td3|\$algo --env Pendulum)": "--start_steps 1000 --update_after 1200 "
+    "--num_test_episodes 1",
+    r"run ppo .*--preset (mario|quadruped)": "--num_test_episodes 1",
+    r"run resume .*--epochs 50": "--epochs 2",
+    r"run test_policy": "-n 1",
+    r"run test_policy (?!.*--record)": "--norender",
+    r"run plot (?!.*--(savefig|table))": "--savefig shown.png",
+    r"run evaluate": "-n 1 --noops 1",
+    r"examples\.quadruped_demo": "--steps 2000 --epochs 0",
+    r"examples\.(vpg|ppo|sac)_": "--steps 2000",
+    r"benchmarks/normalization": "--epochs 1 --steps_per_epoch 400 --seeds 0",
+    r"benchmarks/mario": "--steps 256",
+    r"benchmarks/quadruped": "--steps 400",
+    r"spinup_tf2\.exercises \w": "|| [ $? = 1 ]  # not solved yet",
+}
+
+# What a page takes from others.
+BEFORE = {
+    "docs/algorithms/off_policy.rst": """
+        for algo in ddpg sac td3; do
+            python -m spinup_tf2.run $algo --env Pendulum-v1 --exp_name ${algo}_pendulum
+        done""",
+    "docs/outputs.rst": "python -m spinup_tf2.run ppo --env CartPole-v1 --exp_name short",
+}
+
+# What a reader has before a program that is a part of one.
+GIVEN = {
+    "docs/coming_from.rst": "import gymnasium as gym\nobs, _ = gym.make('CartPole-v1').reset()\n",
+    "docs/course/problem.rst": "import gymnasium as gym\nenv = gym.make('CartPole-v1')\n",
+}
+
+
+def blocks(page):
+    """[(language, text)] of a page's blocks, in their order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    if page.endswith(".md"):
+        return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(
+        r"^( *)\.\. code-block:: (\w+)\n(?:\1 +:.*\n)*((?:\1 +.*\n|\n)+)", text, re.MULTILINE
+    )
+    return [(language, textwrap.dedent(body).strip() + "\n") for _, language, body in found]
+
+
+def commands(language, text):
+    """The commands of a block, each with what stands in its further lines; a program is one."""
+    if language == "toml":  # no command, but a command's file
+        return []
+    if language == "python" or text.startswith("#!"):
+        return [text]
+    text = re.sub(r" *\\\n *", " ", text)
+    if language == "console":  # a prompt, $ or that of root, and what follows is printed
+        return re.findall(r"^[$#] (.*)$", text, re.MULTILINE)
+    lines = [re.sub(r"(^| +)#.*", "", line) for line in text.splitlines()]
+    return [each for line in lines for each in line.split(" && ") if each.strip()]
+
+
+def reason(command):
+    """Why a command is not run; None if it is."""
+    found = (why for pattern, why in NOT_RUN.items() if re.search(pattern, command.strip()))
+    return next(found, None)
+
+
+LANGUAGES = ("bash", "console", "powershell", "python", "toml")
+SHOWN = {
+    page: [
+        (language, text, commands(language, text))
+        for language, text in blocks(page)
+        if language in LANGUAGES
+    ]
+    for page in PAGES
+}
+WITH_COMMANDS = [
+    page
+    for page, shown in SHOWN.items()
+    if any(reason(command) is None for *_, each in shown for command in each)
+]
+
+
+def shortened(command, page):
+    """A command as it is run."""
+    added = [flags for pattern, flags in ADDED.items() if re.search(pattern, command)]
+    if re.search(r"--seed \d+ \d", command):
+        every = "".join(text for _, text, _ in SHOWN[page])
+        if not re.search(r"_s[1-9]", every):  # no command needs the others
+            added.append("--seed 0")
+    return " ".join([command, *added])
+
+
+def program(text):
+    """A program as it is run: for one epoch, and without a window."""
+    text = re.sub(r"\bepochs=\d+", "epochs=1", text)
+    return text.replace('render_mode="human"', 'render_mode="rgb_array"')
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A directory with what a checkout has for the commands, and the examples of the docs."""
+    for name in ("benchmarks", "data", "docs"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for path in (DOCS / "examples").glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        (tmp_path / path.name).write_text(program(text), encoding="utf-8")
+    yield tmp_path
+    shutil.rmtree(tmp_path)
+
+
+def test_every_reason_and_every_flag_is_for_a_command():
+    every = [command.strip() for shown in SHOWN.values() for *_, each in shown for command in each]
+    for pattern in (*NOT_RUN, *ADDED):
+        assert any(re.search(pattern, command) for command in every), pattern
+    assert {*GIVEN, *BEFORE} <= {*WITH_COMMANDS}
+
+
+@pytest.mark.commands
+@pytest.mark.parametrize("page", WITH_COMMANDS)
+def test_the_commands_of_a_page_run(page, checkout):
+    environment = os.environ | {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": str(ROOT),
+        "SPINUP_TF2_DATA_DIR": str(checkout / "data"),
+        "SPINUP_TF2_WAIT_BEFORE_LAUNCH": "0",
+        "SDL_VIDEODRIVER": "dummy",
+    }
+    before = BEFORE.get(page, "")
+    for language, text, each in [("bash", before, commands("bash", before)), *SHOWN[page]]:
+        if language == "toml":
+            (checkout / "small.toml").write_text(text)
+        run = [command for command in each if reason(command) is None]
+        expected = 2 if "spinup_tf2: error: " in text else 0
+        if not run:
+            continue
+        if language == "python":
+            (checkout / "program.py").write_text(GIVEN.get(page, "") + program(text))
+            script = "python program.py"
+        elif expected:  # a mistake is found before the training
+            [script] = run
+        else:
+            script = "\n".join(shortened(command, page) for command in run)
+        done = subprocess.run(
+            ["bash", "-exc", script],
+            **dict(cwd=checkout, env=environment, stdin=subprocess.DEVNULL, timeout=900),
+            capture_output=True,
+            text=True,
+        )
+        said = f"{script}\n{text}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        assert done.returncode == expected, said
+        assert "Traceback (most recent call last)" not in done.stdout + done.stderr, said
