@@ -25,6 +25,8 @@ class Minimize(GradientStep):
         every: In which updates the step is taken: 2 means in the first, third, fifth, ... of a run.
     """
 
+    pieces = ("_gradients", "apply")  # what XLA can compile, where it cannot have the whole
+
     def __init__(
         self,
         loss: LossFunction,
@@ -40,11 +42,6 @@ class Minimize(GradientStep):
         """What the step changes."""
         return [*self.variables, *self.optimizer.variables]
 
-    def jit_compile_pieces(self) -> None:
-        """Let XLA compile what comes before and after the average over ranks."""
-        self._gradients = compiled(self._gradients, jit_compile=True)
-        self.apply = compiled(self.apply, jit_compile=True)
-
 
 class PolyakAverage:
     """Target networks that follow others slowly: a part of an update.
@@ -57,6 +54,8 @@ class PolyakAverage:
         polyak: How much of the target stays.
         every: As in Minimize.
     """
+
+    pieces = ("_move",)
 
     def __init__(
         self,
@@ -75,10 +74,6 @@ class PolyakAverage:
     def all_variables(self) -> list[keras.Variable]:
         """What the step changes."""
         return [target for target, _ in self.pairs]
-
-    def jit_compile_pieces(self) -> None:
-        """Let XLA compile the step."""
-        self._move = compiled(self._move, jit_compile=True)
 
     def __call__(self, batch: Batch) -> Info:
         """Move all targets a step; the batch plays no part.
@@ -122,7 +117,8 @@ class UpdateBlock:
         if num_procs() == 1 or not self.jit_compile:
             return compiled(self._block, jit_compile=self.jit_compile)
         for step in self.steps:  # XLA cannot call MPI
-            step.jit_compile_pieces()
+            for name in step.pieces:
+                setattr(step, name, compiled(getattr(step, name), jit_compile=True))
         return compiled(self._block)
 
     @property
