@@ -41,6 +41,7 @@ NOT_RUN = {
     r"^(ruff|codespell|mypy)": ".ci/run runs them",
     r"^sphinx-build": "tests/test_docs.py builds the docs",
     r"tests/mutation/run\.py": "takes hours; tests/mutation/test_run.py has a small one",
+    r"benchmarks/throughput\.py": "takes minutes; tests/benchmarks runs its parts",
     r"benchmarks/learning\.py (run|collect)": "takes hours; tests/benchmarks has a small protocol",
     r"course/broken_runs\.py": "trains for long; tests/test_course.py does so briefly",
     r"^from spinup_tf2\.envs\.mario|for version in range\(4\)": "tests/test_docs.py runs it",
