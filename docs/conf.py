@@ -217,11 +217,13 @@ class _Learning(Directive):
 
 
 def _as_rst(block):
-    """A table in Markdown as a list-table; other text as it is."""
+    """A table in Markdown as a list-table, without what has not been run; other text as it is."""
     if not block.startswith("|"):
         return block
-    head, _rule, *body = [line[2:-2].split(" | ") for line in block.strip().splitlines()]
+    lines = [line for line in block.strip().splitlines() if "| not run |" not in line]
+    head, _rule, *body = [line[2:-2].split(" | ") for line in lines]
     rows = ["   * - " + "\n     - ".join(row) for row in [head, *body]]
+    rows = [row.replace(" - -\n", " -\n") for row in rows]  # else a list in the cell
     return ".. list-table::\n   :header-rows: 1\n\n" + "\n".join(rows)
 
 
