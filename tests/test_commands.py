@@ -78,6 +78,7 @@ BEFORE = {
             python -m spinup_tf2.run $algo --env Pendulum-v1 --exp_name ${algo}_pendulum
         done""",
     "docs/outputs.rst": "python -m spinup_tf2.run ppo --env CartPole-v1 --exp_name short",
+    "docs/plotting.rst": "python grid.py",
 }
 
 # What a reader has before a program that is a part of one.
