@@ -34,8 +34,8 @@ def test_presets_are_what_the_agent_was_trained_with(run):
     name, changes, epochs = RUNS[run]
     preset = PRESETS[name]
     config = json.loads((DATA / run / "config.json").read_text())
-    if config.pop("orthogonal_init", False):  # what init="orthogonal" was called
-        config["init"] = "orthogonal"
+    orthogonal = config.pop("orthogonal_init", False)  # what there was before init
+    config["init"] = "orthogonal" if orthogonal else "glorot"
     expected = json.loads(json.dumps(preset.settings | changes))
     assert {key: config[key] for key in expected} == expected
     assert preset.env in config["env_fn"]

@@ -38,7 +38,7 @@ def opened(
     *,
     separate: bool = False,
     needs: Sequence[str] = (),
-    init: str = "glorot",
+    init: str = "torch",
     normalize_obs: bool = False,
 ) -> Iterator[Run[ActorCritic]]:
     """A run of an on-policy algorithm, in the order of Spinning Up: environments, networks, files.

@@ -169,7 +169,8 @@ def test_every_algorithm_begins_as_it_is_asked_to(algorithm, begin):
 
     asked = {init: looks(init=init) for init in ("glorot", "torch", "orthogonal")}
     assert asked == dict(glorot="glorot", torch="torch", orthogonal="orthogonal")
-    assert looks() == ("orthogonal" if algorithm is a2c else "glorot")
+    defaults = {a2c: "orthogonal", vpg: "torch", trpo: "torch", ppo: "torch"}
+    assert looks() == defaults.get(algorithm, "glorot")
 
 
 @pytest.mark.parametrize("algorithm", [*ON_POLICY, *OFF_POLICY], ids=lambda f: f.__name__)
