@@ -51,9 +51,10 @@ def rank():
 def bind_to_cores(cores):
     """Restrict this process, and the thread pools of the numerical libraries, to `cores` cores."""
     # The last ones: the first core often has the operating system's own work to do. The second
-    # process takes those before.
-    last = len(os.sched_getaffinity(0)) - cores * rank()
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[last - cores : last])
+    # process takes those before, and so on; then they are shared.
+    available = sorted(os.sched_getaffinity(0))
+    last = len(available) - cores * (rank() % (len(available) // cores))
+    os.sched_setaffinity(0, available[last - cores : last])
     for name in (
         "OMP_NUM_THREADS",
         "OPENBLAS_NUM_THREADS",

@@ -1,0 +1,134 @@
+"""The model of the scaling benchmark, against sums by hand, and what it measures, briefly."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def scaling(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import scaling
+
+    return scaling
+
+
+@pytest.fixture
+def model(scaling):
+    """An epoch of 10 ms and 1 ms a step; ten messages of 100 numbers and one of 4."""
+    alone = {4: 0.014, 100: 0.110, 4000: 4.010}
+    return scaling.Model(alone, {100: 10, 4: 1}, call=1e-4, latency=1e-5, per_number=1e-7)
+
+
+def test_one_process_sends_no_messages(model):
+    assert model.communicating(1) == 0
+    assert model.epoch(1, 100) == pytest.approx(0.110)
+
+
+def test_computing_is_on_lines_between_what_was_measured(model):
+    assert model.computing(52) == pytest.approx(0.062)
+    assert model.computing(1000) == pytest.approx(1.010)
+    assert model.computing(2) == pytest.approx(0.012)  # the first line goes on
+    assert model.computing(8000) == pytest.approx(8.010)  # and the last
+
+
+@pytest.mark.parametrize(
+    ("ranks", "rounds"), [(2, 1), (3, 2), (4, 2), (8, 3), (1000, 10), (1024, 10)]
+)
+def test_messages_by_hand(model, ranks, rounds):
+    gradients = 10 * (1e-4 + rounds * (1e-5 + 1e-5))
+    other = 1e-4 + rounds * (1e-5 + 4e-7)
+    assert model.communicating(ranks) == pytest.approx(gradients + other)
+    assert model.epoch(ranks, 4) == pytest.approx(0.014 + gradients + other)
+
+
+def test_the_line_through_exact_times_is_exact(scaling):
+    seconds = {m: 2e-5 + 3e-9 * m for m in scaling.FLOATS}
+    assert scaling.line_through(seconds) == pytest.approx((2e-5, 3e-9))
+
+
+@pytest.fixture
+def measured(scaling):
+    """Three repeats: one process needs 100 us a step, two need 10 ms of messages more."""
+
+    def run(ranks, local_steps, slower):
+        return {
+            "env": "CartPole-v1",
+            "ranks": ranks,
+            "local_steps": local_steps,
+            "epoch": local_steps * 1e-4 * slower + 0.01 * (ranks - 1),
+            "messages": {"5000": 160.0, "4": 20.0} if ranks > 1 else {},
+        }
+
+    shares = [*((1, n) for n in scaling.LOCAL_STEPS), (2, 2000)]
+    return {
+        "machine": "A machine.",
+        "runs": [run(*share, slower) for slower in (1.0, 0.9, 1.5) for share in shares],
+        "messages": [
+            {"seconds": {str(m): 1e-5 + 1e-9 * m for m in scaling.FLOATS}, "call": call}
+            for call in (4e-5, 3e-5, 9e-5)
+        ],
+    }
+
+
+def test_predictions_stand_beside_what_was_measured(scaling, measured):
+    one, two, *_ = [row for row in scaling.rows_of(measured) if row["shared"]]
+    assert (one["ranks"], one["local_steps"], two["ranks"]) == (1, 4000, 2)
+    assert one["speed"] == one["measured"] == pytest.approx(10_000)
+    messages = 160 * (4e-5 + 1e-5 + 5e-6) + 20 * (4e-5 + 1e-5 + 4e-9)
+    assert two["epoch"] == pytest.approx(0.2 + messages)
+    assert two["measured"] == pytest.approx(4000 / 0.21)
+    assert two["measured_gain"] == pytest.approx(0.4 / 0.21)
+
+
+def test_the_report_has_a_table_for_each_way_to_share(scaling, measured):
+    text = scaling.report(measured)
+    assert "latency of 10.0 us and takes 1.00 ns a number; its call takes 40 us" in text
+    assert "180 messages an epoch, 160 of them gradients" in text
+    assert text.count("| 1,024 |") == 2  # predicted, and that is said in the header
+    assert "| 2 | 2,000 | 210 ms | 5% | 19,066 | 19,048 | 1.91 | 1.90 |" in text
+
+
+def test_the_chart_is_drawn(scaling, measured, tmp_path):
+    scaling.chart(measured, tmp_path / "scaling.png")
+    assert (tmp_path / "scaling.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--ranks", "3"], "4000 steps cannot be shared by 3 processes"),
+        (["--epochs", "2"], "--epochs must be at least 3"),
+        (["--ranks", "1"], "--ranks at least 2"),
+    ],
+)
+def test_what_cannot_be_measured(scaling, capsys, flags, message):
+    with pytest.raises(SystemExit):
+        scaling.parse_arguments(["measure", "--output", "x.json", *flags])
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+def test_a_short_measurement(scaling, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(scaling, "LOCAL_STEPS", [4, 4000])
+    output = tmp_path / "scaling.json"
+    flags = ["--envs", "CartPole-v1", "--epochs", "3", "--repeats", "1"]
+    scaling.main(["measure", *flags, "--output", str(output)])
+    measured = json.loads(output.read_text())
+    assert [(run["ranks"], run["local_steps"]) for run in measured["runs"]] == [
+        (1, 4),
+        (1, 4000),
+        (2, 2000),
+    ]
+    # 80 steps each on the policy's 4,610 and the values' 4,545 numbers, with one or two to log.
+    sizes = measured["runs"][-1]["messages"]
+    gradients = {int(size): count for size, count in sizes.items() if int(size) > 1000}
+    assert sum(gradients.values()) == 160
+    assert len(gradients) == 2
+    assert all(seconds > 0 for seconds in measured["messages"][0]["seconds"].values())
+    scaling.main(["report", str(output)])
+    assert "CartPole-v1, epochs of 4,000 steps of all together:" in capsys.readouterr().out
