@@ -1,6 +1,6 @@
 """Parameters and gradients over MPI ranks. With one process every function does nothing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -90,6 +90,12 @@ def mpi_avg_grads(grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     order.assign(turn)
     average.set_shape(flat.shape)  # which numpy_function cannot know
     return split_flat(average, grads)
+
+
+def mpi_avg_scalars(scalars: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Average a dict of scalars over all ranks, in float64 and in one message; as mpi_avg_grads."""
+    averages = mpi_avg_grads([tf.cast(x, tf.float64) for x in scalars.values()])
+    return dict(zip(scalars, averages, strict=True))
 
 
 @cache

@@ -10,7 +10,7 @@ from keras.optimizers import Optimizer
 from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.distributions import Distribution
-from spinup_tf2.utils.mpi_tf import mpi_avg_grads
+from spinup_tf2.utils.mpi_tf import mpi_avg_grads, mpi_avg_scalars
 
 do_not_convert = tf.autograph.experimental.do_not_convert  # what is called in AutoGraph's loop
 
@@ -99,9 +99,7 @@ class GradientStep:
     @do_not_convert
     def evaluate(self, batch: Batch) -> Info:
         """The loss' info, averaged over ranks in float64, without a step."""
-        info = self.loss(batch)[1]
-        averaged = mpi_avg_grads([tf.cast(x, tf.float64) for x in info.values()])
-        return dict(zip(info, averaged, strict=True))
+        return mpi_avg_scalars(self.loss(batch)[1])
 
     @do_not_convert
     def gradients(self, batch: Batch, index: tf.Tensor | None = None) -> tuple[list, Info]:
@@ -165,14 +163,14 @@ class GradientSteps:
     def __call__(self, batch: Batch, minibatches: np.ndarray | None = None) -> Steps:
         """Take the steps; minibatches: `[passes, count, size]`, numbers of rows."""
         before, after, passes = self._compiled_passes(batch, minibatches)
-        return _floats(before), _floats(after), int(passes)
+        return floats(before), floats(after), int(passes)
 
     def step(self, batch: Batch) -> Floats:
         """Take a single step; returns the loss' info, averaged over ranks, from before it.
 
         Nothing but the gradient is computed: what counts where batches are small and many.
         """
-        return _floats(self._compiled_step(batch))
+        return floats(self._compiled_step(batch))
 
     def decay(self, progress: float) -> None:
         """Make the learning rate its initial value times 1 - progress."""
@@ -257,5 +255,6 @@ def loss_columns(before: Floats, after: Floats) -> Floats:
     return losses | {f"Delta{key}": after[key] - before[key] for key in losses}
 
 
-def _floats(info):
+def floats(info: Info) -> Floats:
+    """A dict of scalars, of a compiled function, as floats."""
     return {key: float(value) for key, value in info.items()}

@@ -7,8 +7,13 @@ import numpy as np
 import tensorflow as tf
 
 from spinup_tf2.core.compiled import compiled
-from spinup_tf2.parallel.mpi import mpi_avg
-from spinup_tf2.utils.mpi_tf import assign_params_from_flat, flat_concat
+from spinup_tf2.core.optimize.gradient_steps import floats
+from spinup_tf2.utils.mpi_tf import (
+    assign_params_from_flat,
+    flat_concat,
+    mpi_avg_grads,
+    mpi_avg_scalars,
+)
 
 
 def conjugate_gradient(
@@ -46,8 +51,8 @@ def conjugate_gradient(
 class PolicyObjective:
     """A policy's loss and KL divergence as functions of its parameters as one vector `[n]`.
 
-    Each method runs one compiled function and averages what it gives over MPI ranks. Ranks hold
-    equally many samples, so that this is the result for the whole batch: all ranks see the same.
+    Each method runs one compiled function, whose results are averages over MPI ranks. Ranks hold
+    equally many samples, so that these are the results for the whole batch: all ranks see the same.
 
     Args:
         loss: Function `loss(batch) -> (loss, info)` of tensors; info is a dict of scalars, in which
@@ -78,27 +83,28 @@ class PolicyObjective:
 
     def evaluate(self, batch: dict) -> dict[str, float]:
         """The loss' info."""
-        return _averages(self._compiled_evaluate(batch))
+        return floats(self._compiled_evaluate(batch))
 
     def gradient(self, batch: dict) -> tuple[np.ndarray, dict[str, float]]:
         """The gradient of the loss `[n]`, and its info."""
         gradient, info = self._compiled_gradient(batch)
-        return mpi_avg(gradient.numpy()), _averages(info)
+        return gradient.numpy(), floats(info)
 
     def fisher_product(self, batch: dict, vector: np.ndarray) -> np.ndarray:
         """F v: the Hessian of the KL divergence with respect to the parameters, times `[n]`.
 
         Where the policy is still the one that acted, the Hessian is the Fisher information matrix.
         """
-        return mpi_avg(self._compiled_fisher_product(batch, tf.cast(vector, tf.float32)).numpy())
+        return self._compiled_fisher_product(batch, tf.cast(vector, tf.float32)).numpy()
 
     def _evaluate(self, batch):
-        return self.loss(batch)[1]
+        return mpi_avg_scalars(self.loss(batch)[1])
 
     def _gradient(self, batch):
         with tf.GradientTape() as tape:
             loss, info = self.loss(batch)
-        return self._flat_gradient(tape, loss), info
+        [gradient] = mpi_avg_grads([self._flat_gradient(tape, loss)])
+        return gradient, mpi_avg_scalars(info)
 
     def _fisher_product(self, batch, vector):
         """F v is the gradient of (gradient of KL) . v (Pearlmutter 1994): F itself is not made."""
@@ -106,13 +112,9 @@ class PolicyObjective:
             with tf.GradientTape() as inner:
                 _, info = self.loss(batch)
             slope = tf.tensordot(self._flat_gradient(inner, info["KL"]), vector, 1)
-        return self._flat_gradient(outer, slope)
+        return mpi_avg_grads([self._flat_gradient(outer, slope)])[0]
 
     def _flat_gradient(self, tape, y):
         """Zero, and not None, for the variables that y does not depend on."""
         variables = [v.value for v in self.variables]
         return flat_concat(tape.gradient(y, variables, unconnected_gradients="zero"))
-
-
-def _averages(info):
-    return {key: mpi_avg(float(value)) for key, value in info.items()}

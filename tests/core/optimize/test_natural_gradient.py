@@ -185,17 +185,19 @@ def test_everything_is_compiled_once():
 
 def test_ranks_with_parts_of_a_batch_equal_one_with_the_whole():
     _, objective, batch = make(spaces.Discrete(3))
-    ac, other, _ = make(spaces.Discrete(3))
+    gradient, info = objective.gradient(batch)
+    product = objective.fisher_product(batch, gradient)
     parts = []
     for rows in (slice(0, 20), slice(20, 40)):
+        ac, of_rank, _ = make(spaces.Discrete(3))
         part = {key: batch[key][rows] for key in ("obs", "act", "adv")}
-        parts.append(part | dict(pi_old=ac.pi(part["obs"])))
+        parts.append((of_rank, part | dict(pi_old=ac.pi(part["obs"]))))
 
-    gradient, info = objective.gradient(batch)
-    results = run_ranks(2, lambda: other.gradient(parts[mpi.proc_id()]))
-    for rank_gradient, rank_info in results:
+    def gradient_and_product():
+        of_rank, part = parts[mpi.proc_id()]
+        return *of_rank.gradient(part), of_rank.fisher_product(part, gradient)
+
+    for rank_gradient, rank_info, rank_product in run_ranks(2, gradient_and_product):
         np.testing.assert_allclose(rank_gradient, gradient, atol=1e-6)
         assert rank_info == pytest.approx(info, abs=1e-6)
-    products = run_ranks(2, lambda: other.fisher_product(parts[mpi.proc_id()], gradient))
-    for product in products:
-        np.testing.assert_allclose(product, objective.fisher_product(batch, gradient), atol=1e-6)
+        np.testing.assert_allclose(rank_product, product, atol=1e-6)
