@@ -61,6 +61,12 @@ def _fail(error, trace):
     _leave(lambda: print(line, file=sys.stderr), 2)
 
 
+_OWN_ALGORITHM = (
+    " An algorithm in a file of yours is run by a program: ExperimentGrid(...).run(function), in "
+    "spinup_tf2.utils.run_utils."
+)
+
+
 def _leave(report, status):
     """Report once, and leave with `status`, on all ranks."""
     fail_together(report, status)
@@ -89,6 +95,7 @@ def _run_command(argv):
         raise UserError(
             f"{command!r} is not a command;{did_you_mean(plain, known)} "
             f"the commands are {', '.join(known)}."
+            + (_OWN_ALGORITHM if re.search(r"\.py$|:", command) else "")
         )
 
 

@@ -243,8 +243,8 @@ EXAMPLE_COMMANDS = {
 def test_every_example_is_run():
     commands = " ".join(line for lines in EXAMPLE_COMMANDS.values() for line in lines)
     for path in EXAMPLES.glob("*.py"):
-        # An algorithm to be added to the package: tests/core/test_worked_example.py does it.
-        assert path.stem in commands or path.stem == "reinforce", path.name
+        # What is added to the package or needs a copy from it: tests/core/test_worked_example.py.
+        assert path.stem in commands or path.stem in ("reinforce", "baselines"), path.name
 
 
 @pytest.mark.parametrize("folder", ["arguments", "core", "parallel", "persistence", "runs"])

@@ -24,6 +24,8 @@ Raises:
         cannot be used.
 """
 
+NOT_DESCRIBED = "Not described."
+
 Function = TypeVar("Function", bound=Callable)
 
 _ENTRY = re.compile(r"^(\w+)(?: \(.*?\))?: ", re.MULTILINE)
@@ -67,10 +69,8 @@ def complete_docstring(doc: str, names: Iterable[str]) -> str:
 
     Args:
         doc: The docstring, cleaned; what it has under "Args:" goes before the shared descriptions.
-        names: The arguments, in order.
-
-    Raises:
-        KeyError: For an argument that is described nowhere.
+        names: The arguments, in order. One that is described nowhere, as in an experiment with a
+            copy of an algorithm, gets an entry that says so.
     """
     names = [*names]
     summary, _, own_text = doc.partition("\n\nArgs:\n")
@@ -81,6 +81,8 @@ def complete_docstring(doc: str, names: Iterable[str]) -> str:
 
 
 def _shared_entry(name, off_policy):
+    if name not in ARGUMENTS:
+        return f"{name}: {NOT_DESCRIBED}"
     argument = ARGUMENTS[name]
     text = inspect.cleandoc((off_policy and argument.off_policy) or argument.text)
     kind = f" ({argument.type})" if argument.type else ""

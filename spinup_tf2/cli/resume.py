@@ -139,12 +139,14 @@ def _described_run(run_dir):
         )
     run = dict.fromkeys(("algorithm", "command", "exp_name", "num_envs", "num_procs")) | run
     algorithm, command = run["algorithm"], run["command"]
-    if algorithm not in [*ALGORITHMS] or not isinstance(command, dict | None):
+    known_here = algorithm in [*ALGORITHMS] or (isinstance(algorithm, str) and command is None)
+    if not known_here or not isinstance(command, dict | None):
         raise UserError(f"the checkpoint in {run_dir} is of no algorithm that is known here.")
     if command is None:
         raise UserError(
-            f"the run in {run_dir} was started by a Python program, with an environment or "
-            f"networks that only this knows; call {algorithm}(..., resume=True) there."
+            f"the run in {run_dir} was started by a Python program, with an algorithm, an "
+            f"environment or networks that only this knows; call {algorithm}(..., resume=True) "
+            "there."
         )
     known = {*signature_of(algorithm).defaults, *ENVIRONMENT} - {*PYTHON_ONLY}
     if not command.keys() <= known:

@@ -4,6 +4,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -16,6 +17,8 @@ from spinup_tf2.envs.modules import is_own
 from spinup_tf2.parallel.mpi import num_procs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_running: ContextVar[Callable[..., Any] | None] = ContextVar("running", default=None)
 
 
 @dataclass(frozen=True)
@@ -94,8 +97,21 @@ def algorithm(**defaults: Any) -> Callable[[Function], Function]:
             check_arguments(arguments, num_procs())
             if isinstance(arguments["env_fn"], str):
                 arguments["env_fn"] = EnvFn(arguments["env_fn"])
-            return function(**arguments)
+            before = _running.set(function)
+            try:
+                return function(**arguments)
+            finally:
+                _running.reset(before)
 
         return cast(Function, checked)
 
     return decorator
+
+
+def comes_with_package() -> bool:
+    """Whether the algorithm that runs is one of the package, and no copy of its file.
+
+    A copy may have been changed, and usually still calls itself by the old name.
+    """
+    function = _running.get()
+    return function is None or is_own(function.__module__)

@@ -23,6 +23,7 @@ from spinup_tf2.exercises.checking import NotDoneYet, Wrong, run
 from spinup_tf2.experiments.checks import did_you_mean
 
 _PROGRAM = "python -m spinup_tf2.exercises"
+_COPIES = Path("exercises")  # where the pages of the course have them copied to
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,7 +46,7 @@ def _run(args):
     if args.copy is not None:
         copied = copy(args.names or EXERCISES, args.copy)
         print(f"Edit {copied[0]}, and check it:")
-        print(f"{_PROGRAM} {copied[0].stem} --file {args.copy}")
+        print(_check_in(args.copy, copied[0].stem))
         return 0
     if args.file is not None and not args.file.exists():
         raise UserError(
@@ -57,7 +58,7 @@ def _run(args):
             f"--file {args.file}`."
         )
     if not args.names:
-        _list(args.file or TASKS)
+        _list(args.file or (_COPIES if any(map(_copy_of, EXERCISES)) else TASKS))
         return 0
     return max(_checked(name, _file_of(name, args)) for name in args.names)
 
@@ -65,8 +66,15 @@ def _run(args):
 def _file_of(name, args):
     if args.solution:
         return SOLUTIONS / f"{name}.py"
-    folder = args.file or TASKS
-    return folder if folder.is_file() else folder / f"{name}.py"
+    if args.file is None:
+        return _copy_of(name) or TASKS / f"{name}.py"
+    return args.file if args.file.is_file() else args.file / f"{name}.py"
+
+
+def _copy_of(name):
+    """The file that a student has copied into the folder `exercises`, if there is one."""
+    path = _COPIES / f"{name}.py"
+    return path if path.is_file() else None
 
 
 def _checked(name, path):
@@ -94,7 +102,14 @@ def _checked(name, path):
     if passed:
         print(f"Right so far: {', '.join(passed)}.")
     print(f"The file: {path}")
+    if path.parent == TASKS:
+        print(f"To work on files of your own, copy them: {_PROGRAM} --copy {_COPIES}")
     return 1
+
+
+def _check_in(folder, name):
+    """The command that checks the file of an exercise in a folder."""
+    return f"{_PROGRAM} {name}" + ("" if folder == _COPIES else f" --file {folder}")
 
 
 def _list(folder):
@@ -102,10 +117,10 @@ def _list(folder):
     for number, (name, text) in enumerate(EXERCISES.items(), 1):
         print(f"{number:2} {name:12} {state(folder / f'{name}.py'):8} {text}")
     if folder == TASKS:
-        print(f"\nTo begin, copy the files: {_PROGRAM} --copy exercises")
+        print(f"\nTo begin, copy the files: {_PROGRAM} --copy {_COPIES}")
         print(f"(or fill in those in {TASKS})")
     else:
-        print(f"\nFill in a file in {folder}, and check it: {_PROGRAM} gaussian --file {folder}")
+        print(f"\nFill in a file in {folder}, and check it: {_check_in(folder, 'gaussian')}")
 
 
 def _parser():

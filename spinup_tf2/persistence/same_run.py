@@ -80,7 +80,7 @@ def describe_run(
     arguments: Mapping[str, Any],
     env: gym.Env,
     networks: Sequence[keras.Variable],
-    own_networks: bool,
+    own_parts: bool,
     exp_name: str | None,
     preset: str | None,
 ) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def describe_run(
         arguments: All its arguments by name.
         env: The environment.
         networks: The variables of the actor-critic.
-        own_networks: Whether they are networks that come with this package.
+        own_parts: Whether algorithm and networks are those that come with this package.
         exp_name: Name of the experiment.
         preset: Name of the preset that it was started with.
     """
@@ -103,7 +103,7 @@ def describe_run(
     command = None
     if (
         hasattr(env_fn, "env_name")
-        and own_networks
+        and own_parts
         and arguments.get("behavior_policy") is None
         and is_json_serializable([plain, env_fn.env_kwargs])
     ):

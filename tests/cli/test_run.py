@@ -235,6 +235,7 @@ gymnasium.register("Tuple-v0", TupleEnv)
 BAD_INPUT = {
     "pppo --env CartPole-v1": r"did you mean ppo\?",
     "ppo_pytorch --env CartPole-v1": r"'ppo_pytorch' is not a command; did you mean ppo\?",
+    "my_vpg.py --env CartPole-v1": r"the commands are .*ExperimentGrid\(...\).run\(function\)",
     "sac_tf1 --env Pendulum-v1": r"did you mean sac\?",
     "PPO --env CartPole-v1": r"did you mean ppo\?",
     "ppo --env HalfCheetah-v2": r"HalfCheetah-v2 is no longer there; use HalfCheetah-v5 \(pip in",

@@ -10,7 +10,9 @@ from typing_extensions import Unpack
 
 from spinup_tf2 import vpg
 from spinup_tf2.algos import ALGORITHMS, load
+from spinup_tf2.arguments.docs import NOT_DESCRIBED
 from spinup_tf2.arguments.options import OPTIONS, OnPolicyOptions
+from spinup_tf2.cli.resume import parse_resume
 from spinup_tf2.core import off_policy, on_policy
 from spinup_tf2.core.settings import Settings, algorithm
 from spinup_tf2.envs.making import EnvFn
@@ -131,3 +133,42 @@ def test_numbers_of_numpy_are_as_good(tmp_path):
         )
         progress.append(rows_without_time(directory / "progress.txt"))
     assert progress[0] == progress[1]
+
+
+@algorithm()
+def undescribed(
+    env_fn, seed: int = 0, *, baseline: str = "value", **options: Unpack[OnPolicyOptions]
+):
+    """Has an argument that its docstring does not mention.
+
+    Args:
+        seed (int): A number.
+    """
+
+
+def test_an_experiment_need_not_describe_its_arguments():
+    assert "\n    baseline: Not described.\n" in inspect.getdoc(undescribed)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_algorithms_describe_all_their_arguments(name):
+    assert NOT_DESCRIBED not in inspect.getdoc(load(name))
+
+
+def copy_of_vpg(env_fn, **kwargs):
+    """A copy of an algorithm in another module, which still calls itself vpg."""
+    source = inspect.getsource(sys.modules[vpg.__module__])
+    copy = dict(__name__="my_vpg")
+    exec(source, copy)
+    return copy["vpg"](env_fn, **kwargs)
+
+
+@pytest.mark.parametrize("function", [vpg, copy_of_vpg])
+def test_resume_does_not_go_on_with_a_changed_copy_by_the_original(tmp_path, function):
+    sizes = dict(epochs=1, steps_per_epoch=20, ac_kwargs=dict(hidden_sizes=(4,)))
+    function("CartPole-v1", **sizes, logger_kwargs=dict(output_dir=str(tmp_path), quiet=True))
+    if function is vpg:
+        assert parse_resume([str(tmp_path)])[1] == "vpg"
+    else:
+        with pytest.raises(UserError, match=r"with an algorithm, .* that only this knows"):
+            parse_resume([str(tmp_path)])

@@ -1,6 +1,8 @@
-"""The worked example of the docs: an algorithm is one file and a line in the registry."""
+"""The worked examples of the docs: an algorithm is one file and a line in the registry."""
 
 import importlib
+import inspect
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -9,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from spinup_tf2 import algos, run, user_config
+from spinup_tf2 import algos, run, user_config, vpg
 from spinup_tf2.utils.test_policy import load_policy_and_env
 from tests.progress import rows_without_time
 
@@ -72,3 +74,41 @@ def test_its_own_state_survives_a_resume(added, tmp_path):
     parts = train(added, tmp_path / "parts", 4, deterministic_resume=True, resume=True)
     assert parts == whole
     assert len(np.unique([row[whole[0].index("LossPi")] for row in whole[1:]])) == 4
+
+
+def patched(text, diff):
+    """What `patch` makes of a text."""
+    for hunk in re.split(r"^@@.*\n", diff, flags=re.MULTILINE)[1:]:
+        lines = hunk.splitlines(keepends=True)
+        before = "".join(line[1:] for line in lines if line[0] in " -")
+        assert text.count(before) == 1
+        text = text.replace(before, "".join(line[1:] for line in lines if line[0] in " +"))
+    return text
+
+
+def test_a_changed_copy_of_vpg_has_three_baselines(tmp_path, monkeypatch):
+    diff = (EXAMPLE.parent / "baseline.diff").read_text(encoding="utf-8")
+    original = Path(inspect.getfile(inspect.unwrap(vpg))).read_text(encoding="utf-8")
+    (tmp_path / "my_vpg.py").write_text(patched(original, diff), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    my_vpg = importlib.import_module("my_vpg")
+    rew, val = np.ones((3, 1), np.float32), np.float32([[1], [2], [0]])
+    ends = np.array([[False], [False], [True]])
+    arrays = (rew, val, np.roll(val, -1), ends, ~ends & False, np.ones((3, 1), bool))
+
+    def weights(baseline):
+        found = []
+        with monkeypatch.context() as patch:
+            patch.setattr(my_vpg.on_policy, "train", lambda *args: found.append(args[3](*arrays)))
+            logger_kwargs = dict(output_dir=str(tmp_path / baseline), quiet=True)
+            my_vpg.vpg("CartPole-v1", logger_kwargs=logger_kwargs, gamma=1.0, baseline=baseline)
+        ((weight, target),) = found
+        np.testing.assert_allclose(target[:, 0], [3, 2, 1])
+        return weight[:, 0]
+
+    scaled = np.sqrt(1.5) * np.array([3, 2, 1])
+    np.testing.assert_allclose(weights("none"), scaled, rtol=1e-5)
+    np.testing.assert_allclose(weights("constant"), scaled - scaled.mean(), atol=1e-5)
+    expected = np.array([2, 0, 1]) - 1
+    np.testing.assert_allclose(weights("value"), expected * np.sqrt(1.5), atol=1e-5)
+    assert len(train(my_vpg.vpg, tmp_path / "run", 1, baseline="none")) == 2

@@ -60,6 +60,30 @@ WRONG_ANSWERS = {
         ("~(terminated | truncated)", "~terminated", "where a time limit has ended"),
         ("~(terminated | truncated)", "~truncated", "where this one has terminated"),
         (" * goes_on[t]", "", "sum goes on into the next episode, which"),
+        (
+            "np.where(terminated, 0.0, next_val) - val\n    goes_on = ~(terminated | truncated)",
+            "next_val - val\n    goes_on = np.ones(rew.shape)",
+            "do not look at where episodes end",
+        ),
+        (
+            "np.where(terminated, 0.0, next_val) - val\n    goes_on = ~(terminated | truncated)\n"
+            "    adv = np.zeros_like(delta)\n    following = np.zeros(rew.shape[1])\n"
+            "    for t in reversed(range(len(rew))):\n"
+            "        following = delta[t] + gamma * lam * goes_on[t] * following",
+            "next_val - val\n"
+            "    adv = np.zeros_like(delta)\n    following = np.zeros(rew.shape[1])\n"
+            "    for t in range(len(rew)):\n"
+            "        following = delta[t] + gamma * lam * following",
+            "the loop has to go backwards in time. Mind the ends",
+        ),
+        (
+            "in reversed(range(len(rew))):\n"
+            "        following = delta[t] + gamma * lam * goes_on[t] * following",
+            "in range(len(rew)):\n"
+            "        ended = (terminated | truncated)[t - 1] if t else False\n"
+            "        following = delta[t] + gamma * lam * ~np.bool_(ended) * following",
+            "the loop has to go backwards in time.",
+        ),
         ("gamma * lam *", "gamma *", "weighted by gamma only"),
         ("gamma * lam *", "lam *", "weighted by lambda only"),
         (" - val", "", "forgot -V(s_t)"),

@@ -175,6 +175,20 @@ def test_a_student_at_work(tmp_path, capsys):
     assert main(["backup", "cg", "--file", str(folder)]) == 1
 
 
+def test_a_student_in_the_folder_of_the_copies_need_not_name_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["gae"]) == 1  # the file of the package
+    assert "copy them: python -m spinup_tf2.exercises --copy exercises" in capsys.readouterr().out
+    assert main(["gae", "--copy", "exercises"]) == 0
+    assert capsys.readouterr().out.endswith("python -m spinup_tf2.exercises gae\n")
+    Path("exercises", "gae.py").write_text(text_of(SOLUTIONS, "gae"), encoding="utf-8")
+    assert main(["gae"]) == 0
+    assert main(["cg"]) == 1  # which has not been copied
+    assert str(TASKS) in capsys.readouterr().out
+    assert main([]) == 0
+    assert "gae          right" in capsys.readouterr().out
+
+
 def test_the_list_says_what_is_done(tmp_path, capsys):
     main(["gae", "cg", "--copy", str(tmp_path)])
     (tmp_path / "cg.py").write_text(text_of(SOLUTIONS, "cg"), encoding="utf-8")

@@ -14,7 +14,7 @@ from spinup_tf2.core.runs.callbacks import Callbacks, callbacks_of
 from spinup_tf2.core.runs.evaluation import make_test_envs
 from spinup_tf2.core.runs.run import Networks, Run
 from spinup_tf2.core.runs.saved_policy import begin_with
-from spinup_tf2.core.settings import Settings
+from spinup_tf2.core.settings import Settings, comes_with_package
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec
 from spinup_tf2.parallel.mpi import broadcast_object, exit_together, on_root, proc_id
@@ -93,7 +93,7 @@ def opened_run(
         arguments,
         env,
         ac.variables,
-        is_own(actor_critic.__module__),
+        is_own(actor_critic.__module__) and comes_with_package(),
         logger_kwargs.get("exp_name"),
         logger_kwargs.get("preset"),
     )

@@ -1,5 +1,7 @@
 """Checks of generalized advantage estimates."""
 
+import functools
+
 import numpy as np
 
 from spinup_tf2.exercises.checking import compare
@@ -73,12 +75,34 @@ def _nowhere(terminated, truncated):
     return np.zeros_like(terminated)
 
 
+def _forward(*args, cut=True):
+    """The recursion in the wrong direction of time; `cut`: it begins anew in each episode."""
+    rew, val, next_val, terminated, truncated, gamma, lam = args
+    delta = rew + gamma * next_val * (1 - terminated * cut) - val
+    adv, previous = np.zeros(rew.shape), np.zeros(rew.shape[1])
+    for t in range(len(rew)):
+        adv[t] = previous = delta[t] + gamma * lam * previous
+        if cut:
+            previous = previous * ~(terminated[t] | truncated[t])
+    return adv
+
+
+_BACKWARDS = (
+    "You sum the deltas of the steps before t: A_t sums those from t on, so the loop has to go "
+    "backwards in time."
+)
+
 MISTAKES = {
     "You treat a time limit (truncated) as an end of the world (terminated): the future is worth "
     "V(s_{t+1}) there, not 0.": _mistaken(nothing_follows=lambda term, trunc: term | trunc),
     "After termination nothing follows: V(s_{t+1}) counts as 0 there.": _mistaken(
         nothing_follows=_nowhere
     ),
+    "You do not look at where episodes end: neither terminated nor truncated is in your numbers.": (
+        _mistaken(nothing_follows=_nowhere, cut=_nowhere)
+    ),
+    _BACKWARDS: _forward,
+    _BACKWARDS + " Mind the ends of episodes, too.": functools.partial(_forward, cut=False),
     "You mixed up terminated and truncated: the future is worth 0 after termination, and "
     "V(s_{t+1}) after truncation.": _mistaken(nothing_follows=lambda term, trunc: trunc),
     "Your sum goes on into the next episode, which has nothing to do with this one.": _mistaken(
