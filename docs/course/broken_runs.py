@@ -46,7 +46,7 @@ def sac_run(output_dir, epochs=16, **changes):
 
 RUNS = {
     "ppo": ppo_run,
-    "steps": partial(ppo_run, pi_lr=0.1, target_kl=None),
+    "steps": partial(ppo_run, pi_lr=1.0, target_kl=None),
     "limit": partial(ppo_run, pi_lr=0.1),
     "gamma": partial(ppo_run, gamma=0.3),
     "critic": partial(ppo_run, vf_lr=0.0),
@@ -58,7 +58,7 @@ RUNS = {
 
 # Of each broken run: its title, the healthy run, the column that tells, its title, and its scale.
 PANELS = {
-    "steps": ("pi_lr 0.1, no KL limit", "ppo", "Entropy", "linear"),
+    "steps": ("pi_lr 1, no KL limit", "ppo", "Entropy", "linear"),
     "limit": ("pi_lr 0.1, KL limit 0.01", "ppo", "KL", "log"),
     "gamma": ("gamma 0.3", "ppo", "AverageVVals", "linear"),
     "critic": ("vf_lr 0", "ppo", "LossV", "log"),
@@ -126,4 +126,4 @@ def draw(directory):
 if __name__ == "__main__":
     make(sys.argv[1])
     report(sys.argv[1])
-    draw(sys.argv[1]).savefig(sys.argv[2], dpi=95, pil_kwargs=dict(optimize=True))
+    draw(sys.argv[1]).savefig(sys.argv[2], dpi=88, pil_kwargs=dict(optimize=True))

@@ -18,5 +18,5 @@ def test_trpo_solves_cartpole_within_72000_steps(tmp_path):
     assert last_return(trpo, tmp_path / "run", epochs=18) >= 450
 
 
-def test_vpg_solves_cartpole_within_144000_steps(tmp_path):
-    assert last_return(vpg, tmp_path / "run", epochs=36, pi_lr=3e-3) >= 450
+def test_vpg_solves_cartpole_within_240000_steps(tmp_path):
+    assert last_return(vpg, tmp_path / "run", epochs=60, pi_lr=3e-3) >= 450
