@@ -222,9 +222,20 @@ def _as_rst(block):
         return block
     lines = [line for line in block.strip().splitlines() if "| not run |" not in line]
     head, _rule, *body = [line[2:-2].split(" | ") for line in lines]
-    rows = ["   * - " + "\n     - ".join(row) for row in [head, *body]]
-    rows = [row.replace(" - -\n", " -\n") for row in rows]  # else a list in the cell
-    return ".. list-table::\n   :header-rows: 1\n\n" + "\n".join(rows)
+    head = [name.removeprefix("Spinning Up, ") for name in head]  # the page says whose they are
+    rows = ["   * - " + "\n     - ".join(_joined(row, head)) for row in [head, *body]]
+    return ".. list-table::\n   :class: learning\n   :header-rows: 1\n\n" + "\n".join(rows)
+
+
+def _joined(row, head):
+    """The cells of a row; one without a name above it becomes the second line of that before it."""
+    cells = []
+    for cell, name in zip(row, head, strict=True):
+        if name.strip():
+            cells.append("" if cell == "-" else cell)  # a dash would begin a list in the cell
+        elif cell.strip():
+            cells[-1] = f"| {cells[-1]}\n       | {cell}"
+    return cells
 
 
 # Answers to questions are folded up until the reader asks for them.

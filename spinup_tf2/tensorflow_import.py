@@ -27,11 +27,15 @@ for line in sys.stdin.buffer:
 
 
 def quiet_tensorflow() -> None:
-    """When TensorFlow is imported, leave the noise out of what it prints meanwhile.
+    """Hide what TensorFlow prints about processors and graphics cards while it is imported.
 
-    Where TF_CPP_MIN_LOG_LEVEL is not set, warnings are left out later, too; where it is, what it
-    hides is hidden in the import as well, and 0 shows everything, as --debug does.
-    For programs: a library that imports TensorFlow has no business with its caller's stderr.
+    Its logger then shows warnings and errors only. In notebooks and interactive shells it would
+    also say which files it has written.
+
+    If TF_CPP_MIN_LOG_LEVEL is not set, the warnings of TensorFlow's C++ code stay hidden after the
+    import. If it is set, it decides what is hidden, and 0 shows everything, as --debug does.
+
+    Call it in programs and notebooks. A library should not change what its caller sees.
     """
     if "tensorflow" not in sys.modules:
         sys.meta_path.insert(0, _QuietFinder())
@@ -59,6 +63,7 @@ def _quietly(load):
             return
         with stderr_without(_NOISE.format(hidden)):
             load(module)
+            module.get_logger().setLevel("WARNING")  # where there is a prompt it begins with INFO
             # Looks for a GPU. The program may still say which it wants, and how many threads.
             module.config.list_physical_devices()
 

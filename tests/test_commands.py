@@ -19,7 +19,8 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.rst"))]
 
-# What is not run: a pattern of the command, or of the program, and the reason.
+# What is not run: a pattern of the command, or of the program, and the reason. What "takes" minutes
+# or hours has been run by hand; docs/internals.rst says when.
 NOT_RUN = {
     # of the machine
     r"^pip install": "installs packages",
@@ -33,6 +34,7 @@ NOT_RUN = {
     r"/somewhere/openmpi": "installs Open MPI",
     # without an end
     r"^tensorboard ": "a server",
+    r"^jupyter lab": "a server; tests/test_notebooks.py runs the notebook's cells",
     r" --watch": "goes on until it is stopped; tests/utils/test_plot_figures.py does so",
     r"run play --env SuperMarioBros": "waits for keys; tests/cli/test_play.py presses them",
     r"quadruped\.py --train": "takes minutes: five whole epochs, and no flag for fewer",
@@ -42,11 +44,11 @@ NOT_RUN = {
     r"^sphinx-build": "tests/test_docs.py builds the docs",
     r"tests/mutation/run\.py": "takes hours; tests/mutation/test_run.py has a small one",
     r"benchmarks/throughput\.py": "takes minutes; tests/benchmarks runs its parts",
-    r"benchmarks/learning\.py (run|collect)": "takes hours; tests/benchmarks has a small protocol",
-    r"course/broken_runs\.py": "trains for long; tests/test_course.py does so briefly",
+    r"benchmarks/learning\.py run": "takes hours; tests/benchmarks has a small protocol",
+    r"benchmarks/learning\.py collect": "needs these runs; tests/benchmarks has a small protocol",
+    r"course/broken_runs\.py": "takes minutes; tests/test_course.py makes shorter runs",
     r"^from spinup_tf2\.envs\.mario|for version in range\(4\)": "tests/test_docs.py runs it",
     r"^from policy import|^from ai_edge|_savedmodel\"": "tests/exporting/test_export.py does so",
-    r"checkpoint/000003/best\.npz": "which number it has depends on how long the training took",
 }
 
 # What is added to a command: a flag that is given again replaces the one before. Steps are a
@@ -83,6 +85,16 @@ BEFORE = {
 
 # What a reader has before a program that is a part of one.
 GIVEN = {
+    # The number of the newest checkpoint depends on how long the training took.
+    "docs/resuming.rst": """
+import numpy as np
+from pathlib import Path
+from spinup_tf2.core.runs.saved_policy import load_networks
+shown = Path("data/long/long_s0/checkpoint/000003")
+if not shown.exists():
+    max(shown.parent.glob("0*")).rename(shown)
+ac = load_networks("data/long/long_s0/tf2_save").ac
+""",
     "docs/coming_from.rst": "import gymnasium as gym\nobs, _ = gym.make('CartPole-v1').reset()\n",
     "docs/course/problem.rst": "import gymnasium as gym\nenv = gym.make('CartPole-v1')\n",
 }
@@ -169,6 +181,25 @@ def test_every_reason_and_every_flag_is_for_a_command():
     assert {*GIVEN, *BEFORE} <= {*WITH_COMMANDS}
 
 
+def test_what_takes_long_has_the_date_of_its_last_run():
+    internals = (DOCS / "internals.rst").read_text(encoding="utf-8")
+    table = internals.partition(".. _internals-by-hand:")[2].partition("\nReference: core\n")[0]
+    rows = [row.split("\n     - ") for row in table.split("\n   * - ")[2:]]
+    dated = [name for names, when, _ in rows for name in re.findall("``(.+?)``", names) if when]
+    assert all(re.match(r"20\d\d-\d\d-\d\d", when) for _, when, _ in rows)
+    long = [
+        (page, command)
+        for page, shown in SHOWN.items()
+        for *_, each in shown
+        for command in each
+        if (reason(command) or "").startswith("takes")
+    ]
+    for page, command in long:
+        assert any(name in command for name in dated), command
+        assert "internals-by-hand" in (ROOT / page).read_text(encoding="utf-8"), page
+    assert all(any(name in command for _, command in long) for name in dated)
+
+
 @pytest.mark.commands
 @pytest.mark.parametrize("page", WITH_COMMANDS)
 def test_the_commands_of_a_page_run(page, checkout):
@@ -196,7 +227,7 @@ def test_the_commands_of_a_page_run(page, checkout):
             script = "\n".join(shortened(command, page) for command in run)
         done = subprocess.run(
             ["bash", "-exc", script],
-            **dict(cwd=checkout, env=environment, stdin=subprocess.DEVNULL, timeout=900),
+            **dict(cwd=checkout, env=environment, stdin=subprocess.DEVNULL, timeout=3600),
             capture_output=True,
             text=True,
         )

@@ -18,13 +18,17 @@ WARNING = "W0000 00:00:1795369317.417461   11979 gpu_device.cc:1] Cannot dlopen 
 NO_GPU = "E0000 00:00:1795369323.393166   11979 cuda_platform.cc:52] failed call to cuInit"
 ERROR = "E0000 00:00:1795369323.393166   11979 other.cc:5] something is broken"
 WORDS = "somebody else's words"
+LOGGED = "Assets written to: data/run/tf2_save"
 
 TENSORFLOW = f"""
-import os, types
+import logging, os, types
 def write(*lines):
     os.write(2, "".join(f"{{line}}\\n" for line in lines).encode())
 write({ABSL!r}, {NOTE!r}, {WARNING!r}, {ERROR!r}, {WORDS!r})
 config = types.SimpleNamespace(list_physical_devices=lambda: write({NO_GPU!r}))
+get_logger = lambda: logging.getLogger("tensorflow")
+get_logger().addHandler(logging.StreamHandler())
+get_logger().setLevel("INFO")  # as where there is a prompt
 """
 
 PROGRAM = f"""
@@ -37,6 +41,8 @@ try:
 finally:
     os.write(2, b"after\\n")
 tensorflow.config.list_physical_devices()
+tensorflow.get_logger().info({LOGGED!r})
+tensorflow.get_logger().warning({WORDS!r})
 """
 
 
@@ -52,17 +58,17 @@ def printed(folder, level=None, package=TENSORFLOW):
 
 
 @pytest.mark.parametrize(
-    ("level", "shown"),
+    ("level", "shown", "logged"),
     [
-        (None, [ERROR, WORDS]),
-        ("0", [ABSL, NOTE, WARNING, ERROR, WORDS]),
-        ("1", [WARNING, ERROR, WORDS]),
-        ("2", [ERROR, WORDS]),
-        ("3", [WORDS]),
+        (None, [ERROR, WORDS], [WORDS]),
+        ("0", [ABSL, NOTE, WARNING, ERROR, WORDS], [LOGGED, WORDS]),
+        ("1", [WARNING, ERROR, WORDS], [WORDS]),
+        ("2", [ERROR, WORDS], [WORDS]),
+        ("3", [WORDS], [WORDS]),
     ],
 )
-def test_the_import_shows_what_the_level_does(tmp_path, level, shown):
-    assert printed(tmp_path, level) == (0, [*shown, "after", NO_GPU])
+def test_the_import_shows_what_the_level_does(tmp_path, level, shown, logged):
+    assert printed(tmp_path, level) == (0, [*shown, "after", NO_GPU, *logged])
 
 
 def test_an_import_that_fails_is_seen(tmp_path):

@@ -18,12 +18,13 @@ from spinup_tf2.core.settings import Settings, algorithm
 
 
 def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor) -> Loss:
-    """What has the policy gradient as its gradient, negated. All inputs [batch].
+    """A loss whose gradient is minus the policy gradient. All inputs have shape [batch].
 
-    L = -E[log pi(a|s) A]  (Sutton et al. 2000, with an advantage in the place of Q)
+    L = -E[log pi(a|s) A]  (Sutton et al. 2000, with an advantage in place of Q)
 
-    Only its gradient has a meaning, and only where pi is the policy that has acted. logp_old, of
-    that policy, does not enter the loss.
+    The value of the loss means nothing. Its gradient is the policy gradient only as long as pi is
+    the policy that chose the actions. logp_old, the log-probabilities under that policy, is used
+    for the logged KL divergence, not for the loss.
     """
     loss = -tf.reduce_mean(logp * adv)
     # The latter two are estimates from the actions of pi_old, the last of KL(pi_old || pi).

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium as gym
 import keras
@@ -18,6 +19,22 @@ SCRIPTS = [(ppo_cartpole, 3200), (ppo_pendulum, 3200), (vpg_cartpole, 1600), (sa
 # Each with after how many steps it reports.
 NAMES = [("ppo_cartpole", 1600), ("ppo_pendulum", 1600), ("vpg_cartpole", 4000)]
 NAMES += [("sac_pendulum", 1000)]
+
+
+DOCS = Path(__file__).parents[2] / "docs" / "examples.rst"
+
+
+@pytest.mark.parametrize("script", [script for script, _ in SCRIPTS])
+def test_each_names_the_curve_that_the_docs_show(script):
+    """The command, and when three seeds reach which return."""
+    docs, name = DOCS.read_text(encoding="utf-8"), script.__name__
+    [command] = re.findall(r"^    (python -m .*) --seed 0$", script.__doc__, re.MULTILINE)
+    assert f"   {command} --seed 0\n" in docs
+    row = docs.partition(f"   * - ``{name.rpartition('.')[2]}``, ")[2].partition("   * - ")[0]
+    curve = script.__doc__.partition("With seeds 0, 1 and 2 ")[2]
+    numbers = re.findall(r"-?\d[\d,]*\d", curve)
+    assert len(numbers) >= 4
+    assert [number for number in numbers if number not in row] == []
 
 
 # ---------------------------------------------------------------- equations

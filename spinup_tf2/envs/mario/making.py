@@ -51,18 +51,20 @@ def preprocess(
     noop_max: int = 0,
     no_progress: int | None = None,
 ) -> gym.Env:
-    """Put what agents learn with around Super Mario Bros, made with `obs_type="grayscale"`.
+    """Wrap Super Mario Bros for training: frame skip, small stacked frames, shaped reward.
 
-    Observations become uint8 `[size, size, stack]`: gray, the newest frame last.
+    `env` must have been made with `obs_type="grayscale"`. Observations become uint8 arrays `[size,
+    size, stack]`, in gray, with the newest frame last.
 
     Args:
-        frameskip: An action is held for that many frames of the console.
+        frameskip: For how many frames of the console an action is held.
         size: Height and width of the frames.
-        stack: Length of the frame stack, with a frame from each of the last steps.
-        score_scale, flag_bonus, death_penalty, reward_scale: of `ScoreReward`.
-        noop_max: An episode begins with 0 to that many frames without a button pressed.
-        no_progress: An episode is cut off after that many steps without a way to the right; None:
-            never.
+        stack: How many frames are stacked, one from each of the last steps.
+        score_scale, flag_bonus, death_penalty, reward_scale: Arguments of `ScoreReward`.
+        noop_max: Each episode begins with a random number of frames, from 0 to this, in which no
+            button is pressed.
+        no_progress: An episode is truncated if Mario gets no further to the right for this many
+            steps; None: never.
     """
     if noop_max:
         env = NoopStarts(env, noop_max)

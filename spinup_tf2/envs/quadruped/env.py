@@ -25,37 +25,40 @@ PUSH_EVERY, PUSH_SPEED = 5.0, 0.5  # s, m/s
 
 
 class QuadrupedEnv(gym.Env, EzPickle):
-    """A Unitree A1, four legs with three joints each, in PyBullet.
+    """A Unitree A1 robot, with four legs of three joints each, simulated by PyBullet.
 
     Args:
-        task: "walk" forward, or "recover": get up after a fall.
-        render_mode: None, "rgb_array", or "human" for PyBullet's window; "DIRECT" and "GUI" are
+        task: "walk", to walk forward, or "recover", to get up after a fall.
+        render_mode: None, "rgb_array", or "human" for PyBullet's window. "DIRECT" and "GUI" are
             other names for None and "human".
-        sim_hz: Substeps of the simulation per second, in each of which the joints are controlled.
-        action_repeat: Substeps in a step; 25 of 500 make 20 steps per second.
-        kp: Of the PD control, in Nm/rad.
-        kd: The same, in Nms/rad. From 3.3 on the control of a joint is unstable with 500 substeps.
-        torque_limit: Of each joint, in Nm.
-        action_scale: How far an action of 1 moves hip, upper and lower joints, in rad; None: the
-            task's (0.2, 0.4, 0.4) or (0.8, 2.0, 1.0).
-        absolute_actions: Actions are joint angles in rad.
-        residual_gait: Actions are added to the demonstration's.
-        action_filter: Cut-off frequency, in Hz, of a low-pass filter that the joints' targets go
-            through; None for no filter.
-        target_speed: From which speed on walking faster does not pay, in m/s.
-        straight: Whether forward is where the robot looked at the beginning of the episode, and not
-            at that of the step; observations then say, too, how far it has turned since. For "walk"
-            only.
-        reward: "linear" or "walk_in_the_park" to walk, "bounded" to recover; None: the first.
-        reward_weights: Weights of terms of the reward that are to be other than usual, by name.
-        phase_hz: Frequency of the clock in the observation; 0 for no clock; None: the task's, 2.5
-            to walk (that of the trot) or 0.2 (an episode is one round).
-        history: Whether observations hold joint errors and speeds of 10 and 20 ms ago.
-        reset_noise: Whether initial states differ.
-        domain_randomization: Whether friction, mass and gains are drawn anew for each episode, and
-            the robot is pushed every five seconds.
-        terminate_on_success: Whether getting up ends an episode; for "recover" only.
-        prev_epochs: Epochs that have been before, of which the curriculum depends.
+        sim_hz: Substeps of the simulation per second. The PD controller acts in each of them.
+        action_repeat: Substeps per step. 25, at 500 substeps per second, make 20 steps per second.
+        kp: Gain of the PD controller on the error of the angle, in Nm/rad.
+        kd: Gain of the PD controller on the joint's speed, in Nms/rad. With 500 substeps per
+            second, the control of a joint is unstable from 3.3 on.
+        torque_limit: Largest torque of a joint, in Nm.
+        action_scale: How far an action of 1 moves the targets of hip, upper and lower joints, in
+            rad. None: (0.2, 0.4, 0.4) for "walk", (0.8, 2.0, 1.0) for "recover".
+        absolute_actions: Whether actions are joint angles in rad.
+        residual_gait: Whether actions are added to those of the demonstration.
+        action_filter: Cut-off frequency, in Hz, of a low-pass filter for the joints' targets; None
+            for no filter.
+        target_speed: Speed in m/s above which walking faster earns no more reward.
+        straight: Whether "forward" is the direction in which the robot faced at the beginning of
+            the episode instead of the step. Observations then also contain how far it has turned
+            since. For "walk" only.
+        reward: "linear" or "walk_in_the_park" for "walk", "bounded" for "recover"; None: the first
+            of these.
+        reward_weights: Weights of the reward's terms, by name, where they are not to be the usual
+            ones.
+        phase_hz: Frequency of the clock in the observation; 0 for no clock. None: 2.5 for "walk",
+            which is the frequency of the trot, and 0.2 for "recover", one round per episode.
+        history: Whether observations contain the joints' errors and speeds of 10 and 20 ms ago.
+        reset_noise: Whether initial states are random.
+        domain_randomization: Whether friction, mass and gains are drawn for each episode, and the
+            robot is pushed every five seconds.
+        terminate_on_success: Whether an episode ends when the robot has got up; for "recover" only.
+        prev_epochs: How many epochs have passed before; the curriculum starts from there.
 
     An **action** moves the joints' targets away from those of a standing robot, in the order of
     `gait.JOINTS`: Box(-1, 1, (12,)).
