@@ -44,6 +44,7 @@ NOT_RUN = {
     r"^sphinx-build": "tests/test_docs.py builds the docs",
     r"tests/mutation/run\.py": "takes hours; tests/mutation/test_run.py has a small one",
     r"benchmarks/throughput\.py": "takes minutes; tests/benchmarks runs its parts",
+    r"benchmarks/scaling\.py": "takes minutes; tests/benchmarks has a short measurement",
     r"benchmarks/learning\.py run": "takes hours; tests/benchmarks has a small protocol",
     r"benchmarks/learning\.py collect": "needs these runs; tests/benchmarks has a small protocol",
     r"course/broken_runs\.py": "takes minutes; tests/test_course.py makes shorter runs",
