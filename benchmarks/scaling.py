@@ -5,7 +5,8 @@
     python benchmarks/scaling.py measure --output cluster.json --hosts node1:1,node2:1
 
 What one process needs for its share of an epoch, and how long a message takes between two, are
-measured. From these two follows what any number of processes needs; `Model` has the equations.
+measured, and how long they wait for each other. From these follows what any number of processes
+needs; `Model` has the equations.
 Every process has one core and one thread. Each epoch has 80 steps on the policy and 80 on the
 values, without early stopping, so that all runs do the same work.
 """
@@ -19,11 +20,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
 from pathlib import Path
-from statistics import median
+from statistics import NormalDist, median
 
 from contestants import bind_to_cores, rank
 from measure import STEPS_PER_EPOCH
@@ -86,7 +87,7 @@ def measure(args):
         messages.append(start(2, {"job": "messages"}, args))
         for env in args.envs:
             shares = [(1, steps) for steps in LOCAL_STEPS]
-            shares += [(n, STEPS_PER_EPOCH // n) for n in args.ranks]
+            shares += [(n, steps) for n in args.ranks for steps in shares_of(n)]
             for ranks, local_steps in shares:
                 job = {"env": env, "steps_per_epoch": ranks * local_steps, "epochs": args.epochs}
                 result = start(ranks, {"job": "train", **job}, args)
@@ -97,6 +98,11 @@ def measure(args):
                     flush=True,
                 )
     return {"machine": machine(1, runs), "runs": runs, "messages": messages}
+
+
+def shares_of(ranks):
+    """The steps of each process that are measured: of all together, and of each, 4,000."""
+    return [STEPS_PER_EPOCH // ranks, STEPS_PER_EPOCH]
 
 
 def start(ranks, job, args):
@@ -203,13 +209,15 @@ class Model:
 
     With P processes, of which each takes n steps,
 
-        T(P, n) = T(1, n) + sum over messages of (c + ceil(log2 P) (a + b m))
+        T(P, n) = T(1, n) + sum over messages of (c + s z(P) + ceil(log2 P) (a + b m))
 
     where T(1, n) is what one process needs for an epoch of n steps (between measured n, on a line
     through them), c what the call of a message costs, a its latency, b the time of each of its m
     numbers. Averages are computed in ceil(log2 P) rounds, in each of which a process exchanges its
     vector with another ("recursive doubling": Thakur, Rabenseifner and Gropp 2005, section 4).
-    Nobody waits for a slower one.
+
+    All wait for the last one. Processes are ready for a message at times that scatter by s; z(P)
+    is how far the last of P is behind their mean, if the times are normal (Blom 1958).
 
     Attributes:
         alone: {n: T(1, n)}, in seconds.
@@ -217,6 +225,7 @@ class Model:
         call: c, in seconds.
         latency: a, in seconds.
         per_number: b, in seconds.
+        scatter: s, in seconds.
     """
 
     alone: dict[int, float]
@@ -224,6 +233,7 @@ class Model:
     call: float
     latency: float
     per_number: float
+    scatter: float = 0.0
 
     def epoch(self, ranks, local_steps):
         """Seconds."""
@@ -244,13 +254,23 @@ class Model:
             return 0.0
         rounds = math.ceil(math.log2(ranks))
         return sum(
-            count * (self.call + rounds * (self.latency + self.per_number * numbers))
+            count
+            * (
+                self.call
+                + self.scatter * last_of(ranks)
+                + rounds * (self.latency + self.per_number * numbers)
+            )
             for numbers, count in self.messages.items()
         )
 
     @cached_property
     def _line(self):
         return [*zip(*sorted(self.alone.items()), strict=True)]
+
+
+def last_of(ranks):
+    """The expected largest of that many standard normal numbers, by Blom's approximation."""
+    return NormalDist().inv_cdf((ranks - 0.375) / (ranks + 0.25))
 
 
 def line_through(seconds):
@@ -263,7 +283,22 @@ def line_through(seconds):
 
 
 def model_of(measured, env):
-    """The model of an environment, from medians over the repeats."""
+    """The model of an environment, from medians over the repeats.
+
+    The scatter is fitted: by it the first environment, on the fewest processes, takes as long as it
+    did. All that is said of other environments and numbers is a prediction.
+    """
+    first = measured["runs"][0]["env"]
+    model = _without_waiting(measured, first)
+    ranks = min(run["ranks"] for run in measured["runs"] if run["ranks"] > 1)
+    share = STEPS_PER_EPOCH // ranks
+    own = [run for run in measured["runs"] if run["env"] == first]
+    waited = median_epoch(own, ranks, share) - model.epoch(ranks, share)
+    scatter = max(0.0, waited / sum(model.messages.values()) / last_of(ranks))
+    return replace(_without_waiting(measured, env), scatter=scatter)
+
+
+def _without_waiting(measured, env):
     runs = [run for run in measured["runs"] if run["env"] == env]
     alone = {n: median_epoch(runs, 1, n) for n in LOCAL_STEPS}
     together = next(run for run in runs if run["ranks"] > 1)
@@ -296,7 +331,7 @@ def rows_of(measured):
         for shared, ranks in product((True, False), PREDICTED):
             local_steps = max(1, round(STEPS_PER_EPOCH / ranks)) if shared else STEPS_PER_EPOCH
             seconds = model.epoch(ranks, local_steps)
-            seen = median_epoch(runs, ranks, local_steps) if shared else None
+            seen = median_epoch(runs, ranks, local_steps)
             yield {
                 "env": env,
                 "shared": shared,
@@ -319,6 +354,7 @@ def report(measured):
         measured["machine"],
         f"A message has a latency of {model.latency * 1e6:.1f} us and takes "
         f"{model.per_number * 1e9:.2f} ns a number; its call takes {model.call * 1e6:.0f} us. "
+        f"Processes are ready for it at times that scatter by {model.scatter * 1e6:.0f} us. "
         f"{sum(model.messages.values()):.0f} messages an epoch, {gradient_steps:.0f} of them "
         "gradients.",
     ]
