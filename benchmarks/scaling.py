@@ -21,7 +21,6 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import NormalDist, median
@@ -241,12 +240,10 @@ class Model:
 
     def computing(self, local_steps):
         """Seconds of one process for its own steps."""
-        steps, seconds = self._line
-        i = 1
-        while i < len(steps) - 1 and steps[i] < local_steps:
-            i += 1
-        slope = (seconds[i] - seconds[i - 1]) / (steps[i] - steps[i - 1])
-        return seconds[i - 1] + slope * (local_steps - steps[i - 1])
+        from scipy.interpolate import make_interp_spline
+
+        steps, seconds = zip(*sorted(self.alone.items()), strict=True)
+        return float(make_interp_spline(steps, seconds, k=1)(local_steps))
 
     def communicating(self, ranks):
         """Seconds of all messages of an epoch."""
@@ -262,10 +259,6 @@ class Model:
             )
             for numbers, count in self.messages.items()
         )
-
-    @cached_property
-    def _line(self):
-        return [*zip(*sorted(self.alone.items()), strict=True)]
 
 
 def last_of(ranks):
