@@ -64,6 +64,7 @@ ADDED = {
     r"run resume .*--epochs 50": "--epochs 2",
     r"run test_policy": "-n 1",
     r"run test_policy (?!.*--record)": "--norender",
+    r"--seed \d+ \d.* --workers": "--workers 1",
     r"run plot (?!.*--(savefig|table))": "--savefig shown.png",
     r"run evaluate": "-n 1 --noops 1",
     r"examples\.quadruped_demo": "--steps 2000 --epochs 0",
