@@ -28,6 +28,7 @@ ALGORITHMS = {
     "trpo": Algorithm(),
     "ppo": Algorithm(),
     "a2c": Algorithm(),
+    "ppg": Algorithm(),
     "ddpg": Algorithm(discrete=False, bounded=True),
     "td3": Algorithm(discrete=False, bounded=True),
     "sac": Algorithm(bounded=True),

@@ -91,7 +91,7 @@ def trpo(
         arguments,
         actor_critic,
         ac_kwargs,
-        separate=True,
+        shared=False,
         needs=["kl_divergence"],
     ) as run:
         ac = run.ac

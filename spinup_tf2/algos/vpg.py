@@ -59,9 +59,7 @@ def vpg(
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
-    with on_policy.opened(
-        "vpg", settings, arguments, actor_critic, ac_kwargs, separate=True
-    ) as run:
+    with on_policy.opened("vpg", settings, arguments, actor_critic, ac_kwargs, shared=False) as run:
         ac = run.ac
 
         def pi_loss(batch):

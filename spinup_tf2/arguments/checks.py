@@ -37,8 +37,11 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
         steps, num_envs, n_steps = (arguments.get(name, 1) for name in names)
         _check_division(steps, num_envs, n_steps, num_procs)
     if arguments.get("minibatch_size") is not None:
-        environments = arguments["num_envs"] * num_procs
-        _check_minibatches(arguments["minibatch_size"], arguments["steps_per_epoch"], environments)
+        of = dict(steps_per_epoch=arguments["steps_per_epoch"])
+        _check_minibatches("minibatch_size", arguments, of, num_procs)
+    if "aux_minibatch_size" in arguments:
+        of = {"n_pi * steps_per_epoch": arguments["n_pi"] * arguments["steps_per_epoch"]}
+        _check_minibatches("aux_minibatch_size", arguments, of, num_procs)
     if "batch_size" in arguments:
         _check_batch_size(arguments["batch_size"], arguments["num_envs"], num_procs)
     if arguments.get("deterministic_resume") and arguments["checkpoint_freq"] == 0:
@@ -103,16 +106,17 @@ def _check_division(steps_per_epoch, num_envs, n_steps, num_procs):
         )
 
 
-def _check_minibatches(minibatch_size, steps_per_epoch, environments):
+def _check_minibatches(name, arguments, of, num_procs):
     """Every minibatch holds equally many steps of each environment, and every step is in one."""
-    if minibatch_size % environments or steps_per_epoch % minibatch_size:
-        sizes = range(environments, steps_per_epoch + 1, environments)
-        possible = [size for size in sizes if steps_per_epoch % size == 0]
-        nearest = min(possible, key=lambda size: abs(size - minibatch_size))
+    given, environments = arguments[name], arguments["num_envs"] * num_procs
+    [(whole, steps)] = of.items()
+    if given % environments or steps % given:
+        sizes = range(environments, steps + 1, environments)
+        possible = [size for size in sizes if steps % size == 0]
+        nearest = min(possible, key=lambda size: abs(size - given))
         raise UserError(
-            f"minibatch_size is {minibatch_size}; it must be a multiple of the number of "
-            f"environments of all processes, {environments}, and divide steps_per_epoch, "
-            f"{steps_per_epoch}; use one such as {nearest}."
+            f"{name} is {given}; it must be a multiple of the number of environments of all "
+            f"processes, {environments}, and divide {whole}, {steps}; use one such as {nearest}."
         )
 
 

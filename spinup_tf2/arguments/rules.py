@@ -127,6 +127,12 @@ OWN_RULES = {
     "rms_eps": POSITIVE,
     "rms_init": NON_NEGATIVE,
     "normalize_adv": SWITCH,
+    "arch": one_of("dual", "shared", "detach"),
+    "n_pi": POSITIVE_INTEGER,
+    "train_aux_iters": INTEGER,
+    "aux_lr": NON_NEGATIVE,
+    "beta_clone": NON_NEGATIVE,
+    "aux_minibatch_size": POSITIVE_INTEGER,
 }
 
 
@@ -155,7 +161,7 @@ def activation_of_class(layer: type) -> str | None:
     return _OF_CLASSES.get(layer.__name__.lower())
 
 
-CONVOLUTIONS = ("nature", "small")
+CONVOLUTIONS = ("nature", "small", "impala")
 
 
 def _is_convolution(value):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 import numpy as np
@@ -25,6 +25,21 @@ from spinup_tf2.core.settings import Settings
 from spinup_tf2.persistence.keeper import Part
 
 Update = Callable[..., dict[str, float]]
+
+
+class Phase(Protocol):
+    """What else is done in each epoch, after its last update.
+
+    Stores `columns` with the logger; where it does not, they are blank. `memory` remembers
+    something of each environment.
+    """
+
+    columns: Sequence[str]
+    memory: Part
+
+    def __call__(self) -> None: ...
+
+
 Act = Actor | Demonstrations
 
 
@@ -36,7 +51,7 @@ def opened(
     actor_critic: Callable[..., ActorCritic],
     ac_kwargs: dict | None,
     *,
-    separate: bool = False,
+    shared: bool | None = None,
     needs: Sequence[str] = (),
     init: str = "torch",
     normalize_obs: bool = False,
@@ -48,7 +63,7 @@ def opened(
         settings: The run's settings.
         arguments: What `dict(locals())` is in its first line, for config.json.
         actor_critic, ac_kwargs: What makes the networks.
-        separate: Whether it cannot train networks that share variables.
+        shared: Whether its networks must share variables, or must not; None: both will do.
         needs: What the policy must have in closed form: 'entropy', 'kl_divergence'.
         init: The networks' first weights, where the settings name none.
         normalize_obs: As PPO takes it.
@@ -59,7 +74,7 @@ def opened(
     with environments(settings) as (envs, test_envs):
         spaces = envs.observation_space, envs.prototype.action_space
         needs = [*needs, "kl_divergence"] if normalize_obs else needs
-        ac = make_actor_critic(actor_critic, *spaces, ac_kwargs, separate, needs)
+        ac = make_actor_critic(actor_critic, *spaces, ac_kwargs, shared, needs)
         first_weights(ac, class_for(actor_critic, spaces[0]), settings.init, init)
         if normalize_obs:
             ac = NormalizedActorCritic(ac, *spaces)
@@ -81,6 +96,7 @@ def train(
     parts: Mapping[str, Part] | None = None,
     schedule: str = "constant",
     recompute: bool = False,
+    phase: Phase | None = None,
 ) -> None:
     """Train until the last epoch is over.
 
@@ -98,6 +114,7 @@ def train(
         schedule: 'constant', or 'linear' for learning rates that fall to 0 at the end.
         recompute: Whether `update` gets a second argument, `recomputed() -> dict`: what of the
             batch depends on values, with the value function as it then is.
+        phase: What else is done in each epoch.
     """
     rollouts = Rollouts(run, returns, n_steps or run.settings.local_steps, scaler)
     if recompute:
@@ -107,13 +124,17 @@ def train(
     scaling = scaler.statistics.variables if scaler else ()
     variables = [*(variable for each in modules for variable in each.variables), *scaling, *state]
     tests = run.settings.num_test_episodes > 0
-    run.begin(variables, dict(parts or {}, scaler=scaler), saved_with_policy=scaling, tests=tests)
+    columns = dict.fromkeys(phase.columns if phase else (), False)
+    parts = dict(parts or {}, scaler=scaler, memory=phase and phase.memory)
+    run.begin(variables, parts, saved_with_policy=scaling, columns=columns, tests=tests)
     for _ in run.epochs():
         for batch in rollouts():
             if schedule == "linear":
                 for each in gradient_steps:
                     each.decay(run.progress)
             run.record(update({key: tf.constant(array) for key, array in batch.items()}))
+        if phase is not None:
+            phase()
         run.finish_epoch(rollouts.policy)
 
 

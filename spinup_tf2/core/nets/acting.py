@@ -148,7 +148,7 @@ class Actor:
             pi, val = ac.pi_and_v(obs) if ac.shared else (ac.pi(obs), None)
             return sample(pi, noise), val
 
-        self.mirror = Mirror(ac.pi) if not ac.shared and Mirror.can_mirror(ac.pi) else None
+        self.mirror = Mirror(ac.pi) if Mirror.can_mirror(ac.pi) else None
         self._compiled = compiled(act_and_value)
 
     def refresh(self) -> None:

@@ -12,7 +12,13 @@ from gymnasium import spaces
 from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes
 from spinup_tf2.core.nets.distributions import Distribution, check_closed_forms, mode, sample
-from spinup_tf2.core.nets.heads import ValueFunction, policy_for, policy_shapes
+from spinup_tf2.core.nets.heads import (
+    ValueFunction,
+    both,
+    policy_for,
+    policy_shapes,
+    value_beside,
+)
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, is_image, network_dtype, to_network
 from spinup_tf2.errors import UserError
 
@@ -196,28 +202,33 @@ def make_actor_critic(
     observation_space: spaces.Box,
     action_space: spaces.Space,
     ac_kwargs: dict | None,
-    separate: bool,
+    shared: bool | None = None,
     closed_forms: Sequence[str] = (),
 ) -> ActorCritic:
     """The actor-critic of a run, built and checked.
 
     Args:
-        separate: Whether the networks must not share variables.
+        shared: Whether the networks must share variables, or must not; None: both will do.
         closed_forms: What the policy must have, of 'entropy' and 'kl_divergence'.
 
     Raises:
         UserError: It is not what the algorithm needs.
     """
     actor_critic, kwargs = class_for(actor_critic, observation_space), dict(ac_kwargs or {})
-    if separate and "shared" in inspect.signature(actor_critic).parameters:
-        kwargs.setdefault("shared", False)
+    if shared is not None and "shared" in inspect.signature(actor_critic).parameters:
+        kwargs.setdefault("shared", shared)
     ac = actor_critic(observation_space, action_space, **kwargs)
     obs = two_observations(observation_space)
     build(ac, obs)
-    if separate and ac.shared:
+    if shared is False and ac.shared:
         raise UserError(
             "The policy and the value function share variables; this algorithm trains them apart. "
             "Give each its own (ac_kwargs: shared=False), or use ppo or a2c."
+        )
+    if shared and not ac.shared:
+        raise UserError(
+            "The policy and the value function share no variables, which this algorithm needs. "
+            "Use networks that have layers in common (ac_kwargs: shared=True)."
         )
     if closed_forms:
         check_closed_forms(ac.pi, obs, closed_forms)
@@ -283,13 +294,13 @@ class CNNActorCritic(ActorCritic):
         layers: dict[str, Any] = dict(conv=conv, hidden_sizes=hidden_sizes, activation=activation)
         arguments = dict(layers, shared=shared)
         check_network_arguments(arguments | dict(log_std_init=log_std_init))
-        self.body = cnn(observation_space.shape, **layers)
-        v_body = self.body if shared else cnn(observation_space.shape, **layers)
+        body = cnn(observation_space.shape, **layers)
+        v_body = body if shared else cnn(observation_space.shape, **layers)
 
         def head(body, outputs):
             return keras.Sequential([body, keras.layers.Dense(outputs)])
 
-        pi = policy_for(action_space, lambda outputs: head(self.body, outputs), log_std_init)
+        pi = policy_for(action_space, lambda outputs: head(body, outputs), log_std_init)
         super().__init__(pi, ValueFunction(head(v_body, 1)), action_space, arguments)
 
     @staticmethod
@@ -311,16 +322,11 @@ class CNNActorCritic(ActorCritic):
         return policy_shapes(action_space, net_shapes) + value
 
     def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
-        if not self.shared:
-            return super().pi_and_v(obs)
-        features = self.body(obs)
-        to_policy, to_value = self.pi.net.layers[-1], self.v.net.layers[-1]
-        val = self.v.head(to_value(features))
-        return self.pi.head(to_policy(features)), val
+        return both(self.pi, self.v, obs) if self.shared else super().pi_and_v(obs)
 
 
 class MLPActorCritic(ActorCritic):
-    """Separate multilayer perceptrons for the policy and the value function.
+    """Multilayer perceptrons for the policy and the value function, usually separate ones.
 
     Args:
         observation_space: A Box of one dimension (`spaces.network_observation_space`).
@@ -328,6 +334,7 @@ class MLPActorCritic(ActorCritic):
         hidden_sizes: Widths of the hidden layers of both networks.
         activation: Of the hidden layers, one of `arguments.rules.ACTIVATIONS`, a class of such a
             name (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
+        shared: Whether policy and value function have the hidden layers in common.
         log_std_init: The logarithm of the standard deviation with which Box actions are first
             drawn.
     """
@@ -342,15 +349,20 @@ class MLPActorCritic(ActorCritic):
         hidden_sizes: Sequence[int] = (64, 64),
         activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
         log_std_init: float = -0.5,
+        shared: bool = False,
     ):
-        arguments = dict(hidden_sizes=hidden_sizes, activation=activation)
+        arguments = dict(hidden_sizes=hidden_sizes, activation=activation, shared=shared)
         check_network_arguments(arguments | dict(log_std_init=log_std_init))
 
         def make_net(outputs):
             return mlp(observation_space.shape[0], hidden_sizes, outputs, activation)
 
         pi = policy_for(action_space, make_net, log_std_init)
-        super().__init__(pi, ValueFunction(make_net(1)), action_space, arguments)
+        v = value_beside(pi) if shared else ValueFunction(make_net(1))
+        super().__init__(pi, v, action_space, arguments)
+
+    def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
+        return both(self.pi, self.v, obs) if self.shared else super().pi_and_v(obs)
 
     @staticmethod
     def variable_shapes(
@@ -359,8 +371,10 @@ class MLPActorCritic(ActorCritic):
         *,
         hidden_sizes: Sequence[int],
         activation: str,
+        shared: bool = False,
     ) -> list[tuple]:
         def net_shapes(outputs):
             return mlp_shapes(observation_space.shape[0], hidden_sizes, outputs)
 
-        return policy_shapes(action_space, net_shapes) + net_shapes(1)
+        value = net_shapes(1)[-2:] if shared else net_shapes(1)  # only the output is its own
+        return policy_shapes(action_space, net_shapes) + value

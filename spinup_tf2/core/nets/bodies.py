@@ -56,6 +56,41 @@ CONVOLUTIONS = {
     "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), "valid"),
     "small": (((32, 3, 2),) * 4, "same"),
 }
+IMPALA = (16, 32, 32)  # the filters of each block; they halve height and width
+
+
+class Residual(keras.Model):
+    """x + f(x), for a model f whose output has the shape of its input."""
+
+    def __init__(self, net: keras.Model):
+        super().__init__()
+        self.net = net
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return x + self.net(x)
+
+
+def impala(activation: Callable[[tf.Tensor], tf.Tensor]) -> list[keras.layers.Layer]:
+    """The convolutions of the larger network of IMPALA (Espeholt et al. 2018, figure 3).
+
+    In each block a convolution, a maximum of 3 x 3 pixels with stride 2, and twice a residual of
+    two convolutions, all of 3 x 3.
+    """
+
+    def convolution(filters):
+        return keras.layers.Conv2D(filters, 3, padding="same")
+
+    def activated():
+        return keras.layers.Activation(activation)
+
+    layers = []
+    for n in IMPALA:
+        residuals = [
+            Residual(keras.Sequential([activated(), convolution(n), activated(), convolution(n)]))
+            for _ in range(2)
+        ]
+        layers += [convolution(n), keras.layers.MaxPooling2D(3, 2, "same"), *residuals]
+    return [*layers, activated()]
 
 
 def cnn(
@@ -71,34 +106,43 @@ def cnn(
     Args:
         input_shape: (height, width, channels), or (channels, height, width): channels are the
             fewest.
-        conv: A name in CONVOLUTIONS: 'nature' is that of Mnih et al. 2015; or a list of (filters,
-            kernel size, stride), with zero padding.
+        conv: 'impala', or a name in CONVOLUTIONS: 'nature' is that of Mnih et al. 2015; or a list
+            of (filters, kernel size, stride), with zero padding.
         hidden_sizes: Widths of the dense layers behind them.
 
     Raises:
         UserError: The images are too small for the convolutions.
     """
-    layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")
     activation = _keras_activation(activation)
     channels_first = input_shape[0] < input_shape[2]
     height, width = input_shape[1:] if channels_first else input_shape[:2]
-    smallest = smallest_image(layers) if padding == "valid" else 1
+    if conv == "impala":
+        convolutions = impala(activation)
+    else:
+        layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")
+        _check_size(height, width, conv, smallest_image(layers) if padding == "valid" else 1)
+        convolutions = [
+            keras.layers.Conv2D(*each, padding, activation=activation) for each in layers
+        ]
+    return keras.Sequential(
+        [
+            keras.Input(input_shape, dtype="uint8"),
+            *([keras.layers.Permute((2, 3, 1))] if channels_first else []),
+            keras.layers.Rescaling(1 / 255),
+            *convolutions,
+            keras.layers.Flatten(),
+            *[keras.layers.Dense(size, activation) for size in hidden_sizes],
+        ]
+    )
+
+
+def _check_size(height, width, conv, smallest):
     if min(height, width) < smallest:
         raise UserError(
             f"Images of {height} x {width} pixels are too small for the convolutions {conv!r}, "
             f"which need {smallest} x {smallest}. Use the convolutions 'small', or a list of "
             "(filters, kernel size, stride); or enlarge the images with a wrapper."
         )
-    return keras.Sequential(
-        [
-            keras.Input(input_shape, dtype="uint8"),
-            *([keras.layers.Permute((2, 3, 1))] if channels_first else []),
-            keras.layers.Rescaling(1 / 255),
-            *[keras.layers.Conv2D(*layer, padding, activation=activation) for layer in layers],
-            keras.layers.Flatten(),
-            *[keras.layers.Dense(size, activation) for size in hidden_sizes],
-        ]
-    )
 
 
 def smallest_image(layers: Sequence[tuple[int, int, int]]) -> int:
@@ -138,10 +182,17 @@ def cnn_shapes(
     input_shape: tuple[int, ...], conv: str | Sequence[tuple[int, int, int]]
 ) -> tuple[list[tuple], int]:
     """The shapes of the variables of the convolutions of `cnn`, and the number of its features."""
-    layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")
     channels_first = input_shape[0] < input_shape[2]
     channels, *size = input_shape if channels_first else [input_shape[2], *input_shape[:2]]
-    shapes = []
+    shapes: list[tuple] = []
+    if conv == "impala":
+        for filters in IMPALA:
+            shapes += [(3, 3, channels, filters), (filters,)]
+            shapes += [(3, 3, filters, filters), (filters,)] * 4
+            size = [-(-pixels // 2) for pixels in size]
+            channels = filters
+        return shapes, math.prod(size) * channels
+    layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")
     for filters, kernel_size, stride in layers:
         shapes += [(kernel_size, kernel_size, channels, filters), (filters,)]
         border = kernel_size - 1 if padding == "valid" else 0

@@ -21,6 +21,7 @@ from spinup_tf2.core.nets.distributions import (
     squashed_gaussian,
 )
 from spinup_tf2.envs.spaces import action_spec
+from spinup_tf2.errors import UserError
 
 NEVER = -1e9  # a logit with probability 0; minus infinity would make the entropy nan
 LOG_STD_MIN, LOG_STD_MAX = -20, 2
@@ -141,6 +142,62 @@ class ValueFunction(Head):
     def numpy_head(self) -> Callable[[np.ndarray], np.ndarray]:
         """`f(output)`: the values."""
         return lambda output: output[:, 0]
+
+
+def value_beside(pi: keras.Model) -> ValueFunction:
+    """A value function with all layers of a policy's network but the last, and its own output.
+
+    Raises:
+        UserError: The policy is no Head on a `keras.Sequential`.
+    """
+    stack = isinstance(pi, Head) and isinstance(pi.net, keras.Sequential)
+    if not (stack and isinstance(pi.net.layers[-1], keras.layers.Dense)):
+        raise UserError(
+            f"A value function shall share the layers of the policy {type(pi).__name__}, all but "
+            "the last; it must be a GaussianPolicy or CategoricalPolicy on a keras.Sequential "
+            "that ends in a Dense layer."
+        )
+    *features, to_policy = pi.net.layers
+    to_value = keras.layers.Dense(1)
+    to_value.build((None, to_policy.kernel.shape[0]))
+    return ValueFunction(keras.Sequential([*features, to_value]))
+
+
+def both(pi: Head, v: Head, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
+    """`pi(obs)` and `v(obs)` of a policy and the value function beside it.
+
+    The layers that they have in common are computed once.
+    """
+    *common, to_policy = pi.net.layers
+    features = obs
+    for layer in common:
+        features = layer(features)
+    return pi.head(to_policy(features)), v.head(v.net.layers[-1](features))
+
+
+class FrozenPolicy:
+    """A policy as it was at an earlier time: a second set of weights of the same network.
+
+    Args:
+        pi: The policy, built.
+    """
+
+    def __init__(self, pi: keras.Model):
+        self.pi = pi
+        self.variables = [keras.Variable(each, trainable=False) for each in pi.variables]
+
+    def freeze(self) -> None:
+        """Take the weights that the policy has now."""
+        for variable, now in zip(self.variables, self.pi.variables, strict=True):
+            variable.assign(now)
+
+    def __call__(self, obs: tf.Tensor) -> Distribution:
+        """pi_old(.|obs)."""
+        of = dict(zip(map(id, self.pi.variables), self.variables, strict=True))
+        trainable = [of[id(each)].value for each in self.pi.trainable_variables]
+        others = [of[id(each)].value for each in self.pi.non_trainable_variables]
+        distribution, _ = self.pi.stateless_call(trainable, others, obs)
+        return distribution
 
 
 class QFunction(keras.Model):

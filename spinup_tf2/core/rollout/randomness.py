@@ -51,7 +51,9 @@ class Randomness:
         rngs = [np.random.default_rng([self.seed, i, epoch]) for i in self.indices]
         return np.stack([self.action_spec.draw_noise(rng, steps) for rng in rngs], axis=1)
 
-    def minibatches(self, epoch: int, steps: int, passes: int, count: int) -> np.ndarray:
+    def minibatches(
+        self, epoch: int, steps: int, passes: int, count: int, stream: int = 1
+    ) -> np.ndarray:
         """How to cut an epoch's `[steps, n]` data into `count` minibatches, `passes` times anew.
 
         Returns:
@@ -59,11 +61,11 @@ class Randomness:
             in which step t of the i-th environment is row t * n + i. Each minibatch holds equally
             many steps of every environment, in the order that the environment's own stream gives
             them, so that minibatches do not depend on how environments are spread over processes
-            either.
+            either. `stream` tells apart what minibatches are for; the noise has none, generators 2.
         """
         rows = []
         for i, index in enumerate(self.indices):
-            rng = np.random.default_rng([self.seed, index, epoch, 1])  # not that of the noise
+            rng = np.random.default_rng([self.seed, index, epoch, stream])
             times = rng.permuted(np.tile(np.arange(steps, dtype=np.int32), (passes, 1)), axis=1)
             own = times * len(self.indices) + i
             rows.append(own.reshape(passes, count, steps // count))

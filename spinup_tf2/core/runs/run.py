@@ -115,9 +115,10 @@ class Run(Generic[Networks]):
             replay: The part that is the replay buffer, if there is one. A checkpoint holds the
                 steps that are new in it.
             saved_with_policy: Variables that are saved with the actor-critic and not used by it.
-            columns: Names of the arrays that updates return and whether, beside the average, the
-                standard deviation, the largest and the smallest value are logged. None: updates
-                return scalars, of which the mean over the epoch is logged.
+            columns: Names of what is stored with the logger, some number of times in each epoch,
+                and whether, beside the average, the standard deviation, the largest and the
+                smallest value are logged. Of all else that updates return, which are scalars then,
+                the mean over the epoch is logged.
             tests: Whether there are columns for test episodes.
             first_epoch: How the log numbers the first epoch.
         """
@@ -126,7 +127,7 @@ class Run(Generic[Networks]):
         self.envs.log = log
         parts = dict(parts, episodes=self.envs.episodes)
         present = {name: part for name, part in parts.items() if part is not None}
-        self._columns, self._tests, self._first_epoch = columns, tests, first_epoch
+        self._columns, self._tests, self._first_epoch = columns or {}, tests, first_epoch
         self._resets = Resets(
             self.settings, self.envs, log, present.values(), self.saved is not None, self.logger
         )
@@ -185,19 +186,23 @@ class Run(Generic[Networks]):
                 return
             yield item
 
-    def minibatches(self, size: int | None, passes: int) -> np.ndarray | None:
+    def minibatches(
+        self, size: int | None, passes: int, epochs: int | None = None
+    ) -> np.ndarray | None:
         """Which rows of an epoch's batch make its minibatches, `[passes, count, local size]`.
 
         Args:
             size: Steps of all processes in each minibatch; None: there are no minibatches.
             passes: How often all steps are used.
+            epochs: Those of the latest so many epochs together, for another purpose.
         """
         if size is None:
             return None
-        count = self.settings.steps_per_epoch // size
-        return self.envs.randomness.minibatches(
-            self.epoch, self.settings.local_steps, passes, count
-        )
+        settings, draw = self.settings, self.envs.randomness.minibatches
+        count = (epochs or 1) * settings.steps_per_epoch // size
+        if epochs is None:
+            return draw(self.epoch, settings.local_steps, passes, count)
+        return draw(self.epoch, epochs * settings.local_steps, passes, count, stream=3)
 
     def asked_to_stop(self) -> bool:
         """Whether a stop was requested on any rank. Collective."""
@@ -214,10 +219,10 @@ class Run(Generic[Networks]):
     def record(self, info: Mapping[str, Any]) -> None:
         """Log what an update has returned, in the row of this epoch."""
         check_info(info, self.logged_epoch)
-        if self._columns is None:
-            self._infos.append(dict(info))
-        else:
+        if info.keys() <= self._columns.keys():
             self.logger.store(**info)
+        else:
+            self._infos.append(dict(info))
 
     def finish_epoch(self, act: Actor) -> None:
         """Test the policy, save it, write the row of the log and a checkpoint, if they are due.
@@ -292,20 +297,19 @@ class Run(Generic[Networks]):
             logger.log_tabular("TestEpLen", average_only=True)
         rates = ("SuccessRate", "TestSuccessRate") if tests else ("SuccessRate",)
         log_successes(logger, rates, (self.envs, self.test_envs))
-        if self._columns is None:
+        if self._infos:  # on-policy
             logger.log_tabular("VVals", with_min_and_max=True)
         logger.log_tabular("TotalEnvInteracts", (self.epoch + 1) * self.settings.steps_per_epoch)
         self._log_updates()
         logger.log_tabular("Time", self._seconds())
 
     def _log_updates(self):
-        if self._columns is None:
+        if self._infos:
             several = len(self._infos) > 1
             for name, value in self._infos[0].items():
                 mean = np.mean([info[name] for info in self._infos]) if several else value
                 self.logger.log_tabular(name, mean)
-            return
-        self.logger.store(**{name: [] for name in self._columns})  # before any update: blank
+        self.logger.store(**{name: [] for name in self._columns})  # without any value: blank
         for name, all_four in self._columns.items():
             how = "with_min_and_max" if all_four else "average_only"
             self.logger.log_tabular(name, **{how: True})

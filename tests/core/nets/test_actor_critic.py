@@ -222,10 +222,10 @@ def test_images_are_for_the_image_networks():
     assert type(make_actor_critic(MLPActorCritic, OBS, box, None, False)) is MLPActorCritic
     for asked_for in (MLPActorCritic, CNNActorCritic):
         small = dict(conv="small", hidden_sizes=(8,))
-        assert make_actor_critic(asked_for, IMAGES, box, small, separate=False).shared
-        assert not make_actor_critic(asked_for, IMAGES, box, small, separate=True).shared
+        assert make_actor_critic(asked_for, IMAGES, box, small).shared
+        assert not make_actor_critic(asked_for, IMAGES, box, small, shared=False).shared
     with pytest.raises(UserError, match=r"share variables.*shared=False"):
-        make_actor_critic(MLPActorCritic, IMAGES, box, dict(small, shared=True), separate=True)
+        make_actor_critic(MLPActorCritic, IMAGES, box, dict(small, shared=True), shared=False)
 
 
 def test_answers_are_not_inherited():

@@ -1,0 +1,179 @@
+"""Phasic policy gradient: PPO, with a phase for shared features (Cobbe et al. 2020)."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import gymnasium as gym
+import tensorflow as tf
+from typing_extensions import Unpack
+
+from spinup_tf2.arguments.options import OnPolicyOptions
+from spinup_tf2.core import on_policy
+from spinup_tf2.core.compiled import compiled
+from spinup_tf2.core.experience.advantages import estimates
+from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic, unique
+from spinup_tf2.core.nets.heads import FrozenPolicy, both, value_beside
+from spinup_tf2.core.nets.normalization import RewardScaler
+from spinup_tf2.core.optimize.auxiliary_phase import AuxiliaryPhase
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, loss_columns, take_steps
+from spinup_tf2.core.optimize.losses import Loss, value_loss
+from spinup_tf2.core.optimize.objectives import log_prob
+from spinup_tf2.core.settings import Settings, algorithm
+
+
+def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, clip_ratio: float) -> Loss:
+    """What the policy minimizes in the policy phase: PPO's clipped objective. All inputs [batch].
+
+    L = -E[min(r A, clip(r, 1 - eps, 1 + eps) A)],  r = pi(a|s) / pi_old(a|s)
+    """
+    ratio = tf.exp(logp - logp_old)
+    clipped = tf.clip_by_value(ratio, 1 - clip_ratio, 1 + clip_ratio)
+    loss = -tf.reduce_mean(tf.minimum(ratio * adv, clipped * adv))
+    clip_frac = tf.reduce_mean(tf.cast(ratio != clipped, tf.float32))
+    kl, entropy = tf.reduce_mean(logp_old - logp), -tf.reduce_mean(logp)  # estimates
+    return loss, dict(KL=kl, Entropy=entropy, ClipFrac=clip_frac)
+
+
+def auxiliary_loss(
+    kl: tf.Tensor, vals: Sequence[tf.Tensor], ret: tf.Tensor, beta_clone: float
+) -> Loss:
+    """What the auxiliary phase minimizes (Cobbe et al. 2020, section 2.1).
+
+    L = 1/2 E[(V_aux - R)^2] + 1/2 E[(V - R)^2] + beta_clone E[KL(pi_old(.|s) || pi(.|s))]
+
+    Args:
+        kl: `[batch]`, of the policy from what it was when the phase began.
+        vals: V and V_aux, `[batch]` each; V alone where one network has both policy and values.
+        ret: R, `[batch]`.
+        beta_clone: How much it costs to change the policy.
+    """
+    errors = [tf.reduce_mean(tf.square(val - ret)) for val in vals]
+    mean_kl = tf.reduce_mean(kl)
+    loss = 0.5 * tf.add_n(errors) + beta_clone * mean_kl
+    return loss, dict(AuxLossV=errors[0], AuxLossVPi=errors[-1], AuxKL=mean_kl)
+
+
+@algorithm()
+def ppg(
+    env_fn: Callable[[], gym.Env] | str,
+    actor_critic: Callable[..., ActorCritic] = MLPActorCritic,
+    ac_kwargs: dict | None = None,
+    seed: int = 0,
+    steps_per_epoch: int = 4000,
+    epochs: int = 50,
+    gamma: float = 0.999,
+    clip_ratio: float = 0.2,
+    pi_lr: float = 5e-4,
+    vf_lr: float = 5e-4,
+    train_pi_iters: int = 1,
+    train_v_iters: int = 1,
+    lam: float = 0.95,
+    max_ep_len: int = 1000,
+    logger_kwargs: dict | None = None,
+    save_freq: int = 10,
+    *,
+    arch: str = "dual",
+    n_pi: int = 8,
+    train_aux_iters: int = 6,
+    aux_lr: float = 5e-4,
+    beta_clone: float = 1.0,
+    minibatch_size: int | None = 500,
+    aux_minibatch_size: int = 250,
+    ent_coef: float = 0.01,
+    vf_coef: float = 0.5,
+    normalize_reward: bool = True,
+    **options: Unpack[OnPolicyOptions],
+) -> ActorCritic:
+    """Phasic Policy Gradient: the value function teaches the policy's network, now and then.
+
+    In the policy phase, policy and value function are trained as by PPO. After every n_pi epochs
+    comes the auxiliary phase: the policy's network learns to predict values from all of these
+    epochs, while the policy stays as near as possible to what it was.
+
+    Args:
+        train_pi_iters (int): Passes over each epoch's experience in which the policy is trained.
+        train_v_iters (int): The same for the value function.
+        arch (str): 'dual', one network for the policy, with a value output for the auxiliary phase,
+            and one for the value function; 'shared', one for both; 'detach', one for both, of which
+            the value function trains only its own output in the policy phase.
+        n_pi (int): Epochs in each policy phase. (32 in the paper, of 65,536 steps each.)
+        train_aux_iters (int): Passes over the epochs of the policy phase in the auxiliary phase.
+            0: there is none, and the algorithm is PPO.
+        aux_lr (float): Learning rate in the auxiliary phase.
+        beta_clone (float): Weight of the KL divergence from the policy before the auxiliary phase.
+        aux_minibatch_size (int): Steps of all processes in each minibatch of the auxiliary phase. A
+            multiple of the number of environments that divides n_pi times steps_per_epoch.
+    """
+    arguments = dict(locals())  # for config.json
+    settings = Settings(
+        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
+    )
+    needs = ["entropy"] if ent_coef > 0 else []
+    needs += ["kl_divergence"] if train_aux_iters else []
+    shared = arch != "dual"
+    with on_policy.opened(
+        "ppg", settings, arguments, actor_critic, ac_kwargs, shared=shared, needs=needs
+    ) as run:
+        ac = run.ac
+        of_pi = {id(each) for each in ac.pi.trainable_variables}
+        v_alone = [each for each in ac.v.trainable_variables if id(each) not in of_pi]
+
+        def policy_part(pi, batch):
+            logp = pi.log_prob(batch["act"])
+            loss, info = policy_loss(logp, batch["logp"], batch["adv"], clip_ratio)
+            if ent_coef > 0:
+                loss -= ent_coef * tf.reduce_mean(pi.entropy())
+            return loss, dict(info, LossPi=loss)
+
+        def pi_loss(batch):
+            return policy_part(ac.pi(batch["obs"]), batch)
+
+        def v_loss(batch):
+            return value_loss(ac.v(batch["obs"]), batch["ret"])
+
+        def joint_loss(batch):
+            pi, val = ac.pi_and_v(batch["obs"])
+            loss_pi, pi_info = policy_part(pi, batch)
+            loss_v, v_info = value_loss(val, batch["ret"])
+            return loss_pi + vf_coef * loss_v, pi_info | v_info
+
+        if arch == "shared":
+            steps = [GradientSteps(joint_loss, ac.trainable_variables, adam(pi_lr), train_pi_iters)]
+        else:
+            steps = [
+                GradientSteps(pi_loss, ac.pi.trainable_variables, adam(pi_lr), train_pi_iters),
+                GradientSteps(v_loss, v_alone, adam(vf_lr), train_v_iters),
+            ]
+        of_old_policy = compiled(lambda obs, act: log_prob(ac.pi(obs), act))
+        phase = None
+        if train_aux_iters > 0:
+            v_aux = value_beside(ac.pi) if arch == "dual" else ac.v
+            frozen = FrozenPolicy(ac.pi)
+
+            def phase_loss(batch):
+                pi, val = both(ac.pi, v_aux, batch["obs"])
+                vals = [val] if v_aux is ac.v else [ac.v(batch["obs"]), val]
+                kl = frozen(batch["obs"]).kl_divergence(pi)
+                return auxiliary_loss(kl, vals, batch["ret"], beta_clone)
+
+            variables = unique([*ac.trainable_variables, *v_aux.trainable_variables])
+            aux_steps = GradientSteps(phase_loss, variables, adam(aux_lr), train_aux_iters)
+            phase = AuxiliaryPhase(run, aux_steps, frozen, n_pi, aux_minibatch_size)
+
+        def update(batch):
+            batch |= of_old_policy(batch["obs"], batch["act"])  # before any step is taken
+            minibatches = run.minibatches(minibatch_size, max(train_pi_iters, train_v_iters))
+            before, after, _ = take_steps(steps, batch, minibatches)
+            if phase is not None:
+                phase.memory.store(batch["obs"].numpy(), batch["ret"].numpy())
+            columns = dict(Entropy=before["Entropy"], KL=after["KL"], ClipFrac=after["ClipFrac"])
+            return loss_columns(before, after) | columns
+
+        scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
+        returns = partial(estimates, gamma=gamma, lam=lam, value_target="lambda_return")
+        train = partial(on_policy.train, run, update, returns=returns, scaler=scaler)
+        if phase is None:
+            train(steps)
+        else:
+            train([*steps, aux_steps], phase=phase, state=[*v_aux.variables, *phase.state])
+    return ac

@@ -1,0 +1,203 @@
+"""What phasic policy gradient keeps for its auxiliary phase: observations and value targets."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import psutil
+from gymnasium import spaces
+
+from spinup_tf2.envs.spaces import is_image
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel.threads import local_ranks
+
+GIGABYTE = 1e9
+
+
+class Vectors:
+    """Observations of one environment, as they are.
+
+    Args:
+        size: How many.
+        space: What each of them is.
+    """
+
+    def __init__(self, size: int, space: spaces.Box):
+        self.size = size
+        self.obs = np.empty((size, *space.shape), space.dtype)
+        self.clear()
+
+    @property
+    def to_come(self) -> int:
+        """How many bytes those will take that are not stored yet."""
+        return self.obs[self.count :].nbytes
+
+    def clear(self) -> None:
+        """Forget them."""
+        self.count = 0
+
+    def append(self, obs: np.ndarray) -> None:
+        """Store further observations `[T, ...]`."""
+        self.obs[self.count : self.count + len(obs)] = obs
+        self.count += len(obs)
+
+    def __getitem__(self, index: np.ndarray) -> np.ndarray:
+        """The observations with the numbers `index` `[m]`, `[m, ...]`."""
+        return self.obs[index]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What is stored."""
+        return dict(obs=self.obs[: self.count])
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Put back what `state` has given."""
+        self.clear()
+        self.append(state["obs"])
+
+
+class Frames:
+    """Images of one environment, whose channels are frames: the latest ones, oldest first.
+
+    Usually an image holds the frames of the one before it but the oldest, and a new one. Then only
+    the new one is stored, so that each image is C frames that lie side by side, wherever it ends.
+
+    Args:
+        size: How many images.
+        space: What each of them is, `[height, width, C]` or `[C, height, width]`.
+    """
+
+    def __init__(self, size: int, space: spaces.Box):
+        self.size = size
+        channels_first = space.shape[0] < space.shape[2]
+        self.axis = 1 if channels_first else -1  # of the channels, in several images
+        shape = space.shape if channels_first else (space.shape[2], *space.shape[:2])
+        self.channels, *pixels = shape
+        # The most there can be. Memory is claimed as it is written to.
+        self.frames = np.empty((size * self.channels, *pixels), space.dtype)
+        self.ends = np.empty(size, np.int64)  # the number of the first frame after each image
+        self.clear()
+
+    @property
+    def to_come(self) -> int:
+        """How many bytes those will take that are not stored yet, if they are like the others.
+
+        If there are no others, the least that is possible.
+        """
+        frames_of_each = self.ends[self.count - 1] / self.count if self.count else 1
+        return int((self.size - self.count) * frames_of_each * self.frames[0].nbytes)
+
+    def clear(self) -> None:
+        """Forget them."""
+        self.count = 0
+
+    def append(self, obs: np.ndarray) -> None:
+        """Store further images `[T, ...]`."""
+        images = np.moveaxis(obs, self.axis, 1)  # [T, C, height, width]
+        start = self.count
+        before = self._stacks(np.array([start - 1])) if start else np.zeros_like(images[:1])
+        before = np.concatenate([before, images[:-1]])
+        new = np.ones(images.shape[:2], bool)
+        new[:, :-1] = (images[:, :-1] != before[:, 1:]).any(axis=(1, 2, 3))[:, None]
+        new[0] |= not start
+        first = self.ends[start - 1] if start else 0
+        ends = first + np.cumsum(new.sum(axis=1))
+        self.frames[first : ends[-1]] = images[new]
+        self.ends[start : start + len(obs)] = ends
+        self.count += len(obs)
+
+    def _stacks(self, index):
+        return self.frames[self.ends[index, None] + np.arange(-self.channels, 0)]
+
+    def __getitem__(self, index: np.ndarray) -> np.ndarray:
+        """The images with the numbers `index` `[m]`, `[m, ...]`."""
+        return np.moveaxis(self._stacks(index), 1, self.axis)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What is stored."""
+        ends = self.ends[: self.count]
+        return dict(frames=self.frames[: ends[-1] if self.count else 0], ends=ends)
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Put back what `state` has given."""
+        self.count = len(state["ends"])
+        self.ends[: self.count] = state["ends"]
+        self.frames[: len(state["frames"])] = state["frames"]
+
+
+class PhaseMemory:
+    """The observations and value targets of `size` batches of `[T, n]` steps.
+
+    A part of a training: checkpoints hold what it has stored.
+
+    Args:
+        size: How many batches.
+        steps: T, how many steps of each environment a batch has.
+        num_envs: n.
+        observation_space: What one observation is to the networks.
+
+    Raises:
+        UserError: They do not fit into the memory that is free.
+    """
+
+    def __init__(self, size: int, steps: int, num_envs: int, observation_space: spaces.Box):
+        self.size, self.steps, self.num_envs = size, steps, num_envs
+        self.space = observation_space
+        kind = Frames if is_image(observation_space) else Vectors
+        self.obs = [kind(size * steps, observation_space) for _ in range(num_envs)]
+        self.ret = np.empty((size * steps, num_envs), np.float32)
+        self._check_fits()
+
+    @property
+    def full(self) -> bool:
+        """Whether it holds all batches of a phase."""
+        return self.obs[0].count == self.size * self.steps
+
+    def clear(self) -> None:
+        """Forget all batches."""
+        for each in self.obs:
+            each.clear()
+
+    def store(self, obs: np.ndarray, ret: np.ndarray) -> None:
+        """Append a batch: observations `[T * n, ...]`, step t of the i-th environment in row
+        t * n + i, and their value targets `[T * n]`.
+
+        Raises:
+            UserError: After the first batch, that so many do not fit into the memory that is free.
+        """
+        start = self.obs[0].count
+        self.ret[start : start + self.steps] = ret.reshape(self.steps, self.num_envs)
+        obs = obs.reshape(self.steps, self.num_envs, *self.space.shape)
+        for i, each in enumerate(self.obs):
+            each.append(obs[:, i])
+        if not start:
+            self._check_fits()
+
+    def rows(self, index: np.ndarray) -> dict[str, np.ndarray]:
+        """The rows `index` `[m]` of all batches, one after the other: a dict of obs and ret."""
+        times, envs = np.divmod(index, self.num_envs)
+        obs = np.empty((len(index), *self.space.shape), self.space.dtype)
+        for i, each in enumerate(self.obs):
+            obs[envs == i] = each[times[envs == i]]
+        return dict(obs=obs, ret=self.ret[times, envs])
+
+    def _check_fits(self):
+        needed = local_ranks() * sum(each.to_come for each in self.obs)
+        free = psutil.virtual_memory().available
+        if needed > free:
+            raise UserError(
+                f"An auxiliary phase learns from {self.size} epochs, whose observations take "
+                f"{needed / GIGABYTE:.1f} GB of memory; {free / GIGABYTE:.1f} GB are free. Use a "
+                "smaller n_pi, fewer steps_per_epoch, or smaller observations."
+            )
+
+    # ----------------------------------------------------------------- as a part of a training
+
+    def restart(self) -> None:
+        """All environments begin new episodes; what is stored stays."""
+
+    def env_state(self, column: int) -> dict[str, np.ndarray]:
+        obs = self.obs[column]
+        return dict(ret=self.ret[: obs.count, column], **obs.state())
+
+    def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
+        self.ret[: len(state["ret"]), column] = state["ret"]
+        self.obs[column].restore(state)

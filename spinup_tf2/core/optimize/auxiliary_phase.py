@@ -1,0 +1,66 @@
+"""The loop of the auxiliary phase of phasic policy gradient."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.core.experience.phase_memory import PhaseMemory
+from spinup_tf2.core.nets.actor_critic import ActorCritic
+from spinup_tf2.core.nets.heads import FrozenPolicy
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps
+from spinup_tf2.core.runs.run import Run
+from spinup_tf2.parallel.heartbeat import beat
+
+
+class AuxiliaryPhase:
+    """Gradient steps on the experience of several epochs, after the last of them.
+
+    It can be stopped between any two of these steps, and goes on there when the run is resumed.
+
+    Args:
+        run: The run, open.
+        steps: What takes them; each pass goes over the experience of all epochs.
+        frozen: The policy, which is frozen when the phase begins.
+        epochs: How many.
+        minibatch_size: Steps of all processes in each minibatch.
+
+    Attributes:
+        columns: What `steps` returns of each step, whose means over the phase are logged.
+        memory: The experience: `memory.store` is called in each epoch.
+        state: Variables from which the phase goes on.
+    """
+
+    columns = ("AuxLossV", "AuxLossVPi", "AuxKL")
+
+    def __init__(
+        self,
+        run: Run[ActorCritic],
+        steps: GradientSteps,
+        frozen: FrozenPolicy,
+        epochs: int,
+        minibatch_size: int,
+    ):
+        settings, space = run.settings, run.envs.observation_space
+        self.run, self.steps, self.frozen = run, steps, frozen
+        self.epochs, self.minibatch_size = epochs, minibatch_size
+        self.memory = PhaseMemory(epochs, settings.local_steps, settings.num_envs, space)
+        self.done = keras.Variable(0, dtype="int32", trainable=False)  # steps of this phase so far
+        self.state = [*frozen.variables, self.done]
+
+    def __call__(self) -> None:
+        """The phase, where the memory is full; else nothing. Collective."""
+        if not self.memory.full:
+            return
+        if self.done == 0:
+            self.frozen.freeze()
+        run, passes = self.run, self.steps.num_steps
+        minibatches = run.minibatches(self.minibatch_size, passes, self.epochs)
+        for index in np.concatenate(minibatches)[int(self.done) :]:
+            if run.asked_to_stop():
+                run.leave(run.settings.local_steps)
+            rows = {key: tf.constant(array) for key, array in self.memory.rows(index).items()}
+            run.logger.store(**self.steps.step(rows))
+            self.done.assign(self.done + 1)
+            beat()
+        self.memory.clear()
+        self.done.assign(0)
