@@ -91,6 +91,8 @@ def ppg(
     epochs, while the policy stays as near as possible to what it was.
 
     Args:
+        clip_ratio (float): How far the new policy may go from the old one and profit from it:
+            the objective ends at probability ratios of 1 +- clip_ratio. (Usually 0.1 to 0.3.)
         train_pi_iters (int): Passes over each epoch's experience in which the policy is trained.
         train_v_iters (int): The same for the value function.
         arch (str): 'dual', one network for the policy, with a value output for the auxiliary phase,

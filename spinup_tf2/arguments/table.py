@@ -76,8 +76,8 @@ ARGUMENTS = {
         """
         Arguments of the actor-critic: for the default MLPActorCritic
         `hidden_sizes` (64, 64) and `activation` 'tanh'. Where observations are images, the default
-        is CNNActorCritic with `conv` 'nature', `hidden_sizes` (512,), `activation` 'relu' and
-        `shared`, whether policy and value function have these layers in common.
+        is CNNActorCritic with `conv` 'nature', `hidden_sizes` (512,) and `activation` 'relu'. Both
+        have `shared`, whether policy and value function have these layers in common.
         """,
         off_policy="""
         Arguments of the actor-critic: for the default MLPQActorCritic `hidden_sizes`

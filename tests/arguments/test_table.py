@@ -15,7 +15,7 @@ from spinup_tf2.arguments.signatures import Name, read_signature
 from spinup_tf2.arguments.table import ARGUMENTS
 from spinup_tf2.core.settings import Settings
 
-ON_POLICY = ("vpg", "trpo", "ppo", "a2c")
+ON_POLICY = ("vpg", "trpo", "ppo", "ppg", "a2c")
 SPINNING_UPS = (  # of what Settings hold
     *("env_fn", "seed", "steps_per_epoch", "epochs"),
     *("max_ep_len", "logger_kwargs", "save_freq"),

@@ -270,7 +270,6 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --act tahn": "activation is 'tahn'",  # codespell:ignore
     "a2c --env CartPole-v1 --ac_kwargs:conv small": "CartPole-v1 cannot be used: its observations "
     "are no images.*MLPActorCritic, have no argument 'conv'; they take hidden_sizes, activation",
-    "ppo --env CartPole-v1 --ac_kwargs:shared False": "have no argument 'shared'",
     "a2c --env tests.images:Lamp-v0 --ac_kwargs:conv big": "conv is 'big'; it must be one of nat",
     "a2c --env tests.images:Lamp-v0 --ac_kwargs:shared 1": "shared is 1; it must be True or False",
     "a2c --env tests.images:Lamp-v0 --hid 64": "hidden_sizes is 64",

@@ -61,6 +61,7 @@ def stopped(monkeypatch, steps, testing=False):
 
 
 PPO = ON_POLICY | dict(train_pi_iters=3)
+PPG = ON_POLICY | dict(n_pi=3, minibatch_size=40, aux_minibatch_size=60, num_envs=2)
 A2C = dict(num_envs=1, steps_per_epoch=160, n_steps=20, max_ep_len=50)
 
 
@@ -87,6 +88,7 @@ VARIANTS = {
         PPO | dict(behavior_policy=imitate, num_envs=2, checkpoint_freq=2),
         130,
     ),
+    "ppg between auxiliary phases": ("ppg", "CartPole-v1", PPG | dict(checkpoint_freq=2), 150),
     "a2c in mid-epoch": ("a2c", "CartPole-v1", A2C | dict(checkpoint_freq=3), 250),
     "a2c at the first step of an epoch": ("a2c", "CartPole-v1", A2C, 321),
     "a2c in its first update": ("a2c", "CartPole-v1", A2C, 5),

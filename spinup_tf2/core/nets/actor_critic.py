@@ -271,7 +271,8 @@ class CNNActorCritic(ActorCritic):
             `[channels, height, width]`.
         action_space: Box, Discrete, MultiDiscrete or MultiBinary.
         conv: The convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters,
-            3 x 3 with stride 2), or a list of (filters, kernel size, stride).
+            3 x 3 with stride 2), 'impala' (Espeholt et al. 2018), or a list of (filters, kernel
+            size, stride).
         hidden_sizes: Widths of the dense layers behind the convolutions.
         activation: Of all hidden layers, as in MLPActorCritic.
         shared: Whether policy and value function have all of these layers in common.

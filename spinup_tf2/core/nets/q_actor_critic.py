@@ -104,7 +104,8 @@ class CNNQActorCritic(QActorCritic):
         observation_space: A Box of uint8 `[height, width, channels]`, or
             `[channels, height, width]`.
         conv: The convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters,
-            3 x 3 with stride 2), or a list of (filters, kernel size, stride).
+            3 x 3 with stride 2), 'impala' (Espeholt et al. 2018), or a list of (filters, kernel
+            size, stride).
         hidden_sizes: And the others, as in MLPQActorCritic.
     """
 

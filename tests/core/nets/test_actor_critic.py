@@ -178,6 +178,22 @@ def test_pi_and_v_are_pi_and_v(space, shared):
     assert val.shape == (3,)
 
 
+@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
+def test_perceptrons_that_share_their_hidden_layers(space):
+    """Separate by default. Shared, each output has its own last layer of 8 + 1 parameters."""
+    outputs = count_variables(MLPActorCritic(OBS, space, (8,)).pi)
+    shared = MLPActorCritic(OBS, space, (8,), shared=True)
+    assert not MLPActorCritic(OBS, space, (8,)).shared
+    assert shared.shared
+    assert count_variables(shared) == outputs + 9
+    obs = np.random.default_rng(0).normal(size=(3, *OBS.shape)).astype(np.float32)
+    distribution, val = shared.pi_and_v(obs)
+    act = sample(distribution, action_spec(space).draw_noise(np.random.default_rng(0), 3))
+    expected = shared.pi(obs).log_prob(act)
+    np.testing.assert_allclose(distribution.log_prob(act), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(val, shared.v(obs), rtol=1e-5, atol=1e-6)
+
+
 def test_a_shared_body_is_computed_once():
     """The activation is called in each of its two layers."""
     calls = []
@@ -226,6 +242,13 @@ def test_images_are_for_the_image_networks():
         assert not make_actor_critic(asked_for, IMAGES, box, small, shared=False).shared
     with pytest.raises(UserError, match=r"share variables.*shared=False"):
         make_actor_critic(MLPActorCritic, IMAGES, box, dict(small, shared=True), shared=False)
+
+
+def test_networks_that_must_share_do():
+    box = spaces.Discrete(2)
+    assert make_actor_critic(MLPActorCritic, OBS, box, None, shared=True).shared
+    with pytest.raises(UserError, match=r"share no variables.*shared=True"):
+        make_actor_critic(MLPActorCritic, OBS, box, dict(shared=False), shared=True)
 
 
 def test_answers_are_not_inherited():

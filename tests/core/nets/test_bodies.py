@@ -49,6 +49,56 @@ def test_parameters_and_sizes_of_the_small_network():
     assert [layer.output.shape[1] for layer in convolutions] == [42, 21, 11, 6]
 
 
+def test_parameters_of_the_impala_network():
+    """64 x 64 x 3, halved three times; with outputs for 15 actions and a value, the 626,256 of
+    procgen's baselines.
+    """
+    body = cnn((64, 64, 3), "impala", hidden_sizes=(256,))
+    convolutions = [(3, 16), *[(16, 16)] * 4, (16, 32), *[(32, 32)] * 4, *[(32, 32)] * 5]
+    by_hand = sum((9 * n + 1) * m for n, m in convolutions) + (8 * 8 * 32 + 1) * 256
+    assert by_hand + 16 * 257 == 626_256
+    assert count_variables(body) == by_hand
+    assert body(images(2, 64, 64, 3)).shape == (2, 256)
+
+
+def test_the_impala_network_step_by_step():
+    """A slow one in NumPy, for a small image."""
+    body = cnn((5, 6, 2), "impala", hidden_sizes=())
+    kernels = [variable.numpy() for variable in body.variables]
+    for i in range(1, len(kernels), 2):  # biases that are not 0
+        body.variables[i].assign(kernels[i] + 0.1)
+        kernels[i] += 0.1
+    layers = iter(zip(kernels[::2], kernels[1::2], strict=True))
+
+    def convolved(x, kernel, bias):
+        padded = np.pad(x, ((1, 1), (1, 1), (0, 0)))
+        result = np.zeros((*x.shape[:2], len(bias)))
+        for i, j in np.ndindex(x.shape[:2]):
+            window = padded[i : i + 3, j : j + 3]
+            result[i, j] = np.tensordot(window, kernel, 3) + bias
+        return result
+
+    def pooled(x):
+        """As TensorFlow pads with stride 2: less before than after, where the sum is odd."""
+        height, width = x.shape[:2]
+        before = [max(3 - (n % 2 or 2), 0) // 2 for n in (height, width)]
+        result = np.zeros((-(-height // 2), -(-width // 2), x.shape[2]))
+        for i, j in np.ndindex(result.shape[:2]):
+            rows, columns = (max(2 * k - b, 0) for k, b in zip((i, j), before, strict=True))
+            ends = (2 * k - b + 3 for k, b in zip((i, j), before, strict=True))
+            result[i, j] = x[rows : next(ends), columns : next(ends)].max(axis=(0, 1))
+        return result
+
+    image = images(1, 5, 6, 2)
+    x = image[0] / 255
+    for _ in range(3):
+        x = pooled(convolved(x, *next(layers)))
+        for _ in range(2):
+            y = convolved(np.maximum(x, 0), *next(layers))
+            x = x + convolved(np.maximum(y, 0), *next(layers))
+    np.testing.assert_allclose(body(image)[0], np.maximum(x, 0).ravel(), rtol=1e-4, atol=1e-5)
+
+
 def test_convolutions_of_ones_own():
     """(40, 30) with stride 3 and zeros around: ceil(40 / 3) x ceil(30 / 3), 5 filters."""
     body = cnn((40, 30, 3), [[5, 4, 3]], hidden_sizes=())
@@ -91,4 +141,4 @@ def test_too_small_images_are_refused_with_the_sizes(shape):
 
 
 def test_names_of_convolutions_are_those_that_arguments_may_have():
-    assert (*CONVOLUTIONS,) == arguments.CONVOLUTIONS
+    assert (*CONVOLUTIONS, "impala") == arguments.CONVOLUTIONS

@@ -72,7 +72,7 @@ def assert_equal_to_the_saved_model(path, observation_space):
 
 def entry(**changes):
     """What model_info.json says of a plain network, with changes."""
-    arguments = changes.pop("arguments", dict(hidden_sizes=[8], activation="tanh"))
+    arguments = changes.pop("arguments", plain())
     plain = dict(actor_critic="MLPActorCritic", normalize_obs=False, extra=0, arguments=arguments)
     return plain | changes
 
@@ -83,10 +83,12 @@ def entry(**changes):
     [
         (MIXED, MLPActorCritic, dict(hidden_sizes=(8, 6), activation=tf.nn.relu)),
         (OBS, MLPActorCritic, dict(hidden_sizes=(), activation=None)),
+        (OBS, MLPActorCritic, dict(hidden_sizes=(8, 6), shared=True)),
         (IMAGES, CNNActorCritic, dict(conv="nature", hidden_sizes=[7])),
+        (IMAGES, CNNActorCritic, dict(conv="impala", hidden_sizes=[7])),
         (CHANNELS_FIRST, CNNActorCritic, dict(conv=((4, 3, 2), (5, 3, 3)), shared=False)),
     ],
-    ids=["mlp", "linear", "shared", "cnn"],
+    ids=["mlp", "linear", "shared mlp", "shared", "impala", "cnn"],
 )
 def test_on_policy_networks(tmp_path, observation_space, action_space, make, kwargs):
     ac = make(network_observation_space(observation_space), action_space, **kwargs)
@@ -125,7 +127,7 @@ def test_shapes_are_those_of_the_networks():
     shapes = lambda model: [tuple(variable.shape) for variable in model.variables]  # noqa: E731
     assert mlp_shapes(3, (4, 5), 6) == shapes(mlp(3, (4, 5), 6))
     for shape in [(36, 36, 1), (47, 84, 4), (4, 53, 64)]:
-        for conv in ("nature", "small", ((7, 5, 3), (2, 2, 2), (9, 1, 1))):
+        for conv in ("nature", "small", "impala", ((7, 5, 3), (2, 2, 2), (9, 1, 1))):
             expected, features = cnn_shapes(shape, conv)
             model = cnn(shape, conv, ())
             assert (expected, features) == (shapes(model), model.output_shape[-1])
@@ -301,7 +303,7 @@ def saved(original, tmp_path):
 
 
 def plain(**changes):
-    return dict(hidden_sizes=[8], activation="tanh") | changes
+    return dict(hidden_sizes=[8], activation="tanh", shared=False) | changes
 
 
 def test_the_entry_is_what_the_cases_below_change(saved):

@@ -1,0 +1,305 @@
+"""Phasic policy gradient: its losses, PPO as its policy phase, and the auxiliary phase."""
+
+import os
+import signal
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from spinup_tf2 import ppg, ppo, user_config
+from spinup_tf2.algos.ppg import auxiliary_loss, policy_loss
+from spinup_tf2.algos.ppo import policy_loss as clipped_loss
+from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
+from spinup_tf2.core.nets.heads import FrozenPolicy
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps
+from spinup_tf2.errors import Interrupted, UserError
+from tests import images  # noqa: F401  (registers Lamp-v0)
+from tests import on_policy_runs as runs
+from tests.on_policy_runs import COLUMNS, make
+
+SMALL = dict(minibatch_size=50, aux_minibatch_size=40, ac_kwargs=dict(hidden_sizes=(8,)))
+ARCHS = ("dual", "shared", "detach")
+
+
+def train(path, env_fn=None, **kwargs):
+    """A run of four epochs of 200 steps, with an auxiliary phase after the second and the last."""
+    return runs.train(ppg, path, env_fn, **{**SMALL, "epochs": 4, "n_pi": 2, **kwargs})
+
+
+def without_time(rows):
+    return [{key: x for key, x in row.items() if key != "Time"} for row in rows]
+
+
+# ---------------------------------------------------------------------------------- the losses
+
+
+def test_auxiliary_loss_by_hand():
+    """V - R = 2, 0: 2 on average; V_aux - R = 1, -3: 5; KL 0.1, 0.3: 0.2. 1 + 2.5 + 10 * 0.2."""
+    ret, kl = tf.constant([1.0, 2.0]), tf.constant([0.1, 0.3])
+    vals = [tf.constant([3.0, 2.0]), tf.constant([2.0, -1.0])]
+    loss, info = auxiliary_loss(kl, vals, ret, 10.0)
+    assert float(loss) == pytest.approx(5.5)
+    assert {key: float(x) for key, x in info.items()} == pytest.approx(
+        dict(AuxLossV=2, AuxLossVPi=5, AuxKL=0.2)
+    )
+    loss, info = auxiliary_loss(kl, vals[:1], ret, 10.0)  # one network: one value function
+    assert float(loss) == pytest.approx(3)
+    assert float(info["AuxLossV"]) == float(info["AuxLossVPi"]) == 2
+
+
+def test_the_policy_loss_is_that_of_ppo():
+    logp, logp_old, adv = np.random.default_rng(0).normal(size=(3, 100)).astype(np.float32)
+    ours, theirs = (loss(logp, logp_old, adv, 0.2) for loss in (policy_loss, clipped_loss))
+    assert float(ours[0]) == float(theirs[0])
+    assert {k: float(x) for k, x in ours[1].items()} == {k: float(x) for k, x in theirs[1].items()}
+
+
+# ---------------------------------------------------------------------------- the policy phase
+
+
+@pytest.mark.parametrize("arch", ["dual", "shared"])
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+def test_without_an_auxiliary_phase_it_is_ppo(tmp_path, arch, env_id):
+    """Bit for bit, with the same arguments."""
+    same = dict(gamma=0.99, lam=0.95, pi_lr=1e-3, vf_lr=1e-3, train_pi_iters=3, train_v_iters=2)
+    same |= dict(ent_coef=0.01, minibatch_size=50, normalize_reward=True, epochs=3, seed=1)
+    network = dict(hidden_sizes=(8,), shared=arch == "shared")
+    same |= dict(ac_kwargs=network, env_fn=make(env_id))
+    ours, our_rows = train(tmp_path / "ppg", **same, train_aux_iters=0, arch=arch)
+    of_ppo = dict(value_target="lambda_return", target_kl=None, **same)
+    theirs, their_rows = runs.train(ppo, tmp_path / "ppo", **of_ppo)
+    for one, other in zip(ours.variables, theirs.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for row in their_rows:
+        assert row.pop("StopIter") == "2"
+    assert without_time(our_rows) == without_time(their_rows)
+
+
+def test_detached_values_do_not_change_the_policy(tmp_path):
+    """Only their own output is trained in the policy phase; shared, they move the policy."""
+
+    def moved(arch):
+        rates = dict(pi_lr=lr[arch], vf_lr=1e-2)
+        ac, _ = train(tmp_path / arch, arch=arch, epochs=1, train_aux_iters=0, **rates)
+        rates = dict(pi_lr=0, vf_lr=0)
+        start, _ = train(tmp_path / f"{arch}0", arch=arch, epochs=1, train_aux_iters=0, **rates)
+        return [
+            any(not np.array_equal(a, b) for a, b in zip(x.variables, y.variables, strict=True))
+            for x, y in ((ac.pi, start.pi), (ac.v, start.v))
+        ]
+
+    lr = dict(detach=0.0, shared=1e-2)
+    assert moved("detach") == [False, True]
+    assert moved("shared") == [True, True]
+
+
+# ------------------------------------------------------------------------- the auxiliary phase
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_columns_and_when_there_is_a_phase(tmp_path, arch):
+    _, rows = train(tmp_path, arch=arch, epochs=5)
+    losses = ["LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "Entropy", "KL", "ClipFrac"]
+    aux = ["AuxLossV", "AuxLossVPi", "AuxKL"]
+    assert [*rows[0]] == [*COLUMNS, *losses, *aux, "Time"]
+    for name in aux:
+        assert [bool(row[name]) for row in rows] == [False, True, False, True, False]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_the_first_divergence_is_0_and_later_ones_are_not(tmp_path, arch):
+    """With one minibatch in each pass, the first one sees the policy that was frozen."""
+    whole = dict(aux_minibatch_size=400, epochs=2, aux_lr=1e-2)
+    _, rows = train(tmp_path / "one", arch=arch, train_aux_iters=1, **whole)
+    assert float(rows[1]["AuxKL"]) == 0
+    _, rows = train(tmp_path / "three", arch=arch, train_aux_iters=3, **whole)
+    assert float(rows[1]["AuxKL"]) > 1e-6
+
+
+def test_a_frozen_policy_is_what_it_was():
+    space = spaces.Box(-1, 1, (3,), np.float32)
+    ac = MLPActorCritic(space, spaces.Box(-1, 1, (2,), np.float32), hidden_sizes=(8,))
+    obs = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    before, frozen = ac.pi(obs), FrozenPolicy(ac.pi)
+    for variable in ac.pi.variables:
+        variable.assign(variable + 0.1)
+    old, now = tf.function(frozen)(obs), ac.pi(obs)
+    np.testing.assert_allclose(old.mean(), before.mean(), rtol=1e-6)
+    np.testing.assert_allclose(old.stddev(), before.stddev(), rtol=1e-6)
+    assert not np.allclose(old.mean(), now.mean())
+    frozen.freeze()
+    np.testing.assert_array_equal(frozen(obs).mean(), now.mean())
+
+
+def test_without_value_terms_the_policy_does_not_change():
+    """The gradient of KL(pi_old || pi) is 0 where pi is pi_old."""
+    space = spaces.Box(-1, 1, (3,), np.float32)
+    ac = MLPActorCritic(space, spaces.Discrete(4), hidden_sizes=(8,))
+    obs = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
+    ac.pi(obs)  # so that it has its variables
+    frozen, zero = FrozenPolicy(ac.pi), tf.zeros(64)
+
+    def loss(batch):
+        kl = frozen(batch["obs"]).kl_divergence(ac.pi(batch["obs"]))
+        return auxiliary_loss(kl, [zero], zero, 1.0)
+
+    steps = GradientSteps(loss, ac.pi.trainable_variables, keras.optimizers.SGD(1.0), 1)
+    before = [variable.numpy() for variable in ac.pi.variables]
+    for _ in range(5):
+        steps.step(dict(obs=tf.constant(obs)))
+    for old, now in zip(before, ac.pi.variables, strict=True):
+        np.testing.assert_allclose(now, old, atol=1e-6)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_the_phase_by_hand(tmp_path, monkeypatch, arch):
+    """One step of gradient descent on all experience of two epochs, in NumPy and eager TensorFlow.
+
+    What the memory has kept is compared with what `update` was given, in the order of time.
+    """
+    stored, optimizer = [], keras.optimizers.SGD(0.1)
+    from spinup_tf2.algos import ppg as module
+    from spinup_tf2.core.optimize.auxiliary_phase import AuxiliaryPhase
+
+    begin, at_start = AuxiliaryPhase.__call__, {}
+
+    def call(phase):
+        if phase.memory.full:
+            at_start["weights"] = [variable.numpy() for variable in phase.steps.variables]
+            stored.append(phase.memory.rows(np.arange(400)))
+        begin(phase)
+
+    monkeypatch.setattr(AuxiliaryPhase, "__call__", call)
+    made = iter([*[module.adam] * (1 if arch == "shared" else 2), lambda _: optimizer])
+    monkeypatch.setattr(module, "adam", lambda lr: next(made)(lr))
+    whole = dict(epochs=2, train_aux_iters=1, aux_minibatch_size=400)
+    ac, rows = train(tmp_path, arch=arch, beta_clone=3.0, **whole)
+    [batch] = stored
+
+    kernels = iter(at_start["weights"])
+    weights = [[next(kernels), next(kernels)] for _ in range(len(at_start["weights"]) // 2)]
+    hidden, to_act, *values = weights  # of v: own hidden layer and output, then V_aux's output
+
+    def features(layer):
+        return np.tanh(batch["obs"] @ layer[0] + layer[1])
+
+    def value(x, layer):
+        return (x @ layer[0] + layer[1])[:, 0]
+
+    x, ret = features(hidden), batch["ret"]
+    errors = {}
+    if arch == "dual":
+        own_hidden, own_output, aux_output = values
+        errors["AuxLossV"] = np.mean((value(features(own_hidden), own_output) - ret) ** 2)
+        aux_error = value(x, aux_output) - ret
+    else:
+        [aux_output] = values
+        aux_error = value(x, aux_output) - ret
+        errors["AuxLossV"] = np.mean(aux_error**2)
+    errors["AuxLossVPi"] = np.mean(aux_error**2)
+    logged = {name: float(rows[1][name]) for name in errors}
+    assert logged == pytest.approx(errors, rel=1e-4)
+
+    # d loss / d (output's kernel) = E[error x]; that of the policy's output is 0, as KL is at 0.
+    kernel = aux_output[0] - 0.1 * np.mean(aux_error[:, None] * x, axis=0)[:, None]
+    trained = [variable.numpy() for variable in ac.trainable_variables]
+    if arch != "dual":
+        np.testing.assert_allclose(trained[-2], kernel, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(trained[2], to_act[0], atol=1e-6)
+    back = aux_error[:, None] * aux_output[0][:, 0] * (1 - x**2)  # d loss / d (before tanh) * 400
+    expected = hidden[0] - 0.1 * batch["obs"].T @ back / 400
+    np.testing.assert_allclose(trained[0], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Lamp-v0"])
+def test_the_memory_holds_what_updates_have_seen(tmp_path, monkeypatch, env_id):
+    from spinup_tf2.core.experience.phase_memory import PhaseMemory
+
+    seen, kept, store = [], [], PhaseMemory.store
+
+    def spy(memory, obs, ret):
+        seen.append((obs.copy(), ret.copy()))
+        store(memory, obs, ret)
+        if memory.full:
+            kept.append(memory.rows(np.arange(2 * len(ret))))
+
+    monkeypatch.setattr(PhaseMemory, "store", spy)
+    network = dict(hidden_sizes=(8,))
+    if env_id == "Lamp-v0":
+        network |= dict(conv=((4, 8, 8),))
+    small = dict(steps_per_epoch=40, num_envs=2, minibatch_size=20, aux_minibatch_size=20)
+    train(tmp_path, make(env_id), epochs=2, max_ep_len=7, **small, ac_kwargs=network)
+    [rows] = kept
+    np.testing.assert_array_equal(rows["obs"], np.concatenate([obs for obs, _ in seen]))
+    np.testing.assert_array_equal(rows["ret"], np.concatenate([ret for _, ret in seen]))
+
+
+# ------------------------------------------------------------------------------------ resuming
+
+
+@pytest.mark.parametrize("stop_in", [1, 14, 60])
+def test_resumed_in_the_middle_of_an_auxiliary_phase(tmp_path, monkeypatch, stop_in):
+    """A signal comes in one of the 60 gradient steps of a phase; all goes on bit for bit."""
+    monkeypatch.setattr(user_config, "CHECKPOINT_INTERVAL", 0.0)
+    kwargs = dict(arch="dual", num_envs=2, seed=3, deterministic_resume=True)
+    whole, rows = train(tmp_path / "whole", **kwargs)
+    count, step = [0], GradientSteps.step
+
+    def step_or_stop(self, batch):
+        count[0] += 1
+        if count[0] == stop_in:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return step(self, batch)
+
+    monkeypatch.setattr(GradientSteps, "step", step_or_stop)
+    with pytest.raises(Interrupted):
+        train(tmp_path / "stopped", **kwargs)
+    resumed, resumed_rows = train(tmp_path / "stopped", **kwargs, resume=True)
+    assert count[0] == 2 * 60  # no step was taken twice
+    assert without_time(resumed_rows) == without_time(rows)
+    for one, other in zip(whole.variables, resumed.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# ------------------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        (dict(arch="double"), "arch is 'double'; it must be 'dual', 'shared' or 'detach'"),
+        (
+            dict(aux_minibatch_size=300),
+            "divide n_pi \\* steps_per_epoch, 400; use one such as 200",
+        ),
+        (dict(aux_minibatch_size=15, num_envs=2), "a multiple of the number of environments"),
+        (dict(n_pi=0), "n_pi is 0"),
+        (dict(arch="shared", ac_kwargs=dict(shared=False)), "share no variables"),
+        (dict(arch="dual", ac_kwargs=dict(shared=True)), "trains them apart"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(tmp_path, kwargs, message):
+    with pytest.raises(UserError, match=message):
+        train(tmp_path / "run", **kwargs)
+    assert not (tmp_path / "run").exists()
+
+
+def test_networks_whose_features_nobody_knows_are_refused(tmp_path):
+    class Policy(keras.Model):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def call(self, obs):
+            return self.inner(obs)
+
+    def actor_critic(observation_space, action_space, **kwargs):
+        ac = MLPActorCritic(observation_space, action_space, **kwargs)
+        return ActorCritic(Policy(ac.pi), ac.v, action_space)
+
+    with pytest.raises(UserError, match="Policy, all but the last; it must be"):
+        train(tmp_path, actor_critic=actor_critic)
+    train(tmp_path / "run", actor_critic=actor_critic, train_aux_iters=0)  # that needs no features
