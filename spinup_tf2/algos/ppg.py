@@ -90,6 +90,9 @@ def ppg(
     comes the auxiliary phase: the policy's network learns to predict values from all of these
     epochs, while the policy stays as near as possible to what it was.
 
+    With arch 'shared', both losses are trained together in the policy phase: train_pi_iters passes
+    with learning rate pi_lr. train_v_iters and vf_lr have no meaning then.
+
     Args:
         clip_ratio (float): How far the new policy may go from the old one and profit from it:
             the objective ends at probability ratios of 1 +- clip_ratio. (Usually 0.1 to 0.3.)
@@ -153,9 +156,13 @@ def ppg(
             frozen = FrozenPolicy(ac.pi)
 
             def phase_loss(batch):
-                pi, val = both(ac.pi, v_aux, batch["obs"])
-                vals = [val] if v_aux is ac.v else [ac.v(batch["obs"]), val]
-                kl = frozen(batch["obs"]).kl_divergence(pi)
+                obs = batch["obs"]
+                if arch == "dual":
+                    pi, val_aux = both(ac.pi, v_aux, obs)
+                    vals = [ac.v(obs), val_aux]
+                else:
+                    pi, *vals = ac.pi_and_v(obs)
+                kl = frozen(obs).kl_divergence(pi)
                 return auxiliary_loss(kl, vals, batch["ret"], beta_clone)
 
             variables = unique([*ac.trainable_variables, *v_aux.trainable_variables])

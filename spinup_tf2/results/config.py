@@ -13,6 +13,7 @@ _LONGEST_NAME = 255  # characters, as of a file
 
 # The arguments that only one algorithm has; the first that is there decides.
 TELLTALES = {
+    "n_pi": "ppg",
     "clip_ratio": "ppo",
     "damping_coeff": "trpo",
     "rms_eps": "a2c",

@@ -303,3 +303,25 @@ def test_networks_whose_features_nobody_knows_are_refused(tmp_path):
     with pytest.raises(UserError, match="Policy, all but the last; it must be"):
         train(tmp_path, actor_critic=actor_critic)
     train(tmp_path / "run", actor_critic=actor_critic, train_aux_iters=0)  # that needs no features
+
+
+@pytest.mark.parametrize("arch", ["shared", "detach"])
+def test_shared_networks_of_ones_own(tmp_path, arch):
+    """They say themselves what they share."""
+
+    class Output(keras.Model):
+        def __init__(self, body, head):
+            super().__init__()
+            self.body, self.head = body, head
+
+        def call(self, obs):
+            return self.head(self.body(obs))
+
+    def actor_critic(observation_space, action_space, hidden_sizes):
+        body = keras.layers.Dense(*hidden_sizes, "tanh")
+        outside = spaces.Box(-1, 1, hidden_sizes, np.float32)
+        heads = MLPActorCritic(outside, action_space, hidden_sizes=())
+        return ActorCritic(Output(body, heads.pi), Output(body, heads.v), action_space)
+
+    _, rows = train(tmp_path, actor_critic=actor_critic, arch=arch)
+    assert float(rows[1]["AuxLossV"]) == float(rows[1]["AuxLossVPi"]) > 0

@@ -70,11 +70,15 @@ def assert_equal_to_the_saved_model(path, observation_space):
             np.testing.assert_allclose(rebuilt(obs), executed(obs), rtol=1e-5, atol=1e-5)
 
 
+def plain(**changes):
+    """The arguments of a plain network, with changes."""
+    return dict(hidden_sizes=[8], activation="tanh", shared=False) | changes
+
+
 def entry(**changes):
     """What model_info.json says of a plain network, with changes."""
-    arguments = changes.pop("arguments", plain())
-    plain = dict(actor_critic="MLPActorCritic", normalize_obs=False, extra=0, arguments=arguments)
-    return plain | changes
+    networks = dict(actor_critic="MLPActorCritic", normalize_obs=False, extra=0)
+    return networks | dict(arguments=plain()) | changes
 
 
 @pytest.mark.parametrize("action_space", [BOX, DISCRETE, CHOICES, BITS], ids=str)
@@ -300,10 +304,6 @@ def original(tmp_path_factory):
 @pytest.fixture
 def saved(original, tmp_path):
     return shutil.copytree(original, tmp_path / "tf2_save")
-
-
-def plain(**changes):
-    return dict(hidden_sizes=[8], activation="tanh", shared=False) | changes
 
 
 def test_the_entry_is_what_the_cases_below_change(saved):
