@@ -184,5 +184,6 @@ def ppg(
         if phase is None:
             train(steps)
         else:
-            train([*steps, aux_steps], phase=phase, state=[*v_aux.variables, *phase.state])
+            state, parts = [*v_aux.variables, *phase.state], dict(memory=phase.memory)
+            train([*steps, aux_steps], phase=phase, state=state, parts=parts)
     return ac

@@ -30,12 +30,11 @@ Update = Callable[..., dict[str, float]]
 class Phase(Protocol):
     """What else is done in each epoch, after its last update.
 
-    Stores `columns` with the logger; where it does not, they are blank. `memory` remembers
-    something of each environment.
+    Stores `columns` with the logger; where it does not, they are blank.
     """
 
-    columns: Sequence[str]
-    memory: Part
+    @property
+    def columns(self) -> Sequence[str]: ...
 
     def __call__(self) -> None: ...
 
@@ -125,8 +124,8 @@ def train(
     variables = [*(variable for each in modules for variable in each.variables), *scaling, *state]
     tests = run.settings.num_test_episodes > 0
     columns = dict.fromkeys(phase.columns if phase else (), False)
-    parts = dict(parts or {}, scaler=scaler, memory=phase and phase.memory)
-    run.begin(variables, parts, saved_with_policy=scaling, columns=columns, tests=tests)
+    every_part: dict[str, Part | None] = {**(parts or {}), "scaler": scaler}
+    run.begin(variables, every_part, saved_with_policy=scaling, columns=columns, tests=tests)
     for _ in run.epochs():
         for batch in rollouts():
             if schedule == "linear":

@@ -180,13 +180,13 @@ class PhaseMemory:
         return dict(obs=obs, ret=self.ret[times, envs])
 
     def _check_fits(self):
-        needed = local_ranks() * sum(each.to_come for each in self.obs)
-        free = psutil.virtual_memory().available
+        needed = sum(each.to_come for each in self.obs)
+        free = psutil.virtual_memory().available // local_ranks()
         if needed > free:
             raise UserError(
                 f"An auxiliary phase learns from {self.size} epochs, whose observations take "
-                f"{needed / GIGABYTE:.1f} GB of memory; {free / GIGABYTE:.1f} GB are free. Use a "
-                "smaller n_pi, fewer steps_per_epoch, or smaller observations."
+                f"{needed / GIGABYTE:.1f} GB of memory in each process; {free / GIGABYTE:.1f} GB "
+                "are free. Use a smaller n_pi, fewer steps_per_epoch, or smaller observations."
             )
 
     # ----------------------------------------------------------------- as a part of a training

@@ -113,17 +113,15 @@ def cnn(
     Raises:
         UserError: The images are too small for the convolutions.
     """
-    activation = _keras_activation(activation)
+    function = _keras_activation(activation)
     channels_first = input_shape[0] < input_shape[2]
     height, width = input_shape[1:] if channels_first else input_shape[:2]
     if conv == "impala":
-        convolutions = impala(activation)
+        convolutions = impala(function)
     else:
         layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")
         _check_size(height, width, conv, smallest_image(layers) if padding == "valid" else 1)
-        convolutions = [
-            keras.layers.Conv2D(*each, padding, activation=activation) for each in layers
-        ]
+        convolutions = [keras.layers.Conv2D(*each, padding, activation=function) for each in layers]
     return keras.Sequential(
         [
             keras.Input(input_shape, dtype="uint8"),
@@ -131,7 +129,7 @@ def cnn(
             keras.layers.Rescaling(1 / 255),
             *convolutions,
             keras.layers.Flatten(),
-            *[keras.layers.Dense(size, activation) for size in hidden_sizes],
+            *[keras.layers.Dense(size, function) for size in hidden_sizes],
         ]
     )
 

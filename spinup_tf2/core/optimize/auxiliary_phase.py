@@ -55,6 +55,7 @@ class AuxiliaryPhase:
             self.frozen.freeze()
         run, passes = self.run, self.steps.num_steps
         minibatches = run.minibatches(self.minibatch_size, passes, self.epochs)
+        assert minibatches is not None  # they have a size
         for index in np.concatenate(minibatches)[int(self.done) :]:
             if run.asked_to_stop():
                 run.leave(run.settings.local_steps)
