@@ -100,10 +100,7 @@ def run_dirs(tmp_path_factory):
     path = tmp_path_factory.mktemp("docs")
     for algorithm in ALGORITHMS:
         train = (off_policy_runs if algorithm in OFF_POLICY else runs).train
-        kwargs = dict(steps_per_epoch=400, epochs=1)
-        if algorithm == "ppg":
-            kwargs |= dict(minibatch_size=200, aux_minibatch_size=200)
-        train(getattr(spinup_tf2, algorithm), path / algorithm, **kwargs)
+        train(getattr(spinup_tf2, algorithm), path / algorithm, steps_per_epoch=400, epochs=1)
     return {algorithm: path / algorithm for algorithm in ALGORITHMS}
 
 
