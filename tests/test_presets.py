@@ -15,7 +15,10 @@ from spinup_tf2.presets import as_flags, load, presets_for
 from spinup_tf2.presets.files import tables
 
 EVERY = [(algorithm, name) for algorithm in algos.ALGORITHMS for name in tables(algorithm)]
-NEEDS = {"mujoco": "mujoco", "atari": "ale_py", "mario": "nes_py", "quadruped": "pybullet"}
+NEEDS = {
+    **{"mujoco": "mujoco", "atari": "ale_py", "mario": "nes_py", "quadruped": "pybullet"},
+    "procgen": "envpool",
+}
 every_preset = pytest.mark.parametrize(("algorithm", "name"), EVERY)
 
 
@@ -70,6 +73,7 @@ def shrunken(preset):
     s = preset.settings
     small = dict(num_envs=2, steps_per_epoch=2 * s.get("n_steps", 4), epochs=1, minibatch_size=4)
     small |= dict(train_pi_iters=1, train_v_iters=1, num_test_episodes=0, checkpoint_freq=0)
+    small |= dict(n_pi=2, aux_minibatch_size=4)
     small |= dict(start_steps=4, update_after=2, update_every=2, batch_size=4, replay_size=50)
     defaults = read_signature(algos.module_of(preset.algorithm), preset.algorithm).defaults
     known = {name: value for name, value in small.items() if name in defaults}
