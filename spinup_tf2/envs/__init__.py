@@ -4,6 +4,8 @@ import warnings
 
 import gymnasium as gym
 
+from spinup_tf2.envs.envpool.procgen import GAMES
+
 _ENVIRONMENTS = {
     "ProbeReward-v0": dict(entry_point="spinup_tf2.envs.probe:ProbeReward", max_episode_steps=20),
     "ProbeGoal-v0": dict(entry_point="spinup_tf2.envs.probe:ProbeGoal", max_episode_steps=20),
@@ -18,6 +20,15 @@ _ENVIRONMENTS |= {
         entry_point=_QUADRUPED, kwargs=dict(task="recover"), max_episode_steps=100
     ),
 }
+
+# Names without a version, as others write them; what EnvPool brings along says which it is.
+_ENVIRONMENTS |= {
+    f"procgen/{game}": dict(
+        entry_point="spinup_tf2.envs.envpool.procgen:ProcgenEnv", kwargs=dict(game=game)
+    )
+    for game in GAMES
+}
+_ENVIRONMENTS["EnvPool-v0"] = dict(entry_point="spinup_tf2.envs.envpool.env:EnvPoolEnv")
 
 _MARIO = "spinup_tf2.envs.mario.env:MarioEnv"
 _MARIO_ROMS = ("vanilla", "downsample", "pixel", "rectangle")  # v0 to v3
