@@ -4,8 +4,6 @@ import warnings
 
 import gymnasium as gym
 
-from spinup_tf2.envs.envpool.procgen import GAMES
-
 _ENVIRONMENTS = {
     "ProbeReward-v0": dict(entry_point="spinup_tf2.envs.probe:ProbeReward", max_episode_steps=20),
     "ProbeGoal-v0": dict(entry_point="spinup_tf2.envs.probe:ProbeGoal", max_episode_steps=20),
@@ -21,12 +19,15 @@ _ENVIRONMENTS |= {
     ),
 }
 
-# Names without a version, as others write them; what EnvPool brings along says which it is.
+_PROCGEN = (
+    *("bigfish", "bossfight", "caveflyer", "chaser", "climber", "coinrun", "dodgeball", "fruitbot"),
+    *("heist", "jumper", "leaper", "maze", "miner", "ninja", "plunder", "starpilot"),
+)
 _ENVIRONMENTS |= {
     f"procgen/{game}": dict(
         entry_point="spinup_tf2.envs.envpool.procgen:ProcgenEnv", kwargs=dict(game=game)
     )
-    for game in GAMES
+    for game in _PROCGEN
 }
 _ENVIRONMENTS["EnvPool-v0"] = dict(entry_point="spinup_tf2.envs.envpool.env:EnvPoolEnv")
 

@@ -6,7 +6,6 @@ them, which does none of that. This module can be imported without EnvPool, whic
 `procgen` extra.
 """
 
-import re
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -177,14 +176,13 @@ def _import_envpool():
 
 
 def _cannot_be_loaded(task_id, error):
-    message = f"{task_id} of EnvPool cannot be loaded ({one_line(error)})."
-    if re.search(r"libQt5\w+", str(error)):
-        message += (
-            " The games of procgen draw with Qt 5, which EnvPool does not bring along on Linux; "
-            "install it with: apt-get install libqt5gui5 (Debian, Ubuntu) or "
+    if "Qt" in str(error):
+        return (
+            f"{task_id} draws with Qt 5, which this machine lacks and EnvPool does not bring "
+            "along on Linux; install it with: apt-get install libqt5gui5 (Debian, Ubuntu) or "
             "dnf install qt5-qtbase (Fedora)."
         )
-    return message
+    return f"{task_id} of EnvPool cannot be loaded ({one_line(error)})."
 
 
 def _check_option(name, value):

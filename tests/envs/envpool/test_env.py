@@ -135,10 +135,19 @@ def test_envpool_is_missing(monkeypatch):
         gym.make("procgen/bigfish")
 
 
-def test_qt_is_missing(monkeypatch):
+@pytest.mark.parametrize(
+    "why",
+    [
+        "EnvPool Procgen requires the system Qt 5 runtime on Linux. Install the ...",
+        "libQt5Gui.so.5: cannot open shared object file: No such file or directory",
+    ],
+)
+def test_qt_is_missing(monkeypatch, why):
     def cannot(*_, **__):
-        raise ImportError("libQt5Gui.so.5: cannot open shared object file: No such file")
+        raise ImportError(why)
 
     monkeypatch.setattr(sys.modules["envpool"], "make_spec", cannot)
-    with pytest.raises(UserError, match=r"\(libQt5Gui.*apt-get install libqt5gui5"):
+    with pytest.raises(
+        UserError, match=r"BigfishEasy-v0 draws with Qt 5, .*apt-get install libqt5gui5"
+    ):
         gym.make("procgen/bigfish")
