@@ -21,6 +21,8 @@ EXTRAS = {
         "gymnasium[classic-control]",
     ],
     "quadruped": ["pybullet"],
+    # With it comes all of EnvPool. On Linux the games also need Qt 5, which no wheel brings.
+    "procgen": ['envpool>=1.2.5; python_version >= "3.11"'],
     "video": ["imageio-ffmpeg", "gymnasium[classic-control]"],
     "tensorboard": ["tensorboard"],
     "wandb": ["wandb>=0.17"],

@@ -13,13 +13,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup_tf2.cli.env_kwargs import ENV_KWARGS_HELP, split_env_kwargs
 from spinup_tf2.cli.test_policy import add_agent_arguments, add_length_argument
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.errors import UserError
@@ -48,6 +50,7 @@ def evaluate_run(
     seed: int = 0,
     allow_pickle: bool = False,
     modules: Iterable[str] = (),
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> dict[str, dict[str, float]]:
     """Let the agent of a run play in several ways, and print a row of numbers for each.
 
@@ -65,7 +68,7 @@ def evaluate_run(
         best: Whether to take the best weights of the newest checkpoint instead.
         max_ep_len: Where to cut episodes off; None to let each of them end by itself.
         seed: Of the agent's samples and the environments; episode i has `seed + i`.
-        allow_pickle, modules: As for `load_policy_and_env`.
+        allow_pickle, modules, env_kwargs: As for `load_policy_and_env`.
 
     Returns:
         For each row a dict of `Episodes`, `SuccessRate` (if the environment tells), `EpRet`,
@@ -80,7 +83,7 @@ def evaluate_run(
     import_named(modules)
     save_dir = find_save(fpath, itr)
     print(f"Evaluating {save_dir}.", flush=True)
-    envs = [load_env(save_dir, None, allow_pickle)]
+    envs = [load_env(save_dir, None, allow_pickle, env_kwargs)]
     rows = {}
     try:
         fixed = getattr(envs[0].unwrapped, "fixed_starts", {})
@@ -91,7 +94,7 @@ def evaluate_run(
         }
         wanted = min(_ENVIRONMENTS, max(map(len, ways.values())))
         while len(envs) < wanted:
-            envs.append(load_env(save_dir, None, allow_pickle))
+            envs.append(load_env(save_dir, None, allow_pickle, env_kwargs))
         several = len(fixed) > 1
         for (start, way), options in ways.items():
             greedy = way != "sampled"
@@ -198,6 +201,7 @@ def _show(rows, name, row):
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `evaluate`."""
+    argv, env_kwargs = split_env_kwargs(sys.argv[1:] if argv is None else argv)
     args = _parser().parse_args(argv)
     if args.output and os.path.exists(args.output):
         raise UserError(f"{args.output} exists; give another name for the results, or remove it.")
@@ -215,6 +219,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         max_ep_len=args.len,
         seed=args.seed,
         allow_pickle=args.allow_pickle,
+        env_kwargs=env_kwargs,
     )
     if args.output:
         Path(args.output).write_text(json.dumps(rows, indent=4) + "\n", encoding="utf-8")
@@ -224,6 +229,7 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m spinup_tf2.run evaluate",
         description="Evaluate a trained agent: greedy, greedy after no-ops, and sampled.",
+        epilog=ENV_KWARGS_HELP,
     )
     add_agent_arguments(parser)
     add_length_argument(parser)

@@ -10,12 +10,11 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from spinup_tf2.cli.flags import parse_flags
+from spinup_tf2.cli.env_kwargs import parse_env_kwargs
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import add_import_argument, import_named, look_here
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import check_environment
-from spinup_tf2.experiments.grid import ExperimentGrid
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -37,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `play`."""
     args, rest = _parser().parse_known_args(argv)
     _check_arguments(args)
-    env_kwargs = _env_kwargs(rest)
+    env_kwargs = parse_env_kwargs(rest, "play")
     look_here()  # for environments as module:EnvId
     import_named(args.modules)
     from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
@@ -107,29 +106,6 @@ def _check_arguments(args):
             raise UserError(f"--{name} is {value}; it must be at least {least}.")
     if args.zoom is not None and not 0 < args.zoom <= 100:
         raise UserError(f"--zoom is {args.zoom:g}; it must be a number above 0, up to 100.")
-
-
-def _env_kwargs(arguments):
-    """The dict that `--env_kwargs:NAME VALUE ...` stands for, as with the algorithms."""
-    grid = ExperimentGrid()
-    for name, values in parse_flags(arguments)[0].items():
-        if name.partition(":")[0] != "env_kwargs":
-            raise UserError(
-                f"--{name} is not a flag of play; python -m spinup_tf2.run play --help shows them."
-            )
-        if len(values) > 1:
-            raise UserError(f"You can only provide one value for {name}.")
-        grid.add(name, values)
-    [variant] = grid.variants()
-    env_kwargs = variant.get("env_kwargs", {})
-    if not isinstance(env_kwargs, dict):
-        raise UserError(
-            f"env_kwargs is {env_kwargs!r}; it must be a dict such as {{'key': value}}, or be "
-            "given as --env_kwargs:key value."
-        )
-    if "render_mode" in env_kwargs:
-        raise UserError("render_mode follows from --mode, --norender and --record; leave it out.")
-    return env_kwargs
 
 
 def _maker(env_name, env_kwargs, human):

@@ -6,10 +6,12 @@ import argparse
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
+from spinup_tf2.cli.env_kwargs import ENV_KWARGS_HELP, split_env_kwargs
 from spinup_tf2.envs.modules import add_import_argument, import_for_command
 from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
 from spinup_tf2.persistence.saves import find_save
@@ -22,6 +24,7 @@ RECORDED_EPISODES = 3
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `test_policy`."""
+    argv, env_kwargs = split_env_kwargs(sys.argv[1:] if argv is None else argv)
     args = _parser().parse_args(argv)
     render_mode = choose_render_mode(args.record, args.norender)
     episodes = args.episodes
@@ -32,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     save_dir = find_save(args.fpath, args.itr)
     agent = (save_dir, args.deterministic, args.seed, args.allow_pickle, args.best)
     render = render_mode == "human"
-    make = lambda mode: load_env(save_dir, mode, args.allow_pickle)  # noqa: E731
+    make = lambda mode: load_env(save_dir, mode, args.allow_pickle, env_kwargs)  # noqa: E731
     name = os.path.basename(os.path.abspath(args.fpath))
     here_or_apart = _agent_apart if render_mode else _agent_here
     with (
@@ -46,6 +49,7 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m spinup_tf2.run test_policy",
         description="Watch, evaluate or record a trained agent.",
+        epilog=ENV_KWARGS_HELP,
     )
     add_agent_arguments(parser)
     add_length_argument(parser)

@@ -19,6 +19,18 @@ _ENVIRONMENTS |= {
     ),
 }
 
+_PROCGEN = (
+    *("bigfish", "bossfight", "caveflyer", "chaser", "climber", "coinrun", "dodgeball", "fruitbot"),
+    *("heist", "jumper", "leaper", "maze", "miner", "ninja", "plunder", "starpilot"),
+)
+_ENVIRONMENTS |= {
+    f"procgen/{game}": dict(
+        entry_point="spinup_tf2.envs.envpool.procgen:ProcgenEnv", kwargs=dict(game=game)
+    )
+    for game in _PROCGEN
+}
+_ENVIRONMENTS["EnvPool-v0"] = dict(entry_point="spinup_tf2.envs.envpool.env:EnvPoolEnv")
+
 _MARIO = "spinup_tf2.envs.mario.env:MarioEnv"
 _MARIO_ROMS = ("vanilla", "downsample", "pixel", "rectangle")  # v0 to v3
 _MARIO_STAGES = [f"{world}-{stage}" for world in range(1, 9) for stage in range(1, 5)]

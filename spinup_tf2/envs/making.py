@@ -37,9 +37,11 @@ class EnvFn:
     def shows_pictures(self) -> bool:
         """Whether it is a game whose observations are known to be images."""
         from spinup_tf2.envs.atari import is_atari
+        from spinup_tf2.envs.envpool import is_procgen
         from spinup_tf2.envs.mario import is_mario
 
-        return is_atari(str(self.env_name)) or is_mario(str(self.env_name))
+        name = str(self.env_name)
+        return is_atari(name) or is_mario(name) or is_procgen(name)
 
     def __call__(self) -> gym.Env:
         from spinup_tf2.envs.atari import is_atari, make_atari
@@ -75,7 +77,10 @@ class EnvFn:
 
 def _unknown_environment(env_id):
     from spinup_tf2.envs.atari import INSTALL
+    from spinup_tf2.envs.envpool.procgen import no_such_game
 
+    if no_game := no_such_game(env_id):
+        return no_game
     if _versions(env_id):
         advice = f"Did you mean {_newest(env_id)}?"
     else:

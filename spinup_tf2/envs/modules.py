@@ -32,6 +32,9 @@ _OWN = ("gymnasium", "spinup_tf2")
 # Packages that register their environments when they are imported, and have no entry point.
 _KNOWN = ("ale_py", "gymnasium_robotics")
 
+# Packages with environments that are none of gymnasium's, so that importing them registers nothing.
+_LIBRARIES = ("envpool",)
+
 _GROUP = "gymnasium.envs"  # of the entry points of packages that register environments
 
 _INSTALLED_IN = ("site-packages", "dist-packages")
@@ -147,7 +150,7 @@ def import_for_file(name: str) -> ModuleType:
 
 
 def import_installed(name: str) -> ModuleType:
-    """A package that registers environments; ImportError if it is not installed."""
+    """A package with environments; ImportError if it is not installed."""
     if sys.modules.get(name) is None and not _is_installed(name):
         raise ModuleNotFoundError(f"{name} is not installed")
     return import_module(name)
@@ -163,7 +166,7 @@ def _import_registering(path):
     for name, dist in _registering_in(path).items():
         # What one of them lacks is not what is asked for, or else its environments stay unknown.
         with suppress(Exception):
-            if not _is_installed(name):
+            if name in _LIBRARIES or not _is_installed(name):
                 continue
             import_module(name)
             for entry in dist.entry_points:
@@ -234,7 +237,8 @@ def _registering_in(path: tuple[str, ...]) -> dict[str, Distribution]:
         if Path(dist.locate_file("")).name not in _INSTALLED_IN:
             continue
         names = [_plain(entry.module) for entry in dist.entry_points if entry.group == _GROUP]
-        names += [name for name in _KNOWN if name == re.sub("[-.]", "_", dist.name or "").lower()]
+        known = (*_KNOWN, *_LIBRARIES)
+        names += [name for name in known if name == re.sub("[-.]", "_", dist.name or "").lower()]
         for name in names:
             parts = name.split(".")
             for i in range(len(parts)):

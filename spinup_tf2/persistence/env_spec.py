@@ -76,12 +76,17 @@ def write_env_spec(path: str | os.PathLike, env: gym.Env, env_fn: Callable[[], g
         Path(temporary).write_text(contents + "\n", encoding="utf-8")
 
 
-def make_env(path: str | os.PathLike, render_mode: str | None = None) -> gym.Env:
+def make_env(
+    path: str | os.PathLike,
+    render_mode: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> gym.Env:
     """Build the environment that env_spec.json describes.
 
     Args:
         path: The file.
         render_mode: gymnasium's render mode: None, "human", "rgb_array", ...
+        env_kwargs: Arguments of the environment that replace those of the file.
 
     Raises:
         UserError: It cannot be built; the message says why and what to do instead.
@@ -90,7 +95,10 @@ def make_env(path: str | os.PathLike, render_mode: str | None = None) -> gym.Env
         contents = read_json(path, LARGEST_SPEC)
         if contents["spec"] is None:
             raise UserError(contents["reason"])
-        return _build(contents["spec"], render_mode)
+        spec = contents["spec"]
+        if env_kwargs:
+            spec = spec | {"kwargs": {**spec["kwargs"], **env_kwargs}}
+        return _build(spec, render_mode)
     except ModuleRefused as error:  # which says what to do
         raise UserError(f"The environment of {path} cannot be built: {error}.") from error
     # The file may hold anything, and environments and modules raise what they like.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ def load_policy_and_env(
     allow_pickle: bool = False,
     best: bool = False,
     modules: Iterable[str] = (),
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[gym.Env | None, Callable[[Any], Any]]:
     """Load the agent of a run and build its environment.
 
@@ -55,6 +56,8 @@ def load_policy_and_env(
             checkpoint holds, instead of those of a save.
         modules: Modules of yours to import first: those that register the environment or hold its
             wrappers, such as `["my_envs"]`. What you have imported already need not be named.
+        env_kwargs: Arguments of the environment that replace those of the run, such as another
+            `start_level` of procgen's games.
 
     Returns:
         `(env, get_action)`. If the environment can be had from nowhere, `env` is None, and the
@@ -63,7 +66,7 @@ def load_policy_and_env(
     import_named(modules)
     save_dir = find_save(fpath, itr)
     try:
-        env = load_env(save_dir, render_mode, allow_pickle)
+        env = load_env(save_dir, render_mode, allow_pickle, env_kwargs)
     except UserError as error:
         print(f"Warning: {error}")
         env = None
@@ -71,16 +74,22 @@ def load_policy_and_env(
 
 
 def load_env(
-    save_dir: str | os.PathLike, render_mode: str | None = None, allow_pickle: bool = False
+    save_dir: str | os.PathLike,
+    render_mode: str | None = None,
+    allow_pickle: bool = False,
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> gym.Env:
-    """Build the environment of a run; raises UserError if that is not possible."""
+    """Build the environment of a run; raises UserError if that is not possible.
+
+    The arguments are those of `load_policy_and_env`.
+    """
     from spinup_tf2.persistence.env_spec import make_env
 
     run_dir = Path(save_dir).parent
     try:
-        return make_env(run_dir / "env_spec.json", render_mode)
+        return make_env(run_dir / "env_spec.json", render_mode, env_kwargs)
     except UserError:
-        if not allow_pickle:
+        if not allow_pickle or env_kwargs:  # a pickled environment has been made already
             raise
     number = re.search(r"\d*", Path(save_dir).name.removeprefix("tf2_save"))[0]
     path = run_dir / f"vars{number}.pkl"

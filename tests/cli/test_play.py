@@ -293,7 +293,7 @@ MISTAKES = {
     "--env Buttons-v0 --env_kwargs:size 3": "cannot be made with {'size': 3}: TypeError",
     "--env Buttons-v0 --env_kwargs:length 3 4": "only provide one value for env_kwargs:length",
     "--env Buttons-v0 --env_kwargs 3": "env_kwargs is 3; it must be a dict",
-    "--env Buttons-v0 --env_kwargs:render_mode human": "render_mode follows from --mode",
+    "--env Buttons-v0 --env_kwargs:render_mode human": "render_mode follows from --norender",
     "--env Buttons-v0 --speed 3": "--speed is not a flag of play; .*--help",
     "--env Buttons-v0 --episodes 3": "--episodes goes with --mode random only",
     "--env Buttons-v0 --norender": "--norender goes with --mode random only",

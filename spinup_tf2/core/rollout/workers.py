@@ -15,7 +15,9 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import iterate
 
-from spinup_tf2.core.rollout.faults import EnvironmentFailure
+from spinup_tf2.core.rollout.episodes import RecordedEpisodes
+from spinup_tf2.core.rollout.faults import EnvironmentFailure, SupervisedEnv
+from spinup_tf2.envs.envpool.sharing import share
 from spinup_tf2.parallel import fork_server
 from spinup_tf2.parallel.threads import threads_per_rank
 
@@ -51,10 +53,26 @@ def make_groups(
 
 
 class SerialVectorEnv(SyncVectorEnv):
-    """gymnasium's, with a step in two halves as the others have it; all is done in the second."""
+    """gymnasium's, with a step in two halves as the others have it; all is done in the second.
+
+    Environments of EnvPool share a pool, which is at work between the two.
+    """
+
+    def __init__(self, env_fns: Sequence[Callable[[], gym.Env]], **kwargs: Any):
+        super().__init__(env_fns, **kwargs)
+        self._pool = share(self.envs, [SupervisedEnv.step, RecordedEpisodes.step])
+
+    def reset(
+        self, *, seed: list[int | None] | None = None, options: dict | None = None
+    ) -> tuple[np.ndarray, dict]:
+        if self._pool is not None:
+            self._pool.reset(seed or [None])
+        return super().reset(seed=seed, options=options)
 
     def step_async(self, actions: np.ndarray) -> None:
         self._begun = actions
+        if self._pool is not None:
+            self._pool.begin(actions)
 
     def step_wait(self) -> tuple:
         return self.step(self._begun)

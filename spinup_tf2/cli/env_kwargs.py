@@ -1,0 +1,63 @@
+"""`--env_kwargs:NAME VALUE`, for the commands that make environments without training in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from spinup_tf2.cli.flags import parse_flags
+from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.grid import ExperimentGrid
+
+ENV_KWARGS_HELP = (
+    "Arguments of the environment that replace those of the run: --env_kwargs:NAME VALUE."
+)
+
+
+def split_env_kwargs(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """A command line without its flags `--env_kwargs:NAME VALUE`, and what these stand for.
+
+    Each takes the one word that follows it, so that they may also stand before what has no flag.
+    """
+    others, own = [], []
+    words = iter(argv)
+    for word in words:
+        if word.partition(":")[0] != "--env_kwargs":
+            others.append(word)
+            continue
+        value = next(words, None)
+        if value is None:
+            raise UserError(f"{word} was given without a value.")
+        own += [word, value]
+    return others, parse_env_kwargs(own)
+
+
+def parse_env_kwargs(arguments: Sequence[str], command: str = "") -> dict[str, Any]:
+    """The dict that `--env_kwargs:NAME VALUE ...` stands for, as with the algorithms.
+
+    Args:
+        command: Is named where there is another flag.
+    """
+    grid = ExperimentGrid()
+    for name, values in parse_flags(arguments)[0].items():
+        if name.partition(":")[0] != "env_kwargs":
+            raise UserError(
+                f"--{name} is not a flag of {command}; "
+                f"python -m spinup_tf2.run {command} --help shows them."
+            )
+        if len(values) > 1:
+            raise UserError(f"You can only provide one value for {name}.")
+        grid.add(name, values)
+    [variant] = grid.variants()
+    env_kwargs = variant.get("env_kwargs", {})
+    if not isinstance(env_kwargs, dict):
+        raise UserError(
+            f"env_kwargs is {env_kwargs!r}; it must be a dict such as {{'key': value}}, or be "
+            "given as --env_kwargs:key value."
+        )
+    if "render_mode" in env_kwargs:
+        raise UserError(
+            "render_mode follows from --norender and --record, and that of play from --mode too; "
+            "leave it out."
+        )
+    return env_kwargs

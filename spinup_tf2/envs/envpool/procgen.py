@@ -1,0 +1,131 @@
+"""The games of procgen (Cobbe et al. 2020), each of whose levels is made from a seed."""
+
+from typing import Any
+
+import numpy as np
+
+from spinup_tf2.envs.envpool.env import EnvPoolEnv
+from spinup_tf2.errors import UserError
+
+# Of each game, the kinds of levels that it has besides easy and hard ones.
+GAMES = {
+    "bigfish": (),
+    "bossfight": (),
+    "caveflyer": ("memory", "exploration"),
+    "chaser": ("extreme",),
+    "climber": ("exploration",),
+    "coinrun": ("exploration",),
+    "dodgeball": ("extreme", "memory"),
+    "fruitbot": (),
+    "heist": ("memory", "exploration"),
+    "jumper": ("memory", "exploration"),
+    "leaper": ("extreme", "exploration"),
+    "maze": ("memory", "exploration"),
+    "miner": ("memory",),
+    "ninja": ("exploration",),
+    "plunder": (),
+    "starpilot": ("extreme",),
+}
+
+_PREFIX = "procgen/"
+
+# What each action presses: the joystick in nine positions, and then buttons. Most games have no use
+# for these.
+_BUTTONS = (
+    *("LEFT DOWN", "LEFT", "LEFT UP", "DOWN", "NOOP", "UP", "RIGHT DOWN", "RIGHT", "RIGHT UP"),
+    *("D", "A", "W", "S", "Q", "E"),
+)
+
+_ZOOM = 8  # of the pictures: videos of 64 x 64 pixels would be too small to watch
+
+
+def is_procgen(env_id: str) -> bool:
+    """Whether an id, with or without `spinup_tf2:` before it, is that of a game of procgen."""
+    return env_id.removeprefix("spinup_tf2:") in {_PREFIX + game for game in GAMES}
+
+
+def no_such_game(env_id: str) -> str | None:
+    """What to say of an id `procgen/...` that is no game; None for any other id."""
+    if not env_id.startswith(_PREFIX):
+        return None
+    name = env_id.removeprefix(_PREFIX)
+    return (
+        f"procgen has no game {name!r}. Its games are {', '.join(GAMES)}, such as {_PREFIX}bigfish."
+    )
+
+
+class ProcgenEnv(EnvPoolEnv):
+    """A game of procgen: every episode is a level, drawn at random from those that there are.
+
+    Observations are colored frames, uint8 `[64, 64, 3]`. There are 15 actions: the nine directions
+    of a joystick, and six buttons. The info of a reset and of each step has the `level_seed` from
+    which the level is made; that of an episode's last step has `is_success`, whether the goal of
+    the level has been reached.
+
+    Levels are the numbers from `start_level` to `start_level + num_levels - 1`. To see whether an
+    agent has learned the game or its levels by heart, evaluate it on others.
+
+    Args:
+        game: Such as "bigfish".
+        num_levels: How many levels there are; 0: any of 2^31, whatever `start_level` is.
+        start_level: The first of them.
+        distribution_mode: "easy" or "hard", and for some games "extreme", "memory" or
+            "exploration".
+        render_mode: "rgb_array", or None. Pictures are the frames, eight times as large.
+        **options: EnvPool's other options of procgen, such as `use_backgrounds=False`.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 (as gymnasium's)
+
+    def __init__(
+        self,
+        game: str,
+        *,
+        num_levels: int = 0,
+        start_level: int = 0,
+        distribution_mode: str = "easy",
+        render_mode: str | None = None,
+        **options: Any,
+    ):
+        if game not in GAMES:
+            raise UserError(no_such_game(f"{_PREFIX}{game}"))
+        for name, number in dict(num_levels=num_levels, start_level=start_level).items():
+            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**31:
+                raise UserError(f"{name} is {number!r}; it must be a whole number from 0 to 2^31.")
+        modes = ("easy", "hard", *GAMES[game])
+        if distribution_mode not in modes:
+            raise UserError(
+                f"distribution_mode is {distribution_mode!r}; {game} has {', '.join(modes)}."
+            )
+        super().__init__(
+            f"{game.capitalize()}{distribution_mode.capitalize()}-v0",
+            num_levels=num_levels,
+            start_level=start_level,
+            render_mode=render_mode,
+            **options,
+        )
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        obs, rew, terminated, truncated, info = super().step(action)
+        if terminated or truncated:
+            info["is_success"] = bool(info["prev_level_complete"])
+        return obs, rew, terminated, truncated, info
+
+    def render(self) -> np.ndarray | None:
+        """The frame that agents see, enlarged: uint8 `[512, 512, 3]`."""
+        frame = super().render()
+        return None if frame is None else frame.repeat(_ZOOM, axis=0).repeat(_ZOOM, axis=1)
+
+    def get_action_meanings(self) -> list[str]:
+        """What each action presses: NOOP, directions of the joystick, or a button."""
+        return [*_BUTTONS]
+
+    def get_keys_to_action(self) -> dict[tuple[str, ...], int]:
+        """Keys for `play`: W, A, S and D are the joystick; the buttons are the keys 1 to 6."""
+        keys = dict(LEFT="a", RIGHT="d", UP="w", DOWN="s")
+        joystick = {
+            tuple(sorted(keys[each] for each in buttons.split())): action
+            for action, buttons in enumerate(_BUTTONS[:9])
+            if buttons != "NOOP"
+        }
+        return joystick | {(str(number),): 8 + number for number in range(1, 7)}

@@ -1,0 +1,132 @@
+"""Environments of EnvPool that share a pool, because they are stepped together.
+
+A pool of its own for each costs more than what most of these environments do in a step: its thread
+is woken and waited for. In one pool that happens once for all of them. Nothing else changes: each
+environment's episodes are those that it has with a pool of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import wrappers
+from gymnasium.utils.seeding import np_random
+
+from spinup_tf2.envs.envpool.env import EnvPoolEnv
+from spinup_tf2.envs.protocol import CheckedEnv
+
+# Functions `step` of wrappers that take one step with the action that they are given.
+_PASS_ON = {
+    *(gym.Wrapper.step, gym.ObservationWrapper.step, gym.RewardWrapper.step, CheckedEnv.step),
+    *(wrappers.OrderEnforcing.step, wrappers.PassiveEnvChecker.step),
+    *(wrappers.TimeLimit.step, wrappers.RecordEpisodeStatistics.step),
+}
+
+
+class SharedPool:
+    """One pool for several environments.
+
+    `reset` offers each of them a place in a new pool, which it takes when it is reset with its
+    seed. `begin` begins a step of all; each finds what has come of it when it is stepped. One that
+    has been made anew since, or that is stepped or reset alone, does not disturb the others.
+
+    Args:
+        envs: Alike.
+    """
+
+    def __init__(self, envs: Sequence[EnvPoolEnv]):
+        self._envs = envs
+        self._pool: Any = None
+        self._sent = False  # whether actions are on their way
+        self._rows: dict[int, tuple] = {}  # what a step has led to, of those that have not asked
+
+    def reset(self, seeds: Sequence[int | None]) -> None:
+        """Make the pool for environments that will be reset with these seeds."""
+        self._pool, self._sent, self._rows = None, False, {}
+        if any(seed is None for seed in seeds):
+            return
+        own = [EnvPoolEnv.pool_seed(np_random(seed)[0]) for seed in seeds]
+        self._pool = self._envs[0].make_pool(own)
+        self._rows = dict(enumerate(_rows(self._pool.reset(), len(own))))
+        for i, (env, seed) in enumerate(zip(self._envs, own, strict=True)):
+            env.offer(seed, _Place(self, i))
+
+    def begin(self, actions: np.ndarray) -> None:
+        """Begin a step of all environments."""
+        if self._pool is not None:
+            self.receive()
+            self._pool.send(np.asarray(actions))
+            self._sent = True
+
+    def receive(self) -> None:
+        """Wait for the step that has been begun, if there is one."""
+        if self._sent:
+            self._rows = dict(enumerate(_rows(self._pool.recv(), len(self._envs))))
+            self._sent = False
+
+    def take(self, i: int) -> tuple | None:
+        """What has come of a reset or a step of the i-th environment, once."""
+        self.receive()
+        return self._rows.pop(i, None)
+
+    def ask(self, i: int) -> Any:
+        """The pool, for what concerns the i-th environment alone."""
+        self.take(i)
+        return self._pool
+
+
+class _Place:
+    """One environment of a SharedPool, with the methods of a pool of one."""
+
+    def __init__(self, shared, i):
+        self._shared, self._i, self._ids, self._first = shared, i, np.array([i], np.int32), True
+
+    def reset(self):
+        first, self._first = self._shared.take(self._i) if self._first else None, False
+        return self._shared.ask(self._i).reset(self._ids) if first is None else first
+
+    def step(self, action):
+        row = self._shared.take(self._i)
+        return self._shared.ask(self._i).step(action, self._ids) if row is None else row
+
+
+def _rows(result, n):
+    """What a pool of n returns, as n pools of one would."""
+    return [_row(result, slice(i, i + 1)) for i in range(n)]
+
+
+def _row(tree, which):
+    if isinstance(tree, tuple):
+        return tuple(_row(each, which) for each in tree)
+    if isinstance(tree, Mapping):
+        return {key: _row(value, which) for key, value in tree.items()}
+    return tree[which]
+
+
+def share(envs: Sequence[gym.Env], pass_on: Collection[Callable] = ()) -> SharedPool | None:
+    """A pool for environments that are stepped together; None if they cannot have one.
+
+    They are alike, of EnvPool, and their wrappers hand actions on unchanged.
+
+    Args:
+        envs: The environments, with their wrappers.
+        pass_on: Functions `step` of further wrappers that do.
+    """
+    bare = [env.unwrapped for env in envs]
+    if len(envs) < 2 or not all(isinstance(env, EnvPoolEnv) for env in bare):
+        return None
+    alike = all(env.described() == bare[0].described() for env in bare)
+    drawn = bare[0].render_mode is not None
+    plain = all(_hands_on({*_PASS_ON, *pass_on}, env) for env in envs)
+    return SharedPool(bare) if alike and plain and not drawn else None
+
+
+def _hands_on(steps, env):
+    while isinstance(env, gym.Wrapper):
+        if type(env).step not in steps:
+            return False
+        env = env.env
+    return True

@@ -1,0 +1,157 @@
+"""The games of procgen; the tests at the end play them and need the extra."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import spinup_tf2  # noqa: F401  (registers its environments)
+from spinup_tf2.core.rollout.replay import ActionLog
+from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.envs.envpool import GAMES, ProcgenEnv, is_procgen
+from spinup_tf2.envs.making import EnvFn
+from spinup_tf2.errors import UserError
+from spinup_tf2.persistence.env_spec import make_env, write_env_spec
+
+GAME = "procgen/bigfish"
+
+
+def test_ids():
+    assert [name for name in gym.registry if is_procgen(name)] == [f"procgen/{x}" for x in GAMES]
+    assert is_procgen(f"spinup_tf2:{GAME}")
+    assert not is_procgen("procgen/fish")
+    assert EnvFn(GAME).shows_pictures
+
+
+def test_spaces_and_pictures(stand_in):
+    env = gym.make(GAME, render_mode="rgb_array")
+    assert env.observation_space == gym.spaces.Box(0, 255, (64, 64, 3), np.uint8)
+    assert env.action_space.n == len(env.unwrapped.get_action_meanings()) == 15
+    env.reset(seed=0)
+    env.step(4)
+    assert env.render().shape == (512, 512, 3)
+    assert (env.render() == 1).all()
+    assert env.metadata["render_fps"] == 15
+
+
+def test_levels(stand_in):
+    env = ProcgenEnv("bigfish", num_levels=3, start_level=200)
+    infos = [env.reset(seed=0 if i == 0 else None)[1] for i in range(40)]
+    assert {int(info["level_seed"]) for info in infos} == {200, 201, 202}
+    env = ProcgenEnv("bigfish")
+    assert len({int(env.reset()[1]["level_seed"]) for _ in range(20)}) == 20
+
+
+def test_success_is_told_at_the_end(stand_in):
+    env = ProcgenEnv("bigfish")
+    env.reset(seed=0)
+    assert "is_success" not in env.step(0)[-1]
+    assert env.step(1)[-1]["is_success"] is True
+
+
+def test_keys():
+    keys = ProcgenEnv.get_keys_to_action(None)
+    meanings = ProcgenEnv.get_action_meanings(None)
+    assert {meanings[action] for action in keys.values()} == {*meanings} - {"NOOP"}
+    assert meanings[keys["a", "w"]] == "LEFT UP"
+    assert meanings[keys["1",]] == "D"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("procgen/fish", {}, "no game 'fish'. Its games are bigfish, .*, starpilot"),
+        (GAME, dict(num_levels=-1), "num_levels is -1; it must be a whole number"),
+        (GAME, dict(start_level=1.5), "start_level is 1.5"),
+        (GAME, dict(distribution_mode="extreme"), "bigfish has easy, hard.$"),
+        (GAME, dict(levels=3), "BigfishEasy-v0 of EnvPool has no option 'levels'"),
+    ],
+)
+def test_mistakes(stand_in, name, arguments, message):
+    with pytest.raises(UserError, match=message):
+        EnvFn(name, arguments)()
+
+
+# ---------------------------------------------------------------- with EnvPool
+
+
+@pytest.fixture
+def played():
+    """Skips where EnvPool, or its Qt, is not installed."""
+    pytest.importorskip("envpool")
+    try:
+        ProcgenEnv("bigfish")
+    except UserError as error:
+        pytest.skip(str(error))
+
+
+def play(env, seed, steps=150):
+    """All that an environment answers."""
+    rng, answers = np.random.default_rng(0), [env.reset(seed=seed)[0]]
+    for _ in range(steps):
+        obs, rew, terminated, truncated, _ = env.step(int(rng.integers(15)))
+        answers += [obs, np.array([rew, terminated, truncated])]
+        if terminated or truncated:
+            answers.append(env.reset()[0])
+    return answers
+
+
+@pytest.mark.usefixtures("played")
+@pytest.mark.parametrize("game", GAMES)
+def test_a_seed_and_actions_decide_what_happens(game, tmp_path):
+    env_fn = EnvFn(f"procgen/{game}", dict(num_levels=20))
+    env, path = env_fn(), tmp_path / "env_spec.json"
+    write_env_spec(path, env, env_fn)
+    before = play(env, 3)
+    assert before[0].shape == (64, 64, 3)
+    for again in (env, make_env(path)):
+        for x, y in zip(before, play(again, 3), strict=True):
+            np.testing.assert_array_equal(x, y)
+    assert any((x != y).any() for x, y in zip(before, play(env, 4), strict=False))
+
+
+@pytest.mark.usefixtures("played")
+@pytest.mark.parametrize("mode", ["hard", "memory", "exploration", "extreme"])
+def test_kinds_of_levels(mode):
+    for game in [game for game in GAMES if mode in ("hard", *GAMES[game])]:
+        ProcgenEnv(game, distribution_mode=mode).reset(seed=0)
+
+
+@pytest.mark.usefixtures("played")
+def test_layouts_and_a_shared_pool_give_the_same():
+    """One pool for four environments, two for two each, and one for each."""
+
+    def steps(*layout, vectorization="sync"):
+        first, groups = 0, []
+        for n in layout:
+            env_fn = EnvFn("procgen/coinrun")
+            kwargs = dict(seed=1, max_ep_len=40, first_env=first, vectorization=vectorization)
+            groups.append(VectorEnv(env_fn, n, **kwargs))
+            first += n
+        obs = [np.concatenate([envs.reset() for envs in groups])]
+        rng = np.random.default_rng(0)
+        for _ in range(100):
+            act, parts = rng.integers(15, size=4).astype(np.int32), []
+            for envs in groups:
+                parts.append(envs.step(act[list(envs.indices)]))
+            obs += [np.concatenate(each) for each in list(zip(*parts, strict=True))[:4]]
+        for envs in groups:
+            envs.close()
+        return obs
+
+    together = steps(4)
+    others = [steps(2, 2), steps(1, 1, 1, 1), steps(4, vectorization="threads")]
+    for other in others:
+        for x, y in zip(together, other, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.usefixtures("played")
+def test_environments_come_back_where_a_run_goes_on():
+    """What deterministic_resume does."""
+    with VectorEnv(EnvFn("procgen/coinrun"), 3, seed=1, max_ep_len=40) as envs:
+        envs.log = log = ActionLog(envs)
+        envs.reset(2, 0)
+        for _ in range(100):
+            obs, *_ = envs.step(envs.prototype.action_space.sample() * np.ones(3, int))
+        np.testing.assert_array_equal(log.replay(), obs)
+        assert not log.strayed
