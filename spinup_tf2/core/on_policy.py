@@ -9,15 +9,18 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from spinup_tf2.core.experience.segments import SegmentBuffer, check_memory
 from spinup_tf2.core.experience.trajectory_buffer import Returns, TrajectoryBuffer
 from spinup_tf2.core.finite import check_experience
-from spinup_tf2.core.nets.acting import Actor, Critic
+from spinup_tf2.core.nets.acting import Critic
 from spinup_tf2.core.nets.actor_critic import ActorCritic, class_for, make_actor_critic
 from spinup_tf2.core.nets.bodies import count_variables
 from spinup_tf2.core.nets.initialization import first_weights
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
+from spinup_tf2.core.nets.recurrent_acting import RecurrentStep
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.core.rollout.demonstrations import Demonstrations
+from spinup_tf2.core.rollout.memory import Policy, RecurrentActor, actor_for
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.opening import environments, opened_run
 from spinup_tf2.core.runs.run import Run
@@ -25,7 +28,7 @@ from spinup_tf2.core.settings import Settings
 from spinup_tf2.persistence.keeper import Part
 
 Update = Callable[..., dict[str, float]]
-Act = Actor | Demonstrations
+Act = Policy | Demonstrations
 
 
 @contextmanager
@@ -61,6 +64,8 @@ def opened(
         needs = [*needs, "kl_divergence"] if normalize_obs else needs
         ac = make_actor_critic(actor_critic, *spaces, ac_kwargs, separate, needs)
         first_weights(ac, class_for(actor_critic, spaces[0]), settings.init, init)
+        if ac.memory is not None:
+            check_memory(ac.memory, settings, arguments)
         if normalize_obs:
             ac = NormalizedActorCritic(ac, *spaces)
         sizes = dict(pi=count_variables(ac.pi), v=count_variables(ac.v))
@@ -107,13 +112,14 @@ def train(
     scaling = scaler.statistics.variables if scaler else ()
     variables = [*(variable for each in modules for variable in each.variables), *scaling, *state]
     tests = run.settings.num_test_episodes > 0
-    run.begin(variables, dict(parts or {}, scaler=scaler), saved_with_policy=scaling, tests=tests)
+    parts = dict(parts or {}, scaler=scaler, memory=rollouts.memory)
+    run.begin(variables, parts, saved_with_policy=scaling, tests=tests)
     for _ in run.epochs():
         for batch in rollouts():
             if schedule == "linear":
                 for each in gradient_steps:
                     each.decay(run.progress)
-            run.record(update({key: tf.constant(array) for key, array in batch.items()}))
+            run.record(update(tf.nest.map_structure(tf.constant, batch)))
         run.finish_epoch(rollouts.policy)
 
 
@@ -132,12 +138,19 @@ class Rollouts:
     ):
         envs, settings, spec = run.envs, run.settings, run.envs.action_spec
         self.run, self.scaler = run, scaler
-        self.policy, self.value = Actor(run.ac), Critic(run.ac.v)
+        self.policy = actor_for(run.ac, envs)
         self.act: Act = self.policy
         if settings.behavior_policy is not None:
             self.act = Demonstrations(self.policy, settings.behavior_policy, envs)
         shapes = envs.observation_space.shape, spec.shape, spec.dtype
-        self.buffer = TrajectoryBuffer(*shapes, n_steps, envs.num_envs, returns, envs.obs_dtype)
+        arguments = (*shapes, n_steps, envs.num_envs, returns, envs.obs_dtype)
+        self.value: Critic | RecurrentStep
+        self.memory: RecurrentActor | None = None
+        if isinstance(self.policy, RecurrentActor):
+            self.value, self.memory = self.policy.step, self.policy
+            self.buffer: TrajectoryBuffer = SegmentBuffer(self.policy, *arguments)
+        else:
+            self.value, self.buffer = Critic(run.ac.v), TrajectoryBuffer(*arguments)
         self.obs: np.ndarray | None = None  # the latest observations; None before the first reset
 
     def __call__(self) -> Iterator[dict[str, np.ndarray]]:

@@ -73,8 +73,10 @@ def _check_entry(networks):
         normalize_obs, extra = networks["normalize_obs"], networks["extra"]
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"model_info.json does not describe them ({one_line(error)}).") from error
-    names = [*inspect.signature(make.variable_shapes).parameters][2:]  # behind the spaces
-    if arguments.keys() != {*names}:
+    named = [*inspect.signature(make.variable_shapes).parameters.values()][2:]  # behind the spaces
+    names = {each.name for each in named}
+    needed = {each.name for each in named if each.default is each.empty}
+    if not needed <= arguments.keys() <= names:
         raise UserError(f"{make.__name__} takes {', '.join(sorted(names))}.")
     check_network_arguments(arguments)
     if not isinstance(normalize_obs, bool) or type(extra) is not int:

@@ -14,9 +14,9 @@ from tqdm import tqdm
 
 from spinup_tf2 import user_config
 from spinup_tf2.core.finite import check_info, check_variables
-from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import ActorCritic, unique
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
+from spinup_tf2.core.rollout.memory import Policy
 from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.best import BestWeights, score_of
@@ -188,16 +188,18 @@ class Run(Generic[Networks]):
     def minibatches(self, size: int | None, passes: int) -> np.ndarray | None:
         """Which rows of an epoch's batch make its minibatches, `[passes, count, local size]`.
 
+        With a memory, a row is a segment.
+
         Args:
             size: Steps of all processes in each minibatch; None: there are no minibatches.
             passes: How often all steps are used.
         """
         if size is None:
             return None
-        count = self.settings.steps_per_epoch // size
-        return self.envs.randomness.minibatches(
-            self.epoch, self.settings.local_steps, passes, count
-        )
+        count, rows = self.settings.steps_per_epoch // size, self.settings.local_steps
+        if self.ac.memory is not None:
+            rows //= self.ac.memory.segment_length(rows)
+        return self.envs.randomness.minibatches(self.epoch, rows, passes, count)
 
     def asked_to_stop(self) -> bool:
         """Whether a stop was requested on any rank. Collective."""
@@ -219,7 +221,7 @@ class Run(Generic[Networks]):
         else:
             self.logger.store(**info)
 
-    def finish_epoch(self, act: Actor) -> None:
+    def finish_epoch(self, act: Policy) -> None:
         """Test the policy, save it, write the row of the log and a checkpoint, if they are due.
 
         Collective.
