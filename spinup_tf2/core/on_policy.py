@@ -17,7 +17,6 @@ from spinup_tf2.core.nets.actor_critic import ActorCritic, class_for, make_actor
 from spinup_tf2.core.nets.bodies import count_variables
 from spinup_tf2.core.nets.initialization import first_weights
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
-from spinup_tf2.core.nets.recurrent_acting import RecurrentStep
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.core.rollout.demonstrations import Demonstrations
 from spinup_tf2.core.rollout.memory import Policy, RecurrentActor, actor_for
@@ -112,8 +111,8 @@ def train(
     scaling = scaler.statistics.variables if scaler else ()
     variables = [*(variable for each in modules for variable in each.variables), *scaling, *state]
     tests = run.settings.num_test_episodes > 0
-    parts = dict(parts or {}, scaler=scaler, memory=rollouts.memory)
-    run.begin(variables, parts, saved_with_policy=scaling, tests=tests)
+    present = {**(parts or {}), "scaler": scaler, "memory": rollouts.memory}
+    run.begin(variables, present, saved_with_policy=scaling, tests=tests)
     for _ in run.epochs():
         for batch in rollouts():
             if schedule == "linear":
@@ -138,19 +137,14 @@ class Rollouts:
     ):
         envs, settings, spec = run.envs, run.settings, run.envs.action_spec
         self.run, self.scaler = run, scaler
-        self.policy = actor_for(run.ac, envs)
+        self.policy, self.value = actor_for(run.ac, envs), Critic(run.ac.v)
         self.act: Act = self.policy
         if settings.behavior_policy is not None:
             self.act = Demonstrations(self.policy, settings.behavior_policy, envs)
         shapes = envs.observation_space.shape, spec.shape, spec.dtype
-        arguments = (*shapes, n_steps, envs.num_envs, returns, envs.obs_dtype)
-        self.value: Critic | RecurrentStep
-        self.memory: RecurrentActor | None = None
-        if isinstance(self.policy, RecurrentActor):
-            self.value, self.memory = self.policy.step, self.policy
-            self.buffer: TrajectoryBuffer = SegmentBuffer(self.policy, *arguments)
-        else:
-            self.value, self.buffer = Critic(run.ac.v), TrajectoryBuffer(*arguments)
+        self.memory = self.policy if isinstance(self.policy, RecurrentActor) else None
+        make_buffer = partial(SegmentBuffer, self.memory) if self.memory else TrajectoryBuffer
+        self.buffer = make_buffer(*shapes, n_steps, envs.num_envs, returns, envs.obs_dtype)
         self.obs: np.ndarray | None = None  # the latest observations; None before the first reset
 
     def __call__(self) -> Iterator[dict[str, np.ndarray]]:

@@ -1,6 +1,6 @@
 """Experience of policies with a memory: batches of segments instead of batches of steps."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,15 @@ class SegmentBuffer(TrajectoryBuffer):
             self.states[t // self.length, which] = state
 
     def get(
-        self, value: Any, last_obs: np.ndarray, use_stored: bool = True
-    ) -> dict[str, np.ndarray | Sequences]:
+        self,
+        value: Callable[[np.ndarray], np.ndarray],
+        last_obs: np.ndarray,
+        use_stored: bool = True,
+    ) -> dict[str, Any]:
         """One batch of segments, as TrajectoryBuffer gives one of steps; obs are Sequences.
 
         Args:
-            value: A RecurrentStep.
+            value: Not used: values depend on what is remembered; the actor's networks give them.
         """
         batch = super().get(value, last_obs, use_stored)
         self.actor.keep()
@@ -66,7 +69,7 @@ class SegmentBuffer(TrajectoryBuffer):
 
     def _values(self, value):
         count, num_envs, _ = self.states.shape
-        val = value.values(self._sequences()).reshape(count, num_envs, self.length)
+        val = self.actor.step.values(self._sequences()).reshape(count, num_envs, self.length)
         return val.swapaxes(1, 2).reshape(self.rew.shape)
 
     def _values_after(self, value, obs, times, envs):
@@ -75,7 +78,7 @@ class SegmentBuffer(TrajectoryBuffer):
             self.actor.state[i] if t == last else self.ends[t, i]
             for t, i in zip(times, envs, strict=True)
         ]
-        return value.value(obs, np.stack(states))
+        return self.actor.step.value(obs, np.stack(states))
 
     def _batch(self, arrays):
         return {name: self._segments(x) for name, x in arrays.items()} | dict(obs=self._sequences())

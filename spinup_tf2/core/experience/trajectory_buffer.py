@@ -1,6 +1,7 @@
 """The experience of an on-policy algorithm, until it is learned from."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,7 @@ class TrajectoryBuffer:
         value: Callable[[np.ndarray], np.ndarray],
         last_obs: np.ndarray,
         use_stored: bool = True,
-    ) -> dict[str, np.ndarray]:
+    ) -> dict[str, Any]:
         """One batch of `T * n` steps: a dict of obs, act, ret, adv, val and valid.
 
         A step that was lost has advantage 0 and return V(obs): what was done in it teaches the

@@ -332,7 +332,7 @@ class CNNActorCritic(ActorCritic):
         seq_len: int = 25,
     ):
         layers: dict[str, Any] = dict(conv=conv, hidden_sizes=hidden_sizes, activation=activation)
-        remembering = dict(memory=memory, memory_size=memory_size) if memory else {}
+        remembering: dict[str, Any] = dict(memory=memory, memory_size=memory_size) if memory else {}
         arguments = dict(layers, shared=shared, **remembering)
         others = dict(log_std_init=log_std_init, memory=memory, memory_size=memory_size)
         check_network_arguments(arguments | others | dict(seq_len=seq_len))
@@ -414,7 +414,7 @@ class MLPActorCritic(ActorCritic):
         memory_size: int = 64,
         seq_len: int = 25,
     ):
-        remembering = dict(memory=memory, memory_size=memory_size) if memory else {}
+        remembering: dict[str, Any] = dict(memory=memory, memory_size=memory_size) if memory else {}
         arguments = dict(hidden_sizes=hidden_sizes, activation=activation, **remembering)
         others = dict(log_std_init=log_std_init, memory=memory, memory_size=memory_size)
         check_network_arguments(arguments | others | dict(seq_len=seq_len))

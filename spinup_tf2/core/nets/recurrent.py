@@ -87,7 +87,7 @@ class LSTM(Cell):
     def __init__(self, inputs: int, units: int):
         super().__init__(inputs, units)
         self.bias.assign(
-            np.repeat(np.float32([0, 1, 0, 0]), units)
+            np.repeat([0.0, 1.0, 0.0, 0.0], units)
         )  # at first nothing is forgotten
 
     def step(self, x: tf.Tensor, remembered: list[tf.Tensor]) -> list[tf.Tensor]:

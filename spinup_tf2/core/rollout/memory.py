@@ -29,6 +29,7 @@ class RecurrentActor:
     def __init__(self, step: RecurrentStep, envs: VectorEnv):
         self.step, self.envs = step, envs
         self.note: Note | None = None
+        self.state = self.kept = np.zeros((0, step.size), np.float32)
         self.restart()
 
     def acting_in(self, envs: VectorEnv) -> "RecurrentActor":
