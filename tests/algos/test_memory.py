@@ -81,7 +81,7 @@ def test_the_saved_policy_acts_as_the_one_in_memory(trained):
         act, state = ac.act(obs, deterministic=True, state=state)
         saved, saved_state = get_action(obs, saved_state)
         assert saved == act
-        np.testing.assert_allclose(saved_state, state, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(saved_state, state, rtol=1e-3, atol=1e-4)
     with pytest.raises(UserError, match=r"state has shape \(3,\), and this policy's is \(24,\)"):
         get_action(obs, np.zeros(3))
 
