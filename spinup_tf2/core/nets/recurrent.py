@@ -86,9 +86,7 @@ class LSTM(Cell):
 
     def __init__(self, inputs: int, units: int):
         super().__init__(inputs, units)
-        self.bias.assign(
-            np.repeat([0.0, 1.0, 0.0, 0.0], units)
-        )  # at first nothing is forgotten
+        self.bias.assign(np.repeat([0.0, 1.0, 0.0, 0.0], units))  # at first nothing is forgotten
 
     def step(self, x: tf.Tensor, remembered: list[tf.Tensor]) -> list[tf.Tensor]:
         h, c = remembered
