@@ -270,10 +270,11 @@ def _act_of(loaded, deterministic):
         actor = Actor(loaded.ac)
         return lambda x, noise: actor(x, noise)[:1]
     names = ["mu" if deterministic else "pi", *(["state"] if loaded.state_size else [])]
-    outputs = loaded.outputs if loaded.ac is None else compiled(loaded.outputs)
+    of_networks = None if loaded.ac is None else compiled(loaded.ac.outputs)
 
     def act(*inputs):
-        results = outputs(*inputs)
+        # A SavedModel must stay in reach of this function, which `loaded` sees to.
+        results = (of_networks or loaded.outputs)(*inputs)
         return [results[name].numpy() for name in names]
 
     return act
