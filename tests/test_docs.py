@@ -236,6 +236,7 @@ EXAMPLE_COMMANDS = {
     "environments": [
         f"{PPO_IN} half_reward:HalfReward-v0 --exp_name half",
         f"{PPO_IN} corridor:Corridor-v0 --env_kwargs:length 12 --exp_name corridor",
+        f"{PPO_IN} hidden_velocities:HiddenCartPole-v1 --exp_name hidden --ac_kwargs:memory gru",
     ],
 }
 

@@ -184,6 +184,6 @@ def ppg(
         if phase is None:
             train(steps)
         else:
-            state, parts = [*v_aux.variables, *phase.state], dict(memory=phase.memory)
+            state, parts = [*v_aux.variables, *phase.state], dict(phase=phase.memory)
             train([*steps, aux_steps], phase=phase, state=state, parts=parts)
     return ac

@@ -196,4 +196,7 @@ NETWORK_RULES = {
     "stochastic": SWITCH,
     "num_q": (lambda v: _is_integer(v) and v in (1, 2), "1 or 2"),
     "log_std_init": NUMBER,
+    "memory": (lambda v: v in (None, "lstm", "gru"), "'lstm' or 'gru', or None"),
+    "memory_size": POSITIVE_INTEGER,
+    "seq_len": POSITIVE_INTEGER,
 }

@@ -77,7 +77,9 @@ ARGUMENTS = {
         Arguments of the actor-critic: for the default MLPActorCritic
         `hidden_sizes` (64, 64) and `activation` 'tanh'. Where observations are images, the default
         is CNNActorCritic with `conv` 'nature', `hidden_sizes` (512,) and `activation` 'relu'. Both
-        have `shared`, whether policy and value function have these layers in common.
+        have `shared`, whether policy and value function have these layers in common, and `memory`,
+        'lstm' or 'gru' for a policy that remembers the episode so far, with `memory_size` 64 and
+        `seq_len` 25.
         """,
         off_policy="""
         Arguments of the actor-critic: for the default MLPQActorCritic `hidden_sizes`

@@ -23,6 +23,7 @@ import numpy as np
 
 from spinup_tf2.cli.env_kwargs import ENV_KWARGS_HELP, split_env_kwargs
 from spinup_tf2.cli.test_policy import add_agent_arguments, add_length_argument
+from spinup_tf2.core.runs.remembering import in_episode
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.threads import threads_per_rank
@@ -124,8 +125,8 @@ def _ways(start, episodes, noops):
 class _Episode:
     """An episode that is being played."""
 
-    def __init__(self, env, start, max_ep_len):
-        self.env = env
+    def __init__(self, env, start, max_ep_len, get_action):
+        self.env, self.get_action = env, in_episode(get_action)
         self.obs, self.info = env.reset(**start)
         self.ret, self.len, self.max_ep_len, self.over = 0.0, 0, max_ep_len, False
 
@@ -152,14 +153,14 @@ def play(
 
     def begin(env):
         for number, start in waiting:
-            episodes[number] = _Episode(env, start, max_ep_len)
+            episodes[number] = _Episode(env, start, max_ep_len, get_action)
             return [episodes[number]]
         return []
 
     with ThreadPoolExecutor(threads_per_rank()) as pool:
         playing = [episode for env in envs for episode in begin(env)]
         while playing:
-            actions = [get_action(episode.obs) for episode in playing]
+            actions = [episode.get_action(episode.obs) for episode in playing]
             list(pool.map(_Episode.step, playing, actions))
             playing = [
                 episode

@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
 from spinup_tf2.cli.env_kwargs import ENV_KWARGS_HELP, split_env_kwargs
+from spinup_tf2.core.runs.remembering import PolicyWithMemory
 from spinup_tf2.envs.modules import add_import_argument, import_for_command
 from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
 from spinup_tf2.persistence.saves import find_save
@@ -117,15 +118,18 @@ def _agent_apart(*args):
     process with the two of them crashes as soon as it draws.
     """
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        process.submit(_load_here, *args).result()
-        yield lambda obs: process.submit(_act_here, obs).result()
+        state_size = process.submit(_load_here, *args).result()
+        act = lambda *args: process.submit(_act_here, *args).result()  # noqa: E731
+        yield PolicyWithMemory(act, state_size) if state_size else act
 
 
 def _load_here(*args):
     global _get_action
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     _get_action = _load_quietly(*args)
+    return _get_action.size if isinstance(_get_action, PolicyWithMemory) else 0
 
 
-def _act_here(obs):
-    return _get_action(obs)
+def _act_here(*args):  # the observation; with a memory the state, too
+    act = _get_action.step if isinstance(_get_action, PolicyWithMemory) else _get_action
+    return act(*args)

@@ -9,15 +9,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from spinup_tf2.core.experience.segments import SegmentBuffer, check_memory
 from spinup_tf2.core.experience.trajectory_buffer import Returns, TrajectoryBuffer
 from spinup_tf2.core.finite import check_experience
-from spinup_tf2.core.nets.acting import Actor, Critic
+from spinup_tf2.core.nets.acting import Critic
 from spinup_tf2.core.nets.actor_critic import ActorCritic, class_for, make_actor_critic
 from spinup_tf2.core.nets.bodies import count_variables
 from spinup_tf2.core.nets.initialization import first_weights
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.core.rollout.demonstrations import Demonstrations
+from spinup_tf2.core.rollout.memory import Policy, RecurrentActor, actor_for
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.opening import environments, opened_run
 from spinup_tf2.core.runs.run import Run
@@ -25,6 +27,7 @@ from spinup_tf2.core.settings import Settings
 from spinup_tf2.persistence.keeper import Part
 
 Update = Callable[..., dict[str, float]]
+Act = Policy | Demonstrations
 
 
 class Phase(Protocol):
@@ -37,9 +40,6 @@ class Phase(Protocol):
     def columns(self) -> Sequence[str]: ...
 
     def __call__(self) -> None: ...
-
-
-Act = Actor | Demonstrations
 
 
 @contextmanager
@@ -75,6 +75,8 @@ def opened(
         needs = [*needs, "kl_divergence"] if normalize_obs else needs
         ac = make_actor_critic(actor_critic, *spaces, ac_kwargs, shared, needs)
         first_weights(ac, class_for(actor_critic, spaces[0]), settings.init, init)
+        if ac.memory is not None:
+            check_memory(ac.memory, settings, arguments)
         if normalize_obs:
             ac = NormalizedActorCritic(ac, *spaces)
         sizes = dict(pi=count_variables(ac.pi), v=count_variables(ac.v))
@@ -124,14 +126,14 @@ def train(
     variables = [*(variable for each in modules for variable in each.variables), *scaling, *state]
     tests = run.settings.num_test_episodes > 0
     columns = dict.fromkeys(phase.columns if phase else (), False)
-    every_part: dict[str, Part | None] = {**(parts or {}), "scaler": scaler}
-    run.begin(variables, every_part, saved_with_policy=scaling, columns=columns, tests=tests)
+    present = {**(parts or {}), "scaler": scaler, "memory": rollouts.memory}
+    run.begin(variables, present, saved_with_policy=scaling, columns=columns, tests=tests)
     for _ in run.epochs():
         for batch in rollouts():
             if schedule == "linear":
                 for each in gradient_steps:
                     each.decay(run.progress)
-            run.record(update({key: tf.constant(array) for key, array in batch.items()}))
+            run.record(update(tf.nest.map_structure(tf.constant, batch)))
         if phase is not None:
             phase()
         run.finish_epoch(rollouts.policy)
@@ -152,12 +154,14 @@ class Rollouts:
     ):
         envs, settings, spec = run.envs, run.settings, run.envs.action_spec
         self.run, self.scaler = run, scaler
-        self.policy, self.value = Actor(run.ac), Critic(run.ac.v)
+        self.policy, self.value = actor_for(run.ac, envs), Critic(run.ac.v)
         self.act: Act = self.policy
         if settings.behavior_policy is not None:
             self.act = Demonstrations(self.policy, settings.behavior_policy, envs)
         shapes = envs.observation_space.shape, spec.shape, spec.dtype
-        self.buffer = TrajectoryBuffer(*shapes, n_steps, envs.num_envs, returns, envs.obs_dtype)
+        self.memory = self.policy if isinstance(self.policy, RecurrentActor) else None
+        make_buffer = partial(SegmentBuffer, self.memory) if self.memory else TrajectoryBuffer
+        self.buffer = make_buffer(*shapes, n_steps, envs.num_envs, returns, envs.obs_dtype)
         self.obs: np.ndarray | None = None  # the latest observations; None before the first reset
 
     def __call__(self) -> Iterator[dict[str, np.ndarray]]:

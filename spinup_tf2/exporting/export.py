@@ -153,6 +153,12 @@ def export(
     path = Path(output if output is not None else f"{name}{how.suffix}")
     _check_place(path, how, overwrite)
     loaded = load_networks(save_dir, allow_pickle=allow_pickle, best=best)
+    if loaded.state_size:
+        raise UserError(
+            "This policy has a memory (lstm or gru), and what is exported would have none. Use "
+            "spinup_tf2's load_policy, or the SavedModel in the run's tf2_save, which takes and "
+            "returns the state."
+        )
     if sample and _is_deterministic(loaded):
         raise UserError(
             "This policy is deterministic, as those of DDPG and TD3 are: there is nothing to "

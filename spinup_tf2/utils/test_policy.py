@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup_tf2.core.runs.remembering import in_episode
 from spinup_tf2.envs.modules import import_named
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.saves import find_save
@@ -134,7 +135,8 @@ def run_policy(
 
     Args:
         env: The environment, made with a render mode if it is to be shown.
-        get_action: A function from an observation to an action.
+        get_action: A function from an observation to an action, or what `load_policy` returns for
+            a policy with a memory.
         max_ep_len: Where to cut episodes off; None or 0 to let each of them end by itself.
         num_episodes: Number of episodes.
         render: Whether to show what happens. An environment with render mode "human" does that
@@ -181,6 +183,7 @@ def run_policy(
 def _run_episode(env, get_action, max_ep_len, render, seed):
     """Return and length of one episode."""
     obs, _ = env.reset(seed=seed)
+    get_action = in_episode(get_action)
     ep_ret, ep_len, over = 0.0, 0, False
     while not over:
         if render:

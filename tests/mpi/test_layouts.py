@@ -81,6 +81,10 @@ PASS_BY_PASS = dict(
     **dict(value_target="lambda_return", train_pi_iters=4, train_v_iters=3),
 )
 PHASES = dict(epochs=2, n_pi=2, minibatch_size=100, aux_minibatch_size=200, train_aux_iters=2)
+MEMORY = dict(
+    **dict(train_pi_iters=3, train_v_iters=3, minibatch_size=200, recompute_adv=True),
+    **dict(ac_kwargs=dict(hidden_sizes=(16,), memory="lstm", memory_size=16)),
+)
 # Three blocks of updates, after interactions 100, 120 and 140.
 OFF_POLICY = dict(
     **dict(steps_per_epoch=160, epochs=1, start_steps=40, update_after=100, update_every=20),
@@ -98,6 +102,7 @@ JOBS = [
     Job("ppo", "CartPole-v1", UPDATE | PPO_WITH_OPTIONS, 1e-6, 1e-4),
     Job("ppo", "CartPole-v1", UPDATE | PASS_BY_PASS, 1e-6, 1e-4),
     Job("ppg", "CartPole-v1", UPDATE | PHASES, 1e-6, 1e-4),
+    Job("ppo", "CartPole-v1", UPDATE | MEMORY, 1e-6, 1e-4),
     Job("td3", "Pendulum-v1", OFF_POLICY | dict(policy_delay=3), 1e-3, 1e-3),
     Job("sac", "Pendulum-v1", OFF_POLICY | dict(alpha="auto"), 1e-3, 1e-3),
     Job("sac", "CartPole-v1", OFF_POLICY, 1e-3, 1e-3),

@@ -89,6 +89,23 @@ VARIANTS = {
         130,
     ),
     "ppg between auxiliary phases": ("ppg", "CartPole-v1", PPG | dict(checkpoint_freq=2), 150),
+    "memory": (
+        "ppo",
+        "CartPole-v1",
+        PPO
+        | dict(ac_kwargs=dict(hidden_sizes=(8,), memory="lstm", memory_size=6, seq_len=20))
+        | dict(num_envs=2, minibatch_size=80, checkpoint_freq=3, behavior_policy=imitate),
+        130,
+    ),
+    "memory in an evaluation": (
+        "a2c",
+        "CartPole-v1",
+        A2C
+        | dict(ac_kwargs=dict(hidden_sizes=(8,), memory="gru", memory_size=6), checkpoint_freq=3)
+        | dict(num_test_episodes=1),
+        30,
+        True,
+    ),
     "a2c in mid-epoch": ("a2c", "CartPole-v1", A2C | dict(checkpoint_freq=3), 250),
     "a2c at the first step of an epoch": ("a2c", "CartPole-v1", A2C, 321),
     "a2c in its first update": ("a2c", "CartPole-v1", A2C, 5),
@@ -131,7 +148,7 @@ VARIANTS = {
 }  # fmt: skip
 
 
-STOPPED_TWICE = ["normalized", "a2c in mid-epoch", "sac in mid-epoch"]
+STOPPED_TWICE = ["normalized", "memory", "a2c in mid-epoch", "sac in mid-epoch"]
 
 
 @pytest.mark.parametrize("name", VARIANTS)

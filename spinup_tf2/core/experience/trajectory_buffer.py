@@ -1,6 +1,7 @@
 """The experience of an on-policy algorithm, until it is learned from."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,7 @@ class TrajectoryBuffer:
         value: Callable[[np.ndarray], np.ndarray],
         last_obs: np.ndarray,
         use_stored: bool = True,
-    ) -> dict[str, np.ndarray]:
+    ) -> dict[str, Any]:
         """One batch of `T * n` steps: a dict of obs, act, ret, adv, val and valid.
 
         A step that was lost has advantage 0 and return V(obs): what was done in it teaches the
@@ -109,15 +110,16 @@ class TrajectoryBuffer:
         if self.t != self.size:
             raise ValueError(f"The buffer holds {self.t} of {self.size} steps; fill it first.")
         steps, num_envs = self.rew.shape
-        obs = self.obs.reshape(steps * num_envs, *self.obs.shape[2:])
         stored = self.has_values and use_stored
-        val = self.val.copy() if stored else value(obs).reshape(steps, num_envs)
-        next_val = np.concatenate([val[1:], value(last_obs)[None]])
+        val = self.val.copy() if stored else self._values(value)
+        everywhere = num_envs * [steps - 1], range(num_envs)
+        next_val = np.concatenate([val[1:], self._values_after(value, last_obs, *everywhere)[None]])
         # After an episode's end, the next observation in the buffer belongs to the next episode.
         limits = [(t, i, last) for t, i, last in self.final_obs if not self.terminated[t, i]]
         if limits:
             times, envs, last = zip(*limits, strict=True)
-            next_val[list(times), list(envs)] = value(np.stack(last))
+            after = self._values_after(value, np.stack(last), times, envs)
+            next_val[list(times), list(envs)] = after
 
         # A lost step is worth V(obs), whatever was done: the one before it is cut off there, and
         # its own "reward" is that value, with nothing to follow.
@@ -127,6 +129,22 @@ class TrajectoryBuffer:
         over = self.terminated | self.lost
         valid = ~self.lost
         adv, ret = self.returns(rew, val, next_val, over, cut, valid)
-        arrays = dict(act=self.act, ret=ret, adv=adv, val=val, valid=valid)
-        flat = {name: x.reshape(steps * num_envs, *x.shape[2:]) for name, x in arrays.items()}
-        return dict(obs=obs, **flat)
+        return self._batch(dict(obs=self.obs, act=self.act, ret=ret, adv=adv, val=val, valid=valid))
+
+    # What a SegmentBuffer does otherwise.
+
+    def _values(self, value):
+        """V of all observations, `[T, n]`."""
+        return value(_flat(self.obs)).reshape(self.rew.shape)
+
+    def _values_after(self, value, obs, times, envs):
+        """V of observations `[m, ...]` that followed the steps `times` of environments `envs`."""
+        return value(obs)
+
+    def _batch(self, arrays):
+        """Arrays `[T, n, ...]` as those of a batch."""
+        return {name: _flat(x) for name, x in arrays.items()}
+
+
+def _flat(x):
+    return x.reshape(-1, *x.shape[2:])

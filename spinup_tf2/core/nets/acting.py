@@ -35,7 +35,7 @@ def numpy_steps(model: keras.Model) -> list[Callable[..., np.ndarray]]:
         UserError: NumPy has no copy of something that the model consists of.
     """
     head, normalizer = _without_normalization(model)
-    if not _has_numpy_head(head):
+    if not _is_stack(head):
         raise UserError(f"there is no copy in NumPy of {type(head).__name__}, or of its network")
     steps = []
     if normalizer is not None:
@@ -44,9 +44,13 @@ def numpy_steps(model: keras.Model) -> list[Callable[..., np.ndarray]]:
     return [*steps, *map(_numpy_layer, _layers(head.net)), head.numpy_head()]
 
 
-def _has_numpy_head(head):
-    # Of its own, see Head.
-    return "numpy_head" in vars(type(head)) and isinstance(head.net, keras.Sequential)
+def has_numpy_head(head: keras.Model) -> bool:
+    """Whether a head acts in NumPy: whether its class has the method itself (see Head)."""
+    return "numpy_head" in vars(type(head))
+
+
+def _is_stack(head):
+    return has_numpy_head(head) and isinstance(head.net, keras.Sequential)
 
 
 def _layers(net):
@@ -66,7 +70,7 @@ def _numpy_layer(layer):
         return partial(numpy_policy.transpose, axes=(0, *layer.dims))
     if kind is keras.layers.Flatten:
         return partial(numpy_policy.flatten)
-    if _is_numpy_dense(layer):
+    if is_numpy_dense(layer):
         activation = _NUMPY_NAME[layer.activation]
         return partial(numpy_policy.dense, **_weights(layer), activation=activation)
     plain = dict(dilation_rate=(1, 1), groups=1, data_format="channels_last", use_bias=True)
@@ -88,12 +92,21 @@ def _numpy_layer(layer):
     raise UserError(f"there is no copy in NumPy of a layer {kind.__name__}{activation}")
 
 
-def _is_numpy_dense(layer):
+def is_numpy_dense(layer: keras.layers.Layer) -> bool:
+    """Whether NumPy has a copy of a Dense layer."""
     return type(layer) is keras.layers.Dense and layer.use_bias and layer.activation in _NUMPY_NAME
 
 
 def _weights(layer):
     return dict(kernel=layer.kernel.numpy(), bias=layer.bias.numpy())
+
+
+def dense_layers(net: keras.Sequential) -> list[tuple[np.ndarray, np.ndarray, Callable]]:
+    """(kernel, bias, activation) of each layer of a stack of Dense layers, in NumPy."""
+    return [
+        (*_weights(layer).values(), numpy_policy.ACTIVATIONS[_NUMPY_NAME[layer.activation]])
+        for layer in net.layers
+    ]
 
 
 class Mirror:
@@ -111,14 +124,11 @@ class Mirror:
     def can_mirror(model: keras.Model) -> bool:
         """Whether the model is such a head. (Convolutions are faster in TensorFlow.)"""
         head, _ = _without_normalization(model)
-        return _has_numpy_head(head) and all(map(_is_numpy_dense, head.net.layers))
+        return _is_stack(head) and all(map(is_numpy_dense, head.net.layers))
 
     def refresh(self) -> None:
         # The functions of numpy_steps, unrolled: a call of each layer would take a quarter longer.
-        self.layers = [
-            (*_weights(layer).values(), numpy_policy.ACTIVATIONS[_NUMPY_NAME[layer.activation]])
-            for layer in self.head.net.layers
-        ]
+        self.layers = dense_layers(self.head.net)
         self.numpy_head = self.head.numpy_head()
         if self.normalizer is not None:
             self.shift, self.scale = self.normalizer.shift_and_scale()
@@ -150,6 +160,10 @@ class Actor:
 
         self.mirror = Mirror(ac.pi) if Mirror.can_mirror(ac.pi) else None
         self._compiled = compiled(act_and_value)
+
+    def acting_in(self, envs: Any) -> "Actor":
+        """The policy in other environments; a RecurrentActor remembers those that it acts in."""
+        return self
 
     def refresh(self) -> None:
         if self.mirror is not None:

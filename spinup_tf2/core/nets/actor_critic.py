@@ -19,6 +19,13 @@ from spinup_tf2.core.nets.heads import (
     policy_shapes,
     value_beside,
 )
+from spinup_tf2.core.nets.recurrent import (
+    Memory,
+    RecurrentNet,
+    Trunk,
+    recurrent_shapes,
+    single_steps,
+)
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, is_image, network_dtype, to_network
 from spinup_tf2.errors import UserError
 
@@ -40,6 +47,8 @@ class BaseActorCritic:
             there is one, a saved agent can be built again with the class's constructor.
         env_observation_space: The environment's own, before it is flattened; None until a run
             begins.
+        memory: What the networks remember from step to step, if they do: then they see `Sequences`
+            in the place of observations. Else None.
 
     Args:
         arguments: Those of the constructor, all but the spaces, that `variable_shapes` takes; None
@@ -52,6 +61,7 @@ class BaseActorCritic:
     variable_shapes: ClassVar[Callable[..., list[tuple]] | None] = None
 
     env_observation_space: spaces.Space | None = None
+    memory: Memory | None = None
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -144,6 +154,10 @@ class ActorCritic(BaseActorCritic):
     `act(obs)`           only the action, for the environment; `deterministic=True` gives the mode
     ===================  =======================================================================
 
+    With a memory (`memory` of the default networks), `step` and `act` take the `state` that the
+    step before has returned, or None where an episode begins, and return the next one as well:
+    `(act, val, logp, state)` and `(act, state)`.
+
     To use networks of your own, make two Keras models with the first two of these contracts and
     return `ActorCritic(pi, v, action_space)` from a function
     `actor_critic(observation_space, action_space, **ac_kwargs)`. Where both begin with the same
@@ -182,19 +196,49 @@ class ActorCritic(BaseActorCritic):
         """An `update(batch)` of this actor-critic, with what these networks themselves learn."""
         return update
 
-    def outputs(self, obs: tf.Tensor, noise: tf.Tensor) -> dict[str, tf.Tensor]:
+    def outputs(self, obs: tf.Tensor, noise: tf.Tensor, *state: tf.Tensor) -> dict[str, tf.Tensor]:
         """What is saved of the actor-critic as a function of tensors."""
-        distribution, val = self.pi_and_v(obs)
-        return {"pi": sample(distribution, noise), "mu": mode(distribution), "v": val}
+        distribution, val, *next_state = self._step(obs, *state)
+        outputs = {"pi": sample(distribution, noise), "mu": mode(distribution), "v": val}
+        return outputs | dict(zip(("state",), next_state, strict=False))
 
-    def step(self, obs: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def step(self, obs: Any, state: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
         """Sample an action, as `act` does; returns it with its value and log-probability."""
         batch, single = self._batch(obs)
-        distribution = self.pi(batch)
+        distribution, val, *next_state = self._step(batch, *self._state(state, batch, single))
         act = sample(distribution, self.action_spec.draw_noise(self._rng, len(batch)))
-        val, logp = self.v(batch).numpy(), distribution.log_prob(act).numpy()
-        a = self.action_spec.to_env(act.numpy())
-        return (a[0], val[0], logp[0]) if single else (a, val, logp)
+        a, logp = self.action_spec.to_env(act.numpy()), distribution.log_prob(act)
+        results = (a, *(x.numpy() for x in (val, logp, *next_state)))
+        return tuple(x[0] for x in results) if single else results
+
+    def act(self, obs: Any, deterministic: bool = False, state: np.ndarray | None = None) -> Any:
+        """The action, and with a memory the next state, `(act, state)`.
+
+        Args:
+            obs, deterministic: As BaseActorCritic takes them.
+            state: With a memory, what the step before has returned, or None where an episode
+                begins.
+        """
+        if self.memory is None and state is None:
+            return super().act(obs, deterministic)
+        batch, single = self._batch(obs)
+        distribution, _, *next_state = self._step(batch, *self._state(state, batch, single))
+        noise = self.action_spec.draw_noise(self._rng, len(batch))
+        act = mode(distribution) if deterministic else sample(distribution, noise)
+        results = self.action_spec.to_env(act.numpy()), next_state[0].numpy()
+        return tuple(x[0] for x in results) if single else results
+
+    def _step(self, batch, *state):
+        """Distribution and values of a step, and the next state if there is one."""
+        return self.memory.step(batch, *state) if self.memory else self.pi_and_v(batch)
+
+    def _state(self, state, batch, single):
+        """What `_step` takes beside the batch."""
+        if self.memory is not None:
+            return [self.memory.state_for(state, len(batch), single)]
+        if state is not None:
+            raise UserError("state was given, and these networks have no memory; leave it out.")
+        return []
 
 
 def make_actor_critic(
@@ -218,8 +262,11 @@ def make_actor_critic(
     if shared is not None and "shared" in inspect.signature(actor_critic).parameters:
         kwargs.setdefault("shared", shared)
     ac = actor_critic(observation_space, action_space, **kwargs)
-    obs = two_observations(observation_space)
-    build(ac, obs)
+    obs: Any = two_observations(observation_space)
+    if ac.memory is None:
+        build(ac, obs)
+    else:  # networks of this package
+        obs = single_steps(tf.constant(obs), tf.constant(ac.memory.begin(2)))
     if shared is False and ac.shared:
         raise UserError(
             "The policy and the value function share variables; this algorithm trains them apart. "
@@ -278,6 +325,7 @@ class CNNActorCritic(ActorCritic):
         shared: Whether policy and value function have all of these layers in common.
         log_std_init: The logarithm of the standard deviation with which Box actions are first
             drawn.
+        memory, memory_size, seq_len: As in MLPActorCritic.
     """
 
     takes_init = True
@@ -291,18 +339,30 @@ class CNNActorCritic(ActorCritic):
         activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
         shared: bool = True,
         log_std_init: float = -0.5,
+        memory: str | None = None,
+        memory_size: int = 64,
+        seq_len: int = 25,
     ):
         layers: dict[str, Any] = dict(conv=conv, hidden_sizes=hidden_sizes, activation=activation)
-        arguments = dict(layers, shared=shared)
-        check_network_arguments(arguments | dict(log_std_init=log_std_init))
-        body = cnn(observation_space.shape, **layers)
-        v_body = body if shared else cnn(observation_space.shape, **layers)
+        remembering: dict[str, Any] = dict(memory=memory, memory_size=memory_size) if memory else {}
+        arguments = dict(layers, shared=shared, **remembering)
+        others = dict(log_std_init=log_std_init, memory=memory, memory_size=memory_size)
+        check_network_arguments(arguments | others | dict(seq_len=seq_len))
+
+        def make_body():
+            body = cnn(observation_space.shape, **layers)
+            return Trunk(body, body.output_shape[-1], **remembering) if memory else body
 
         def head(body, outputs):
+            if memory:
+                return RecurrentNet(body, outputs)
             return keras.Sequential([body, keras.layers.Dense(outputs)])
 
+        body = make_body()
+        v_body = body if shared else make_body()
         pi = policy_for(action_space, lambda outputs: head(body, outputs), log_std_init)
         super().__init__(pi, ValueFunction(head(v_body, 1)), action_space, arguments)
+        self.memory = Memory(self.pi, self.v, seq_len) if memory else None
 
     @staticmethod
     def variable_shapes(
@@ -313,11 +373,14 @@ class CNNActorCritic(ActorCritic):
         hidden_sizes: Sequence[int],
         activation: str,
         shared: bool,
+        memory: str | None = None,
+        memory_size: int = 64,
     ) -> list[tuple]:
         body, features = cnn_shapes(observation_space.shape, conv)
 
         def net_shapes(outputs):
-            return body + mlp_shapes(features, hidden_sizes, outputs)
+            layers = mlp_shapes(features, hidden_sizes, outputs)
+            return body + recurrent_shapes(layers, memory, memory_size)
 
         value = net_shapes(1)[-2:] if shared else net_shapes(1)  # only the output is its own
         return policy_shapes(action_space, net_shapes) + value
@@ -338,6 +401,11 @@ class MLPActorCritic(ActorCritic):
         shared: Whether policy and value function have the hidden layers in common.
         log_std_init: The logarithm of the standard deviation with which Box actions are first
             drawn.
+        memory: 'lstm' or 'gru': a layer of that kind behind the hidden layers of each network, so
+            that it remembers the episode so far. None: it sees the present observation alone.
+        memory_size: Width of that layer.
+        seq_len: With a memory, how many steps a gradient goes back: batches are cut into segments
+            of so many steps.
     """
 
     for_images = CNNActorCritic
@@ -351,16 +419,28 @@ class MLPActorCritic(ActorCritic):
         activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
         log_std_init: float = -0.5,
         shared: bool = False,
+        memory: str | None = None,
+        memory_size: int = 64,
+        seq_len: int = 25,
     ):
-        arguments = dict(hidden_sizes=hidden_sizes, activation=activation, shared=shared)
-        check_network_arguments(arguments | dict(log_std_init=log_std_init))
+        remembering: dict[str, Any] = dict(memory=memory, memory_size=memory_size) if memory else {}
+        arguments: dict[str, Any] = dict(hidden_sizes=hidden_sizes, activation=activation)
+        arguments |= dict(shared=shared, **remembering)
+        others = dict(log_std_init=log_std_init, memory=memory, memory_size=memory_size)
+        check_network_arguments(arguments | others | dict(seq_len=seq_len))
+        (obs_dim,) = observation_space.shape
 
         def make_net(outputs):
-            return mlp(observation_space.shape[0], hidden_sizes, outputs, activation)
+            if memory is None:
+                return mlp(obs_dim, hidden_sizes, outputs, activation)
+            *widths, features = obs_dim, *hidden_sizes
+            body = mlp(widths[0], widths[1:], features, activation, activation) if widths else None
+            return RecurrentNet(Trunk(body, features, **remembering), outputs)
 
         pi = policy_for(action_space, make_net, log_std_init)
         v = value_beside(pi) if shared else ValueFunction(make_net(1))
         super().__init__(pi, v, action_space, arguments)
+        self.memory = Memory(self.pi, self.v, seq_len) if memory else None
 
     def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         return both(self.pi, self.v, obs) if self.shared else super().pi_and_v(obs)
@@ -373,9 +453,12 @@ class MLPActorCritic(ActorCritic):
         hidden_sizes: Sequence[int],
         activation: str,
         shared: bool = False,
+        memory: str | None = None,
+        memory_size: int = 64,
     ) -> list[tuple]:
         def net_shapes(outputs):
-            return mlp_shapes(observation_space.shape[0], hidden_sizes, outputs)
+            layers = mlp_shapes(observation_space.shape[0], hidden_sizes, outputs)
+            return recurrent_shapes(layers, memory, memory_size)
 
         value = net_shapes(1)[-2:] if shared else net_shapes(1)  # only the output is its own
         return policy_shapes(action_space, net_shapes) + value

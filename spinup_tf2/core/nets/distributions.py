@@ -5,6 +5,7 @@ a `Distribution` calls its `log_prob`, `entropy` and `kl_divergence`, and for th
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -158,20 +159,20 @@ def rows(distribution: Distribution, index: tf.Tensor) -> Distribution:
 
 
 def check_closed_forms(
-    pi: Callable[[tf.Tensor], Distribution], obs: np.ndarray, names: Iterable[str]
+    pi: Callable[[tf.Tensor], Distribution], obs: Any, names: Iterable[str]
 ) -> None:
     """Check that a policy's distribution has what an algorithm needs.
 
     Args:
         pi: The policy.
-        obs: Observations `[batch, ...]` to try it on.
+        obs: Observations `[batch, ...]`, or Sequences, to try it on.
         names: Of 'entropy' and 'kl_divergence' (to another policy of the kind), what is needed.
 
     Raises:
         UserError: tensorflow_probability has no closed form of one of them.
     """
     # Compiled, as they will be used: divergences between bijections depend on it.
-    distribution = tf.function(lambda obs: pi(obs))(tf.constant(obs))
+    distribution = tf.function(lambda obs: pi(obs))(tf.nest.map_structure(tf.constant, obs))
     closed_forms = dict(
         entropy=tf.function(lambda old: old.entropy()),
         kl_divergence=tf.function(lambda old: old.kl_divergence(pi(obs))),

@@ -20,6 +20,7 @@ from spinup_tf2.core.nets.distributions import (
     gaussian,
     squashed_gaussian,
 )
+from spinup_tf2.core.nets.recurrent import RecurrentNet
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError
 
@@ -150,6 +151,8 @@ def value_beside(pi: keras.Model) -> ValueFunction:
     Raises:
         UserError: The policy is no Head on a `keras.Sequential`.
     """
+    if isinstance(pi, Head) and isinstance(pi.net, RecurrentNet):
+        return ValueFunction(RecurrentNet(pi.net.trunk, 1))
     stack = isinstance(pi, Head) and isinstance(pi.net, keras.Sequential)
     if not (stack and isinstance(pi.net.layers[-1], keras.layers.Dense)):
         raise UserError(

@@ -10,11 +10,12 @@ from keras.optimizers import Optimizer
 from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.distributions import Distribution
+from spinup_tf2.core.nets.recurrent import Sequences
 from spinup_tf2.utils.mpi_tf import mpi_avg_grads, mpi_avg_scalars
 
 do_not_convert = tf.autograph.experimental.do_not_convert  # what is called in AutoGraph's loop
 
-Batch = dict[str, tf.Tensor | Distribution]
+Batch = dict[str, tf.Tensor | Distribution | Sequences]
 Info = dict[str, tf.Tensor]
 Floats = dict[str, float]
 LossFunction = Callable[[Batch], tuple[tf.Tensor, Info]]
@@ -55,11 +56,16 @@ def rmsprop(
 
 
 def rows(batch: Batch, index: tf.Tensor) -> Batch:
-    """The rows `index` `[m]` of a batch; a scalar belongs to all rows and stays as it is."""
+    """The rows `index` `[m]` of a batch; a scalar belongs to all rows and stays as it is.
+
+    With a memory, a row is a segment.
+    """
 
     def rows_of(x):
         if isinstance(x, Distribution):
             return distributions.rows(x, index)
+        if isinstance(x, Sequences):
+            return Sequences(*map(rows_of, x))
         return tf.gather(x, index) if x.shape.rank > 0 else x
 
     return {key: rows_of(x) for key, x in batch.items()}

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup_tf2.core.nets.acting import Actor
+from spinup_tf2.core.rollout.memory import Policy
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
 
@@ -22,7 +22,7 @@ class Demonstrations:
     """
 
     def __init__(
-        self, act: Actor, behavior_policy: Callable[[int, np.ndarray], Any], envs: VectorEnv
+        self, act: Policy, behavior_policy: Callable[[int, np.ndarray], Any], envs: VectorEnv
     ):
         self.act, self.behavior_policy, self.envs = act, behavior_policy, envs
 
@@ -38,7 +38,7 @@ class Demonstrations:
             UserError: An action has another shape than the action space's, is a discrete one that
                 it does not have, or holds numbers that are not finite.
         """
-        act, val = self.act(obs, noise)
+        act, val = self.act(obs, noise, which)
         act = act.copy()
         for i, (t, obs_i) in enumerate(zip(self.envs.elapsed[which], obs, strict=True)):
             shown = self.behavior_policy(int(t), obs_i.copy())

@@ -7,7 +7,7 @@ from math import ceil
 
 import numpy as np
 
-from spinup_tf2.core.nets.acting import Actor
+from spinup_tf2.core.rollout.memory import Policy
 from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
 from spinup_tf2.core.rollout.vector_env import VectorEnv, lost
 from spinup_tf2.parallel.heartbeat import beat
@@ -44,7 +44,7 @@ def make_test_envs(
 
 def evaluate(
     envs: VectorEnv | None,
-    act: Actor,
+    act: Policy,
     episodes: range | None = None,
     epoch: int = 0,
     interruption: Interruption | None = None,
@@ -66,6 +66,7 @@ def evaluate(
     if envs is None:
         return dict(NO_RESULTS)
     episodes = envs.indices if episodes is None else episodes
+    act = act.acting_in(envs)
     results = []
 
     def stopped():

@@ -10,8 +10,8 @@ from typing import Any
 import gymnasium as gym
 
 from spinup_tf2.callbacks import Callback
-from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.rollout.drawing import Drawing
+from spinup_tf2.core.rollout.memory import actor_for
 from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.evaluation import evaluate
@@ -74,7 +74,7 @@ class ShowEpisodes(Callback):
         )
 
     def on_start(self, run: Any) -> None:
-        self.actor = Actor(run.ac)
+        self.actor = actor_for(run.ac, run.envs)
 
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
         run.videos = []

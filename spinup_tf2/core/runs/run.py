@@ -14,9 +14,9 @@ from tqdm import tqdm
 
 from spinup_tf2 import user_config
 from spinup_tf2.core.finite import check_info, check_variables
-from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import ActorCritic, unique
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
+from spinup_tf2.core.rollout.memory import Policy
 from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.best import BestWeights, score_of
@@ -191,6 +191,8 @@ class Run(Generic[Networks]):
     ) -> np.ndarray | None:
         """Which rows of an epoch's batch make its minibatches, `[passes, count, local size]`.
 
+        With a memory, a row is a segment.
+
         Args:
             size: Steps of all processes in each minibatch; None: there are no minibatches.
             passes: How often all steps are used.
@@ -199,10 +201,12 @@ class Run(Generic[Networks]):
         if size is None:
             return None
         settings, draw = self.settings, self.envs.randomness.minibatches
-        count = (epochs or 1) * settings.steps_per_epoch // size
+        count, rows = (epochs or 1) * settings.steps_per_epoch // size, settings.local_steps
+        if self.ac.memory is not None:
+            rows //= self.ac.memory.segment_length(rows)
         if epochs is None:
-            return draw(self.epoch, settings.local_steps, passes, count)
-        return draw(self.epoch, epochs * settings.local_steps, passes, count, stream=3)
+            return draw(self.epoch, rows, passes, count)
+        return draw(self.epoch, epochs * rows, passes, count, stream=3)
 
     def asked_to_stop(self) -> bool:
         """Whether a stop was requested on any rank. Collective."""
@@ -224,7 +228,7 @@ class Run(Generic[Networks]):
         else:
             self._infos.append(dict(info))
 
-    def finish_epoch(self, act: Actor) -> None:
+    def finish_epoch(self, act: Policy) -> None:
         """Test the policy, save it, write the row of the log and a checkpoint, if they are due.
 
         Collective.

@@ -26,6 +26,7 @@ from spinup_tf2.core.nets.bodies import activation_name
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 from spinup_tf2.core.runs.rebuilding import build_again
+from spinup_tf2.core.runs.remembering import PolicyWithMemory
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import (
     ActionSpec,
@@ -55,8 +56,10 @@ class SavedPolicy(tf.Module):
     The SavedModel has a function `policy(x, noise)`: observations `[batch, obs_dim]` (or images)
     and noise `[batch, *noise_shape]` (model_info.json says which kind) to a dict of `pi`, the
     action that the noise picks, `mu`, the deterministic action, and, if there is a value function,
-    `v`, the value. If there are Q-functions instead, `q(x, a)` gives a dict of the values of
-    actions such as `pi`, or `q(x)` those of all discrete actions: `q`, or `q1` and `q2`.
+    `v`, the value. With a memory it takes `state` `[batch, state_size]` as well, zeros where an
+    episode begins, and the dict has the next `state`. If there are Q-functions instead, `q(x, a)`
+    gives a dict of the values of actions such as `pi`, or `q(x)` those of all discrete actions:
+    `q`, or `q1` and `q2`.
 
     Args:
         observation_space: The raw environment's, before flattening.
@@ -82,7 +85,10 @@ class SavedPolicy(tf.Module):
         seen = network_observation_space(observation_space)
         x = tf.TensorSpec([None, *seen.shape], network_dtype(seen), name="x")
         noise = tf.TensorSpec([None, *spec.noise_shape], tf.float32, name="noise")
-        info = {
+        inputs = [x, noise]
+        if ac.memory is not None:
+            inputs.append(tf.TensorSpec([None, ac.memory.size], tf.float32, name="state"))
+        info: dict[str, Any] = {
             "noise": "gumbel" if spec.num_choices else "normal",
             "noise_shape": list(spec.noise_shape),
             "observation_space": space_to_json(observation_space),
@@ -92,18 +98,20 @@ class SavedPolicy(tf.Module):
         }
 
         # What cannot be saved fails now, and not at the first save.
-        self.policy = compiled(ac.outputs, input_signature=[x, noise])
+        self.policy = compiled(ac.outputs, input_signature=inputs)
         outputs = self.policy.get_concrete_function().structured_outputs
-        info |= {"inputs": ["x", "noise"], "outputs": list(outputs)}
+        info |= {"inputs": [each.name for each in inputs], "outputs": list(outputs)}
+        if ac.memory is not None:
+            info["state_size"] = ac.memory.size
         if isinstance(ac, QActorCritic):
             a = tf.TensorSpec([None, *spec.shape], tf.float32, name="a")
-            inputs = [x] if spec.num_choices else [x, a]
+            q_inputs = [x] if spec.num_choices else [x, a]
             self.q = compiled(
                 lambda *inputs: dict(zip(ac.q_names, ac.q_values(*inputs), strict=True)),
-                input_signature=inputs,
+                input_signature=q_inputs,
             )
             self.q.get_concrete_function()
-            info |= {"q_inputs": [each.name for each in inputs], "q_outputs": ac.q_names}
+            info |= {"q_inputs": [each.name for each in q_inputs], "q_outputs": ac.q_names}
         # Set as it is: tf.Module would wrap the dict, and Python 3.13 writes no such thing as JSON.
         object.__setattr__(self, "info", info)
 
@@ -170,16 +178,20 @@ class LoadedPolicy(NamedTuple):
         action_spec: What becomes of its actions.
         ac: The networks that were built again, or None.
         saved_model: The SavedModel if they were loaded as such, or None.
+        state_size: How many numbers it remembers from step to step; 0: it has no memory.
     """
 
     observation_space: spaces.Space
     action_spec: ActionSpec
     ac: BaseActorCritic | None
     saved_model: Any
+    state_size: int = 0
 
     @property
-    def outputs(self) -> Callable[[Any, Any], Mapping[str, tf.Tensor]]:
-        """`outputs(x, noise)`: what a `SavedPolicy` calls `policy`."""
+    def outputs(self) -> Callable[..., Mapping[str, tf.Tensor]]:
+        """`outputs(x, noise)`, or with a memory `outputs(x, noise, state)`: what a `SavedPolicy`
+        calls `policy`.
+        """
         return self.saved_model.policy if self.ac is None else self.ac.outputs
 
 
@@ -201,8 +213,10 @@ def load_networks(
             raise
         make_spec = bounded_action_spec if info.get("bounded") else action_spec
         spec = make_spec(action_space)
-        return LoadedPolicy(observation_space, spec, None, _saved_model(save_dir))
-    return LoadedPolicy(observation_space, ac.action_spec, ac, None)
+        model = _saved_model(save_dir)
+        return LoadedPolicy(observation_space, spec, None, model, int(info.get("state_size", 0)))
+    size = 0 if ac.memory is None else ac.memory.size
+    return LoadedPolicy(observation_space, ac.action_spec, ac, None, size)
 
 
 def load_policy(
@@ -225,6 +239,8 @@ def load_policy(
 
     Returns:
         `get_action(obs)`, from an observation of the raw environment to an action for its `step`.
+        With a memory, `get_action(obs, state)` gives `(action, next state)`, where state None
+        begins an episode (`remembering.PolicyWithMemory`).
 
     Raises:
         UserError: There is no complete save, or it holds something unexpected.
@@ -235,23 +251,33 @@ def load_policy(
     shape = network_observation_space(observation_space).shape
     rng = np.random.default_rng(seed)
 
-    def get_action(obs):
+    def step(obs, *state):
         x = _seen(observation_space, obs, shape)
         noise = spec.draw_noise(rng, 1)
         if deterministic:
             noise = np.zeros_like(noise)  # which picks the mode
-        return spec.to_env(act(x[None], noise))[0]
+        action, *next_state = act(x[None], noise, *state)
+        return spec.to_env(action)[0], *next_state
 
-    return get_action
+    if loaded.state_size:
+        return PolicyWithMemory(step, loaded.state_size)
+    return lambda obs: step(obs)[0]
 
 
 def _act_of(loaded, deterministic):
-    """`act(x, noise)`."""
-    if loaded.ac is None:
-        output = "mu" if deterministic else "pi"
-        return lambda x, noise: loaded.outputs(x, noise)[output].numpy()
-    actor = Actor(loaded.ac)
-    return lambda x, noise: actor(x, noise)[0]
+    """`act(x, noise)`: actions; or with a memory `act(x, noise, state)`: those and next states."""
+    if loaded.ac is not None and loaded.ac.memory is None:
+        actor = Actor(loaded.ac)
+        return lambda x, noise: actor(x, noise)[:1]
+    names = ["mu" if deterministic else "pi", *(["state"] if loaded.state_size else [])]
+    of_networks = None if loaded.ac is None else compiled(loaded.ac.outputs)
+
+    def act(*inputs):
+        # A SavedModel must stay in reach of this function, which `loaded` sees to.
+        results = (of_networks or loaded.outputs)(*inputs)
+        return [results[name].numpy() for name in names]
+
+    return act
 
 
 def _seen(observation_space, obs, shape):

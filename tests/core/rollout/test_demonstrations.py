@@ -26,7 +26,7 @@ def taken(space, behavior_policy, obs, act=None):
     spec = action_spec(space)
     act = np.zeros((len(obs), *spec.shape), spec.dtype) if act is None else act
     envs = SimpleNamespace(action_spec=spec, elapsed=np.zeros(len(obs), int))
-    demonstrations = Demonstrations(lambda obs, noise: (act, None), behavior_policy, envs)
+    demonstrations = Demonstrations(lambda obs, noise, which: (act, None), behavior_policy, envs)
     return demonstrations(obs, None)[0]
 
 
@@ -62,7 +62,7 @@ def test_time_is_that_of_each_episode(vectorization):
 
     with VectorEnv(lambda: Counter(4), 2, vectorization=vectorization) as envs:
         act = Demonstrations(
-            lambda obs, noise: (np.ones(len(obs), int), obs), behavior_policy, envs
+            lambda obs, noise, which: (np.ones(len(obs), int), obs), behavior_policy, envs
         )
         for steps in (6, 5):
             transitions = [*envs.steps(act, envs.reset(), np.zeros((steps, 2)))]

@@ -1,0 +1,264 @@
+"""Networks with a memory: an LSTM or a GRU between the layers that see and those that decide.
+
+They see `Sequences` where other networks see observations, and return distributions and values of
+shape [segments, steps]. What is remembered, the state of all cells of an actor-critic, is a vector.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.core.nets.distributions import Distribution
+from spinup_tf2.errors import UserError
+
+
+class Sequences(NamedTuple):
+    """Segments of episodes, steps that follow one another in one environment.
+
+    Attributes:
+        obs: `[segments, steps, ...]`.
+        first: Bool `[segments, steps]`, whether an episode begins with this step.
+        state: `[segments, size]`, what is remembered before the first of the steps.
+    """
+
+    obs: tf.Tensor
+    first: tf.Tensor
+    state: tf.Tensor
+
+
+def single_steps(obs: Any, state: Any) -> Sequences:
+    """Segments of one step each, from observations `[n, ...]` and states `[n, size]`."""
+    return Sequences(obs[:, None], tf.zeros_like(state[:, :1], tf.bool), state)
+
+
+# ------------------------------------------------------------------------------------- cells
+
+
+class Cell(keras.layers.Layer):
+    """The weights of a recurrent layer, as Keras has them, and one step of it.
+
+    Keras' own cells are not used: their input is multiplied step by step, and here for all steps of
+    a segment at once; and each has a random generator, for dropout, among its variables.
+
+    Attributes:
+        gates: How many vectors a step computes.
+        parts: How many vectors it remembers. The first is also its output.
+    """
+
+    gates: ClassVar[int]
+    parts: ClassVar[int]
+
+    def __init__(self, inputs: int, units: int):
+        super().__init__()
+        self.units = units
+        kernel, recurrent, bias = self.variable_shapes(inputs, units)
+        self.kernel = self.add_weight(name="kernel", shape=kernel, initializer="glorot_uniform")
+        self.recurrent_kernel = self.add_weight(
+            name="recurrent_kernel", shape=recurrent, initializer="orthogonal"
+        )
+        self.bias = self.add_weight(name="bias", shape=bias, initializer="zeros")
+        self.built = True
+
+    @classmethod
+    def variable_shapes(cls, inputs: int, units: int) -> list[tuple]:
+        """The shapes of its variables, without making them."""
+        return [(inputs, cls.gates * units), (units, cls.gates * units), (cls.gates * units,)]
+
+    def project(self, x: tf.Tensor) -> tf.Tensor:
+        """What inputs `[m, inputs]` contribute to the gates, `[m, gates * units]`."""
+        return tf.matmul(x, self.kernel) + self.bias
+
+    def step(self, x: tf.Tensor, remembered: list[tf.Tensor]) -> list[tf.Tensor]:
+        """What is remembered after a step, `parts` times `[n, units]`, from what was before it.
+
+        Args:
+            x: The step's input, projected.
+        """
+        raise NotImplementedError
+
+
+class LSTM(Cell):
+    """Long short-term memory (Hochreiter and Schmidhuber 1997; with forget gates, Gers 2000)."""
+
+    gates, parts = 4, 2
+
+    def __init__(self, inputs: int, units: int):
+        super().__init__(inputs, units)
+        self.bias.assign(np.repeat([0.0, 1.0, 0.0, 0.0], units))  # at first nothing is forgotten
+
+    def step(self, x: tf.Tensor, remembered: list[tf.Tensor]) -> list[tf.Tensor]:
+        h, c = remembered
+        i, f, new, o = tf.split(x + tf.matmul(h, self.recurrent_kernel), 4, axis=1)
+        c = tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(new)
+        return [tf.sigmoid(o) * tf.tanh(c), c]
+
+
+class GRU(Cell):
+    """A gated recurrent unit (Cho et al. 2014), which resets after the product, as in Keras."""
+
+    gates, parts = 3, 1
+
+    @classmethod
+    def variable_shapes(cls, inputs: int, units: int) -> list[tuple]:
+        kernel, recurrent, bias = super().variable_shapes(inputs, units)
+        return [kernel, recurrent, (2, *bias)]  # one bias of the input, one of the memory
+
+    def project(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.matmul(x, self.kernel) + self.bias[0]
+
+    def step(self, x: tf.Tensor, remembered: list[tf.Tensor]) -> list[tf.Tensor]:
+        (h,) = remembered
+        x_z, x_r, x_new = tf.split(x, 3, axis=1)
+        h_z, h_r, h_new = tf.split(tf.matmul(h, self.recurrent_kernel) + self.bias[1], 3, axis=1)
+        z, new = tf.sigmoid(x_z + h_z), tf.tanh(x_new + tf.sigmoid(x_r + h_r) * h_new)
+        return [z * h + (1 - z) * new]
+
+
+CELLS: dict[str, type[Cell]] = {"lstm": LSTM, "gru": GRU}
+
+
+# ---------------------------------------------------------------------------------- networks
+
+
+class Trunk(keras.Model):
+    """Layers that see each observation for itself, and a cell that remembers what they saw.
+
+    Args:
+        body: A model from observations `[batch, ...]` to features; None: the observations are the
+            features.
+        features: How many.
+        memory: One of CELLS.
+        memory_size: Width of the cell.
+
+    Attributes:
+        place: Where its memory is in the state of the actor-critic.
+    """
+
+    def __init__(self, body: keras.Model | None, features: int, memory: str, memory_size: int):
+        super().__init__()
+        self.body = body
+        self.cell = CELLS[memory](features, memory_size)
+        self.size = self.cell.parts * memory_size
+        self.place = slice(0, self.size)
+        self.built = True
+
+    def call(self, sequences: Sequences) -> tf.Tensor:
+        """The cell's output `[segments, steps, units]`."""
+        return self.unroll(sequences)[0]
+
+    def unroll(self, sequences: Sequences) -> tuple[tf.Tensor, tf.Tensor]:
+        """That, and what is remembered after the last step, `[segments, size]`."""
+        obs, first, state = sequences
+        steps = obs.shape[1]
+        x = tf.reshape(obs, [-1, *obs.shape[2:]])  # all observations at once
+        x = self.cell.project(x if self.body is None else self.body(x))
+        x = tf.transpose(tf.reshape(x, [-1, steps, x.shape[-1]]), [1, 0, 2])  # time first
+        # An episode remembers nothing of the one before.
+        keep = 1 - tf.cast(tf.transpose(first), x.dtype)[..., None]
+        remembered = tf.split(state[:, self.place], self.cell.parts, axis=1)
+
+        def step(t, remembered, outputs):
+            remembered = self.cell.step(x[t], [keep[t] * each for each in remembered])
+            return t + 1, remembered, outputs.write(t, remembered[0])
+
+        start = (0, remembered, tf.TensorArray(x.dtype, steps))
+        # A loop in the graph: unrolled, its compilation would take long, and longer with each step.
+        _, remembered, outputs = tf.while_loop(lambda t, *_: t < steps, step, start)
+        return tf.transpose(outputs.stack(), [1, 0, 2]), tf.concat(remembered, axis=1)
+
+
+class RecurrentNet(keras.Model):
+    """A trunk, and a Dense layer on its output: the `net` of a `Head`.
+
+    Args:
+        trunk: It may be that of another one, too.
+        outputs: Width of the Dense layer.
+    """
+
+    def __init__(self, trunk: Trunk, outputs: int):
+        super().__init__()
+        self.trunk = trunk
+        self.to_output = keras.layers.Dense(outputs)
+        self.to_output.build((None, trunk.cell.units))
+        self.built = True
+
+    def call(self, sequences: Sequences) -> tf.Tensor:
+        return self.to_output(self.trunk(sequences))
+
+
+def recurrent_shapes(layers: list[tuple], memory: str | None, memory_size: int) -> list[tuple]:
+    """The shapes of Dense layers of which the last comes behind a cell.
+
+    Args:
+        layers: Without it: kernel and bias of each layer. None of `memory`: they stay so.
+        memory, memory_size: As Trunk takes them.
+    """
+    if memory is None:
+        return layers
+    *hidden, (features, outputs), bias = layers
+    cell = CELLS[memory].variable_shapes(features, memory_size)
+    return [*hidden, *cell, (memory_size, outputs), bias]
+
+
+class Memory:
+    """What a policy and a value function remember, of each environment or game that they are in.
+
+    Args:
+        pi, v: Heads on a `RecurrentNet`, which have a trunk in common or one each.
+        seq_len: How many steps a gradient goes back at most.
+
+    Attributes:
+        size: How many numbers the state of one environment has.
+    """
+
+    def __init__(self, pi: keras.Model, v: keras.Model, seq_len: int):
+        self.pi, self.v, self.seq_len = pi, v, seq_len
+        self.of_pi, self.of_v = pi.net.trunk, v.net.trunk
+        self.shared = self.of_pi is self.of_v
+        if not self.shared:
+            self.of_v.place = slice(self.of_pi.size, self.of_pi.size + self.of_v.size)
+        self.size = self.of_v.place.stop
+
+    def segment_length(self, steps: int) -> int:
+        """How many steps each segment of a batch has that has so many of each environment."""
+        return min(self.seq_len, steps)
+
+    def begin(self, n: int) -> np.ndarray:
+        """The states `[n, size]` with which episodes begin: nothing."""
+        return np.zeros((n, self.size), np.float32)
+
+    def step(self, obs: tf.Tensor, state: tf.Tensor) -> tuple[Distribution, tf.Tensor, tf.Tensor]:
+        """One step of n environments: distribution `[n]`, values `[n]`, next states `[n, size]`."""
+        steps = single_steps(obs, state)
+        for_pi, next_state = self.of_pi.unroll(steps)
+        for_v = for_pi
+        if not self.shared:
+            for_v, of_v = self.of_v.unroll(steps)
+            next_state = tf.concat([next_state, of_v], axis=1)
+        return self._head(self.pi, for_pi), self._head(self.v, for_v), next_state
+
+    def value(self, obs: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
+        """V of observations `[n, ...]` that follow what is remembered, `[n]`."""
+        return self._head(self.v, self.of_v(single_steps(obs, state)))
+
+    def _head(self, model, outputs):
+        return model.head(model.net.to_output(outputs[:, 0]))
+
+    def state_for(self, state: np.ndarray | None, n: int, single: bool) -> np.ndarray:
+        """A state that somebody has kept, as `[n, size]`; None: episodes begin.
+
+        Raises:
+            UserError: It has another shape than this memory's.
+        """
+        if state is None:
+            return self.begin(n)
+        state = np.asarray(state, np.float32)
+        shape = (self.size,) if single else (n, self.size)
+        if state.shape != shape:
+            raise UserError(
+                f"state has shape {state.shape}, and the memory for these observations is {shape}; "
+                "give what the step before has returned, or None where an episode begins."
+            )
+        return state[None] if single else state

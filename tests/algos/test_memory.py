@@ -1,0 +1,204 @@
+"""Training, saving and deploying policies with a memory."""
+
+import json
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import spinup_tf2
+from spinup_tf2 import a2c, ppo, sac, trpo, vpg
+from spinup_tf2.cli import test_policy
+from spinup_tf2.cli.evaluate import evaluate_run
+from spinup_tf2.core.nets.actor_critic import MLPActorCritic
+from spinup_tf2.core.runs.remembering import PolicyWithMemory, in_episode
+from spinup_tf2.core.runs.saved_policy import load_policy
+from spinup_tf2.errors import UserError
+from spinup_tf2.utils.test_policy import run_policy
+from tests import on_policy_runs as runs
+from tests.fake_mpi import run_ranks
+from tests.progress import rows_without_time
+
+SMALL = dict(hidden_sizes=(8,), memory="lstm", memory_size=6)
+
+
+class Recall(gym.Env):
+    """The first of four observations shows which action is right in the last step."""
+
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.wanted = 0, int(self.np_random.integers(2))
+        return np.array([2 * self.wanted - 1], np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        reward = float(self.t == 4 and action == self.wanted)
+        return np.zeros(1, np.float32), reward, self.t == 4, False, {}
+
+
+gym.register("Recall-v0", Recall)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """PPO that has learned to remember, and its run."""
+    path = tmp_path_factory.mktemp("memory") / "run"
+    ac, rows = runs.train(
+        ppo,
+        path,
+        "Recall-v0",
+        **dict(steps_per_epoch=800, epochs=12, num_envs=2, minibatch_size=200, pi_lr=1e-2),
+        **dict(train_pi_iters=8, train_v_iters=8, vf_lr=1e-2, target_kl=None),
+        ac_kwargs=SMALL,
+    )
+    return ac, rows, path
+
+
+def test_it_learns_what_no_other_policy_can(trained):
+    """Without a memory, half of the episodes end with the right action."""
+    ac, rows, _ = trained
+    assert float(rows[-1]["AverageEpRet"]) > 0.9
+    env = Recall()
+    for seed in range(10):
+        (obs, _), state, over = env.reset(seed=seed), None, False
+        while not over:
+            act, state = ac.act(obs, deterministic=True, state=state)
+            obs, reward, over, _, _ = env.step(act)
+        assert reward == 1
+
+
+def test_the_saved_policy_acts_as_the_one_in_memory(trained):
+    ac, _, path = trained
+    get_action = load_policy(path / "tf2_save", deterministic=True)
+    assert isinstance(get_action, PolicyWithMemory)
+    rng, state, saved_state = np.random.default_rng(0), None, None
+    for _ in range(20):
+        obs = rng.uniform(-1, 1, 1).astype(np.float32)
+        act, state = ac.act(obs, deterministic=True, state=state)
+        saved, saved_state = get_action(obs, saved_state)
+        assert saved == act
+        np.testing.assert_allclose(saved_state, state, rtol=1e-3, atol=1e-4)
+    with pytest.raises(UserError, match=r"state has shape \(3,\), and this policy's is \(24,\)"):
+        get_action(obs, np.zeros(3))
+
+
+def test_the_savedmodel_takes_and_returns_the_state(trained):
+    import tensorflow as tf
+
+    ac, _, path = trained
+    info = json.loads((path / "tf2_save" / "model_info.json").read_text())
+    assert (info["inputs"], info["state_size"]) == (["x", "noise", "state"], 24)
+    model = tf.saved_model.load(str(path / "tf2_save"))
+    obs, state = np.ones((3, 1), np.float32), np.random.default_rng(0).normal(size=(3, 24))
+    state = state.astype(np.float32)
+    outputs = model.policy(obs, np.zeros((3, 2), np.float32), state)
+    acts, states = ac.act(obs, deterministic=True, state=state)
+    np.testing.assert_array_equal(outputs["mu"], acts)
+    np.testing.assert_allclose(outputs["state"], states, rtol=1e-5)
+
+
+def test_episodes_begin_with_nothing_remembered(trained, capsys):
+    """`test_policy` and `evaluate`, which plays several episodes at a time."""
+    _, _, path = trained
+    get_action = load_policy(path / "tf2_save", deterministic=True)
+    row = run_policy(Recall(), get_action, num_episodes=20, render=False, seed=0)
+    assert row["AverageEpRet"] == 1
+    assert evaluate_run(path, 20)["greedy"]["EpRet"] == 1
+    first, second = (in_episode(get_action) for _ in range(2))
+    nothing = np.zeros(1, np.float32)
+    first(np.ones(1, np.float32))
+    second(-np.ones(1, np.float32))
+    for _ in range(2):
+        first(nothing)
+        second(nothing)
+    assert (first(nothing), second(nothing)) == (1, 0)
+
+
+@pytest.mark.slow
+def test_in_a_process_of_its_own(trained):
+    """As test_policy runs it where something is drawn."""
+    _, _, path = trained
+    with test_policy._agent_apart(path / "tf2_save", True, None, False, False) as get_action:
+        row = run_policy(Recall(), get_action, num_episodes=5, render=False, seed=0)
+    assert row["AverageEpRet"] == 1
+
+
+def test_export_refuses_by_name(trained, tmp_path):
+    _, _, path = trained
+    for format in ("numpy", "tflite", "savedmodel"):
+        with pytest.raises(UserError, match="This policy has a memory"):
+            spinup_tf2.export(path, format, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+OTHERS = [
+    (vpg, dict(train_v_iters=2)),
+    (trpo, dict(train_v_iters=2)),
+    (a2c, dict(n_steps=10, num_envs=2)),
+    (ppo, dict(train_pi_iters=2, objective="penalty", ent_coef=0.01, normalize_reward=True)),
+    (
+        ppo,
+        dict(train_pi_iters=2, recompute_adv=True, adv_normalization="minibatch")
+        | dict(minibatch_size=100, num_test_episodes=2)
+        | dict(behavior_policy=lambda t, obs: t % 2 or None),
+    ),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "kwargs"), OTHERS, ids=["vpg", "trpo", "a2c", "ppo", "ppo2"])
+def test_every_on_policy_algorithm(tmp_path, algorithm, kwargs):
+    ac, rows = runs.train(algorithm, tmp_path, ac_kwargs=dict(SMALL, memory="gru"), **kwargs)
+    assert len(rows) == 2
+    assert all(np.isfinite(variable.numpy()).all() for variable in ac.variables)
+
+
+def same_weights(*args, **kwargs):
+    """Networks that begin alike in every thread, which share Keras' random numbers."""
+    ac = MLPActorCritic(*args, **kwargs)
+    rng = np.random.default_rng(0)
+    for variable in ac.trainable_variables:
+        variable.assign(rng.normal(size=variable.shape, scale=0.2))
+    return ac
+
+
+def test_four_processes_train_as_one_does(tmp_path):
+    """Ranks are threads with one of the four environments each."""
+    kwargs = dict(steps_per_epoch=400, epochs=2, train_pi_iters=3, train_v_iters=3, pi_lr=1e-3)
+    kwargs |= dict(actor_critic=same_weights, ac_kwargs=SMALL, minibatch_size=200)
+    ac, _ = runs.train(ppo, tmp_path / "one", num_envs=4, **kwargs)
+    logger_kwargs = dict(output_dir=str(tmp_path / "four"), quiet=True)
+    ranks = run_ranks(4, lambda: ppo(runs.make(), **kwargs, logger_kwargs=logger_kwargs), 300)
+    for other in ranks:
+        for a, b in zip(other.trainable_variables, ac.trainable_variables, strict=True):
+            np.testing.assert_allclose(a, b, atol=2e-4)
+    one, four = (rows_without_time(tmp_path / name / "progress.txt") for name in ("one", "four"))
+    assert one[0] == four[0]
+    values = [np.array(rows[1:], float) for rows in (one, four)]
+    np.testing.assert_allclose(*values, rtol=1e-3, atol=1e-4)
+
+
+def test_off_policy_algorithms_refuse_by_name(tmp_path):
+    from spinup_tf2.utils.run_utils import call_experiment
+
+    with pytest.raises(UserError, match="'memory' in ac_kwargs is not an argument"):
+        call_experiment(
+            "x", sac, env_name="Pendulum-v1", ac_kwargs=SMALL, data_dir=str(tmp_path / "data")
+        )
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "expected"),
+    [
+        (dict(normalize_obs=True), "normalize_obs is True, but the networks have a memory"),
+        (dict(minibatch_size=40), "minibatches consist of whole segments"),
+        (dict(steps_per_epoch=204), "seq_len is 25, but each environment takes 204 steps"),
+    ],
+)
+def test_refused_before_anything_is_written(tmp_path, kwargs, expected):
+    with pytest.raises(UserError, match=expected):
+        runs.train(ppo, tmp_path / "run", ac_kwargs=SMALL, **kwargs)
+    assert not (tmp_path / "run").exists()
