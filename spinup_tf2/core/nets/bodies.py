@@ -67,7 +67,9 @@ class Residual(keras.Model):
         self.net = net
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        return x + self.net(x)
+        # x + f(x) TensorFlow tries to fuse with what is before and after it; with oneDNN it fails,
+        # goes on without, and prints an error about it.
+        return x - tf.negative(self.net(x))
 
 
 def impala(activation: Callable[[tf.Tensor], tf.Tensor]) -> list[keras.layers.Layer]:
