@@ -16,7 +16,7 @@ from spinup_tf2.core.nets.heads import FrozenPolicy, both, value_beside
 from spinup_tf2.core.nets.normalization import RewardScaler
 from spinup_tf2.core.optimize.auxiliary_phase import AuxiliaryPhase
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, loss_columns, take_steps
-from spinup_tf2.core.optimize.losses import Loss, value_loss
+from spinup_tf2.core.optimize.losses import Loss, value_loss, value_regression
 from spinup_tf2.core.optimize.objectives import log_prob
 from spinup_tf2.core.settings import Settings, algorithm
 
@@ -133,9 +133,6 @@ def ppg(
         def pi_loss(batch):
             return policy_part(ac.pi(batch["obs"]), batch)
 
-        def v_loss(batch):
-            return value_loss(ac.v(batch["obs"]), batch["ret"])
-
         def joint_loss(batch):
             pi, val = ac.pi_and_v(batch["obs"])
             loss_pi, pi_info = policy_part(pi, batch)
@@ -147,7 +144,7 @@ def ppg(
         else:
             steps = [
                 GradientSteps(pi_loss, ac.pi.trainable_variables, adam(pi_lr), train_pi_iters),
-                GradientSteps(v_loss, v_alone, adam(vf_lr), train_v_iters),
+                value_regression(ac.v, vf_lr, train_v_iters, variables=v_alone),
             ]
         of_old_policy = compiled(lambda obs, act: log_prob(ac.pi(obs), act))
         phase = None

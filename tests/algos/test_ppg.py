@@ -173,7 +173,7 @@ def test_the_phase_by_hand(tmp_path, monkeypatch, arch):
         begin(phase)
 
     monkeypatch.setattr(AuxiliaryPhase, "__call__", call)
-    made = iter([*[module.adam] * (1 if arch == "shared" else 2), lambda _: optimizer])
+    made = iter([module.adam, lambda _: optimizer])  # of the policy, and of the phase
     monkeypatch.setattr(module, "adam", lambda lr: next(made)(lr))
     whole = dict(epochs=2, train_aux_iters=1, aux_minibatch_size=400)
     ac, rows = train(tmp_path, arch=arch, beta_clone=3.0, **whole)

@@ -310,6 +310,17 @@ def build(ac: ActorCritic, obs: np.ndarray) -> None:
         )
 
 
+def memory_arguments(memory: str | None, memory_size: int, seq_len: int) -> dict[str, Any]:
+    """What must be known of a memory to make it again; nothing where there is none.
+
+    Raises:
+        UserError: An argument cannot be used, also where there is no memory.
+    """
+    known = dict(memory=memory, memory_size=memory_size)
+    check_network_arguments(known | dict(seq_len=seq_len))
+    return known if memory else {}
+
+
 class CNNActorCritic(ActorCritic):
     """Convolutional networks for images, whose bytes they scale to 0 ... 1 themselves.
 
@@ -344,14 +355,13 @@ class CNNActorCritic(ActorCritic):
         seq_len: int = 25,
     ):
         layers: dict[str, Any] = dict(conv=conv, hidden_sizes=hidden_sizes, activation=activation)
-        remembering: dict[str, Any] = dict(memory=memory, memory_size=memory_size) if memory else {}
-        arguments = dict(layers, shared=shared, **remembering)
-        others = dict(log_std_init=log_std_init, memory=memory, memory_size=memory_size)
-        check_network_arguments(arguments | others | dict(seq_len=seq_len))
+        arguments = dict(layers, shared=shared)
+        check_network_arguments(arguments | dict(log_std_init=log_std_init))
+        arguments |= memory_arguments(memory, memory_size, seq_len)
 
         def make_body():
             body = cnn(observation_space.shape, **layers)
-            return Trunk(body, body.output_shape[-1], **remembering) if memory else body
+            return Trunk(body, body.output_shape[-1], memory, memory_size) if memory else body
 
         def head(body, outputs):
             if memory:
@@ -423,11 +433,9 @@ class MLPActorCritic(ActorCritic):
         memory_size: int = 64,
         seq_len: int = 25,
     ):
-        remembering: dict[str, Any] = dict(memory=memory, memory_size=memory_size) if memory else {}
-        arguments: dict[str, Any] = dict(hidden_sizes=hidden_sizes, activation=activation)
-        arguments |= dict(shared=shared, **remembering)
-        others = dict(log_std_init=log_std_init, memory=memory, memory_size=memory_size)
-        check_network_arguments(arguments | others | dict(seq_len=seq_len))
+        arguments = dict(hidden_sizes=hidden_sizes, activation=activation, shared=shared)
+        check_network_arguments(arguments | dict(log_std_init=log_std_init))
+        arguments |= memory_arguments(memory, memory_size, seq_len)
         (obs_dim,) = observation_space.shape
 
         def make_net(outputs):
@@ -435,7 +443,7 @@ class MLPActorCritic(ActorCritic):
                 return mlp(obs_dim, hidden_sizes, outputs, activation)
             *widths, features = obs_dim, *hidden_sizes
             body = mlp(widths[0], widths[1:], features, activation, activation) if widths else None
-            return RecurrentNet(Trunk(body, features, **remembering), outputs)
+            return RecurrentNet(Trunk(body, features, memory, memory_size), outputs)
 
         pi = policy_for(action_space, make_net, log_std_init)
         v = value_beside(pi) if shared else ValueFunction(make_net(1))

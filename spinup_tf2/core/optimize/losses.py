@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps, Variables, adam
 
 # A scalar to minimize, and what is logged of it.
 Loss = tuple[tf.Tensor, dict[str, tf.Tensor]]
@@ -26,12 +26,20 @@ def bellman_backup(
 
 
 def value_regression(
-    v: keras.Model, learning_rate: float, num_steps: int, max_grad_norm: float | None = None
+    v: keras.Model,
+    learning_rate: float,
+    num_steps: int,
+    max_grad_norm: float | None = None,
+    variables: Variables | None = None,
 ) -> GradientSteps:
-    """`num_steps` of Adam on the value loss; called with a batch of obs and ret."""
+    """`num_steps` of Adam on the value loss; called with a batch of obs and ret.
+
+    Args:
+        variables: Those of `v` that are trained; None: all.
+    """
     return GradientSteps(
         lambda batch: value_loss(v(batch["obs"]), batch["ret"]),
-        v.trainable_variables,
+        v.trainable_variables if variables is None else variables,
         adam(learning_rate, max_grad_norm),
         num_steps,
     )
