@@ -73,3 +73,20 @@ class Identity(FromShow):
         else:
             reward = -float(np.sum(np.square(action - self.wanted)))
         return self._show(), reward, self.t == 10, False, {}
+
+
+class Walk(gym.Env):
+    """A random walk; an episode ends at +-3, or is cut off after 7 steps."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x, self.t = 0.0, 0
+        return np.array([self.x, self.np_random.normal()], np.float32), {}
+
+    def step(self, action):
+        self.x, self.t = self.x + int(action) - 1, self.t + 1
+        obs = np.array([self.x, self.np_random.normal()], np.float32)
+        return obs, obs[1], abs(self.x) >= 3, self.t == 7, {}

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium import spaces
 
 from spinup_tf2 import user_config, vpg
 from spinup_tf2.core.experience.advantages import estimates
@@ -19,24 +18,7 @@ from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.run import Run
 from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.utils.logx import EpochLogger
-from tests.on_policy_runs import train
-
-
-class Walk(gym.Env):
-    """A random walk; an episode ends at +-3, or is cut off after 7 steps."""
-
-    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
-    action_space = spaces.Discrete(3)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.x, self.t = 0.0, 0
-        return np.array([self.x, self.np_random.normal()], np.float32), {}
-
-    def step(self, action):
-        self.x, self.t = self.x + int(action) - 1, self.t + 1
-        obs = np.array([self.x, self.np_random.normal()], np.float32)
-        return obs, obs[1], abs(self.x) >= 3, self.t == 7, {}
+from tests.on_policy_runs import Walk, train
 
 
 def act(obs, noise, which=slice(None)):

@@ -3,11 +3,9 @@
 import re
 from types import SimpleNamespace
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import tensorflow as tf
-from gymnasium import spaces
 
 from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.experience.segments import SegmentBuffer, check_memory
@@ -17,25 +15,9 @@ from spinup_tf2.core.on_policy import collect
 from spinup_tf2.core.rollout.memory import RecurrentActor, actor_for
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
+from tests.on_policy_runs import Walk
 
 STEPS, SEGMENT = 20, 5
-
-
-class Walk(gym.Env):
-    """A random walk; an episode ends at +-3, or is cut off after 7 steps."""
-
-    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
-    action_space = spaces.Discrete(3)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.x, self.t = 0.0, 0
-        return np.array([self.x, self.np_random.normal()], np.float32), {}
-
-    def step(self, action):
-        self.x, self.t = self.x + int(action) - 1, self.t + 1
-        obs = np.array([self.x, self.np_random.normal()], np.float32)
-        return obs, obs[1], abs(self.x) >= 3, self.t == 7, {}
 
 
 def make_ac(memory="lstm"):
