@@ -105,6 +105,7 @@ def run(protocol: Protocol, data_dir: Path, workers: int) -> None:
     What has been collected already is not missing, wherever it was trained.
     """
     import spinup_tf2
+    from spinup_tf2.presets import load
     from spinup_tf2.utils.run_utils import ExperimentGrid
 
     done = finished(protocol)
@@ -115,12 +116,17 @@ def run(protocol: Protocol, data_dir: Path, workers: int) -> None:
 
     class Missing(ExperimentGrid):
         def variants(self):
-            def key(variant):
-                own = [str(variant[name]) for name in protocol.variants] or [""]
-                algorithm = variant["algorithm"].__name__
-                return algorithm, variant["env_name"], *own, variant["seed"]
+            return [complete(variant) for variant in super().variants() if key(variant) in missing]
 
-            return [variant for variant in super().variants() if key(variant) in missing]
+    def key(variant):
+        own = [str(variant[name]) for name in protocol.variants] or [""]
+        return variant["algorithm"].__name__, variant["env_name"], *own, variant["seed"]
+
+    def complete(variant):
+        if protocol.preset is None:
+            return variant
+        algorithm, environment, *_ = key(variant)
+        return load(algorithm, protocol.preset, environment).arguments | variant
 
     per_epoch = protocol.arguments["steps_per_epoch"]
     base = dict(protocol.arguments, epochs=math.ceil(protocol.steps / per_epoch), resume=True)

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
 
+from spinup_tf2.envs.mario.demonstrations import BUTTONS_OF, FRAMES, demonstration
 from spinup_tf2.envs.mario.emulator import (
     FRAMES_PER_SECOND,
     HEIGHT,
@@ -72,11 +73,13 @@ class MarioEnv(gym.Env, EzPickle):
 
     **Options** of `reset`: `stages`, for this and all following episodes; `noops`, a number of
     frames that pass before the episode begins, or `(low, high)` for one from `low` to `high` at
-    random; `from_backup=True` begins where `backup` was called.
+    random; `demonstration`, a share from 0 to 1, or `(low, high)` for one at random: the episode
+    begins where so much of the level's demonstration is over; `from_backup=True` begins where
+    `backup` was called.
     """
 
     metadata: ClassVar = {"render_modes": ["human", "rgb_array"], "render_fps": FRAMES_PER_SECOND}
-    reset_options = ("stages", "noops", "from_backup")
+    reset_options = ("stages", "noops", "demonstration", "from_backup")
 
     def __init__(
         self,
@@ -119,6 +122,7 @@ class MarioEnv(gym.Env, EzPickle):
             known = ", ".join(self.reset_options)
             raise UserError(f"reset has the options {known}, not {unknown}.")
         least, most = _frames(options.get("noops", 0))
+        shares = _shares(options.get("demonstration", 0.0))
         if "stages" in options:
             self._levels = _levels(options["stages"])
         if options.get("from_backup", False):
@@ -130,6 +134,8 @@ class MarioEnv(gym.Env, EzPickle):
                 self._games[level] = Game(self._make_core(), level)
             self._game = self._games[level]
             self._game.reset()
+            if any(shares):
+                self._follow_demonstration(self.np_random.uniform(*shares))
         noops = self.np_random.integers(least, most + 1) if most > least else least
         for frame in range(noops):
             if self._game.step(0)[1]:
@@ -140,6 +146,38 @@ class MarioEnv(gym.Env, EzPickle):
         if self.render_mode == "human":
             self.render()
         return self._obs(), self._info(self._game.info())
+
+    def _follow_demonstration(self, share):
+        plan = demonstration(self._stage)
+        for step, letter in enumerate(plan[: int(share * (len(plan) - 1))]):
+            buttons = sum(BUTTONS[name] for name in BUTTONS_OF[letter])
+            if any(self._game.step(buttons)[1] for _ in range(FRAMES)):
+                raise UserError(
+                    f"The demonstration of {self._stage} ended in step {step + 1} of {len(plan)}: "
+                    "it does not fit this version of the game; those of the ids -v0 to -v2 do."
+                )
+
+    @property
+    def _stage(self):
+        level = self._game.level
+        if level is None:
+            raise UserError("There are demonstrations of single levels only; give stages.")
+        return "{}-{}".format(*level)
+
+    def demonstration(self) -> list[int]:
+        """The actions, each for four frames, that clear the present level from its start."""
+        if self._game is None:
+            raise UserError("demonstration was called before reset, or after close.")
+        wanted = [BUTTONS_OF[letter] for letter in demonstration(self._stage)]
+        known = {frozenset(pressed): i for i, pressed in enumerate(self._combinations)}
+        missing = sorted({" ".join(each) for each in wanted if frozenset(each) not in known})
+        if missing:
+            raise UserError(
+                f"The demonstration of {self._stage} presses {', '.join(missing)} (nothing where "
+                f"there is no name), which is not among the actions; make the environment with "
+                f"actions that have it."
+            )
+        return [known[frozenset(each)] for each in wanted]
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
         if self._game is None:
@@ -282,3 +320,15 @@ def _frames(noops):
     if not all(isinstance(n, int | np.integer) and n >= 0 for n in (low, high)) or low > high:
         raise UserError(f"noops is {noops!r}; it must be a number of frames, 0 or more, or two.")
     return int(low), int(high)
+
+
+def _shares(demonstration):
+    """The least and the largest share that `demonstration` stands for."""
+    several = isinstance(demonstration, tuple | list) and len(demonstration) == 2
+    low, high = demonstration if several else (demonstration, demonstration)
+    numbers = all(isinstance(share, int | float | np.number) for share in (low, high))
+    if not numbers or not 0 <= low <= high <= 1:
+        raise UserError(
+            f"demonstration is {demonstration!r}; it must be a share from 0 to 1, or two of them."
+        )
+    return float(low), float(high)

@@ -27,6 +27,7 @@ _X_PAGE, _X = 0x6D, 0x86
 _Y_PAGE = 0xB5  # 1: on the screen, 0: above, more: below
 _Y = 0x03B8
 _CHANGE_AREA_TIMER = 0x06DE
+_AREA_POINTER = 0x0750
 _STATUS = 0x0756
 _LIVES = 0x075A
 _STAGE, _WORLD, _AREA = 0x075C, 0x075F, 0x0760
@@ -84,6 +85,11 @@ class Game:
         """Mario's height, in pixels from the lower end of the screen."""
         above = 255 if self.ram[_Y_PAGE] < 1 else 0
         return above + 255 - self.ram[_Y]
+
+    @property
+    def area(self) -> int:
+        """Which part of a level is played: above the ground, below it, ..."""
+        return self.ram[_AREA_POINTER]
 
     @property
     def flag_get(self) -> bool:

@@ -6,7 +6,12 @@ from typing import Any
 
 import gymnasium as gym
 
-from spinup_tf2.envs.mario.wrappers import NoopStarts, ScoreReward, StopWithoutProgress
+from spinup_tf2.envs.mario.wrappers import (
+    DemonstrationStarts,
+    NoopStarts,
+    ScoreReward,
+    StopWithoutProgress,
+)
 from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames, check_switches
 from spinup_tf2.errors import UserError
 
@@ -49,6 +54,7 @@ def preprocess(
     death_penalty: float = 50.0,
     reward_scale: float = 1 / 10,
     noop_max: int = 0,
+    demonstration_epochs: int = 0,
     no_progress: int | None = None,
 ) -> gym.Env:
     """Wrap Super Mario Bros for training: frame skip, small stacked frames, shaped reward.
@@ -63,11 +69,15 @@ def preprocess(
         score_scale, flag_bonus, death_penalty, reward_scale: Arguments of `ScoreReward`.
         noop_max: Each episode begins with a random number of frames, from 0 to this, in which no
             button is pressed.
+        demonstration_epochs: In so many epochs the beginnings of episodes move along the level's
+            demonstration, from the flag to the start; see `DemonstrationStarts`.
         no_progress: An episode is truncated if Mario gets no further to the right for this many
             steps; None: never.
     """
     if noop_max:
         env = NoopStarts(env, noop_max)
+    if demonstration_epochs:
+        env = DemonstrationStarts(env, demonstration_epochs)
     env = MaxAndSkip(env, frameskip)
     env = ScoreReward(env, score_scale, flag_bonus, death_penalty, reward_scale)
     if no_progress is not None:

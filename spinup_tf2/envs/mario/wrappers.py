@@ -28,9 +28,51 @@ class NoopStarts(gym.Wrapper, RecordConstructorArgs):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict]:
         options = options or {}
-        if not options.get("from_backup"):
+        if not options.get("from_backup") and not options.get("demonstration"):
             options = {"noops": (0, self._noop_max)} | options
         return self.env.reset(seed=seed, options=options)
+
+
+class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
+    """Episodes begin along the demonstration of their level, first at its end and then earlier.
+
+    In epoch e of the first `epochs` the share of the demonstration that is over when an episode
+    begins is drawn from 1 - (e + 1) / epochs to 1. Later episodes begin at the start of the level.
+    An agent that can do the rest of the way only has to learn what comes before it (Salimans and
+    Chen 2018). Several episodes begin at the same place, because it takes time to go there.
+
+    Args:
+        epochs: How long it takes the starts to move to the beginning of the level.
+        episodes: How many episodes begin at each place.
+    """
+
+    training_only = True
+
+    def __init__(self, env: gym.Env, epochs: int, episodes: int = 8):
+        RecordConstructorArgs.__init__(self, epochs=epochs, episodes=episodes)
+        gym.Wrapper.__init__(self, env)
+        check_at_least(1, epochs=epochs, episodes=episodes)
+        self._epochs, self._episodes = epochs, episodes
+        self._epoch = self._left = 0
+
+    def add_epoch(self) -> None:
+        """An epoch of training is over."""
+        self._epoch += 1
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict]:
+        if options or self._epoch >= self._epochs:
+            self._left = 0
+            return self.env.reset(seed=seed, options=options)
+        if seed is None and self._left > 0:
+            self._left -= 1
+            return self.env.reset(options={"from_backup": True})
+        lowest = 1 - (self._epoch + 1) / self._epochs
+        result = self.env.reset(seed=seed, options={"demonstration": (lowest, 1.0)})
+        self.unwrapped.backup()
+        self._left = self._episodes - 1
+        return result
 
 
 class ScoreReward(gym.Wrapper, RecordConstructorArgs):

@@ -1,0 +1,318 @@
+"""Finds demonstrations of levels of Super Mario Bros, by trial and error from save states:
+
+    python -m spinup_tf2.envs.mario.search --stage 4-1
+
+A plan grows piece by piece. Random continuations are played from its end, and the first half of the
+one that has come furthest, and is still alive, is added to it: so the second half shows that the
+plan does not end in a jump into a pit. It stays one of the next continuations, as it is or in part.
+Where none gets any further, other buttons are tried as well, and the plan loses its last pieces.
+
+Mario mostly runs, and runs and jumps, for random times. The game is deterministic, so that a plan
+that has reached the flag does so always; it is played once more, on another console, before it is
+kept in demonstrations.toml.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from spinup_tf2.envs.mario.demonstrations import BUTTONS_OF, FILE, FRAMES, read, shortened
+from spinup_tf2.envs.mario.emulator import Core, NesPy
+from spinup_tf2.envs.mario.env import ALL_STAGES
+from spinup_tf2.envs.mario.game import BUTTONS, Game
+from spinup_tf2.runs.files import atomic_save
+
+HORIZON = 32  # steps of a continuation, a bit more than two seconds
+CONTINUATIONS = 24  # that are tried from the end of a plan, at most
+SPEED = 12  # pixels in a step of running
+FAST_ENOUGH = 0.85  # of that speed: there is no need to try others
+LEAST_WAY = 16  # pixels that a continuation must come ahead
+FURTHEST_BACK = 12  # pieces that a plan loses at once, at most
+CONSOLES = 4
+BUDGET = 60_000  # steps of the agent that are tried
+
+_HELD = {letter: sum(BUTTONS[name] for name in pressed) for letter, pressed in BUTTONS_OF.items()}
+_OTHERS = [letter for letter in BUTTONS_OF if letter not in "rj"]
+
+Place = tuple[int, int]  # how many areas Mario has seen, and x in this one: the larger, the further
+
+
+class Consoles:
+    """Consoles that stand at the end of plans, so that what follows can be tried there.
+
+    A console has one save state, and the start of a level is not the same again after its reset
+    button: for another plan it goes on from where it stands, or a new one begins.
+
+    Attributes:
+        steps: How many steps have been played to get to the ends of plans.
+    """
+
+    def __init__(self, level: tuple[int, int], make_core: Callable[[], Core]):
+        self._level, self._make_core = level, make_core
+        self._games: dict[str, Game] = {}  # by the plan at whose end it is; the latest use last
+        self.steps = 0
+
+    def at(self, plan: str) -> Game:
+        """The game at the end of a plan, which is its save state."""
+        if plan in self._games:
+            game = self._games.pop(plan)  # to put it last
+        else:
+            done, game = self._on_the_way_to(plan)
+            for letter in plan[len(done) :]:
+                play_step(game, letter)
+                self.steps += 1
+            game.backup()
+        self._games[plan] = game
+        return game
+
+    def _on_the_way_to(self, plan):
+        """A console that can go on to the end of `plan`, and what it has done of it."""
+        if len(self._games) == CONSOLES:
+            done = next((each for each in self._games if plan.startswith(each)), None)
+            if done is not None:
+                game = self._games.pop(done)
+                game.restore()
+                return done, game
+            self._games.pop(next(iter(self._games))).close()
+        game = Game(self._make_core(), self._level)
+        game.reset()
+        return "", game
+
+    def close(self) -> None:
+        for game in self._games.values():
+            game.close()
+        self._games = {}
+
+
+def play_step(game: Game, letter: str) -> tuple[bool, dict]:
+    """Hold the buttons of a letter for FRAMES frames: whether that was the end, and the last info.
+
+    It is the end, too, where Mario comes to another level: through a warp zone.
+    """
+    for _ in range(FRAMES):
+        _, over, info = game.step(_HELD[letter])
+        if over:
+            break
+    return over or (info["world"], info["stage"]) != game.level, info
+
+
+def reaches_flag(level: tuple[int, int], plan: str, make_core: Callable[[], Core] = NesPy) -> bool:
+    """Whether a plan clears a level, with its last step, on a console of its own."""
+    game = Game(make_core(), level)
+    game.reset()
+    try:
+        for number, letter in enumerate(plan, 1):
+            over, info = play_step(game, letter)
+            if over:
+                return info["flag_get"] and number == len(plan)
+    finally:
+        game.close()
+    return False
+
+
+@dataclass
+class Piece:
+    """The plan up to the end of one of its pieces.
+
+    Attributes:
+        plan: All letters up to there.
+        areas: The parts of the level that have been seen on the way.
+        rest: What can follow without dying.
+        failures: How often nothing that followed came further.
+    """
+
+    plan: str
+    areas: tuple[int, ...] = ()
+    rest: str = ""
+    failures: int = 0
+
+
+@dataclass
+class Continuation:
+    """What has been played from the end of a plan: letters, and areas and place after each.
+
+    over: whether it has ended, with the flag or without.
+    """
+
+    letters: str
+    areas: list[tuple[int, ...]]
+    places: list[Place]
+    over: bool
+    flag: bool
+
+
+class Search:
+    """The search for a plan that clears a level. `run` returns it.
+
+    Args:
+        level: (world, stage).
+        seed: Of what is tried.
+        budget: How many steps are tried before the search gives up.
+        make_core: Makes an emulator.
+        report: Is told how far the search is, a line at a time.
+
+    Attributes:
+        steps: How many steps have been played.
+    """
+
+    def __init__(
+        self,
+        level: tuple[int, int],
+        seed: int = 0,
+        budget: int = BUDGET,
+        make_core: Callable[[], Core] = NesPy,
+        report: Callable[[str], None] = lambda line: None,
+    ):
+        self._rng = np.random.default_rng(seed)
+        self._consoles = Consoles(level, make_core)
+        self._budget, self._report = budget, report
+        self._tried = 0
+
+    @property
+    def steps(self) -> int:
+        return self._tried + self._consoles.steps
+
+    def run(self) -> str | None:
+        """The plan, a letter for each step; None if there is none within the budget."""
+        try:
+            return self._run()
+        finally:
+            self._consoles.close()
+
+    def _run(self):
+        pieces, back, furthest = [Piece("")], 1, (0, 0)
+        while self.steps < self._budget:
+            piece = pieces[-1]
+            start, best = self._best_from(piece)
+            if best is not None and best.flag:
+                return piece.plan + best.letters
+            if best is None or best.places[-1] <= (start[0], start[1] + LEAST_WAY):
+                piece.failures += 1
+                if best is None or piece.failures > 1:
+                    del pieces[max(len(pieces) - back, 1) :]
+                    back = min(back + 1, FURTHEST_BACK)
+                    pieces[-1].failures += 1
+                    pieces[-1].rest = ""
+                continue
+            half = HORIZON // 2
+            letters, rest = best.letters[:half], best.letters[half:]
+            pieces.append(Piece(piece.plan + letters, best.areas[half - 1], rest))
+            if best.places[-1] > furthest:
+                furthest, back = best.places[-1], max(1, back - 1)
+                self._report(f"part {furthest[0]}, x {furthest[1]:,}; {self.steps:,} steps")
+        return None
+
+    def _best_from(self, piece: Piece) -> tuple[Place, Continuation | None]:
+        """Where a plan has come to, and the continuation that reaches the flag or, alive, furthest.
+
+        None if Mario dies in all of them.
+        """
+        game = self._consoles.at(piece.plan)
+        game.restore()
+        areas, start = _place(game, piece.areas)
+        enough = (start[0], start[1] + FAST_ENOUGH * HORIZON * SPEED)
+        best = None
+        for number in range(CONTINUATIONS):
+            game.restore()
+            played = self._play(game, self._letters(piece, number), areas)
+            if played.flag:
+                return start, played
+            if not played.over and (best is None or played.places[-1] > best.places[-1]):
+                best = played
+                if best.places[-1] > enough:
+                    break
+        return start, best
+
+    def _letters(self, piece: Piece, number: int) -> str:
+        """What is tried: every second time with what is known to survive, or a part of it."""
+        rng, keep = self._rng, piece.rest if number % 4 < 2 else ""
+        if number and keep:
+            keep = keep[: rng.integers(len(keep) + 1)]
+        others = min(0.1 * piece.failures, 0.5) if number % 2 else 0.0
+        letters = keep
+        while len(letters) < HORIZON:
+            if rng.random() < others:
+                letters += _OTHERS[rng.integers(len(_OTHERS))] * int(rng.integers(1, 12))
+            else:
+                letters += "r" * int(rng.integers(1, 12) if rng.random() < 0.8 else 1)
+                letters += "j" * int(rng.integers(1, 10))
+        return letters[:HORIZON]
+
+    def _play(self, game, letters, areas):
+        played = Continuation("", [], [], over=False, flag=False)
+        for letter in letters:
+            played.over, info = play_step(game, letter)
+            self._tried += 1
+            played.letters += letter
+            played.flag = played.over and info["flag_get"]
+            if played.over:
+                break
+            areas, place = _place(game, areas)
+            played.areas.append(areas)
+            played.places.append(place)
+        return played
+
+
+def _place(game, areas):
+    """The areas that have been seen, with the present one, and the place."""
+    if game.area not in areas:
+        areas = (*areas, game.area)
+    return areas, (len(areas), game.x)
+
+
+def keep(stage: str, plan: str, path: Path = FILE) -> None:
+    """Write a demonstration into a file, in the place of the level's former one."""
+    table = read(path) | {stage: plan}
+    lines = [f'"{name}" = "{shortened(table[name])}"\n' for name in sorted(table)]
+    with atomic_save(path) as unfinished:
+        Path(unfinished).write_text(_HEAD + "".join(lines), encoding="utf-8")
+
+
+_HEAD = """\
+# Found by: python -m spinup_tf2.envs.mario.search --stage S --output FILE
+# What the letters mean is said in demonstrations.py.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--stage", nargs="+", required=True, help="levels, such as 4-1", metavar="S"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--budget", type=int, default=BUDGET, help=f"steps; default {BUDGET}")
+    parser.add_argument(
+        "--output", type=Path, help="a TOML file that keeps what is found, with what it has already"
+    )
+    args = parser.parse_args(argv)
+    unknown = [stage for stage in args.stage if stage not in ALL_STAGES]
+    if unknown:
+        parser.error(f"{unknown[0]} is not a level; they are {ALL_STAGES[0]} to {ALL_STAGES[-1]}")
+    missing = []
+    for stage in args.stage:
+        began = time.process_time()
+        level = (int(stage[0]), int(stage[2]))
+        report = lambda line, stage=stage: print(f"{stage}: {line}", flush=True)  # noqa: E731
+        search = Search(level, args.seed, args.budget, report=report)
+        plan = search.run()
+        seconds = time.process_time() - began
+        if plan is None or not reaches_flag(level, plan):
+            missing.append(stage)
+            report(f"not cleared in {search.steps:,} steps, {seconds:.0f} s")
+            continue
+        report(f"cleared in {len(plan)} steps; {search.steps:,} steps tried in {seconds:.0f} s")
+        print(f'"{stage}" = "{shortened(plan)}"', flush=True)
+        if args.output:
+            keep(stage, plan, args.output)
+    if missing:
+        sys.exit(f"Not found: {', '.join(missing)}. Try another --seed, or a larger --budget.")
+
+
+if __name__ == "__main__":
+    main()
