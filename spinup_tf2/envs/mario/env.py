@@ -170,12 +170,11 @@ class MarioEnv(gym.Env, EzPickle):
             raise UserError("demonstration was called before reset, or after close.")
         wanted = [BUTTONS_OF[letter] for letter in demonstration(self._stage)]
         known = {frozenset(pressed): i for i, pressed in enumerate(self._combinations)}
-        missing = sorted({" ".join(each) for each in wanted if frozenset(each) not in known})
-        if missing:
+        if any(frozenset(each) not in known for each in wanted):
+            needed = [[*each] for each in dict.fromkeys(wanted)]
             raise UserError(
-                f"The demonstration of {self._stage} presses {', '.join(missing)} (nothing where "
-                f"there is no name), which is not among the actions; make the environment with "
-                f"actions that have it."
+                f"The actions {[[*each] for each in self._combinations]} are not enough for the "
+                f"demonstration of {self._stage}; it needs {needed}."
             )
         return [known[frozenset(each)] for each in wanted]
 

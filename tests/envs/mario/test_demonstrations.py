@@ -1,0 +1,146 @@
+"""Episodes that begin along a demonstration, on a console without an emulator."""
+
+import pytest
+
+from spinup_tf2.envs.mario import demonstrations
+from spinup_tf2.envs.mario.making import preprocess
+from spinup_tf2.envs.mario.wrappers import DemonstrationStarts
+from spinup_tf2.errors import UserError
+from tests.envs.mario.consoles import DIES, RIGHT, A, B, fake_mario, needs_cv2
+
+pytestmark = needs_cv2
+
+PLAN = "r" * 50 + "j" * 51  # 101 steps, so that a share of s is 100 s steps
+STEP = 8  # pixels
+START = 40
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch):
+    table = {"1-1": PLAN, "1-2": "rrnrr"}
+    monkeypatch.setattr(demonstrations, "demonstrated", lambda: table)
+
+
+def mario(**kwargs):
+    return fake_mario(**{"actions": "run", "obs_type": "grayscale"} | kwargs)
+
+
+@pytest.mark.parametrize(("share", "steps"), [(0, 0), (0.3, 30), (0.995, 99), (1.0, 100)])
+def test_an_episode_begins_where_so_much_of_the_demonstration_is_over(share, steps):
+    env = mario()
+    _, info = env.reset(options={"demonstration": share})
+    assert info["x_pos"] == START + STEP * steps
+    [console] = env.consoles
+    run, jump = RIGHT | B, RIGHT | A | B
+    expected = [run] * 4 * min(steps, 50) + [jump] * 4 * max(steps - 50, 0)
+    assert console.pressed == expected
+    assert env.reset()[1]["x_pos"] == START
+
+
+def test_the_share_is_drawn_with_the_seed():
+    env = mario()
+    options = {"demonstration": (0.25, 0.5)}
+    places = [env.reset(seed=seed, options=options)[1]["x_pos"] for seed in [*range(30), 0]]
+    steps = [(x - START) / STEP for x in places]
+    assert steps[0] == steps[-1]
+    assert 25 <= min(steps) < 30
+    assert 45 < max(steps) < 50
+
+
+def test_a_demonstration_in_actions():
+    env = mario(stages=["1-1", "1-2"], actions=[["right", "A", "B"], [], ["B", "right"]])
+    env.reset(options={"stages": ["1-1"]})
+    assert env.demonstration() == [2] * 50 + [0] * 51
+    env.reset(options={"stages": ["1-2"]})
+    assert env.demonstration() == [2, 2, 1, 2, 2]
+
+
+def test_actions_that_are_missing_are_named():
+    env = mario(stages=["1-2"])
+    with pytest.raises(UserError, match="before reset"):
+        env.demonstration()
+    env.reset()
+    with pytest.raises(UserError, match=r"of 1-2; it needs \[\['right', 'B'\], \[\]\]"):
+        env.demonstration()
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, (0.5, 0.2), "all", (0.1, 0.2, 0.3), None])
+def test_what_is_not_a_share_is_refused(share):
+    with pytest.raises(UserError, match="must be a share from 0 to 1, or two of them"):
+        mario().reset(options={"demonstration": share})
+
+
+def test_a_demonstration_of_another_version_is_told():
+    env = mario(script={21: DIES})
+    with pytest.raises(UserError, match="ended in step 6 of 101: it does not fit this version"):
+        env.reset(options={"demonstration": 0.5})
+    env.reset(options={"demonstration": 0.05})
+
+
+def test_there_is_none_of_other_levels_and_of_the_whole_game():
+    with pytest.raises(UserError, match=r"no demonstration of 1-3; there are some of 1-1, 1-2"):
+        mario(stages=["1-3"]).reset(options={"demonstration": 0.5})
+    with pytest.raises(UserError, match="single levels only; give stages"):
+        mario(stages=None).reset(options={"demonstration": 0.5})
+
+
+# ------------------------------------------------------------------------------------ training
+
+
+def places(env, episodes):
+    """How many steps of the demonstration are over where episodes begin."""
+    return [(env.reset()[1]["x_pos"] - START) / STEP for _ in range(episodes)]
+
+
+def test_beginnings_move_from_the_flag_to_the_start():
+    env = DemonstrationStarts(mario(), epochs=4, episodes=1)
+    env.reset(seed=0)
+    for lowest in (75, 50, 25, 0):
+        began = places(env, 60)
+        assert lowest <= min(began) < lowest + 5
+        assert 95 < max(began) <= 100
+        env.add_epoch()
+    assert places(env, 5) == [0] * 5
+
+
+def test_several_episodes_begin_at_each_place_and_go_there_once():
+    env = DemonstrationStarts(mario(), epochs=2, episodes=3)
+    env.reset(seed=0)
+    frames = [sum(console.frames for console in env.unwrapped.consoles)]
+    began = []
+    for _ in range(8):
+        began += places(env, 1)
+        frames.append(sum(console.frames for console in env.unwrapped.consoles))
+    assert began[0] == began[1] != began[2] == began[3] == began[4] != began[5]
+    played = [later > earlier for earlier, later in zip(frames, frames[1:], strict=False)]
+    assert played == [False, False, True, False, False, True, False, False]
+    assert sum(not console.closed for console in env.unwrapped.consoles) <= 2
+
+
+def test_what_is_asked_for_is_done():
+    env = DemonstrationStarts(mario(), epochs=2)
+    env.reset(seed=0)
+    assert env.reset(options={"noops": 3})[1]["x_pos"] == START
+    assert env.reset(options={"demonstration": 0.1})[1]["x_pos"] == START + 10 * STEP
+
+
+def test_no_ops_are_for_the_start_only():
+    env = preprocess(mario(), noop_max=30, demonstration_epochs=1)
+    env.reset(seed=0)
+    began = places(env, 20)
+    assert min(began) >= 0
+    last = env.unwrapped.consoles[-1]
+    assert last.pressed == []  # from a backup, and no frame of doing nothing after it
+    env.get_wrapper_attr("add_epoch")()
+    waited = []
+    for _ in range(20):
+        env.reset()
+        waited.append(len(env.unwrapped._game.core.pressed))
+        assert {*env.unwrapped._game.core.pressed} <= {0}
+    assert len({*waited}) > 5
+    assert max(waited) <= 30
+
+
+def test_only_whole_numbers_of_epochs():
+    with pytest.raises(UserError, match="epochs"):
+        DemonstrationStarts(mario(), epochs=0)

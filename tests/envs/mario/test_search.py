@@ -1,0 +1,261 @@
+"""The search for demonstrations: on courses without an emulator, and what it has found."""
+
+import re
+
+import numpy as np
+import pytest
+
+from spinup_tf2.envs.mario import search
+from spinup_tf2.envs.mario.demonstrations import (
+    BUTTONS_OF,
+    demonstrated,
+    demonstration,
+    read,
+    shortened,
+    written_out,
+)
+from spinup_tf2.envs.mario.search import CONSOLES, Consoles, Search, keep, play_step, reaches_flag
+from spinup_tf2.errors import UserError
+from tests.envs.mario.consoles import (
+    AT_THE_FLAG,
+    FALLS,
+    LEFT,
+    RIGHT,
+    STATE,
+    WORLD,
+    A,
+    FakeConsole,
+    at,
+    needs_emulator,
+)
+
+LEVEL = (1, 1)
+FLAG = 900
+
+
+class Course(FakeConsole):
+    """A way to the right of 2 pixels a frame, with a flag at its end.
+
+    pits: (from, to), through which Mario falls where A is not held.
+    walls: (from, to, wall): without A at any moment between the first two, there is a wall later.
+    warps: x that lead to another world.
+    """
+
+    def __init__(self, pits=(), walls=(), warps=()):
+        super().__init__()
+        self.pits, self.walls, self.warps = pits, walls, warps
+        self.low = set()  # the walls for which A was not held
+
+    def frame(self, buttons):
+        before = self.x
+        super().frame(buttons & ~LEFT if before == 0 else buttons)
+        if self.t <= 0:
+            return
+        for number, (start, end, wall) in enumerate(self.walls):
+            if start <= self.x < end and not buttons & A:
+                self.low.add(number)
+            if number in self.low and self.x > wall:
+                self.write(at(before))
+        if any(start <= self.x < end for start, end in self.pits) and not buttons & A:
+            self.write(FALLS)
+        if any(x <= self.x < x + 8 for x in self.warps) and not buttons & A:
+            self.write({WORLD: 3})
+        if self.x >= FLAG:
+            self.write(AT_THE_FLAG)
+
+    @property
+    def x(self):
+        return self.ram[0x6D] * 256 + self.ram[0x86]
+
+    def reset(self):
+        super().reset()
+        self.low = set()
+
+    def backup(self):
+        super().backup()
+        self.saved_low = {*self.low}
+
+    def restore(self):
+        super().restore()
+        self.low = {*self.saved_low}
+
+
+class Courses:
+    """Makes consoles, and knows them all."""
+
+    def __init__(self, **course):
+        self.course, self.made, self.open = course, [], 0
+
+    def __call__(self):
+        self.made.append(Course(**self.course))
+        open_now = sum(not each.closed for each in self.made)
+        self.open = max(self.open, open_now)
+        return self.made[-1]
+
+
+@pytest.fixture(autouse=True)
+def slow_mario(monkeypatch):
+    """On these courses Mario makes 8 pixels in a step."""
+    monkeypatch.setattr(search, "SPEED", 8)
+
+
+PITS = [(200, 220), (420, 430), (600, 630)]
+
+
+def test_a_plan_clears_the_course_on_another_console():
+    courses = Courses(pits=PITS)
+    plan = Search(LEVEL, make_core=courses).run()
+    assert {*plan} == {"r", "j"}
+    assert len(plan) == (FLAG - 40) / 8 + 0.5  # there is no faster way
+    assert reaches_flag(LEVEL, plan, Courses(pits=PITS))
+    assert not reaches_flag(LEVEL, plan[:-1], Courses(pits=PITS))
+    assert not reaches_flag(LEVEL, plan + "r", Courses(pits=PITS))
+    assert not reaches_flag(LEVEL, "r" * len(plan), Courses(pits=PITS))
+
+
+def test_the_same_seed_finds_the_same_plan():
+    plans = {seed: Search(LEVEL, seed, make_core=Courses(pits=PITS)).run() for seed in (3, 4)}
+    again = Search(LEVEL, 3, make_core=Courses(pits=PITS)).run()
+    assert plans[3] == again != plans[4]
+
+
+def test_consoles_are_never_reset_a_second_time_and_are_closed():
+    """The start after the console's reset button is another one."""
+    courses = Courses(pits=PITS, walls=[(100, 140, 700)])
+    assert Search(LEVEL, make_core=courses).run()
+    assert len(courses.made) >= CONSOLES
+    assert courses.open <= CONSOLES
+    assert all(each.resets == 1 and each.closed == 1 for each in courses.made)
+
+
+def test_a_dead_end_is_left_again():
+    """What shuts the way is behind several pieces of the plan."""
+    walls = [(100, 140, 700)]
+    lines = []
+    plan = Search(LEVEL, make_core=Courses(walls=walls), report=lines.append).run()
+    assert reaches_flag(LEVEL, plan, Courses(walls=walls))
+    assert "jjjjj" in plan[:13]  # from 100 to 140
+    assert re.fullmatch(r"part 1, x [\d,]+; [\d,]+ steps", lines[0])
+
+
+def test_other_worlds_are_not_the_way():
+    warps = [300]
+    plan = Search(LEVEL, make_core=Courses(warps=warps)).run()
+    assert reaches_flag(LEVEL, plan, Courses(warps=warps))
+
+
+def test_a_search_ends_with_its_budget():
+    found = Search(LEVEL, budget=3000, make_core=Courses(pits=[(300, 301 + 2 * FLAG)]))
+    found._letters = lambda piece, number: "r" * search.HORIZON  # never A
+    assert found.run() is None
+    assert 3000 <= found.steps < 3000 + search.CONTINUATIONS * search.HORIZON + 500
+
+
+def test_consoles_go_on_from_where_they_stand():
+    courses = Courses()
+    consoles = Consoles(LEVEL, courses)
+    plans = ["r" * (10 * n) for n in range(8)]
+    for plan in plans:
+        game = consoles.at(plan)
+        assert game.x == 40 + 8 * len(plan)
+    assert len(courses.made) == CONSOLES
+    # The first four begin at the start; each of the others is ahead of the last by forty steps.
+    assert consoles.steps == sum((0, 10, 20, 30)) + 4 * 40
+    game = consoles.at(plans[-1])
+    play_step(game, "r")
+    assert consoles.at(plans[-1]) is game
+    assert consoles.at("j").x == 40 + 8
+    assert len(courses.made) == CONSOLES + 1
+    assert sum(each.closed for each in courses.made) == 1
+    consoles.close()
+    assert all(each.closed == 1 for each in courses.made)
+
+
+def test_a_step_is_four_frames_of_its_buttons():
+    consoles = Consoles(LEVEL, Courses())
+    game = consoles.at("")
+    game.restore()
+    for letter in "rjn":
+        play_step(game, letter)
+    right, jump = game.core.pressed[0], game.core.pressed[4]
+    assert game.core.pressed == [right] * 4 + [jump] * 4 + [0] * 4
+    assert right & RIGHT
+    assert jump == right | A
+
+
+def test_a_death_ends_a_step():
+    game = Consoles(LEVEL, Courses(pits=[(44, 46)])).at("")
+    assert play_step(game, "r")[0]
+    assert game.core.pressed[-1] & RIGHT
+    assert len(game.core.pressed) == 2
+    assert game.ram[STATE] == 8
+
+
+# ------------------------------------------------------------------------------------- the file
+
+
+def test_plans_are_written_shortly_and_read_again(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "found.toml"
+    assert read(path) == {}
+    plans = {
+        stage: "".join(rng.choice([*BUTTONS_OF], 50, p=[0.4, 0.4, *[0.04] * 5]))
+        for stage in ("1-1", "4-2", "1-3")
+    }
+    for stage, plan in plans.items():
+        keep(stage, plan, path)
+        assert written_out(shortened(plan)) == plan
+    keep("4-2", "rrrj", path)
+    assert read(path) == plans | {"4-2": "rrrj"}
+    assert [*read(path)] == ["1-1", "1-3", "4-2"]
+    assert '"4-2" = "3rj"\n' in path.read_text()
+
+
+def test_the_command_searches_and_keeps(tmp_path, monkeypatch, capsys):
+    output = tmp_path / "found.toml"
+    found = {(1, 1): "rrjr", (1, 2): None}
+    monkeypatch.setattr(Search, "run", lambda self: found[self._consoles._level])
+    monkeypatch.setattr(search, "reaches_flag", lambda level, plan: True)
+    with pytest.raises(SystemExit, match=r"Not found: 1-2. Try another --seed, or a larger"):
+        search.main(["--stage", "1-1", "1-2", "--output", str(output)])
+    assert read(output) == {"1-1": "rrjr"}
+    printed = capsys.readouterr().out
+    assert "1-1: cleared in 4 steps; 0 steps tried in 0 s" in printed
+    assert "1-2: not cleared in 0 steps" in printed
+
+
+def test_the_command_refuses_what_is_not_a_level(capsys):
+    with pytest.raises(SystemExit):
+        search.main(["--stage", "9-1"])
+    assert "9-1 is not a level; they are 1-1 to 8-4" in capsys.readouterr().err
+
+
+def test_a_level_without_a_demonstration_is_refused(monkeypatch):
+    monkeypatch.setattr(
+        "spinup_tf2.envs.mario.demonstrations.demonstrated", lambda: {"1-1": "r", "1-2": "j"}
+    )
+    assert demonstration("1-2") == "j"
+    with pytest.raises(UserError, match=r"no demonstration of 1-3; there are some of 1-1, 1-2\."):
+        demonstration("1-3")
+
+
+# -------------------------------------------------------------------------------- the emulator
+
+
+@needs_emulator
+@pytest.mark.parametrize("stage", [*demonstrated()][:2])
+def test_a_demonstration_clears_its_level(stage):
+    assert reaches_flag((int(stage[0]), int(stage[2])), demonstration(stage))
+
+
+@needs_emulator
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [*demonstrated()][2:])
+def test_every_demonstration_clears_its_level(stage):
+    assert reaches_flag((int(stage[0]), int(stage[2])), demonstration(stage))
+
+
+@needs_emulator
+@pytest.mark.slow
+def test_the_search_finds_the_demonstration_that_is_kept():
+    assert Search((1, 4)).run() == demonstration("1-4")
