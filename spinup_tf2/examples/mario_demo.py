@@ -62,9 +62,9 @@ def clone(
     seed: int,
     logger_kwargs: Mapping[str, Any],
     ac_kwargs: Mapping[str, Any],
-    passes: int = 100,
-    batch_size: int = 64,
-    lr: float = 5e-4,
+    passes: int = 120,
+    batch_size: int = 32,
+    lr: float = 1e-3,
 ) -> None:
     """Make a policy imitate the demonstrations, and save it as a run.
 
@@ -80,7 +80,7 @@ def clone(
         ac_kwargs: Arguments of the network.
         passes: The largest number of passes over all steps.
         batch_size: Steps in each minibatch.
-        lr: Adam's learning rate.
+        lr: Adam's learning rate at first; it falls to 0.
     """
     config = dict(locals())
     keras.utils.set_random_seed(seed)
@@ -94,10 +94,12 @@ def clone(
 
     obs, act = demonstrate(env, stages)
     env.close()
+    decay = keras.optimizers.schedules.CosineDecay(lr, passes * -(-len(obs) // batch_size))
     ac.pi.net.compile(
-        keras.optimizers.Adam(lr),
+        keras.optimizers.Adam(decay),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
+        jit_compile=False,  # convolutions are slower with XLA
     )
     for epoch in range(passes):
         ac.pi.net.fit(obs, act, batch_size=batch_size, verbose=0)

@@ -28,6 +28,7 @@ from spinup_tf2.envs.mario.game import BUTTONS, Game
 from spinup_tf2.runs.files import atomic_save
 
 HORIZON = 32  # steps of a continuation, a bit more than two seconds
+OTHER_HORIZONS = (12, 16, 24, 32, 48, 64)  # after failures: to land in time, and to wait
 CONTINUATIONS = 24  # that are tried from the end of a plan, at most
 SPEED = 12  # pixels in a step of running
 FAST_ENOUGH = 0.85  # of that speed: there is no need to try others
@@ -37,7 +38,7 @@ CONSOLES = 4
 BUDGET = 60_000  # steps of the agent that are tried
 
 _HELD = {letter: sum(BUTTONS[name] for name in pressed) for letter, pressed in BUTTONS_OF.items()}
-_OTHERS = [letter for letter in BUTTONS_OF if letter not in "rj"]
+_OTHERS = "nnnnlkud"  # waiting is what helps most often
 
 Place = tuple[int, int]  # how many areas Mario has seen, and x in this one: the larger, the further
 
@@ -188,18 +189,18 @@ class Search:
         pieces, back, furthest = [Piece("")], 1, (0, 0)
         while self.steps < self._budget:
             piece = pieces[-1]
-            start, best = self._best_from(piece)
+            best = self._continuation_of(piece)
             if best is not None and best.flag:
                 return piece.plan + best.letters
-            if best is None or best.places[-1] <= (start[0], start[1] + LEAST_WAY):
+            if best is None:
                 piece.failures += 1
-                if best is None or piece.failures > 1:
+                if piece.failures > 1:
                     del pieces[max(len(pieces) - back, 1) :]
                     back = min(back + 1, FURTHEST_BACK)
                     pieces[-1].failures += 1
                     pieces[-1].rest = ""
                 continue
-            half = HORIZON // 2
+            half = len(best.letters) // 2
             letters, rest = best.letters[:half], best.letters[half:]
             pieces.append(Piece(piece.plan + letters, best.areas[half - 1], rest))
             if best.places[-1] > furthest:
@@ -207,41 +208,52 @@ class Search:
                 self._report(f"part {furthest[0]}, x {furthest[1]:,}; {self.steps:,} steps")
         return None
 
-    def _best_from(self, piece: Piece) -> tuple[Place, Continuation | None]:
-        """Where a plan has come to, and the continuation that reaches the flag or, alive, furthest.
+    def _continuation_of(self, piece: Piece) -> Continuation | None:
+        """What a plan goes on with; None if nothing comes ahead.
 
-        None if Mario dies in all of them.
+        That is a continuation with the flag, or the one that comes furthest and is alive. After
+        failures it is any that comes ahead, since the fastest way has led nowhere.
         """
         game = self._consoles.at(piece.plan)
         game.restore()
-        areas, start = _place(game, piece.areas)
-        enough = (start[0], start[1] + FAST_ENOUGH * HORIZON * SPEED)
-        best = None
+        areas, (part, x) = _place(game, piece.areas)
+        ahead = []
         for number in range(CONTINUATIONS):
             game.restore()
             played = self._play(game, self._letters(piece, number), areas)
             if played.flag:
-                return start, played
-            if not played.over and (best is None or played.places[-1] > best.places[-1]):
-                best = played
-                if best.places[-1] > enough:
+                return played
+            if not played.over and played.places[-1] > (part, x + LEAST_WAY):
+                ahead.append(played)
+                fast = played.places[-1] > (part, x + FAST_ENOUGH * HORIZON * SPEED)
+                if fast and not piece.failures:
                     break
-        return start, best
+        if not ahead:
+            return None
+        if piece.failures:
+            return ahead[self._rng.integers(len(ahead))]
+        return max(ahead, key=lambda played: played.places[-1])
 
     def _letters(self, piece: Piece, number: int) -> str:
-        """What is tried: every second time with what is known to survive, or a part of it."""
+        """What is tried: every second time with what is known to survive, or a part of it.
+
+        After failures, also shorter and longer ones with other buttons.
+        """
         rng, keep = self._rng, piece.rest if number % 4 < 2 else ""
         if number and keep:
             keep = keep[: rng.integers(len(keep) + 1)]
-        others = min(0.1 * piece.failures, 0.5) if number % 2 else 0.0
+        length, others = HORIZON, 0.0
+        if piece.failures and number % 2:
+            length = OTHER_HORIZONS[rng.integers(len(OTHER_HORIZONS))]
+            others = 0.15 * min(piece.failures, 3)
         letters = keep
-        while len(letters) < HORIZON:
+        while len(letters) < length:
             if rng.random() < others:
-                letters += _OTHERS[rng.integers(len(_OTHERS))] * int(rng.integers(1, 12))
+                letters += _OTHERS[rng.integers(len(_OTHERS))] * int(rng.integers(1, 16))
             else:
                 letters += "r" * int(rng.integers(1, 12) if rng.random() < 0.8 else 1)
                 letters += "j" * int(rng.integers(1, 10))
-        return letters[:HORIZON]
+        return letters[:length]
 
     def _play(self, game, letters, areas):
         played = Continuation("", [], [], over=False, flag=False)

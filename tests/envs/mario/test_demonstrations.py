@@ -1,5 +1,7 @@
 """Episodes that begin along a demonstration, on a console without an emulator."""
 
+import itertools
+
 import pytest
 
 from spinup_tf2.envs.mario import demonstrations
@@ -112,7 +114,7 @@ def test_several_episodes_begin_at_each_place_and_go_there_once():
         began += places(env, 1)
         frames.append(sum(console.frames for console in env.unwrapped.consoles))
     assert began[0] == began[1] != began[2] == began[3] == began[4] != began[5]
-    played = [later > earlier for earlier, later in zip(frames, frames[1:], strict=False)]
+    played = [later > earlier for earlier, later in itertools.pairwise(frames)]
     assert played == [False, False, True, False, False, True, False, False]
     assert sum(not console.closed for console in env.unwrapped.consoles) <= 2
 

@@ -137,7 +137,7 @@ def test_bad_arguments(kwargs, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(noop=3), r"options stages, noops, from_backup, not \['noop'\]"),
+        (dict(noop=3), r"options stages, noops, demonstration, from_backup, not \['noop'\]"),
         (dict(noops=-1), "noops is -1; it must be a number of frames"),
         (dict(noops=2.5), r"noops is 2\.5"),
         (dict(noops=(3, 2)), r"noops is \(3, 2\)"),
