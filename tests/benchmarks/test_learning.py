@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from spinup_tf2.algos import ALGORITHMS
+from spinup_tf2.presets import load
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SOURCE = "Spinning Up, TensorFlow 1"
@@ -156,6 +157,31 @@ def test_trains_what_is_missing_collects_and_reports(learning, tmp_path, capsys)
     assert text in capsys.readouterr().out
     assert text.count("CartPole-v1") == 2
     assert path.with_suffix(".png").stat().st_size > 10_000
+
+
+def test_runs_have_the_settings_of_their_preset(learning, tmp_path, monkeypatch):
+    from spinup_tf2.utils.run_utils import ExperimentGrid
+
+    trained = []
+    monkeypatch.setattr(
+        ExperimentGrid, "run", lambda grid, *_, **__: trained.extend(grid.variants())
+    )
+    each = protocol(
+        learning,
+        algorithms=["ppo", "a2c"],
+        environments=["CartPole-v1", "Pendulum-v1"],
+        seeds=[0],
+        preset="classic",
+        arguments=dict(steps_per_epoch=2048),
+    )
+    learning.run(each, tmp_path, workers=1)
+    assert len(trained) == 4
+    for variant in trained:
+        preset = load(variant["algorithm"].__name__, "classic", variant["env_name"]).settings
+        changed = {name for name in preset if variant[name] != preset[name]}
+        assert changed <= {"steps_per_epoch", "epochs"}
+        assert variant["steps_per_epoch"] == 2048
+        assert variant["epochs"] == math.ceil(1_000_000 / 2048)
 
 
 def test_collecting_keeps_what_was_trained_elsewhere(learning, tmp_path):
