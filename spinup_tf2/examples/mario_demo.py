@@ -144,7 +144,8 @@ def main() -> None:
     env_fn = EnvFn(preset.env, env_kwargs)
     ac_kwargs = preset.arguments["ac_kwargs"]
     clone(env_fn, args.stage, args.seed, imitation, ac_kwargs)
-    evaluate_run(imitation["output_dir"], episodes=10)
+    # An agent that is stuck stands there until the clock runs out, unless it is cut off.
+    evaluate_run(imitation["output_dir"], episodes=10, noops=9, max_ep_len=600)
     settings = preset.arguments | dict(env_kwargs=env_kwargs, init_from=imitation["output_dir"])
     if args.epochs is not None:
         settings["epochs"] = args.epochs
