@@ -49,6 +49,7 @@ NOT_RUN = {
     r"benchmarks/learning\.py run": "takes hours; tests/benchmarks has a small protocol",
     r"benchmarks/learning\.py collect": "needs these runs; tests/benchmarks has a small protocol",
     r"course/broken_runs\.py": "takes minutes; tests/test_course.py makes shorter runs",
+    r"examples\.mario_demo": "takes minutes; tests/examples/test_mario_demo.py does its parts",
     r"^from spinup_tf2\.envs\.mario|for version in range\(4\)": "tests/test_docs.py runs it",
     r"^from policy import|^from ai_edge|_savedmodel\"": "tests/exporting/test_export.py does so",
 }

@@ -1,6 +1,6 @@
 """Scripts to learn from.
 
 `vpg_cartpole`, `ppo_cartpole`, `ppo_pendulum` and `sac_pendulum` hold a whole algorithm each, and
-need no other part of the package. `quadruped_demo` puts its parts to use: a demonstration is
-imitated, and improved by PPO.
+need no other part of the package. `quadruped_demo` and `mario_demo` put its parts to use: a
+demonstration is imitated, and improved by PPO.
 """
