@@ -154,6 +154,28 @@ def test_a_backup_keeps_the_command(make):
     np.testing.assert_array_equal(obs, obs_again)
 
 
+# -------------------------------------------------------------------------------- robustness
+
+
+@pytest.mark.parametrize("task", ["walk", "command", "recover"])
+def test_every_condition_can_be_made(make, task):
+    conditions = make(task).robustness
+    assert len(conditions) == (23 if task == "command" else 16)
+    assert conditions["undisturbed"] == {"domain_randomization": {}}
+    held = []
+    for name, changed in conditions.items():
+        if "rough" in name and task != "walk":
+            continue  # which takes a while
+        env = make(task, **changed)
+        obs, _ = env.reset(seed=0)
+        if name.startswith("command"):
+            assert obs[-3:].tolist() == pytest.approx([float(x) for x in name.split()[1:]])
+        held.append((env.robot.conditions, env.robot.velocity_limit))
+        env.close()
+    several = {*map(str, held)}
+    assert len(several) == len(held) - (7 if task == "command" else 0)
+
+
 # --------------------------------------------------------------------------- against hopping
 
 
