@@ -6,6 +6,10 @@ training (sampled). Where episodes begin alike, it is also evaluated greedily af
 doing nothing. An environment says so of itself with an attribute `fixed_starts`: the options of
 `reset` for each of its fixed initial states, by name, such as the stages of Super Mario Bros. It
 has an option `noops` of `reset`, too, the number of frames that pass before the agent may act.
+
+With `--robustness` the agent is greedy under several conditions, which an environment says of
+itself with an attribute `robustness`: the arguments that are then different, by name, such as
+`{"friction 0.4": {"domain_randomization": {"friction": 0.4}}}`.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +33,7 @@ from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.threads import threads_per_rank
 from spinup_tf2.persistence.saves import find_save
+from spinup_tf2.presets.files import merged
 from spinup_tf2.tensorflow_import import quiet_tensorflow
 from spinup_tf2.utils.test_policy import load_env
 
@@ -73,12 +79,10 @@ def evaluate_run(
 
     Returns:
         For each row a dict of `Episodes`, `SuccessRate` (if the environment tells), `EpRet`,
-        `StdEpRet`, `EpLen` and, where the environment tells, `X`, how far the agent has come.
+        `StdEpRet`, `EpLen` and, where the environment tells, `X`, how far the agent has come, and
+        `VelError`, how far its speed was from what was commanded.
     """
-    limits = (("episodes", episodes, 1), ("noops", noops, 0), ("max_ep_len", max_ep_len or 0, 0))
-    for name, value, least in limits:
-        if value < least:
-            raise UserError(f"{name} is {value}; it must be at least {least}.")
+    _check_numbers(episodes=(episodes, 1), noops=(noops, 0), max_ep_len=(max_ep_len or 0, 0))
     from spinup_tf2.core.runs.saved_policy import load_policy
 
     import_named(modules)
@@ -111,6 +115,73 @@ def evaluate_run(
     return rows
 
 
+def evaluate_robustness(
+    fpath: str | os.PathLike,
+    episodes: int = EPISODES,
+    *,
+    itr: int | str = "last",
+    best: bool = False,
+    max_ep_len: int | None = None,
+    seed: int = 0,
+    allow_pickle: bool = False,
+    modules: Iterable[str] = (),
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> dict[str, dict[str, float]]:
+    """Let the agent of a run play greedily under several conditions, and print a row for each.
+
+    The conditions are those that the environment states. What they change is merged, dicts key by
+    key, over `env_kwargs`, which hold under all of them.
+
+    Args:
+        fpath: Directory of the run.
+        episodes: Number of episodes under each condition; episode i has `seed + i`.
+        itr, best, max_ep_len, seed, allow_pickle, modules, env_kwargs: As for `evaluate_run`.
+
+    Returns:
+        For each condition a dict of `Episodes`, `Falls`, which is the share of them that were
+        terminated, and the other columns of `evaluate_run` but for `StdEpRet`.
+    """
+    _check_numbers(episodes=(episodes, 1), max_ep_len=(max_ep_len or 0, 0))
+    from spinup_tf2.core.runs.saved_policy import load_policy
+
+    import_named(modules)
+    save_dir = find_save(fpath, itr)
+    print(f"Evaluating {save_dir}.", flush=True)
+    with closing(load_env(save_dir, None, allow_pickle, env_kwargs)) as env:
+        conditions = getattr(env.unwrapped, "robustness", None)
+        if not conditions:
+            raise UserError(
+                f"{env.unwrapped} states no conditions under which to evaluate an agent: it has no "
+                "attribute robustness, such as {'windy': {'wind': 3.0}}. Evaluate it without "
+                "--robustness, and give conditions as --env_kwargs:NAME VALUE."
+            )
+    rows = {}
+    for name, changed in conditions.items():
+        kwargs = merged(env_kwargs or {}, changed)
+        envs = []
+        try:
+            while len(envs) < min(_ENVIRONMENTS, episodes):
+                envs.append(load_env(save_dir, None, allow_pickle, kwargs))
+            get_action = load_policy(save_dir, True, seed, allow_pickle=allow_pickle, best=best)
+            resets = [dict(seed=seed + i) for i in range(episodes)]
+            played = play(envs, get_action, resets, max_ep_len or None)
+        finally:
+            for env in envs:
+                env.close()
+        row = _summary(played)
+        del row["StdEpRet"]
+        falls = float(np.mean([episode.terminated for episode in played]))
+        _show(rows, name, dict(Episodes=row.pop("Episodes"), Falls=falls, **row))
+    return rows
+
+
+def _check_numbers(**numbers):
+    """Raise UserError for a number that is below its least value: (number, least) by name."""
+    for name, (value, least) in numbers.items():
+        if value < least:
+            raise UserError(f"{name} is {value}; it must be at least {least}.")
+
+
 def _ways(start, episodes, noops):
     """The options of `reset` of each episode, by row. start: those of a fixed initial state."""
     if start is None:
@@ -128,13 +199,14 @@ class _Episode:
     def __init__(self, env, start, max_ep_len, get_action):
         self.env, self.get_action = env, in_episode(get_action)
         self.obs, self.info = env.reset(**start)
-        self.ret, self.len, self.max_ep_len, self.over = 0.0, 0, max_ep_len, False
+        self.ret, self.len, self.max_ep_len = 0.0, 0, max_ep_len
+        self.terminated = self.over = False
 
     def step(self, action):
-        self.obs, rew, terminated, truncated, self.info = self.env.step(action)
+        self.obs, rew, self.terminated, truncated, self.info = self.env.step(action)
         self.ret += float(rew)
         self.len += 1
-        self.over = terminated or truncated or self.len == self.max_ep_len
+        self.over = self.terminated or truncated or self.len == self.max_ep_len
 
 
 def play(
@@ -178,9 +250,10 @@ def _summary(episodes):
     row["EpRet"] = float(np.mean([episode.ret for episode in episodes]))
     row["StdEpRet"] = float(np.std([episode.ret for episode in episodes]))
     row["EpLen"] = float(np.mean([episode.len for episode in episodes]))
-    for key in ("x_pos", "x_position"):  # of a level, of a robot
+    # Of a level, of a robot; and how far the robot was from what it had been commanded.
+    for key, column in (("x_pos", "X"), ("x_position", "X"), ("velocity_error", "VelError")):
         if all(key in info for info in infos):
-            row["X"] = float(np.mean([info[key] for info in infos]))
+            row[column] = float(np.mean([info[key] for info in infos]))
     return row
 
 
@@ -211,10 +284,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     import_for_command(args.modules)
     find_save(args.fpath, args.itr)  # before TensorFlow is loaded, which takes a while
     quiet_tensorflow()
-    rows = evaluate_run(
-        args.fpath,
-        args.episodes,
-        args.noops,
+    options = dict(
         itr=args.itr,
         best=args.best,
         max_ep_len=args.len,
@@ -222,6 +292,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         allow_pickle=args.allow_pickle,
         env_kwargs=env_kwargs,
     )
+    if args.robustness:
+        rows = evaluate_robustness(args.fpath, args.episodes, **options)
+    else:
+        rows = evaluate_run(args.fpath, args.episodes, args.noops, **options)
     if args.output:
         Path(args.output).write_text(json.dumps(rows, indent=4) + "\n", encoding="utf-8")
 
@@ -229,7 +303,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m spinup_tf2.run evaluate",
-        description="Evaluate a trained agent: greedy, greedy after no-ops, and sampled.",
+        description="Evaluate a trained agent: greedy, greedy after no-ops, and sampled; or greedy "
+        "under several conditions (--robustness).",
         epilog=ENV_KWARGS_HELP,
     )
     add_agent_arguments(parser)
@@ -242,6 +317,12 @@ def _parser():
         type=int,
         default=NOOPS,
         help=f"where it is an option, episodes that begin with 0 to this many no-ops ({NOOPS})",
+    )
+    parser.add_argument(
+        "--robustness",
+        action="store_true",
+        help="greedy episodes under each of the conditions that the environment states, such as "
+        "another friction or mass",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the samples and the environments")
     parser.add_argument("--output", metavar="FILE", help="write the numbers as JSON, too")

@@ -14,6 +14,9 @@ _ENVIRONMENTS |= {
     "QuadrupedWalk-v0": dict(
         entry_point=_QUADRUPED, kwargs=dict(task="walk"), max_episode_steps=400
     ),
+    "QuadrupedCommand-v0": dict(
+        entry_point=_QUADRUPED, kwargs=dict(task="command"), max_episode_steps=400
+    ),
     "QuadrupedRecover-v0": dict(
         entry_point=_QUADRUPED, kwargs=dict(task="recover"), max_episode_steps=100
     ),

@@ -3,13 +3,14 @@
     python -m spinup_tf2.examples.quadruped_demo --task walk --seed 0
 
 The environment knows a demonstration: a trot, or the keyframes of a robot that rolls over and
-stands up. It does not look where the robot is, so that it only does as long as nothing happens. The
-policy is first made to imitate it, which takes two minutes (`clone`), and is saved as a run of its
-own. PPO then begins with these networks (`init_from`) and finds out what is better.
+stands up. It does not look where the robot is, so that it only does as long as nothing happens; for
+`--task command` it is the trot, too, whatever the command. The policy is first made to imitate it,
+which takes two minutes (`clone`), and is saved as a run of its own. PPO then begins with these
+networks (`init_from`) and finds out what is better.
 """
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from spinup_tf2.runs.files import holds_run
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.run_utils import EnvFn, call_experiment, setup_logger_kwargs
 
-EPOCHS = {"walk": 60, "recover": 30}  # of PPO
+EPOCHS = {"walk": 60, "recover": 30, "command": 200}  # of PPO
 
 
 def demonstrate(env: gym.Env, steps: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -62,6 +63,7 @@ def clone(
     passes: int = 40,
     lr: float = 1e-3,
     log_std: float = -1.5,
+    hidden_sizes: Sequence[int] = (64, 64),
 ) -> None:
     """Make a Gaussian policy imitate the demonstration, and save it as a run.
 
@@ -78,6 +80,7 @@ def clone(
         lr: Adam's learning rate.
         log_std: Logarithm of the standard deviation with which PPO then tries other actions. With
             much more than this, what has been learned is lost before it can be used.
+        hidden_sizes: Units of the networks' hidden layers, which must be those of PPO.
     """
     config = dict(locals())
     keras.utils.set_random_seed(seed)
@@ -85,9 +88,10 @@ def clone(
     logger = EpochLogger(**logger_kwargs)
     logger.save_config(config)
     write_env_spec(Path(logger.output_dir, "env_spec.json"), env, env_fn)
-    ac = MLPActorCritic(env.observation_space, env.action_space, log_std_init=log_std)
+    spaces = (env.observation_space, env.action_space)
+    ac = MLPActorCritic(*spaces, hidden_sizes=hidden_sizes, log_std_init=log_std)
     ac.step(np.zeros(env.observation_space.shape))  # only now its variables exist
-    logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space))
+    logger.setup_tf_saver(SavedPolicy(ac, *spaces))
 
     obs, act = demonstrate(env, steps, noise, seed)
     env.close()
@@ -126,7 +130,8 @@ def main() -> None:
             parser.error(f"{run['output_dir']} already holds a run; {other}")
 
     preset = load("ppo", preset_name)
-    clone(EnvFn(preset.env, preset.env_kwargs), args.seed, imitation, args.steps)
+    sizes = {k: x for k, x in preset.settings["ac_kwargs"].items() if k == "hidden_sizes"}
+    clone(EnvFn(preset.env, preset.env_kwargs), args.seed, imitation, args.steps, **sizes)
     evaluate_run(imitation["output_dir"], episodes=10)
     if epochs == 0:
         return

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from spinup_tf2 import ppo
-from spinup_tf2.cli.evaluate import evaluate_run, main, play
+from spinup_tf2.cli.evaluate import evaluate_robustness, evaluate_run, main, play
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.saves import WEIGHTS
 from tests.on_policy_runs import train
@@ -63,6 +63,37 @@ class Stages(Corridor):
     fixed_starts = {"1-1": {"at": 0}, "1-2": {"at": 1}}  # noqa: RUF012
 
 
+class Windy(Corridor):
+    """The same, which may begin further on, and with a wind that carries a step further.
+
+    With `ends` false nobody falls, and its time is over after two steps.
+    """
+
+    fixed_starts = {}  # noqa: RUF012
+    robustness = {  # noqa: RUF012
+        "calm": {"weather": {}},
+        "windy": {"weather": {"wind": 1}},
+        "endless": {"ends": False},
+    }
+
+    def __init__(self, render_mode=None, begin=0, weather=None, ends=True):
+        super().__init__(render_mode)
+        self.begin, self.ends = begin, ends
+        self.wind = dict(wind=0, rain=0) | (weather or {})
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = self.begin
+        return self._result()
+
+    def step(self, action):
+        self.x += self.wind["wind"] + self.wind["rain"]
+        obs, rew, over, _, info = super().step(action)
+        info["velocity_error"] = self.t / 10
+        return obs, rew, over and self.ends, self.t == 2 and not self.ends, info
+
+
+gym.register("WindyCorridor-v0", Windy)
 gym.register("Corridor-v0", Corridor)
 gym.register("StagesCorridor-v0", Stages)
 gym.register("PlainCorridor-v0", Plain)
@@ -181,6 +212,37 @@ def test_environments_step_in_other_threads():
     env = Corridor()
     play([env], lambda obs: 0, [{}])
     assert len(env.threads) == 2
+
+
+def test_an_agent_under_the_conditions_that_its_environment_states(agent, capsys, tmp_path):
+    path, file = agent("WindyCorridor-v0"), tmp_path / "rows.json"
+    rows = evaluate_robustness(path, episodes=3)
+    # Calm: 2, 4, 6. Windy: 3, 6. Endless: 2, 4, and that was not a fall.
+    common = dict(Episodes=3, Falls=1)
+    assert rows == {
+        "calm": common | dict(SuccessRate=1, EpRet=12, EpLen=3, X=6, VelError=pytest.approx(0.3)),
+        "windy": common | dict(SuccessRate=1, EpRet=9, EpLen=2, X=6, VelError=pytest.approx(0.2)),
+        "endless": common
+        | dict(Falls=0, SuccessRate=0, EpRet=6, EpLen=2, X=4, VelError=pytest.approx(0.2)),
+    }
+    title, *lines = capsys.readouterr().out.splitlines()[1:]
+    assert title.split() == [*rows["calm"]]
+    assert [line.split()[0] for line in lines] == [*rows]
+    # What is asked for in addition holds under all conditions, also where both are of one dict.
+    own = ["--env_kwargs:begin", "1", "--env_kwargs:weather:rain", "1"]
+    main([str(path), "--robustness", "-n", "1", "--output", str(file), *own])
+    rows = json.loads(file.read_text())
+    # Calm: 4, 7. Windy: 5. Endless: 4, 7.
+    assert [row["X"] for row in rows.values()] == [7, 5, 7]
+    assert [row["SuccessRate"] for row in rows.values()] == [1, 0, 1]
+    assert [row["Falls"] for row in rows.values()] == [1, 1, 0]
+
+
+def test_conditions_must_be_stated(agent, capsys):
+    with pytest.raises(UserError, match="it has no attribute robustness"):
+        evaluate_robustness(agent("PlainCorridor-v0"))
+    with pytest.raises(UserError, match="episodes is 0"):
+        evaluate_robustness("nowhere", episodes=0)
 
 
 def test_the_command_writes_a_file_and_replaces_none(agent, tmp_path, capsys):

@@ -57,7 +57,7 @@ def done(monkeypatch):
     """What the program would do, in order, as (name, argument)."""
     done = []
     monkeypatch.setattr(
-        quadruped_demo, "clone", lambda env_fn, *args: done.append(("clone", env_fn))
+        quadruped_demo, "clone", lambda env_fn, *args, **_: done.append(("clone", env_fn))
     )
     monkeypatch.setattr(
         quadruped_demo, "evaluate_run", lambda run_dir, **_: done.append(("evaluate", run_dir))
@@ -75,7 +75,7 @@ def run_program(monkeypatch, *flags):
     quadruped_demo.main()
 
 
-@pytest.mark.parametrize(("task", "epochs"), [("walk", 60), ("recover", 30)])
+@pytest.mark.parametrize(("task", "epochs"), [("walk", 60), ("recover", 30), ("command", 200)])
 def test_each_task_has_its_epochs_and_its_environment(task, epochs, done, tmp_path, monkeypatch):
     run_program(monkeypatch, "--task", task, "--data_dir", str(tmp_path))
     (first, env_fn), (second, imitation), improvement = done

@@ -14,8 +14,8 @@ CONNECTIONS = {"GUI": "human", "DIRECT": None}  # what PyBullet calls the render
 RENDER_MODES = ("human", "rgb_array", *CONNECTIONS)
 
 _SWITCHES = (
-    *("absolute_actions", "residual_gait", "history", "reset_noise", "straight"),
-    *("domain_randomization", "terminate_on_success"),
+    *("absolute_actions", "residual_gait", "history", "base_velocity", "reset_noise", "straight"),
+    "terminate_on_success",
 )
 
 
@@ -38,8 +38,8 @@ def check_arguments(
     check_switches(**{name: x for name, x in others.items() if name in _SWITCHES})
     check_not_negative(phase_hz=phase_hz or 0)
     numbers = {name: others[name] for name in positive}
-    if action_filter is not None:
-        numbers["action_filter"] = action_filter
+    optional = dict(action_filter=action_filter, velocity_limit=others["velocity_limit"])
+    numbers |= {name: x for name, x in optional.items() if x is not None}
     if action_scale is not None:
         if np.shape(action_scale) != (3,):
             raise UserError(
@@ -54,6 +54,8 @@ def check_arguments(
         raise UserError("absolute_actions and residual_gait exclude each other.")
     if others["straight"] and task != "walk":
         raise UserError("straight is for the task 'walk' only.")
+    if others["command_ranges"] is not None and task != "command":
+        raise UserError("command_ranges is for the task 'command' only.")
     if others["terminate_on_success"] and task != "recover":
         raise UserError("terminate_on_success is for the task 'recover' only.")
 

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,24 +11,25 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
 
+from spinup_tf2.envs.quadruped import commands, conditions
 from spinup_tf2.envs.quadruped.checks import CONNECTIONS, RENDER_MODES, check_arguments
+from spinup_tf2.envs.quadruped.episode import Episode, motion_since
 from spinup_tf2.envs.quadruped.gait import LEGS, STANCE
-from spinup_tf2.envs.quadruped.robot import Base, Robot
-from spinup_tf2.envs.quadruped.tasks import TASKS, Motion
+from spinup_tf2.envs.quadruped.observations import Observer
+from spinup_tf2.envs.quadruped.robot import Robot
+from spinup_tf2.envs.quadruped.robustness import conditions_of
+from spinup_tf2.envs.quadruped.tasks import TASKS
 from spinup_tf2.errors import UserError
 
-ANGULAR_SCALE, SPEED_SCALE = 0.25, 0.05  # of angular velocities and joint speeds in observations
-TAPS = (0.01, 0.02)  # s; how long ago the joints' history in an observation is
 KEPT = 0.03  # s; the length of `history_buffer`
-
-PUSH_EVERY, PUSH_SPEED = 5.0, 0.5  # s, m/s
 
 
 class QuadrupedEnv(gym.Env, EzPickle):
     """A Unitree A1 robot, with four legs of three joints each, simulated by PyBullet.
 
     Args:
-        task: "walk", to walk forward, or "recover", to get up after a fall.
+        task: "walk", to walk forward, "command", to walk and turn as commanded, or "recover", to
+            get up after a fall.
         render_mode: None, "rgb_array", or "human" for PyBullet's window. "DIRECT" and "GUI" are
             other names for None and "human".
         sim_hz: Substeps of the simulation per second. The PD controller acts in each of them.
@@ -37,6 +38,8 @@ class QuadrupedEnv(gym.Env, EzPickle):
         kd: Gain of the PD controller on the joint's speed, in Nms/rad. With 500 substeps per
             second, the control of a joint is unstable from 3.3 on.
         torque_limit: Largest torque of a joint, in Nm.
+        velocity_limit: Speed in rad/s at which a joint has no torque left to become faster. Its
+            largest torque falls linearly up to there; None: it does not. 21 for an A1.
         action_scale: How far an action of 1 moves the targets of hip, upper and lower joints, in
             rad. None: (0.2, 0.4, 0.4) for "walk", (0.8, 2.0, 1.0) for "recover".
         absolute_actions: Whether actions are joint angles in rad.
@@ -54,9 +57,17 @@ class QuadrupedEnv(gym.Env, EzPickle):
         phase_hz: Frequency of the clock in the observation; 0 for no clock. None: 2.5 for "walk",
             which is the frequency of the trot, and 0.2 for "recover", one round per episode.
         history: Whether observations contain the joints' errors and speeds of 10 and 20 ms ago.
+        base_velocity: Whether observations contain the linear velocity of the trunk, which a real
+            robot cannot measure.
         reset_noise: Whether initial states are random.
         domain_randomization: Whether friction, mass and gains are drawn for each episode, and the
-            robot is pushed every five seconds.
+            robot is pushed every five seconds. Or a dict of what is drawn: a number, or a pair
+            (low, high), for some of `friction`, `mass`, `gains`, `torque_limit` (Nm), `latency`
+            (s), `sensor_noise`, `push` (N), `push_speed` (m/s), `slope` (degrees) and
+            `roughness` (m).
+        command_ranges: A number, or a pair (low, high), for some of `forward`, `sideways` (m/s) and
+            `turning` (rad/s), between which commands are drawn, and `standing`, the share of
+            commands to stand. For "command" only.
         terminate_on_success: Whether an episode ends when the robot has got up; for "recover" only.
         prev_epochs: How many epochs have passed before; the curriculum starts from there.
 
@@ -66,7 +77,11 @@ class QuadrupedEnv(gym.Env, EzPickle):
     **Info**: `x_position` (m), `x_velocity` (m/s; forward, mean over the step), `energy` (W),
     `is_success` and, after a step, the weighted terms of the reward as `reward_forward` and so on.
 
-    **Options** of `reset`: `from_backup=True` begins where `backup` was called.
+    With "command" also `velocity_error` (m/s) and `turning_error` (rad/s), means over the episode,
+    where a command counts from its second second on.
+
+    **Options** of `reset`: `from_backup=True` begins where `backup` was called; `command`, three
+    numbers, is the command for all of the episode.
     """
 
     metadata = {"render_modes": [*RENDER_MODES], "render_fps": 20}  # noqa: RUF012
@@ -81,6 +96,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         kp: float = 60.0,
         kd: float = 2.0,
         torque_limit: float = 33.5,
+        velocity_limit: float | None = None,
         action_scale: Sequence[float] | None = None,
         absolute_actions: bool = False,
         residual_gait: bool = False,
@@ -91,8 +107,10 @@ class QuadrupedEnv(gym.Env, EzPickle):
         reward_weights: Mapping[str, float] | None = None,
         phase_hz: float | None = None,
         history: bool = True,
+        base_velocity: bool = True,
         reset_noise: bool = True,
-        domain_randomization: bool = False,
+        domain_randomization: bool | Mapping[str, Any] = False,
+        command_ranges: Mapping[str, Any] | None = None,
         terminate_on_success: bool = False,
         prev_epochs: int = 0,
     ):
@@ -107,9 +125,11 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
         self.task = TASKS[task]
         self.phase_hz = self.task.phase_hz if phase_hz is None else phase_hz
-        self.target_speed, self.straight, self.history = target_speed, straight, history
+        self.target_speed, self.straight = target_speed, straight
         self.absolute_actions, self.residual_gait = absolute_actions, residual_gait
-        self.reset_noise, self.domain_randomization = reset_noise, domain_randomization
+        self.reset_noise = reset_noise
+        self._randomized = conditions.randomization(domain_randomization)
+        self._commands = commands.command_ranges(command_ranges) if self.task.commanded else None
         self.terminate_on_success = terminate_on_success
         rewards = self.task.rewards
         self._reward = rewards[reward or next(iter(rewards))].with_weights(reward_weights or {})
@@ -117,8 +137,18 @@ class QuadrupedEnv(gym.Env, EzPickle):
         self._filter_share = 1.0  # how much of the distance to its goal a target goes in a step
         if action_filter is not None:
             self._filter_share -= math.exp(-2 * math.pi * action_filter * self.dt)
-        self._taps = [round(ago * sim_hz) for ago in TAPS]
-        self._push_steps = round(PUSH_EVERY / self.dt)
+        if self._reward.weights.get("gait") and not self.phase_hz:
+            raise UserError("The reward's term gait needs a clock; give a phase_hz other than 0.")
+        self._observer = Observer(
+            sim_hz=sim_hz,
+            phase_hz=self.phase_hz,
+            history=history,
+            base_velocity=base_velocity,
+            straight=straight,
+            commanded=self.task.commanded,
+        )
+        self._push_steps = round(conditions.PUSH_EVERY / self.dt)
+        self._command_steps = round(commands.EVERY / self.dt)
         self.set_epoch(prev_epochs)
 
         self._robot_kwargs = dict(
@@ -128,8 +158,10 @@ class QuadrupedEnv(gym.Env, EzPickle):
             kp=kp,
             kd=kd,
             torque_limit=torque_limit,
+            velocity_limit=velocity_limit,
             self_collision=self.task.self_collision,
-            window=1 + max(round(KEPT * sim_hz), *self._taps),
+            roughness=max(self._randomized.get("roughness", (0.0,))),
+            window=1 + max([round(KEPT * sim_hz), *self._observer.taps]),
         )
         self.robot = Robot(**self._robot_kwargs)
         self._episode = self._backup = None
@@ -137,12 +169,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         limits = (self.robot.lower, self.robot.upper) if absolute_actions else (-1.0, 1.0)
         low, high = (np.full(12, limit, np.float32) for limit in limits)
         self.action_space = gym.spaces.Box(low, high)
-        ones = 2 * bool(self.phase_hz) + 2 * straight
-        before, after = [1] * 3 + [10] * 30, [10] * 48 * history + [1] * ones
-        self.observation_space = gym.spaces.Box(
-            np.array([*np.negative(before), *low, *np.negative(after)], np.float32),
-            np.array([*before, *high, *after], np.float32),
-        )
+        self.observation_space = self._observer.space(low, high)
 
     # ------------------------------------------------------------------------------- gymnasium
 
@@ -151,34 +178,41 @@ class QuadrupedEnv(gym.Env, EzPickle):
     ) -> tuple[np.ndarray, dict]:
         self._check_open()
         options = {**(options or {})}
-        from_backup = options.pop("from_backup", False)
+        from_backup, command = options.pop("from_backup", False), options.pop("command", None)
         if options:
-            raise UserError(f"reset has the option from_backup, not {[*options]}.")
+            known = "from_backup" + (" and command" if self.task.commanded else "")
+            raise UserError(f"reset has the option {known}, not {[*options]}.")
+        if command is not None and (from_backup or not self.task.commanded):
+            raise UserError(
+                "The option command of reset is for the task 'command', and not for from_backup."
+            )
         if from_backup:
             self.restore()
         super().reset(seed=seed)
         if not from_backup:
-            self._begin()
+            self._begin(None if command is None else commands.checked(command))
         if self.render_mode == "human":
             self.render()
-        base = self._episode.base
-        return self._obs(), self._info(self._motion(base, self._episode.act, 0.0))
+        now = self._episode
+        return now.obs.copy(), self._info(self._motion(now.base, now.act, 0.0))
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
         now = self._started()
         act = self._checked(action)
         now.target = self._target(act)
-        if self.domain_randomization and now.steps and now.steps % self._push_steps == 0:
-            angle = self.np_random.uniform(-math.pi, math.pi)
-            self.robot.push((PUSH_SPEED * math.cos(angle), PUSH_SPEED * math.sin(angle), 0.0))
+        if now.steps and now.steps % self._push_steps == 0 and self.robot.conditions.pushed:
+            self.robot.disturb(self.np_random.uniform(-math.pi, math.pi))
         power = self.robot.hold(now.target.tolist(), self.action_repeat)
         now.steps += 1
         before, now.base = now.base, self.robot.base()
         last_act, now.act = now.act, act
         if self.render_mode == "human":
             self.render()
-        obs, motion = self._obs(), self._motion(before, last_act, power)
-        info = self._info(motion)
+        motion = self._motion(before, last_act, power)
+        if motion.tracking is not None:
+            motion = self._tracked(motion)
+        now.obs, info = self._obs(), self._info(motion)
+        obs = now.obs.copy()
         if not np.isfinite(obs).all():  # nothing that the simulation says is of use any more
             now.broken = True
             return np.zeros_like(obs), 0.0, True, False, info | {"is_success": False}
@@ -202,6 +236,11 @@ class QuadrupedEnv(gym.Env, EzPickle):
         if self.robot is not None:
             self.robot.close()
         self._episode = self._backup = None
+
+    @property
+    def robustness(self) -> dict[str, dict[str, Any]]:
+        """Conditions to be evaluated under: arguments of the environment that change, by name."""
+        return conditions_of(self.task)
 
     # -------------------------------------------------------------- what the original one offers
 
@@ -285,15 +324,14 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     # -------------------------------------------------------------------------------- the inside
 
-    def _begin(self):
-        """Bring the robot to where an episode begins."""
+    def _begin(self, command):
+        """Bring the robot to where an episode begins. command: the only one; None: draw them."""
         rng = self.np_random
         if self._episode is not None and self._episode.broken:
             self.robot.close()
             self.robot, self._backup = Robot(**self._robot_kwargs), None
-        if self.domain_randomization:
-            friction, mass = rng.uniform(0.5, 1.25), rng.uniform(0.8, 1.2)
-            self.robot.set_dynamics(friction, mass, tuple(rng.uniform(0.9, 1.1, 2)))
+        if self._randomized:
+            self.robot.set_conditions(conditions.draw(self._randomized, rng))
         self.task.begin(self.robot, rng, self.reset_noise, self.sim_hz)
         self._episode = Episode(
             began=self.robot.base(),
@@ -301,6 +339,20 @@ class QuadrupedEnv(gym.Env, EzPickle):
             act=STANCE if self.absolute_actions else np.zeros(12),
             target=np.array(self.robot.samples[-1].target),
         )
+        if self.task.commanded:
+            drawn = commands.draw(self._commands, rng) if command is None else command
+            self._episode.tracking = commands.at_rest(drawn, fixed=command is not None)
+        self._episode.obs = self._obs()
+
+    def _tracked(self, motion):
+        """The motion with the errors of its step counted; it may be time for a new command."""
+        now = self._episode
+        tracking = now.tracking.after(motion.errors, self.dt)
+        if not tracking.fixed and now.steps % self._command_steps == 0:
+            now.tracking = tracking.given(commands.draw(self._commands, self.np_random))
+        else:
+            now.tracking = tracking
+        return replace(motion, tracking=tracking)
 
     def _check_open(self):
         if self.robot is None or self.robot.client is None:
@@ -333,72 +385,34 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     def _obs(self):
         """The observation, float32 `[n]`; see the table in the docs."""
-        now, robot = self._episode, self.robot
-        to_body = now.base.rotation.T
-        parts = [
-            -to_body[:, 2],  # where down is
-            to_body @ now.base.velocity,
-            ANGULAR_SCALE * (to_body @ now.base.angular_velocity),
-            robot.position - STANCE,
-            np.multiply(SPEED_SCALE, robot.velocity),
-            now.act,
-        ]
-        if self.history:
-            past = [robot.samples[-1 - tap] for tap in self._taps]
-            parts += [np.subtract(sample.position, sample.target) for sample in past]
-            parts += [np.multiply(SPEED_SCALE, sample.velocity) for sample in past]
-        if self.phase_hz:
-            phase = 2 * math.pi * self.phase_hz * self.t
-            parts.append((math.sin(phase), math.cos(phase)))
-        if self.straight:
-            cos, sin, _ = now.began.heading @ now.base.heading[0]
-            parts.append((sin, cos))
-        space = self.observation_space
-        return np.concatenate(parts).astype(np.float32).clip(space.low, space.high)
+        now, space = self._episode, self.observation_space
+        obs = self._observer(
+            self.robot, now.base, now.began, now.act, self.t, now.tracking, self.np_random
+        )
+        return obs.astype(np.float32).clip(space.low, space.high)
 
     def _motion(self, before, last_act, power):
         """What has happened since the trunk was at `before`."""
-        now = self._episode
-        base, began = now.base, now.began
-        way = (began if self.straight else before).heading @ (base.position - before.position)
-        forward, sideways = way[:2] / self.dt
-        mean_forward = (began.heading @ (base.position - began.position))[0] / (self.t or 1.0)
-        return Motion(
-            position=base.position,
-            up=base.rotation[2, 2],
-            forward=forward,
-            sideways=sideways,
-            mean_forward=mean_forward,
-            rates=base.rotation.T @ base.angular_velocity,
-            joints=np.array(self.robot.position),
-            power=power,
-            act=now.act,
+        return motion_since(
+            before,
+            self._episode,
+            self.robot,
             last_act=last_act,
+            power=power,
+            dt=self.dt,
+            straight=self.straight,
             target_speed=self.target_speed,
             curriculum=self.curriculum_factor,
+            phase_hz=self.phase_hz,
         )
 
     def _info(self, motion):
-        return dict(
+        info = dict(
             x_position=float(motion.position[0]),
             x_velocity=float(motion.forward),
             energy=motion.power,
             is_success=bool(self.task.success(motion)),
         )
-
-
-@dataclass
-class Episode:
-    """Where an episode is.
-
-    began, base: the trunk at its beginning and now. act, target: [12], the last action, and the
-    joint angles in rad that it stood for. steps: how many there have been. broken: whether the
-    simulation has failed.
-    """
-
-    began: Base
-    base: Base
-    act: np.ndarray
-    target: np.ndarray
-    steps: int = 0
-    broken: bool = False
+        if motion.tracking is not None:
+            info["velocity_error"], info["turning_error"] = motion.tracking.errors
+        return info

@@ -12,6 +12,11 @@ STANCE = np.array((0.0, 0.8, -1.6) * 4)  # rad, standing
 CROUCH = np.array((0.0, 1.3, -2.6) * 4)  # the legs folded below the trunk
 
 TROT_HZ = 2.5
+LAG = 0.2  # rounds of the clock, by which feet come after their targets in the trot
+
+
+# Of the legs, in rounds of the clock. The first step begins where it turns the robot least.
+TROT_PHASES = tuple(0.375 if leg in ("FR", "RL") else 0.875 for leg in LEGS)
 
 
 def trot(t: float, hz: float = TROT_HZ) -> np.ndarray:
@@ -20,12 +25,21 @@ def trot(t: float, hz: float = TROT_HZ) -> np.ndarray:
     It walks without being told anything of what the robot feels.
     """
     offsets = []
-    for leg in LEGS:
-        # The first step begins where it turns the robot least.
-        phase = 2 * math.pi * (hz * t + (0.375 if leg in ("FR", "RL") else 0.875))
+    for leg_phase in TROT_PHASES:
+        phase = 2 * math.pi * (hz * t + leg_phase)
         swing = max(0.0, math.sin(phase))  # the leg is in the air, drawn up, and comes forward
         offsets += [0.0, 0.35 * math.cos(phase) - 0.05 * swing, -0.4 * swing]
     return STANCE + offsets
+
+
+def trot_agreement(clock: float, feet_on_ground: Sequence[bool]) -> float:
+    """How far feet touch the ground as in the trot, from -1 to 1; 0 for all of them, or none.
+
+    clock: rounds, `hz * t` of the trot. feet_on_ground: `[4]`.
+    """
+    swings = [math.sin(2 * math.pi * (clock - LAG + phase)) > 0 for phase in TROT_PHASES]
+    agreeing = sum(down != swing for down, swing in zip(feet_on_ground, swings, strict=True))
+    return agreeing / 2 - 1
 
 
 KEYFRAME_SECONDS = 0.5  # from one to the next

@@ -1,48 +1,36 @@
 """The Unitree A1 in a PyBullet simulation of its own, its joints driven by explicit PD control."""
 
 import atexit
-import ctypes
 import functools
+import math
 import os
-import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from spinup_tf2.envs.quadruped.actuators import speed_limited
+from spinup_tf2.envs.quadruped.bullet import FUNCTIONS, has_display, load_pybullet, silenced
+from spinup_tf2.envs.quadruped.conditions import GRAVITY, PUSH_SECONDS, Conditions
 from spinup_tf2.envs.quadruped.gait import JOINTS
+from spinup_tf2.envs.quadruped.terrain import CELL, POINTS, Terrain
 from spinup_tf2.errors import UserError
-
-INSTALL = 'pip install "spinup_tf2[quadruped]"'
 
 URDF = "a1/a1.urdf"  # of pybullet_data
 PICTURE = (480, 360)  # width, height
 LIFT = 5.0  # metres, far from everything that could be touched
-
-
-@functools.cache
-def load_pybullet() -> tuple[Any, str]:
-    """PyBullet, and the directory of its robots. It is imported where it is first needed."""
-    try:
-        with _silenced(2):  # it tells the date of its build
-            import pybullet
-            import pybullet_data
-    except ImportError as error:
-        raise UserError(
-            f"The quadruped needs PyBullet, which cannot be loaded ({error}); install it with: "
-            f"{INSTALL}"
-        ) from error
-    return pybullet, pybullet_data.getDataPath()
+_CAMERA = (1.1, 50, -20)  # distance in m, yaw and pitch in degrees
 
 
 class Sample(NamedTuple):
     """What was measured after one substep: the joints' state, and how they were driven before it.
 
-    Each is a list of 12 numbers, in the order of JOINTS: rad, rad/s, rad, Nm.
+    Each is a list of 12 numbers, in the order of JOINTS: rad, rad/s, rad, Nm. The target is the one
+    that was sent, also if it takes effect later.
     """
 
     position: list[float]
@@ -71,11 +59,13 @@ class Base:
 
 
 class Robot:
-    """An A1 on a plane.
+    """An A1 on a plane, or on rough ground.
 
     gui: show it in PyBullet's window. visible: load what is needed to draw pictures of it.
     sim_hz: substeps per second. kp, kd, torque_limit: of the PD control, in Nm/rad, Nms/rad, Nm.
+    velocity_limit: at which a joint has no torque left, in rad/s; None: it always has all.
     self_collision: whether legs and trunk collide with each other.
+    roughness: of the roughest ground that it will stand on, in m.
     window: how many samples are kept.
 
     `position` and `velocity` are those of the joints at present, `samples` the last ones.
@@ -90,7 +80,9 @@ class Robot:
         kp: float = 60.0,
         kd: float = 2.0,
         torque_limit: float = 33.5,
+        velocity_limit: float | None = None,
         self_collision: bool = False,
+        roughness: float = 0.0,
         window: int = 25,
     ):
         self._p, data = load_pybullet()
@@ -101,9 +93,11 @@ class Robot:
                 "render_mode='rgb_array', or None, or set DISPLAY."
             )
         self.kp, self.kd, self.torque_limit = kp, kd, torque_limit
-        self.gains = (1.0, 1.0)  # factors of kp and kd
+        self.velocity_limit, self.sim_hz = velocity_limit, sim_hz
         self.samples = deque(maxlen=window)
-        with _silenced(1):
+        self._sent = deque()  # targets, of which the first one is in effect
+        self._force, self._pushed = None, 0  # in N, and for how many substeps more
+        with silenced(1):
             self.client = p.connect(p.GUI if gui else p.DIRECT)
         if self.client < 0:
             self.client = None
@@ -111,14 +105,14 @@ class Robot:
         if gui:
             atexit.register(self.close)  # before PyBullet itself closes the window, and says so
         try:
-            self._load(data, sim_hz, gui or visible, self_collision)
+            self._load(data, gui or visible, self_collision, roughness)
         except BaseException:
             self.close()
             raise
 
-    def _load(self, data, sim_hz, visible, self_collision):
+    def _load(self, data, visible, self_collision, roughness):
         p, client = self._p, self.client
-        for name in _FUNCTIONS:  # a call that does not say which simulation goes to the first one
+        for name in FUNCTIONS:  # a call that does not say which simulation goes to the first one
             function = functools.partial(getattr(p, name), physicsClientId=client)
             setattr(self, f"_{name}", function)
         # Without the inertia of the file merged links get that of their shapes, and PD control of
@@ -128,11 +122,15 @@ class Robot:
             flags |= p.URDF_USE_SELF_COLLISION | p.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
         if not visible:
             flags |= p.URDF_IGNORE_VISUAL_SHAPES
-        with _silenced(1):
-            self._plane = self._loadURDF(os.path.join(data, "plane.urdf"))
+        with silenced(1):
+            self._ground = [self._loadURDF(os.path.join(data, "plane.urdf"))]
             self.body = self._loadURDF(os.path.join(data, URDF), [0, 0, LIFT], flags=flags)
-        self._setGravity(0, 0, -9.81)
-        self._setPhysicsEngineParameter(fixedTimeStep=1 / sim_hz, deterministicOverlappingPairs=1)
+        self._terrain = Terrain(roughness) if roughness else None
+        if self._terrain is not None:
+            self._ground.append(self._build(self._terrain))
+        self._setPhysicsEngineParameter(
+            fixedTimeStep=1 / self.sim_hz, deterministicOverlappingPairs=1
+        )
 
         infos = [self._getJointInfo(self.body, i) for i in range(self._getNumJoints(self.body))]
         by_name = {info[1].decode(): info for info in infos}
@@ -148,46 +146,71 @@ class Robot:
         )
         for link in [-1, *self.joints]:
             self._changeDynamics(self.body, link, linearDamping=0.0, angularDamping=0.0)
-        self._changeDynamics(self._plane, -1, lateralFriction=1.0)
+        for ground in self._ground:
+            self._changeDynamics(ground, -1, lateralFriction=1.0)
         self._mass, _, self._inertia = self._getDynamicsInfo(self.body, -1)[:3]
-        self.set_dynamics()
+        self.set_conditions(Conditions())
 
-    def set_dynamics(
-        self,
-        friction: float = 1.0,
-        mass: float = 1.0,
-        gains: tuple[float, float] = (1.0, 1.0),
-    ) -> None:
-        """friction: of the feet. mass: factor of the trunk's. gains: factors of kp and kd."""
-        self.dynamics = dict(friction=friction, mass=mass, gains=gains)
-        self.gains = gains
+    def _build(self, terrain):
+        shape = self._createCollisionShape(
+            self._p.GEOM_HEIGHTFIELD,
+            meshScale=[CELL, CELL, 1],
+            heightfieldData=terrain.heights.ravel().tolist(),
+            numHeightfieldRows=POINTS,
+            numHeightfieldColumns=POINTS,
+        )
+        return self._createMultiBody(0, shape, basePosition=terrain.center)
+
+    def set_conditions(self, conditions: Conditions) -> None:
+        """Let these conditions hold, until there are others. The robot must then be placed."""
+        self.conditions, mass = conditions, conditions.mass
+        self._setGravity(*(GRAVITY * conditions.down).tolist())
         for link in self.joints:  # merging has made each foot a part of its lower leg
-            self._changeDynamics(self.body, link, lateralFriction=friction)
+            self._changeDynamics(self.body, link, lateralFriction=conditions.friction)
         inertia = [mass * each for each in self._inertia]  # else it would be that of the shape
         self._changeDynamics(self.body, -1, mass=mass * self._mass, localInertiaDiagonal=inertia)
+        self._sent = deque(maxlen=1 + round(conditions.latency * self.sim_hz))
+        if self._terrain is not None:
+            self._terrain.place(conditions.roughness, conditions.shift)
+            self._resetBasePositionAndOrientation(
+                self._ground[1], self._terrain.center, [0, 0, 0, 1]
+            )
 
     # ---------------------------------------------------------------------------------- moving
 
     def place(
         self, position: Sequence[float], euler: Sequence[float], joints: Sequence[float]
     ) -> None:
-        """Put it somewhere, at rest: m, rad (roll, pitch, yaw), rad."""
-        # What has touched before would be remembered, if it is close to what touches now.
-        self._resetBasePositionAndOrientation(self.body, [0, 0, LIFT], [0, 0, 0, 1])
-        self._performCollisionDetection()
+        """Put it somewhere, at rest: m, rad (roll, pitch, yaw), rad.
+
+        On rough ground, heights are above the highest point near it.
+        """
+        self._lift()
         quaternion = self._p.getQuaternionFromEuler(list(euler))
-        self._resetBasePositionAndOrientation(self.body, list(position), quaternion)
+        x, y, z = position
+        if self._terrain is not None:
+            z += self._terrain.highest(x, y)
+        self._resetBasePositionAndOrientation(self.body, [x, y, z], quaternion)
         self._resetBaseVelocity(self.body, [0, 0, 0], [0, 0, 0])
         self._resetJointStatesMultiDof(
             self.body, self.joints, [[angle] for angle in joints], [[0.0]] * len(JOINTS)
         )
         self._measure()
+        self._force, self._pushed = None, 0
         self.forget()
+
+    def _lift(self):
+        """Away from the ground: what touched it before would be remembered, if it is close to what
+        touches it next.
+        """
+        self._resetBasePositionAndOrientation(self.body, [0, 0, LIFT], [0, 0, 0, 1])
+        self._performCollisionDetection()
 
     def forget(self) -> None:
         """Fill `samples` with the present, as if the joints had always been held there."""
         now = Sample(self.position, self.velocity, self.position, [0.0] * len(JOINTS))
         self.samples.extend([now] * self.samples.maxlen)
+        self._sent.extend([self.position] * self._sent.maxlen)
 
     def fall(self, substeps: int) -> None:
         """Let it fall, without torque."""
@@ -202,16 +225,22 @@ class Robot:
 
         Returns the mean power of the joints, the sum of |torque x velocity|, in W.
         """
-        kp, kd = self.kp * self.gains[0], self.kd * self.gains[1]
-        high, low = self.torque_limit, -self.torque_limit
+        kp, kd = np.multiply((self.kp, self.kd), self.conditions.gains).tolist()
+        high = self.conditions.torque_limit or self.torque_limit
+        low, fastest = -high, self.velocity_limit
         step, measure, apply = self._stepSimulation, self._measure, self._apply
         torques, velocities = [], []
         for _ in range(substeps):  # lists of 12 are faster than arrays, and this than min and max
+            self._sent.append(target)
             torque = [
                 low if (x := kp * (goal - q) - kd * dq) < low else high if x > high else x
-                for goal, q, dq in zip(target, self.position, self.velocity, strict=True)
+                for goal, q, dq in zip(self._sent[0], self.position, self.velocity, strict=True)
             ]
+            if fastest is not None:
+                torque = speed_limited(torque, self.velocity, high, fastest)
             apply(torque)
+            if self._pushed:
+                self._keep_pushing()
             step()
             measure()
             self.samples.append(Sample(self.position, self.velocity, target, torque))
@@ -219,7 +248,24 @@ class Robot:
             velocities.append(self.velocity)
         return float(np.abs(np.multiply(torques, velocities)).sum() / substeps)
 
-    def push(self, velocity: Sequence[float]) -> None:
+    def disturb(self, direction: float) -> None:
+        """Be pushed horizontally as the conditions say, in this direction in rad."""
+        towards = np.array((math.cos(direction), math.sin(direction), 0.0))
+        if self.conditions.push_speed:
+            self.kick((self.conditions.push_speed * towards).tolist())
+        if self.conditions.push:
+            self.push((self.conditions.push * towards).tolist(), PUSH_SECONDS)
+
+    def push(self, force: Sequence[float], seconds: float) -> None:
+        """Let a force `[3]` act on the middle of the trunk from now on, in N, for that long."""
+        self._force, self._pushed = list(force), round(seconds * self.sim_hz)
+
+    def _keep_pushing(self):
+        self._pushed -= 1
+        at, _ = self._getBasePositionAndOrientation(self.body)
+        self._applyExternalForce(self.body, -1, self._force, at, self._p.WORLD_FRAME)
+
+    def kick(self, velocity: Sequence[float]) -> None:
         """Change the trunk's velocity by so much, in m/s."""
         linear, angular = self._getBaseVelocity(self.body)
         self._resetBaseVelocity(self.body, np.add(linear, velocity).tolist(), angular)
@@ -244,8 +290,16 @@ class Robot:
 
     def feet_on_ground(self) -> list[bool]:
         """Which feet touch the ground now, in the order of LEGS."""
-        touching = {contact[3] for contact in self._getContactPoints(self.body, self._plane)}
+        touching = {
+            contact[3]
+            for ground in self._ground
+            for contact in self._getContactPoints(self.body, ground)
+        }
         return [link in touching for link in self.joints[2::3]]  # a foot is part of its lower leg
+
+    def ground_height(self, x: float, y: float) -> float:
+        """Height of the ground there, in m."""
+        return 0.0 if self._terrain is None else self._terrain.at(x, y)
 
     def look(self) -> None:
         """Turn the window's camera to the robot."""
@@ -268,15 +322,26 @@ class Robot:
 
     def save(self) -> SimpleNamespace:
         """All of its state, for `restore`, until `forget_saved`."""
-        return SimpleNamespace(
-            number=self._saveState(), samples=[*self.samples], dynamics=self.dynamics
+        saved = SimpleNamespace(
+            number=self._saveState(),
+            conditions=self.conditions,
+            samples=[*self.samples],
+            sent=[*self._sent],
+            pushing=(self._force, self._pushed),
         )
+        if self._terrain is not None:  # PyBullet forgets some of what touches bumps, now or later
+            self.restore(saved)
+        return saved
 
     def restore(self, saved: SimpleNamespace) -> None:
-        self.set_dynamics(**saved.dynamics)
+        self.set_conditions(saved.conditions)
+        if self._terrain is not None:
+            self._lift()
         self._restoreState(saved.number)
         self._measure()
         self.samples.extend(saved.samples)
+        self._sent.extend(saved.sent)
+        self._force, self._pushed = saved.pushing
 
     def forget_saved(self, saved: SimpleNamespace) -> None:
         self._removeState(saved.number)
@@ -287,52 +352,5 @@ class Robot:
         client, self.client = self.client, None
         if client is not None:
             # PyBullet reports on the threads of its window, which the user may have closed before.
-            with _silenced(1), suppress(self._p.error):
+            with silenced(1), suppress(self._p.error):
                 self._p.disconnect(client)
-
-
-_CAMERA = (1.1, 50, -20)  # distance in m, yaw and pitch in degrees
-
-_FUNCTIONS = (
-    *("loadURDF", "setGravity", "setPhysicsEngineParameter", "getJointInfo", "getNumJoints"),
-    *("getDynamicsInfo", "changeDynamics", "stepSimulation", "performCollisionDetection"),
-    *("getJointStates", "setJointMotorControlArray", "resetJointStatesMultiDof"),
-    *("getBasePositionAndOrientation", "resetBasePositionAndOrientation"),
-    *("getBaseVelocity", "resetBaseVelocity", "saveState", "restoreState", "removeState"),
-    *("getContactPoints", "getCameraImage", "resetDebugVisualizerCamera"),
-)
-
-
-def has_display() -> bool:
-    """Whether PyBullet can open a window: if it cannot, it ends the process."""
-    if sys.platform != "linux":
-        return True
-    try:
-        x11 = ctypes.CDLL("libX11.so.6")
-    except OSError:
-        return False
-    x11.XOpenDisplay.restype = ctypes.c_void_p
-    display = x11.XOpenDisplay(None)
-    if display:
-        x11.XCloseDisplay(ctypes.c_void_p(display))
-    return bool(display)
-
-
-@contextmanager
-def _silenced(descriptor: int) -> Iterator[None]:
-    """Nothing that is written to a file descriptor is seen, also if C code writes it.
-
-    All threads of the process are concerned, so keep it short.
-    """
-    flush = ctypes.CDLL(None).fflush  # what C has buffered would appear before, or after
-    flush(None)
-    kept = os.dup(descriptor)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
-    try:
-        yield
-    finally:
-        flush(None)
-        os.dup2(kept, descriptor)
-        os.close(kept)

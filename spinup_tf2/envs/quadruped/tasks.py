@@ -2,65 +2,44 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from spinup_tf2.envs.quadruped.gait import STANCE, get_up, trot
+from spinup_tf2.envs.quadruped.episode import Motion
+from spinup_tf2.envs.quadruped.gait import STANCE, get_up, trot, trot_agreement
 from spinup_tf2.envs.quadruped.keyframes import KEYFRAMES
 from spinup_tf2.envs.quadruped.robot import Base, Robot
 from spinup_tf2.errors import UserError
 
 
 @dataclass(frozen=True)
-class Motion:
-    """What a control step has led to, which rewards and terminations are made of.
-
-    position: [3], of the trunk, in m. up: how upright it is, 1 if level and -1 if upside down.
-    forward, sideways: mean speed over the step in m/s, in the direction that the robot looked in at
-        its beginning, or at the episode's, and to the left of that.
-    mean_forward: since the episode's beginning, along the direction looked in there.
-    rates: [3], angular velocity at the end of the step in rad/s, in the trunk's frame.
-    joints: [12], angles at the end of the step in rad.
-    power: the joints' mean power over the step, in W.
-    act, last_act: [12], actions of this step and of the one before.
-    target_speed: m/s. curriculum: factor of penalties.
-    """
-
-    position: np.ndarray
-    up: float
-    forward: float
-    sideways: float
-    mean_forward: float
-    rates: np.ndarray
-    joints: np.ndarray
-    power: float
-    act: np.ndarray
-    last_act: np.ndarray
-    target_speed: float
-    curriculum: float
-
-
-@dataclass(frozen=True)
 class Reward:
-    """A sum of terms: `terms(motion)` by name, times `weights` by name."""
+    """A sum of terms: `terms(motion)` by name, times `weights` by name.
+
+    optional: further terms by name, which are only there with a weight that is not 0.
+    """
 
     terms: Callable[[Motion], dict[str, float]]
     weights: Mapping[str, float]
+    optional: Mapping[str, Callable[[Motion], float]] = field(default_factory=dict)
 
     def with_weights(self, weights: Mapping[str, float]) -> "Reward":
         """The same reward, with other weights for some of its terms."""
-        unknown = [name for name in weights if name not in self.weights]
+        known = [*self.weights, *(name for name in self.optional if name not in self.weights)]
+        unknown = [name for name in weights if name not in known]
         if unknown:
             raise UserError(
                 f"reward_weights has {', '.join(map(repr, unknown))}; the terms of this reward are "
-                f"{', '.join(self.weights)}."
+                f"{', '.join(known)}."
             )
-        return Reward(self.terms, {**self.weights, **weights})
+        return replace(self, weights={**self.weights, **weights})
 
     def __call__(self, motion: Motion) -> dict[str, float]:
         """The weighted terms."""
-        return {name: self.weights[name] * x for name, x in self.terms(motion).items()}
+        values = self.terms(motion)
+        values |= {name: f(motion) for name, f in self.optional.items() if self.weights.get(name)}
+        return {name: self.weights[name] * x for name, x in values.items()}
 
 
 @dataclass(frozen=True)
@@ -76,6 +55,7 @@ class Task:
     action_scale: rad for an action of 1, of hip, upper and lower joints.
     phase_hz: of the clock in the observation.
     self_collision: whether legs and trunk collide with each other.
+    commanded: whether the robot is told how fast to walk and to turn.
     """
 
     rewards: Mapping[str, Reward]
@@ -86,6 +66,7 @@ class Task:
     action_scale: tuple[float, float, float]
     phase_hz: float
     self_collision: bool
+    commanded: bool = False
 
 
 # ------------------------------------------------------------------------------------------ walk
@@ -101,10 +82,20 @@ def _walk(motion):
         "alive": 1.0,
         "lateral": -abs(motion.sideways),
         "yaw": -abs(motion.rates[2]),
+        **_restraint(motion),
+    }
+
+
+def _restraint(motion):
+    """What any way of walking is to be sparing of."""
+    return {
         "tilt_rate": -(motion.rates[0] ** 2 + motion.rates[1] ** 2),
         "energy": -motion.power,
         "action_rate": -np.sum(np.square(motion.act - motion.last_act)),
     }
+
+
+_RESTRAINT_WEIGHTS = {"tilt_rate": 0.02, "energy": 3e-4, "action_rate": 0.0}
 
 
 _WALK_WEIGHTS = {
@@ -112,9 +103,13 @@ _WALK_WEIGHTS = {
     "alive": 0.2,
     "lateral": 0.2,
     "yaw": 0.1,
-    "tilt_rate": 0.02,
-    "energy": 3e-4,
-    "action_rate": 0.0,
+    **_RESTRAINT_WEIGHTS,
+}
+
+# Against hopping.
+_FOOTFALL = {
+    "gait": lambda motion: trot_agreement(motion.clock, motion.feet()),
+    "flight": lambda motion: -float(not any(motion.feet())),
 }
 
 
@@ -133,13 +128,13 @@ def _stand(robot: Robot, rng: np.random.Generator, noise: bool, sim_hz: int) -> 
 
 
 def _fallen(motion):
-    return motion.up < STEEPEST or motion.position[2] < LOWEST
+    return motion.up < STEEPEST or motion.height < LOWEST
 
 
 WALK = Task(
     rewards={
-        "linear": Reward(_walk, _WALK_WEIGHTS),
-        "walk_in_the_park": Reward(_walk_in_the_park, {"forward": 10.0, "yaw": 1.0}),
+        "linear": Reward(_walk, _WALK_WEIGHTS, _FOOTFALL),
+        "walk_in_the_park": Reward(_walk_in_the_park, {"forward": 10.0, "yaw": 1.0}, _FOOTFALL),
     },
     begin=_stand,
     terminated=_fallen,
@@ -150,12 +145,42 @@ WALK = Task(
     self_collision=False,
 )
 
+# --------------------------------------------------------------------------------------- command
+
+TRACKING, TURNING = 0.25, 0.5  # m/s, rad/s: the errors for which there is 1/e of the reward
+LARGEST_ERROR = 0.15  # m/s, of a success
+
+
+def _command(motion):
+    """Of Rudin and others (2022): full for a velocity and a turning as commanded."""
+    velocity_error, turning_error = motion.errors
+    return {
+        "velocity": math.exp(-((velocity_error / TRACKING) ** 2)),
+        "turning": math.exp(-((turning_error / TURNING) ** 2)),
+        "alive": 1.0,
+        **_restraint(motion),
+    }
+
+
+def _follows(motion):
+    return motion.tracking.errors[0] <= LARGEST_ERROR and not _fallen(motion)
+
+
+_COMMAND_WEIGHTS = {"velocity": 1.0, "turning": 0.5, "alive": 0.2, **_RESTRAINT_WEIGHTS}
+
+COMMAND = replace(
+    WALK,
+    rewards={"tracking": Reward(_command, _COMMAND_WEIGHTS, _FOOTFALL)},
+    success=_follows,
+    commanded=True,
+)
+
 # --------------------------------------------------------------------------------------- recover
 
 
 def _recover(motion):
     posture = math.exp(-2 * np.mean(np.square(motion.joints - STANCE)))
-    upright, high = max(motion.up, 0.0), min(max(motion.position[2] / 0.27, 0.0), 1.0)
+    upright, high = max(motion.up, 0.0), min(max(motion.height / 0.27, 0.0), 1.0)
     return {
         "upright": 1.0 + motion.up,
         "stance": posture * upright * high,
@@ -194,11 +219,11 @@ RECOVER = Task(
     rewards={"bounded": Reward(_recover, _RECOVER_WEIGHTS)},
     begin=_fall,
     terminated=lambda motion: False,
-    success=lambda motion: motion.up > 0.9 and motion.position[2] > 0.22,
+    success=lambda motion: motion.up > 0.9 and motion.height > 0.22,
     show=recovery,
     action_scale=(0.8, 2.0, 1.0),
     phase_hz=0.2,  # an episode is one round, so that a demonstration depends on what is observed
     self_collision=True,
 )
 
-TASKS = {"walk": WALK, "recover": RECOVER}
+TASKS = {"walk": WALK, "recover": RECOVER, "command": COMMAND}

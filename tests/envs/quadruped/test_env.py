@@ -21,6 +21,7 @@ pybullet = pytest.importorskip("pybullet", reason='needs pip install ".[quadrupe
 from spinup_tf2.core.rollout.workers import ThreadsVectorEnv  # noqa: E402
 from spinup_tf2.envs import register_envs  # noqa: E402
 from spinup_tf2.envs.quadruped import robot as robot_module  # noqa: E402
+from spinup_tf2.envs.quadruped.conditions import Conditions  # noqa: E402
 from spinup_tf2.envs.quadruped.env import QuadrupedEnv  # noqa: E402
 from spinup_tf2.envs.quadruped.gait import JOINTS, STANCE, trot  # noqa: E402
 from spinup_tf2.errors import UserError  # noqa: E402
@@ -28,20 +29,6 @@ from spinup_tf2.errors import UserError  # noqa: E402
 register_envs()
 
 STAND = np.zeros(12, np.float32)
-
-
-@pytest.fixture
-def make():
-    """QuadrupedEnv, closed after the test."""
-    made = []
-
-    def make_env(*args, **kwargs):
-        made.append(QuadrupedEnv(*args, **kwargs))
-        return made[-1]
-
-    yield make_env
-    for env in made:
-        env.close()
 
 
 def play(env, steps, seed, std=0.3):
@@ -60,7 +47,8 @@ def play(env, steps, seed, std=0.3):
 
 
 @pytest.mark.parametrize(
-    ("env_id", "steps"), [("QuadrupedWalk-v0", 400), ("QuadrupedRecover-v0", 100)]
+    ("env_id", "steps"),
+    [("QuadrupedWalk-v0", 400), ("QuadrupedCommand-v0", 400), ("QuadrupedRecover-v0", 100)],
 )
 def test_registered_and_conforming(env_id, steps):
     with warnings.catch_warnings():
@@ -79,6 +67,8 @@ def test_registered_and_conforming(env_id, steps):
         (dict(phase_hz=0), 93),
         (dict(straight=True), 97),
         (dict(task="recover", history=False, phase_hz=0), 45),
+        (dict(base_velocity=False), 92),
+        (dict(task="command"), 98),
     ],
 )
 def test_size_of_observations(make, kwargs, size):
@@ -129,13 +119,17 @@ def test_actions_that_cannot_be_done(make, action):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        (dict(task="fly"), "task is 'fly'; it must be one of walk, recover"),
+        (dict(task="fly"), "task is 'fly'; it must be one of walk, recover, command"),
         (dict(render_mode="ansi"), "render_mode is 'ansi'"),
         (dict(reward="bounded"), "reward is 'bounded'; it must be one of None, linear, walk_in"),
         (dict(reward_weights={"speed": 1}), "'speed'; the terms of this reward are forward, alive"),
         (dict(action_repeat=0), "action_repeat is 0"),
         (dict(kp=-1.0), "kp is -1.0"),
         (dict(kd=math.nan), "kd is nan"),
+        (dict(velocity_limit=0), "velocity_limit is 0"),
+        (dict(base_velocity=1.0), "base_velocity is 1.0"),
+        (dict(command_ranges={"forward": 1}), "for the task 'command' only"),
+        (dict(reward_weights={"gait": 1}, phase_hz=0), "gait needs a clock"),
         (dict(phase_hz=-1), "phase_hz is -1"),
         (dict(action_scale=(0.1, 0.2)), "three numbers"),
         (dict(action_scale=(0.1, 0.2, 0.0)), r"action_scale\[2\] is 0.0"),
@@ -247,6 +241,33 @@ def test_trajectories_depend_on_the_seed_alone(make, task):
     env.step(STAND)
     assert play(env, 12, seed=5) == fresh
     assert play(env, 12, seed=6) != fresh
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "steps", "expected"),
+    [
+        ({}, 30, (423.32930088043213, 21.468178650799427, 0.5585616174604889)),
+        (dict(straight=True), 30, (461.87318563461304, 20.417391558104757, 0.5585616174604889)),
+        (
+            dict(domain_randomization=True, action_repeat=50),
+            110,  # 11 s, two pushes
+            (1418.8749763965607, 54.53504981267725, 2.467805802272256),
+        ),
+        (dict(task="recover"), 30, (800.6188688278198, 11.61816811258388, -0.750913160829698)),
+    ],
+    ids=["walk", "straight", "randomized", "recover"],
+)
+def test_numbers_of_the_first_version(make, kwargs, steps, expected):
+    """What is not asked for changes nothing, on which agents that are kept depend."""
+    env = make(**kwargs)
+    rng = np.random.default_rng(0)
+    obs, _ = env.reset(seed=0)
+    total, ret = float(abs(obs).sum()), 0.0
+    for _ in range(steps):
+        action = env.target_policy(env.t) + 0.1 * rng.normal(size=12)
+        obs, rew, _, _, info = env.step(action)
+        total, ret = total + float(abs(obs).sum()), ret + rew
+    assert (total, ret, info["x_position"]) == pytest.approx(expected, rel=1e-5)
 
 
 def test_two_at_once_do_not_disturb_each_other(make):
@@ -695,34 +716,34 @@ def test_domain_randomization(make):
     drawn = []
     for seed in (0, 1, 0):
         env.reset(seed=seed)
-        drawn.append(env.robot.dynamics)
+        drawn.append(env.robot.conditions)
         robot = env.robot
         mass, friction, inertia = pybullet.getDynamicsInfo(robot.body, -1, robot.client)[:3]
-        assert mass == pytest.approx(drawn[-1]["mass"] * 4.714, rel=1e-3)
-        assert inertia[0] == pytest.approx(drawn[-1]["mass"] * 0.01693, rel=1e-3)
+        assert mass == pytest.approx(drawn[-1].mass * 4.714, rel=1e-3)
+        assert inertia[0] == pytest.approx(drawn[-1].mass * 0.01693, rel=1e-3)
         foot = pybullet.getDynamicsInfo(robot.body, robot.joints[2], robot.client)
-        assert foot[1] == pytest.approx(drawn[-1]["friction"])
+        assert foot[1] == pytest.approx(drawn[-1].friction)
         assert 0.5 <= foot[1] <= 1.25
-        assert all(0.9 <= factor <= 1.1 for factor in drawn[-1]["gains"])
+        assert all(0.9 <= factor <= 1.1 for factor in drawn[-1].gains)
     assert drawn[0] == drawn[2] != drawn[1]
-    assert drawn[0]["gains"][0] != drawn[0]["gains"][1]
+    assert drawn[0].gains[0] != drawn[0].gains[1]
     env = make()
     env.reset(seed=0)
-    assert env.robot.dynamics == dict(friction=1.0, mass=1.0, gains=(1.0, 1.0))
+    assert env.robot.conditions == Conditions()
 
 
 def test_pushes(make, monkeypatch):
     env = make(domain_randomization=True, action_repeat=250)  # half a second in a step
     env.reset(seed=0)
     pushes = []
-    monkeypatch.setattr(env.robot, "push", lambda velocity: pushes.append((env.t, velocity)))
+    monkeypatch.setattr(env.robot, "kick", lambda velocity: pushes.append((env.t, velocity)))
     for _ in range(25):
         env.step(STAND)
     assert [t for t, _ in pushes] == [5, 10]
     assert [math.hypot(*velocity) for _, velocity in pushes] == pytest.approx([0.5, 0.5])
     monkeypatch.undo()
     before = state_of(env)[2]
-    env.robot.push((0.3, -0.4, 0.0))
+    env.robot.kick((0.3, -0.4, 0.0))
     np.testing.assert_allclose(state_of(env)[2] - before, (0.3, -0.4, 0), atol=1e-9)
 
 
