@@ -9,7 +9,7 @@ to do the same from what it sees (`clone`), and is saved as a run of its own. PP
 this network (`init_from`): its episodes start along the demonstration, near the flag at first and
 earlier with every epoch (`demonstration_epochs`), and at last at the start of the level, after some
 frames of doing nothing. Of several levels, each episode has one at random, and one agent learns all
-of them.
+of them; it takes as many times longer.
 """
 
 import argparse
@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--stage", nargs="+", default=["1-1"], help="the levels; default 1-1")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--epochs", type=int, help="of PPO, by default the preset's; 0: none")
+    parser.add_argument("--epochs", type=int, help="of PPO, by default 40 for each level; 0: none")
     parser.add_argument("--cpu", type=int, default=1, help="processes of PPO")
     name_help = "the runs are NAME-clone and NAME-demo; by default mario and the levels"
     parser.add_argument("--exp_name", metavar="NAME", help=name_help)
@@ -139,18 +139,18 @@ def main() -> None:
             other = "choose another --exp_name, --seed or --data_dir"
             parser.error(f"{run['output_dir']} already holds a run; {other}")
 
-    preset = load("ppo", PRESET)
-    env_kwargs = {**preset.env_kwargs, "stages": args.stage}
-    env_fn = EnvFn(preset.env, env_kwargs)
-    ac_kwargs = preset.arguments["ac_kwargs"]
-    clone(env_fn, args.stage, args.seed, imitation, ac_kwargs)
+    preset, levels = load("ppo", PRESET), len(args.stage)
+    stages = dict(stages=args.stage)
+    imitated = EnvFn(preset.env, {**preset.env_kwargs, **stages})
+    clone(imitated, args.stage, args.seed, imitation, preset.settings["ac_kwargs"])
     # An agent that is stuck stands there until the clock runs out, unless it is cut off.
     evaluate_run(imitation["output_dir"], episodes=10, noops=9, max_ep_len=600)
-    settings = preset.arguments | dict(env_kwargs=env_kwargs, init_from=imitation["output_dir"])
-    if args.epochs is not None:
-        settings["epochs"] = args.epochs
-    if settings["epochs"] == 0:
+    epochs = preset.settings["epochs"] * levels if args.epochs is None else args.epochs
+    if epochs == 0:
         return
+    stages["demonstration_epochs"] = preset.env_kwargs["demonstration_epochs"] * levels
+    settings = preset.arguments | dict(epochs=epochs, init_from=imitation["output_dir"])
+    settings["env_kwargs"] = {**preset.env_kwargs, **stages}
     options = dict(seed=args.seed, num_cpu=args.cpu, data_dir=args.data_dir, preset=PRESET)
     call_experiment(f"{name}-demo", ppo, **options, **settings)
 
