@@ -37,9 +37,11 @@ class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
     """Episodes begin along the demonstration of their level, first at its end and then earlier.
 
     In epoch e of the first `epochs` the share of the demonstration that is over when an episode
-    begins is drawn from 1 - (e + 1) / epochs to 1. Later episodes begin at the start of the level.
-    An agent that can do the rest of the way only has to learn what comes before it (Salimans and
-    Chen 2018). Several episodes begin at the same place, because it takes time to go there.
+    begins is drawn from 1 - (e + 1) / epochs to 1. An agent that can do the rest of the way only
+    has to learn what comes before it (Salimans and Chen 2018). Later, half of the episodes begin at
+    the start of the level, and the others anywhere along the demonstration: where all begin at the
+    start, the rest of the way is forgotten. Several episodes begin at the same place, because it
+    takes time to go there.
 
     Args:
         epochs: How long it takes the starts to move to the beginning of the level.
@@ -53,7 +55,8 @@ class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
         gym.Wrapper.__init__(self, env)
         check_at_least(1, epochs=epochs, episodes=episodes)
         self._epochs, self._episodes = epochs, episodes
-        self._epoch = self._left = 0
+        self._epoch = 0
+        self._left, self._along = 0, False  # of the episodes at one place; whether it is on the way
 
     def add_epoch(self) -> None:
         """An epoch of training is over."""
@@ -62,16 +65,19 @@ class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict]:
-        if options or self._epoch >= self._epochs:
+        if options:
             self._left = 0
             return self.env.reset(seed=seed, options=options)
         if seed is None and self._left > 0:
             self._left -= 1
-            return self.env.reset(options={"from_backup": True})
-        lowest = 1 - (self._epoch + 1) / self._epochs
+            return self.env.reset(options={"from_backup": True} if self._along else None)
+        self._left = self._episodes - 1
+        self._along = self._epoch < self._epochs or not self._along
+        if not self._along:
+            return self.env.reset(seed=seed)
+        lowest = max(0.0, 1 - (self._epoch + 1) / self._epochs)
         result = self.env.reset(seed=seed, options={"demonstration": (lowest, 1.0)})
         self.unwrapped.backup()
-        self._left = self._episodes - 1
         return result
 
 
