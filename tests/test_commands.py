@@ -49,7 +49,7 @@ NOT_RUN = {
     r"benchmarks/learning\.py run": "takes hours; tests/benchmarks has a small protocol",
     r"benchmarks/learning\.py collect": "needs these runs; tests/benchmarks has a small protocol",
     r"course/broken_runs\.py": "takes minutes; tests/test_course.py makes shorter runs",
-    r"examples\.mario_demo": "takes minutes; tests/examples/test_mario_demo.py does its parts",
+    r"examples\.mario_demo .* --exp_name four": "does what it does for one level, four times",
     r"^from spinup_tf2\.envs\.mario|for version in range\(4\)": "tests/test_docs.py runs it",
     r"^from policy import|^from ai_edge|_savedmodel\"": "tests/exporting/test_export.py does so",
 }
@@ -72,6 +72,7 @@ ADDED = {
     r"run plot (?!.*--(savefig|table))": "--savefig shown.png",
     r"run evaluate": "-n 1 --noops 1",
     r"examples\.quadruped_demo": "--steps 2000 --epochs 0",
+    r"examples\.mario_demo(?!.*--epochs)": "--epochs 0 --exp_name shown",
     r"examples\.(vpg|ppo|sac)_": "--steps 2000",
     r"benchmarks/normalization": "--epochs 1 --steps_per_epoch 400 --seeds 0",
     r"benchmarks/mario": "--steps 256",
