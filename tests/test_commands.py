@@ -72,6 +72,7 @@ ADDED = {
     r"run plot (?!.*--(savefig|table))": "--savefig shown.png",
     r"run evaluate": "-n 1 --noops 1",
     r"examples\.quadruped_demo": "--steps 2000 --epochs 0",
+    r"examples\.quadruped_switch": "--seconds 10",
     r"examples\.mario_demo(?!.*--epochs)": "--epochs 0 --exp_name shown",
     r"examples\.(vpg|ppo|sac)_": "--steps 2000",
     r"benchmarks/normalization": "--epochs 1 --steps_per_epoch 400 --seeds 0",

@@ -1,11 +1,12 @@
-"""Which arguments of QuadrupedEnv can be used."""
+"""Which arguments of QuadrupedEnv, and which options of its `reset`, can be used."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from spinup_tf2.envs.quadruped.commands import checked
 from spinup_tf2.envs.quadruped.tasks import TASKS
 from spinup_tf2.envs.wrappers import check_at_least, check_not_negative, check_switches
 from spinup_tf2.errors import UserError
@@ -63,3 +64,33 @@ def check_arguments(
 def _check_choice(name, value, choices):
     if value not in choices:
         raise UserError(f"{name} is {value!r}; it must be one of {', '.join(map(str, choices))}.")
+
+
+def reset_options(
+    options: Mapping[str, Any], commanded: bool
+) -> tuple[bool, Any, np.ndarray | None]:
+    """The options from_backup, take_over and command of `reset`; None where one is not given.
+
+    commanded: whether the task takes commands.
+    """
+    known = ["from_backup", "take_over"] + ["command"] * commanded
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise UserError(f"reset has the options {', '.join(known)}, not {unknown}.")
+    other, command = options.get("take_over"), options.get("command")
+    from_backup = options.get("from_backup", False)
+    if from_backup and (other is not None or command is not None):
+        raise UserError("from_backup goes on with what was there; it has no other option.")
+    return from_backup, other, None if command is None else checked(command)
+
+
+def check_same_robot(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    """Raise UserError if the robots of two environments, made with these arguments, differ."""
+    important = ("sim_hz", "kp", "kd", "torque_limit", "velocity_limit", "window")
+    different = [name for name in important if mine[name] != theirs[name]]
+    if different:
+        raise UserError(
+            f"take_over needs environments whose robots are alike, and these have another "
+            f"{', '.join(different)}: {[mine[name] for name in different]} and "
+            f"{[theirs[name] for name in different]}."
+        )

@@ -12,7 +12,13 @@ import numpy as np
 from gymnasium.utils import EzPickle
 
 from spinup_tf2.envs.quadruped import commands, conditions
-from spinup_tf2.envs.quadruped.checks import CONNECTIONS, RENDER_MODES, check_arguments
+from spinup_tf2.envs.quadruped.checks import (
+    CONNECTIONS,
+    RENDER_MODES,
+    check_arguments,
+    check_same_robot,
+    reset_options,
+)
 from spinup_tf2.envs.quadruped.episode import Episode, motion_since
 from spinup_tf2.envs.quadruped.gait import LEGS, STANCE
 from spinup_tf2.envs.quadruped.observations import Observer
@@ -80,8 +86,9 @@ class QuadrupedEnv(gym.Env, EzPickle):
     With "command" also `velocity_error` (m/s) and `turning_error` (rad/s), means over the episode,
     where a command counts from its second second on.
 
-    **Options** of `reset`: `from_backup=True` begins where `backup` was called; `command`, three
-    numbers, is the command for all of the episode.
+    **Options** of `reset`: `from_backup=True` begins where `backup` was called; `take_over`,
+    another QuadrupedEnv, goes on with its robot as it is now; `command`, three numbers, is the
+    command for all of the episode.
     """
 
     metadata = {"render_modes": [*RENDER_MODES], "render_fps": 20}  # noqa: RUF012
@@ -177,20 +184,16 @@ class QuadrupedEnv(gym.Env, EzPickle):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict]:
         self._check_open()
-        options = {**(options or {})}
-        from_backup, command = options.pop("from_backup", False), options.pop("command", None)
-        if options:
-            known = "from_backup" + (" and command" if self.task.commanded else "")
-            raise UserError(f"reset has the option {known}, not {[*options]}.")
-        if command is not None and (from_backup or not self.task.commanded):
-            raise UserError(
-                "The option command of reset is for the task 'command', and not for from_backup."
-            )
+        from_backup, other, command = reset_options(options or {}, self.task.commanded)
         if from_backup:
             self.restore()
         super().reset(seed=seed)
         if not from_backup:
-            self._begin(None if command is None else commands.checked(command))
+            if other is None:
+                self._place()
+            else:
+                self._take_over(other)
+            self._begin(command)
         if self.render_mode == "human":
             self.render()
         now = self._episode
@@ -324,8 +327,18 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     # -------------------------------------------------------------------------------- the inside
 
-    def _begin(self, command):
-        """Bring the robot to where an episode begins. command: the only one; None: draw them."""
+    def _take_over(self, other):
+        """From now on, have the robot of another environment."""
+        if not isinstance(other, QuadrupedEnv):
+            raise UserError(f"take_over is {other!r}; it must be another QuadrupedEnv, unwrapped.")
+        other._started()
+        check_same_robot(self._robot_kwargs, other._robot_kwargs)
+        if self.robot is not other.robot:
+            self.robot.close()
+            self.robot, self._backup = other.robot, None
+
+    def _place(self):
+        """Bring the robot to where an episode begins."""
         rng = self.np_random
         if self._episode is not None and self._episode.broken:
             self.robot.close()
@@ -333,6 +346,9 @@ class QuadrupedEnv(gym.Env, EzPickle):
         if self._randomized:
             self.robot.set_conditions(conditions.draw(self._randomized, rng))
         self.task.begin(self.robot, rng, self.reset_noise, self.sim_hz)
+
+    def _begin(self, command):
+        """Begin an episode where the robot is. command: the only one; None: draw them."""
         self._episode = Episode(
             began=self.robot.base(),
             base=self.robot.base(),
@@ -340,7 +356,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
             target=np.array(self.robot.samples[-1].target),
         )
         if self.task.commanded:
-            drawn = commands.draw(self._commands, rng) if command is None else command
+            drawn = commands.draw(self._commands, self.np_random) if command is None else command
             self._episode.tracking = commands.at_rest(drawn, fixed=command is not None)
         self._episode.obs = self._obs()
 

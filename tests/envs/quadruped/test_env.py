@@ -102,7 +102,7 @@ def test_closed(make):
         env.target_policy(0)
     with pytest.raises(UserError, match="no backup"):
         env.reset(options={"from_backup": True})
-    with pytest.raises(UserError, match="from_backup, not"):
+    with pytest.raises(UserError, match="from_backup, take_over, not"):
         env.reset(options={"noops": 3})
 
 

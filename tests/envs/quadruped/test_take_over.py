@@ -1,0 +1,86 @@
+"""One robot for two environments: an episode that goes on where another one has left it."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
+
+from spinup_tf2.envs.quadruped.env import QuadrupedEnv
+from spinup_tf2.errors import UserError
+
+
+@pytest.fixture
+def two():
+    """An environment for walking, in which the robot has walked a bit, and one for getting up."""
+    walk, recover = QuadrupedEnv("walk"), QuadrupedEnv("recover")
+    walk.reset(seed=0)
+    for _ in range(20):
+        walk.step(walk.target_policy(walk.t))
+    yield walk, recover
+    walk.close()
+    recover.close()
+
+
+def test_an_episode_begins_where_the_robot_is(two):
+    walk, recover = two
+    before, position = walk.robot.base(), [*walk.robot.position]
+    obs, info = recover.reset(options={"take_over": walk})
+    assert recover.robot is walk.robot
+    after = recover.robot.base()
+    np.testing.assert_array_equal(after.position, before.position)
+    np.testing.assert_array_equal(after.velocity, before.velocity)
+    assert recover.robot.position == position
+    assert info["x_position"] == before.position[0] > 0.1
+    assert recover.t == 0
+    # The clock of getting up, 0.2 rounds a second, begins anew; the joints' past does not.
+    assert obs[-2:].tolist() == [0, 1]
+    past = walk.history_buffer["joint_state"]["position"]
+    np.testing.assert_array_equal(recover.history_buffer["joint_state"]["position"], past)
+
+
+def test_what_follows_is_what_would_have_followed():
+    """Without a clock, a walking episode that is taken over goes on as if it had not been."""
+    first, second, alone = (QuadrupedEnv("walk", phase_hz=0.0) for _ in range(3))
+    actions = np.random.default_rng(0).uniform(-0.3, 0.3, (20, 12))
+    for env in (first, alone):
+        env.reset(seed=0)
+        for action in actions[:10]:
+            env.step(action)
+    second.reset(options={"take_over": first})
+    for i, action in enumerate(actions[10:]):
+        expected, reward, *_ = alone.step(action)
+        obs, rew, *_ = second.step(action)
+        np.testing.assert_array_equal(obs, expected)
+        assert rew == reward or i == 0  # the last action before the first one is not known
+    for env in (first, second, alone):
+        env.close()
+
+
+def test_it_goes_back_and_forth(two):
+    walk, recover = two
+    for env, other in ((recover, walk), (walk, recover), (walk, walk), (recover, walk)):
+        env.reset(options={"take_over": other})
+        assert env.robot is other.robot
+        env.step(np.zeros(12))
+        assert env.t == env.dt
+    recover.reset(seed=1)  # an episode of its own
+    assert not recover.robot.base().position[0] > 0.1
+    recover.close()
+    with pytest.raises(UserError, match="closed"):  # it was the only robot
+        walk.step(np.zeros(12))
+
+
+def test_what_cannot_be_taken_over(two):
+    walk, recover = two
+    with pytest.raises(UserError, match="take_over is 3; it must be another QuadrupedEnv"):
+        recover.reset(options={"take_over": 3})
+    with pytest.raises(UserError, match="must be reset first"):
+        walk.reset(options={"take_over": recover})
+    with pytest.raises(UserError, match="no other option"):
+        walk.reset(options={"take_over": walk, "from_backup": True})
+    softer = QuadrupedEnv("recover", kp=40.0)
+    with pytest.raises(UserError, match=r"these have another kp: \[40.0\] and \[60.0\]"):
+        softer.reset(options={"take_over": walk})
+    softer.reset(seed=0)  # it still has a robot of its own
+    assert softer.robot is not walk.robot
+    softer.close()
