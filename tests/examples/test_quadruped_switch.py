@@ -76,5 +76,8 @@ def test_the_kept_agents_are_pushed_over_and_walk_on(monkeypatch, capsys, tmp_pa
     assert told[:3] == ["gets up", "walks", "gets up"]
     times = [float(line.split(" s: ")[0]) for line in lines if " s: " in line]
     assert np.all(np.diff(times) > 0)
-    assert "falls; at the end it " in lines[-1]
+    # It may have to try more than once to get up.
+    falls, rest = lines[-1].split(maxsplit=1)
+    assert 2 <= int(falls) <= told.count("gets up")
+    assert rest in ("falls; it walks at the end.", "falls; it lies at the end.")
     assert (tmp_path / "switch-episode-0.mp4").stat().st_size > 10_000

@@ -8,7 +8,6 @@ import pytest
 from spinup_tf2.envs.mario import search
 from spinup_tf2.envs.mario.demonstrations import (
     BUTTONS_OF,
-    demonstrated,
     demonstration,
     read,
     shortened,
@@ -26,7 +25,6 @@ from tests.envs.mario.consoles import (
     A,
     FakeConsole,
     at,
-    needs_emulator,
 )
 
 LEVEL = (1, 1)
@@ -239,25 +237,3 @@ def test_a_level_without_a_demonstration_is_refused(monkeypatch):
     assert demonstration("1-2") == "j"
     with pytest.raises(UserError, match=r"no demonstration of 1-3; there are some of 1-1, 1-2\."):
         demonstration("1-3")
-
-
-# -------------------------------------------------------------------------------- the emulator
-
-
-@needs_emulator
-@pytest.mark.parametrize("stage", [*demonstrated()][:2])
-def test_a_demonstration_clears_its_level(stage):
-    assert reaches_flag((int(stage[0]), int(stage[2])), demonstration(stage))
-
-
-@needs_emulator
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", [*demonstrated()][2:])
-def test_every_demonstration_clears_its_level(stage):
-    assert reaches_flag((int(stage[0]), int(stage[2])), demonstration(stage))
-
-
-@needs_emulator
-@pytest.mark.slow
-def test_the_search_finds_the_demonstration_that_is_kept():
-    assert Search((1, 4)).run() == demonstration("1-4")

@@ -1,0 +1,25 @@
+"""The demonstrations that come with the package, on the emulator."""
+
+import pytest
+
+from spinup_tf2.envs.mario.demonstrations import demonstrated, demonstration
+from spinup_tf2.envs.mario.search import Search, reaches_flag
+from tests.envs.mario.consoles import emulator_marks
+
+pytestmark = emulator_marks
+
+
+@pytest.mark.parametrize("stage", [*demonstrated()][:2])
+def test_a_demonstration_clears_its_level(stage):
+    assert reaches_flag((int(stage[0]), int(stage[2])), demonstration(stage))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [*demonstrated()][2:])
+def test_every_demonstration_clears_its_level(stage):
+    assert reaches_flag((int(stage[0]), int(stage[2])), demonstration(stage))
+
+
+@pytest.mark.slow
+def test_the_search_finds_the_demonstration_that_is_kept():
+    assert Search((1, 4)).run() == demonstration("1-4")
