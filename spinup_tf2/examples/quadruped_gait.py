@@ -1,0 +1,122 @@
+"""How a quadruped walks: a gait diagram, which shows when each foot is on the ground.
+
+    python -m spinup_tf2.examples.quadruped_gait RUN --savefig gait.png
+
+Time goes from left to right, and a bar stands for a foot on the ground (Hildebrand 1965). In a trot
+the bars of diagonal feet lie one below the other; where no foot has a bar, the robot is in the air.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+
+from spinup_tf2.envs.quadruped.env import QuadrupedEnv
+from spinup_tf2.envs.quadruped.gait import LEGS
+from spinup_tf2.errors import UserError
+from spinup_tf2.results.look import check_figure_path, save_figure
+from spinup_tf2.utils.test_policy import load_policy_and_env
+
+DIAGONALS = [(LEGS.index(a), LEGS.index(b)) for a, b in (("FR", "RL"), ("FL", "RR"))]
+
+
+def footfalls(
+    env: gym.Env,
+    get_action: Callable[[Any], Any],
+    steps: int,
+    seed: int,
+    command: Sequence[float] | None = None,
+) -> np.ndarray:
+    """Which feet touch the ground at the end of each step, bools `[steps, 4]`, as in LEGS.
+
+    There are fewer steps if the episode ends before.
+
+    Args:
+        env: A quadruped.
+        get_action: The policy, of an observation.
+        steps: How many steps it walks.
+        seed: Of the episode.
+        command: For the task `command`, the velocity and the turning that it is told.
+    """
+    obs, _ = env.reset(seed=seed, options=None if command is None else {"command": command})
+    feet = []
+    for _ in range(steps):
+        obs, _, terminated, truncated, _ = env.step(get_action(obs))
+        feet.append(env.unwrapped.feet_on_ground)
+        if terminated or truncated:
+            break
+    return np.array(feet)
+
+
+def measures(feet: np.ndarray) -> dict[str, float]:
+    """What a gait is like, as shares of the time.
+
+    stance: of a foot on the ground, mean of the four (its duty factor).
+    flight: with no foot on the ground.
+    diagonal: both feet of a diagonal do the same, mean of the two diagonals. It is 1 in a trot, and
+        1/2 if the feet have nothing to do with each other and are up half of the time.
+    """
+    return {
+        "stance": feet.mean(),
+        "flight": (~feet.any(1)).mean(),
+        "diagonal": np.mean([feet[:, a] == feet[:, b] for a, b in DIAGONALS]),
+    }
+
+
+def draw(ax: Axes, feet: np.ndarray, dt: float) -> None:
+    """A gait diagram of `feet` `[steps, 4]`, with `dt` seconds for each step."""
+    for row in range(len(LEGS)):
+        down = np.flatnonzero(feet[:, row])
+        ax.broken_barh([(dt * step, dt) for step in down], (row - 0.4, 0.8), color="C0")
+        ax.axhline(row, color="C0", lw=0.5, alpha=0.5, zorder=0)
+    ax.set(yticks=range(len(LEGS)), yticklabels=LEGS, xlim=(0, dt * len(feet)))
+    ax.invert_yaxis()
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("run", nargs="+", help="directories of runs of a quadruped")
+    parser.add_argument("--savefig", required=True, metavar="FILE")
+    parser.add_argument("--seconds", type=float, default=4.0, help="that are drawn; default 4")
+    parser.add_argument("--after", type=float, default=2.0, help="seconds before; default 2")
+    parser.add_argument("--seed", type=int, default=0)
+    command_help = "for QuadrupedCommand-v0: m/s forward, m/s to the left, rad/s to the left"
+    parser.add_argument("--command", type=float, nargs=3, metavar="X", help=command_help)
+    args = parser.parse_args(argv)
+
+    try:
+        check_figure_path(args.savefig)
+        compare(args)
+    except UserError as error:
+        parser.error(str(error))
+
+
+def compare(args: argparse.Namespace) -> None:
+    """A diagram for each run, one below the other."""
+    figure, axes = plt.subplots(len(args.run), squeeze=False, figsize=(8, 1 + 1.6 * len(args.run)))
+    for ax, run in zip(axes[:, 0], args.run, strict=True):
+        env, get_action = load_policy_and_env(run, deterministic=True)
+        if not isinstance(env.unwrapped, QuadrupedEnv):
+            raise UserError(f"{run} is not a run of a quadruped, whose feet could be drawn.")
+        dt = env.unwrapped.dt
+        first, last = round(args.after / dt), round((args.after + args.seconds) / dt)
+        feet = footfalls(env, get_action, last, args.seed, args.command)[first:]
+        env.close()
+        if not len(feet):
+            raise UserError(f"{run}: its episode is over after less than {args.after} seconds.")
+        shares = ", ".join(f"{name} {share:.2f}" for name, share in measures(feet).items())
+        print(f"{run}: {shares}", flush=True)
+        draw(ax, feet, dt)
+        ax.set_title(f"{run}: {shares}", fontsize="small", loc="left")
+    axes[-1, 0].set_xlabel("s")
+    figure.tight_layout()
+    save_figure(figure, args.savefig)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()

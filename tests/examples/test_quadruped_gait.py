@@ -1,0 +1,85 @@
+"""Gait diagrams: which feet are on the ground, and what that says of a gait."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+
+pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
+
+from spinup_tf2.envs.quadruped.gait import LEGS
+from spinup_tf2.examples import quadruped_gait
+from spinup_tf2.utils.run_utils import EnvFn
+
+T, F = True, False
+TROT = np.array([[T, F, F, T], [F, T, T, F]] * 3)  # front right with rear left
+WALK = "data/quadruped-walk-demo/quadruped-walk-demo_s0"
+
+
+def test_measures_of_simple_gaits():
+    assert quadruped_gait.measures(TROT) == dict(stance=0.5, flight=0.0, diagonal=1.0)
+    hops = np.array([[T, T, T, T], [F, F, F, F], [F, F, F, F]])
+    assert quadruped_gait.measures(hops) == dict(stance=1 / 3, flight=2 / 3, diagonal=1.0)
+    bounds = np.array([[T, T, F, F], [F, F, T, T]])
+    assert quadruped_gait.measures(bounds) == dict(stance=0.5, flight=0.0, diagonal=0.0)
+
+
+def test_the_demonstration_is_seen_to_be_a_trot():
+    env = EnvFn("QuadrupedWalk-v0", {})()
+    clock = (env.unwrapped.target_policy(0.05 * i) for i in range(100))
+    feet = quadruped_gait.footfalls(env, lambda obs: next(clock), 100, seed=0)
+    env.close()
+    assert feet.shape == (100, 4)
+    measured = quadruped_gait.measures(feet[40:])
+    assert measured["diagonal"] > 0.8
+    assert measured["flight"] == 0
+
+
+def test_it_ends_with_the_episode_and_passes_the_command_on():
+    env = gym.wrappers.TimeLimit(EnvFn("QuadrupedCommand-v0", {})(), 7)
+    told = []
+
+    def stand(obs):
+        told.append(obs[95:98])
+        return np.zeros(12)
+
+    feet = quadruped_gait.footfalls(env, stand, 400, seed=0, command=(0.5, 0.0, -0.25))
+    env.close()
+    assert feet.shape == (7, 4)
+    assert feet.all()
+    np.testing.assert_allclose(told, [(0.5, 0.0, -0.25)] * 7)
+
+
+def test_a_bar_for_every_foot_on_the_ground():
+    _, ax = plt.subplots()
+    quadruped_gait.draw(ax, TROT, dt=0.05)
+    bars = [
+        [tuple(path.get_extents().bounds) for path in collection.get_paths()]
+        for collection in ax.collections
+    ]
+    plt.close(ax.figure)
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(LEGS)
+    for row, begins in enumerate([(0, 0.1, 0.2), (0.05, 0.15, 0.25)][i] for i in (0, 1, 1, 0)):
+        expected = [(begin, row - 0.4, 0.05, 0.8) for begin in begins]
+        np.testing.assert_allclose(bars[row], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([WALK, "--savefig", "gait.xyz"], "its name must end in one of"),
+        (["data/ppo_cartpole/ppo_cartpole_s0", "--savefig", "{}/gait.png"], "run of a quadruped"),
+        ([WALK, "--savefig", "{}/gait.png", "--after", "1000"], "over after less than 1000.0 s"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(args, message, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        quadruped_gait.main([arg.replace("{}", str(tmp_path)) for arg in args])
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_kept_agents_are_drawn(tmp_path, capsys):
+    quadruped_gait.main([WALK, "--seconds", "1", "--savefig", str(tmp_path / "gait.png")])
+    assert f"{WALK}: stance 0.5" in capsys.readouterr().out
+    assert (tmp_path / "gait.png").read_bytes().startswith(b"\x89PNG")
