@@ -227,7 +227,7 @@ EXAMPLE_COMMANDS = {
         "-m spinup_tf2.run test_policy data/wide/wide_s0 -nr -n 1 --import wide_networks",
     ],
     "presets": ["preset.py"],
-    "quadruped": ["quadruped_trot.py", f"gait.py {ROOT}/data/quadruped-walk/quadruped-walk_s0"],
+    "quadruped": ["quadruped_trot.py"],
     "q-functions": [
         "own_q_network.py",
         "saved_q.py data/own_q_network/own_q_network_s0/tf2_save",

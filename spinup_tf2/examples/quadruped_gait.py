@@ -27,6 +27,7 @@ DIAGONALS = [(LEGS.index(a), LEGS.index(b)) for a, b in (("FR", "RL"), ("FL", "R
 def footfalls(
     env: gym.Env,
     get_action: Callable[[Any], Any],
+    repeat: int,
     steps: int,
     seed: int,
     command: Sequence[float] | None = None,
@@ -36,16 +37,19 @@ def footfalls(
     There are fewer steps if the episode ends before.
 
     Args:
-        env: A quadruped.
+        env: A quadruped, with `action_repeat=1`: feet come and go within the time of an action.
         get_action: The policy, of an observation.
-        steps: How many steps it walks.
+        repeat: How many of these steps an action lasts.
+        steps: How many of them it walks.
         seed: Of the episode.
         command: For the task `command`, the velocity and the turning that it is told.
     """
     obs, _ = env.reset(seed=seed, options=None if command is None else {"command": command})
     feet = []
-    for _ in range(steps):
-        obs, _, terminated, truncated, _ = env.step(get_action(obs))
+    for step in range(steps):
+        if step % repeat == 0:
+            act = get_action(obs)
+        obs, _, terminated, truncated, _ = env.step(act)
         feet.append(env.unwrapped.feet_on_ground)
         if terminated or truncated:
             break
@@ -70,8 +74,9 @@ def measures(feet: np.ndarray) -> dict[str, float]:
 def draw(ax: Axes, feet: np.ndarray, dt: float) -> None:
     """A gait diagram of `feet` `[steps, 4]`, with `dt` seconds for each step."""
     for row in range(len(LEGS)):
-        down = np.flatnonzero(feet[:, row])
-        ax.broken_barh([(dt * step, dt) for step in down], (row - 0.4, 0.8), color="C0")
+        changes = np.flatnonzero(np.diff(feet[:, row], prepend=False, append=False))
+        bars = [(dt * down, dt * (up - down)) for down, up in changes.reshape(-1, 2)]
+        ax.broken_barh(bars, (row - 0.4, 0.8), color="C0")
         ax.axhline(row, color="C0", lw=0.5, alpha=0.5, zorder=0)
     ax.set(yticks=range(len(LEGS)), yticklabels=LEGS, xlim=(0, dt * len(feet)))
     ax.invert_yaxis()
@@ -102,9 +107,12 @@ def compare(args: argparse.Namespace) -> None:
         env, get_action = load_policy_and_env(run, deterministic=True)
         if not isinstance(env.unwrapped, QuadrupedEnv):
             raise UserError(f"{run} is not a run of a quadruped, whose feet could be drawn.")
-        dt = env.unwrapped.dt
+        env.close()
+        repeat = env.unwrapped.action_repeat
+        dt = env.unwrapped.dt / repeat
         first, last = round(args.after / dt), round((args.after + args.seconds) / dt)
-        feet = footfalls(env, get_action, last, args.seed, args.command)[first:]
+        env = gym.make(env.spec, action_repeat=1, max_episode_steps=last)
+        feet = footfalls(env, get_action, repeat, last, args.seed, args.command)[first:]
         env.close()
         if not len(feet):
             raise UserError(f"{run}: its episode is over after less than {args.after} seconds.")
