@@ -38,25 +38,25 @@ class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
 
     In epoch e of the first `epochs` the share of the demonstration that is over when an episode
     begins is drawn from 1 - (e + 1) / epochs to 1. An agent that can do the rest of the way only
-    has to learn what comes before it (Salimans and Chen 2018). Later, half of the episodes begin at
-    the start of the level, and the others anywhere along the demonstration: where all begin at the
-    start, the rest of the way is forgotten. Several episodes begin at the same place, because it
-    takes time to go there.
+    has to learn what comes before it (Salimans and Chen 2018). Later, episodes begin for half of
+    the time at the start of the level, and for the other half anywhere along the demonstration:
+    where all begin at the start, the rest of the way is forgotten. They begin at the same place for
+    a while, because it takes about as many frames to go there.
 
     Args:
         epochs: How long it takes the starts to move to the beginning of the level.
-        episodes: How many episodes begin at each place.
+        frames: How many frames are played from each place, at least.
     """
 
     training_only = True
 
-    def __init__(self, env: gym.Env, epochs: int, episodes: int = 8):
-        RecordConstructorArgs.__init__(self, epochs=epochs, episodes=episodes)
+    def __init__(self, env: gym.Env, epochs: int, frames: int = 1024):
+        RecordConstructorArgs.__init__(self, epochs=epochs, frames=frames)
         gym.Wrapper.__init__(self, env)
-        check_at_least(1, epochs=epochs, episodes=episodes)
-        self._epochs, self._episodes = epochs, episodes
+        check_at_least(1, epochs=epochs, frames=frames)
+        self._epochs, self._frames = epochs, frames
         self._epoch = 0
-        self._left, self._along = 0, False  # of the episodes at one place; whether it is on the way
+        self._left, self._along = 0, False  # frames at this place; whether it is on the way
 
     def add_epoch(self) -> None:
         """An epoch of training is over."""
@@ -69,9 +69,8 @@ class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
             self._left = 0
             return self.env.reset(seed=seed, options=options)
         if seed is None and self._left > 0:
-            self._left -= 1
             return self.env.reset(options={"from_backup": True} if self._along else None)
-        self._left = self._episodes - 1
+        self._left = self._frames
         self._along = self._epoch < self._epochs or not self._along
         if not self._along:
             return self.env.reset(seed=seed)
@@ -79,6 +78,10 @@ class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
         result = self.env.reset(seed=seed, options={"demonstration": (lowest, 1.0)})
         self.unwrapped.backup()
         return result
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        self._left -= 1
+        return self.env.step(action)
 
 
 class ScoreReward(gym.Wrapper, RecordConstructorArgs):
