@@ -95,7 +95,8 @@ def sac(
         lr (float): Learning rate of the policy, the Q-functions and the temperature.
         alpha (float): Temperature, the weight of the entropy in what is maximized: the higher, the
             more the policy explores. 'auto': it starts at 1 and is learned, so that the entropy
-            comes close to target_entropy. (0.05 to 0.5 if rewards are of the order of 1.)
+            comes close to target_entropy. 'auto_0.1': it starts at 0.1, which suits rewards that
+            are small. (0.05 to 0.5 if rewards are of the order of 1.)
         target_entropy (float): What alpha='auto' steers the policy's mean entropy to. None: minus
             the number of the action's dimensions; for Discrete, 0.98 times the logarithm of the
             number of actions.
@@ -115,8 +116,9 @@ def sac(
         if target_entropy is None:
             (size,) = run.envs.action_spec.noise_shape  # discrete: one for each action
             target_entropy = 0.98 * np.log(size) if discrete else -size
-        log_alpha = keras.Variable(0.0, name="log_alpha")
-        learned = [log_alpha] if alpha == "auto" else []
+        auto, _, start = str(alpha).partition("_")
+        log_alpha = keras.Variable(np.log(float(start or 1.0)), dtype="float32", name="log_alpha")
+        learned = [log_alpha] if auto == "auto" else []
 
         def temperature():
             return tf.stop_gradient(tf.exp(log_alpha)) if learned else tf.constant(float(alpha))

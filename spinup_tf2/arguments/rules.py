@@ -102,6 +102,17 @@ BEHAVIOR_POLICY: Rule = (
     "a function (t, obs) -> action, or None",
 )
 
+
+def _is_learned_alpha(value):
+    if not isinstance(value, str):
+        return False
+    auto, _, start = value.partition("_")
+    try:
+        return auto == "auto" and (value == auto or 0 < float(start) < math.inf)
+    except ValueError:
+        return False
+
+
 # Of arguments that single algorithms have. An algorithm that is not here checks its own.
 OWN_RULES = {
     "train_pi_iters": INTEGER,
@@ -119,8 +130,8 @@ OWN_RULES = {
     "noise_clip": NON_NEGATIVE,
     "policy_delay": POSITIVE_INTEGER,
     "alpha": (
-        lambda v: v == "auto" or (_is_number(v) and v >= 0),
-        "a number of at least 0, or 'auto'",
+        lambda v: _is_learned_alpha(v) or (_is_number(v) and v >= 0),
+        "a number of at least 0, or 'auto', or 'auto_' and a number above 0 to start at",
     ),
     "target_entropy": (lambda v: v is None or _is_number(v), "a number, or None"),
     "n_steps": POSITIVE_INTEGER,

@@ -7,9 +7,9 @@ The package knows a sequence of buttons that clears the level (`envs.mario.demon
 not look at the screen, so that an enemy that comes a moment later ends it. A network is first made
 to do the same from what it sees (`clone`), and is saved as a run of its own. PPO then begins with
 this network (`init_from`): its episodes start along the demonstration, near the flag at first and
-earlier with every epoch (`demonstration_epochs`); then half of them start at the beginning of the
-level, after some frames of doing nothing. Of several levels, each episode has one at random, and
-one agent learns all of them; it takes as many times longer.
+earlier with every epoch (`demonstration_epochs`); then for half of the time they start at the
+beginning of the level, after some frames of doing nothing. Of several levels, each episode has one
+at random, and one agent learns all of them; it takes as many times longer.
 """
 
 import argparse
@@ -139,16 +139,15 @@ def main() -> None:
             other = "choose another --exp_name, --seed or --data_dir"
             parser.error(f"{run['output_dir']} already holds a run; {other}")
 
-    preset, levels = load("ppo", PRESET), len(args.stage)
+    preset = load("ppo", PRESET)
     stages = dict(stages=args.stage)
     imitated = EnvFn(preset.env, {**preset.env_kwargs, **stages})
     clone(imitated, args.stage, args.seed, imitation, preset.settings["ac_kwargs"])
     # An agent that is stuck stands there until the clock runs out, unless it is cut off.
     evaluate_run(imitation["output_dir"], episodes=10, noops=9, max_ep_len=600)
-    epochs = preset.settings["epochs"] * levels if args.epochs is None else args.epochs
+    epochs = preset.settings["epochs"] * len(args.stage) if args.epochs is None else args.epochs
     if epochs == 0:
         return
-    stages["demonstration_epochs"] = preset.env_kwargs["demonstration_epochs"] * levels
     settings = preset.arguments | dict(epochs=epochs, init_from=imitation["output_dir"])
     settings["env_kwargs"] = {**preset.env_kwargs, **stages}
     options = dict(seed=args.seed, num_cpu=args.cpu, data_dir=args.data_dir, preset=PRESET)

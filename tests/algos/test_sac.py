@@ -270,9 +270,12 @@ def test_fixed_alpha_is_logged_as_it_is(tmp_path):
     assert [row["Alpha"] for row in rows] == ["0.125"] * 2
 
 
-def test_learned_alpha_starts_at_one(tmp_path):
-    _, (row,) = train(sac, tmp_path / "run", alpha="auto", lr=0, epochs=1)
-    assert row["Alpha"] == "1.0"
+@pytest.mark.parametrize(("alpha", "start"), [("auto", 1), ("auto_0.25", 0.25), ("auto_2", 2)])
+def test_where_learned_alpha_starts(tmp_path, alpha, start):
+    _, (row,) = train(sac, tmp_path / "run", alpha=alpha, lr=0, epochs=1)
+    assert float(row["Alpha"]) == pytest.approx(start, rel=1e-6)
+    _, (row,) = train(sac, tmp_path / "learned", alpha=alpha, lr=1e-3, epochs=1)
+    assert float(row["Alpha"]) != pytest.approx(start, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +296,10 @@ def test_learned_alpha_brings_the_entropy_to_its_target(
     assert -float(rows[-1]["AverageLogPi"]) == pytest.approx(expected, abs=0.1)
 
 
-@pytest.mark.parametrize("alpha", ["foo", -1, None, float("nan"), True])
+@pytest.mark.parametrize(
+    "alpha",
+    ["foo", -1, None, float("nan"), True, "auto_", "auto_0", "auto_-1", "auto_inf", "auto_x", "_1"],
+)
 def test_wrong_alpha_is_refused(tmp_path, alpha):
     with pytest.raises(UserError, match=r"alpha is .*; it must be a number.*or 'auto'"):
         train(sac, tmp_path / "run", alpha=alpha)
