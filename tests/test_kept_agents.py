@@ -56,6 +56,18 @@ def test_mario_clears_the_level():
 
 
 @pytest.mark.slow
+@pytest.mark.mario
+@needs_emulator
+def test_mario_clears_eight_levels():
+    """As in the demonstrations, step by step: with roundings of another kind in most of them."""
+    run = DATA / "mario-eight-clone" / "mario-eight-clone_s0"
+    rows = evaluate_run(run, episodes=1, noops=0, max_ep_len=600)
+    cleared = [row["SuccessRate"] for name, row in rows.items() if name.endswith(": greedy")]
+    assert len(cleared) == 9  # and their mean
+    assert cleared[-1] >= 0.75
+
+
+@pytest.mark.slow
 @needs_pybullet
 @pytest.mark.parametrize("name", ["quadruped-walk", "quadruped-walk-demo"])
 def test_the_quadruped_walks(name):
