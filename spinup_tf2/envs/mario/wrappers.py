@@ -43,6 +43,9 @@ class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
     where all begin at the start, the rest of the way is forgotten. They begin at the same place for
     a while, because it takes about as many frames to go there.
 
+    An episode that is given a seed begins at the start of the level: so do the test episodes of
+    training.
+
     Args:
         epochs: How long it takes the starts to move to the beginning of the level.
         frames: How many frames are played from each place, at least.
@@ -65,17 +68,17 @@ class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict]:
-        if options:
+        if options or seed is not None:
             self._left = 0
             return self.env.reset(seed=seed, options=options)
-        if seed is None and self._left > 0:
+        if self._left > 0:
             return self.env.reset(options={"from_backup": True} if self._along else None)
         self._left = self._frames
         self._along = self._epoch < self._epochs or not self._along
         if not self._along:
-            return self.env.reset(seed=seed)
+            return self.env.reset()
         lowest = max(0.0, 1 - (self._epoch + 1) / self._epochs)
-        result = self.env.reset(seed=seed, options={"demonstration": (lowest, 1.0)})
+        result = self.env.reset(options={"demonstration": (lowest, 1.0)})
         self.unwrapped.backup()
         return result
 

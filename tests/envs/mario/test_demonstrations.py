@@ -131,6 +131,14 @@ def test_what_is_asked_for_is_done():
     assert env.reset(options={"demonstration": 0.1})[1]["x_pos"] == START + 10 * STEP
 
 
+def test_episodes_with_a_seed_begin_at_the_start():
+    env = DemonstrationStarts(mario(), epochs=2)
+    for seed in range(5):
+        assert env.reset(seed=seed)[1]["x_pos"] == START
+        env.step(0)
+        assert env.reset()[1]["x_pos"] > START
+
+
 def test_no_ops_are_for_the_start_only():
     env = preprocess(mario(), noop_max=30, demonstration_epochs=1)
     env.reset(seed=0)
