@@ -1,5 +1,6 @@
 """The agents in data/: made by the presets as they are, and as good as is said of them."""
 
+import ast
 import json
 from importlib.util import find_spec
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spinup_tf2.cli.evaluate import evaluate_run
-from spinup_tf2.presets import PRESETS
+from spinup_tf2.presets import PRESETS, load
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -27,6 +28,17 @@ for seed in (0, 10, 20):
 
 needs_emulator = pytest.mark.skipif(find_spec("nes_py") is None, reason="needs the mario extra")
 needs_pybullet = pytest.mark.skipif(find_spec("pybullet") is None, reason="needs quadruped extra")
+
+
+def test_the_preset_that_the_commanded_quadruped_was_trained_with():
+    preset = load("sac", "quadruped-command")
+    config = json.loads((DATA / "quadruped-command/quadruped-command_s0/config.json").read_text())
+    expected = json.loads(json.dumps(preset.settings | dict(epochs=200)))
+    assert {key: config[key] for key in expected} == expected
+    given = ast.literal_eval(config["env_fn"].partition("env_kwargs=")[2].removesuffix(")"))
+    assert given == preset.env_kwargs | dict(
+        domain_randomization={k: [*v] for k, v in preset.env_kwargs["domain_randomization"].items()}
+    )
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -74,6 +86,16 @@ def test_the_quadruped_walks(name):
     row = evaluate_run(DATA / name / f"{name}_s0", episodes=4)["greedy"]
     assert row["EpLen"] == 400  # 20 s without a fall
     assert row["X"] > 10.0  # m
+
+
+@pytest.mark.slow
+@needs_pybullet
+@pytest.mark.parametrize("conditions", [{}, {"latency": 0.04}])
+def test_the_quadruped_follows_commands(conditions):
+    run, changed = DATA / "quadruped-command" / "quadruped-command_s0", dict(push=0.0) | conditions
+    row = evaluate_run(run, episodes=4, env_kwargs=dict(domain_randomization=changed))["greedy"]
+    assert row["EpLen"] == 400
+    assert row["VelError"] < 0.2  # m/s; commands are 0.4 on average
 
 
 @pytest.mark.slow
