@@ -12,8 +12,8 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from spinup_tf2.envs.quadruped.env import QuadrupedEnv
 from spinup_tf2.envs.quadruped.gait import LEGS
@@ -102,7 +102,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def compare(args: argparse.Namespace) -> None:
     """A diagram for each run, one below the other."""
-    figure, axes = plt.subplots(len(args.run), squeeze=False, figsize=(8, 1 + 1.6 * len(args.run)))
+    figure = Figure(figsize=(8, 1 + 1.6 * len(args.run)))
+    axes = figure.subplots(len(args.run), squeeze=False)
     for ax, run in zip(axes[:, 0], args.run, strict=True):
         env, get_action = load_policy_and_env(run, deterministic=True)
         if not isinstance(env.unwrapped, QuadrupedEnv):
@@ -123,7 +124,6 @@ def compare(args: argparse.Namespace) -> None:
     axes[-1, 0].set_xlabel("s")
     figure.tight_layout()
     save_figure(figure, args.savefig)
-    plt.close(figure)
 
 
 if __name__ == "__main__":

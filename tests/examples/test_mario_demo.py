@@ -87,7 +87,7 @@ def test_imitation_and_ppo_have_the_same_levels(done, tmp_path, monkeypatch):
     assert imitation == settings["init_from"]
     assert imitation == str(tmp_path / "mario-1-4-1-1-clone" / "mario-1-4-1-1-clone_s3")
     assert settings["epochs"] == 2 * PRESET.settings["epochs"] == 80
-    assert settings["env_kwargs"]["demonstration_epochs"] == 2 * 20
+    assert settings["env_kwargs"]["demonstration_epochs"] == 20
 
 
 @pytest.mark.parametrize(("epochs", "names"), [("0", []), ("7", ["four-demo"])])

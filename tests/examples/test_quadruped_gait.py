@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
@@ -51,13 +51,12 @@ def test_it_ends_with_the_episode_and_passes_the_command_on():
 
 
 def test_a_bar_for_every_foot_on_the_ground():
-    _, ax = plt.subplots()
+    ax = Figure().subplots()
     quadruped_gait.draw(ax, TROT.repeat(5, axis=0), dt=0.01)
     bars = [
         [tuple(path.get_extents().bounds) for path in collection.get_paths()]
         for collection in ax.collections
     ]
-    plt.close(ax.figure)
     assert [label.get_text() for label in ax.get_yticklabels()] == list(LEGS)
     for row, begins in enumerate([(0, 0.1, 0.2), (0.05, 0.15, 0.25)][i] for i in (0, 1, 1, 0)):
         expected = [(begin, row - 0.4, 0.05, 0.8) for begin in begins]
