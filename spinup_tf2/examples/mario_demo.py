@@ -14,7 +14,7 @@ at random, and one agent learns all of them; it takes as many times longer.
 
 import argparse
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -24,15 +24,11 @@ import numpy as np
 from spinup_tf2 import ppo
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic
-from spinup_tf2.core.runs.saved_policy import SavedPolicy
 from spinup_tf2.envs.mario.demonstrations import demonstration
 from spinup_tf2.errors import UserError
-from spinup_tf2.experiments.processes import resolve_num_cpu
-from spinup_tf2.persistence.env_spec import write_env_spec
+from spinup_tf2.examples.cloning import add_arguments, begin_imitation, check_runs
 from spinup_tf2.presets import load
-from spinup_tf2.runs.files import holds_run
-from spinup_tf2.utils.logx import EpochLogger
-from spinup_tf2.utils.run_utils import EnvFn, call_experiment, setup_logger_kwargs
+from spinup_tf2.utils.run_utils import EnvFn, call_experiment
 
 PRESET = "mario-demo"
 
@@ -83,15 +79,8 @@ def clone(
         lr: Adam's learning rate at first; it falls to 0.
     """
     config = dict(locals())
-    keras.utils.set_random_seed(seed)
-    env = env_fn()
-    logger = EpochLogger(**logger_kwargs)
-    logger.save_config(config)
-    write_env_spec(Path(logger.output_dir, "env_spec.json"), env, env_fn)
-    ac = CNNActorCritic(env.observation_space, env.action_space, **ac_kwargs)
-    ac.step(np.zeros(env.observation_space.shape, np.uint8))  # only now its variables exist
-    logger.setup_tf_saver(SavedPolicy(ac, env.observation_space, env.action_space))
-
+    make_ac = partial(CNNActorCritic, **ac_kwargs)
+    env, ac, logger = begin_imitation(env_fn, seed, logger_kwargs, config, make_ac)
     obs, act = demonstrate(env, stages)
     env.close()
     decay = keras.optimizers.schedules.CosineDecay(lr, passes * -(-len(obs) // batch_size))
@@ -117,27 +106,15 @@ def clone(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--stage", nargs="+", default=["1-1"], help="the levels; default 1-1")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--epochs", type=int, help="of PPO, by default 40 for each level; 0: none")
-    parser.add_argument("--cpu", type=int, default=1, help="processes of PPO")
-    name_help = "the runs are NAME-clone and NAME-demo; by default mario and the levels"
-    parser.add_argument("--exp_name", metavar="NAME", help=name_help)
-    parser.add_argument("--data_dir")
+    add_arguments(parser, "mario and the levels", "40 for each level")
     args = parser.parse_args()
     name = args.exp_name or "-".join(["mario", *args.stage])
-    imitation = setup_logger_kwargs(f"{name}-clone", args.seed, args.data_dir)
-    improvement = setup_logger_kwargs(f"{name}-demo", args.seed, args.data_dir)
-    # Before minutes have been spent.
-    resolve_num_cpu(args.cpu)
+    imitation = check_runs(parser, args, name, improved=True)
     try:
         for stage in args.stage:
             demonstration(stage)
     except UserError as error:
         parser.error(str(error))
-    for run in (imitation, improvement):
-        if holds_run(run["output_dir"]):
-            other = "choose another --exp_name, --seed or --data_dir"
-            parser.error(f"{run['output_dir']} already holds a run; {other}")
 
     preset = load("ppo", PRESET)
     stages = dict(stages=args.stage)

@@ -11,7 +11,7 @@ networks (`init_from`) and finds out what is better.
 
 import argparse
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -21,13 +21,9 @@ import numpy as np
 from spinup_tf2 import ppo
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
-from spinup_tf2.core.runs.saved_policy import SavedPolicy
-from spinup_tf2.experiments.processes import resolve_num_cpu
-from spinup_tf2.persistence.env_spec import write_env_spec
+from spinup_tf2.examples.cloning import add_arguments, begin_imitation, check_runs
 from spinup_tf2.presets import load
-from spinup_tf2.runs.files import holds_run
-from spinup_tf2.utils.logx import EpochLogger
-from spinup_tf2.utils.run_utils import EnvFn, call_experiment, setup_logger_kwargs
+from spinup_tf2.utils.run_utils import EnvFn, call_experiment
 
 EPOCHS = {"walk": 60, "recover": 30, "command": 200}  # of PPO
 
@@ -83,16 +79,8 @@ def clone(
         hidden_sizes: Units of the networks' hidden layers, which must be those of PPO.
     """
     config = dict(locals())
-    keras.utils.set_random_seed(seed)
-    env = env_fn()
-    logger = EpochLogger(**logger_kwargs)
-    logger.save_config(config)
-    write_env_spec(Path(logger.output_dir, "env_spec.json"), env, env_fn)
-    spaces = (env.observation_space, env.action_space)
-    ac = MLPActorCritic(*spaces, hidden_sizes=hidden_sizes, log_std_init=log_std)
-    ac.step(np.zeros(env.observation_space.shape))  # only now its variables exist
-    logger.setup_tf_saver(SavedPolicy(ac, *spaces))
-
+    make_ac = partial(MLPActorCritic, hidden_sizes=hidden_sizes, log_std_init=log_std)
+    env, ac, logger = begin_imitation(env_fn, seed, logger_kwargs, config, make_ac)
     obs, act = demonstrate(env, steps, noise, seed)
     env.close()
     ac.pi.net.compile(keras.optimizers.Adam(lr), loss="mse")
@@ -108,26 +96,13 @@ def clone(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--task", choices=EPOCHS, default="walk")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=20_000, help="of the demonstration")
-    usual = ", ".join(f"{epochs} to {task}" for task, epochs in EPOCHS.items())
-    epochs_help = f"of PPO, by default {usual}; 0: only the imitation"
-    parser.add_argument("--epochs", type=int, help=epochs_help)
-    parser.add_argument("--cpu", type=int, default=1, help="processes of PPO")
-    name_help = "the runs are NAME-clone and NAME-demo; by default the task's name"
-    parser.add_argument("--exp_name", metavar="NAME", help=name_help)
-    parser.add_argument("--data_dir")
+    usual_epochs = ", ".join(f"{epochs} to {task}" for task, epochs in EPOCHS.items())
+    add_arguments(parser, "the task's name", usual_epochs)
     args = parser.parse_args()
     epochs = EPOCHS[args.task] if args.epochs is None else args.epochs
     name, preset_name = args.exp_name or args.task, f"quadruped-{args.task}"
-    imitation = setup_logger_kwargs(f"{name}-clone", args.seed, args.data_dir)
-    improvement = setup_logger_kwargs(f"{name}-demo", args.seed, args.data_dir)
-    # Before minutes have been spent.
-    resolve_num_cpu(args.cpu)
-    for run in (imitation, improvement) if epochs else (imitation,):
-        if holds_run(run["output_dir"]):
-            other = "choose another --exp_name, --seed or --data_dir"
-            parser.error(f"{run['output_dir']} already holds a run; {other}")
+    imitation = check_runs(parser, args, name, improved=epochs > 0)
 
     preset = load("ppo", preset_name)
     sizes = {k: x for k, x in preset.settings["ac_kwargs"].items() if k == "hidden_sizes"}

@@ -98,19 +98,6 @@ def test_so_many_epochs_of_ppo(epochs, names, done, tmp_path, monkeypatch):
     assert all(settings["epochs"] == 7 for _, settings in done[2:])
 
 
-@pytest.mark.parametrize("name", ["mario-1-1-clone", "mario-1-1-demo"])
-def test_runs_that_exist_are_refused_before_anything_is_done(
-    name, done, tmp_path, monkeypatch, capsys
-):
-    run = tmp_path / name / f"{name}_s0"
-    run.mkdir(parents=True)
-    (run / "progress.txt").touch()
-    with pytest.raises(SystemExit):
-        run_program(monkeypatch, "--data_dir", str(tmp_path))
-    assert f"{run} already holds a run; choose another --exp_name" in capsys.readouterr().err
-    assert done == []
-
-
 def test_a_level_without_a_demonstration_is_refused(done, tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         run_program(monkeypatch, "--stage", "1-1", "9-9", "--data_dir", str(tmp_path))

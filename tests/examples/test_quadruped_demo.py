@@ -2,6 +2,7 @@
 
 import json
 
+import keras
 import numpy as np
 import pandas as pd
 import pytest
@@ -90,24 +91,13 @@ def test_only_the_imitation(done, tmp_path, monkeypatch):
     assert [name for name, _ in done] == ["clone", "evaluate"]
 
 
-@pytest.mark.parametrize("name", ["walk-clone", "walk-demo"])
-def test_runs_that_exist_are_refused_before_anything_is_done(
-    name, done, tmp_path, monkeypatch, capsys
-):
-    run = tmp_path / name / f"{name}_s0"
-    run.mkdir(parents=True)
-    (run / "progress.txt").touch()
-    with pytest.raises(SystemExit):
-        run_program(monkeypatch, "--data_dir", str(tmp_path))
-    assert f"{run} already holds a run; choose another --exp_name" in capsys.readouterr().err
-    assert done == []
-
-
 @pytest.mark.slow
 def test_ppo_goes_on_from_the_clone(tmp_path, monkeypatch, capfd):
     small = ["--steps", "2000", "--epochs", "1", "--seed", "2", "--exp_name", "trot"]
     flags = [*small, "--data_dir", str(tmp_path)]
     monkeypatch.setattr(quadruped_demo, "evaluate_run", lambda run_dir, episodes: None)
+    keras.ops.zeros(1)
+    capfd.readouterr()  # what TensorFlow says in the process of the tests, the first time
     run_program(monkeypatch, *flags)
     assert "cuda" not in capfd.readouterr().err  # what TensorFlow says in the process of PPO
     run = tmp_path / "trot-demo" / "trot-demo_s2"

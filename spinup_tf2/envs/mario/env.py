@@ -1,6 +1,5 @@
 """Super Mario Bros as a gymnasium environment."""
 
-import re
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, ClassVar
@@ -39,7 +38,8 @@ ACTIONS = {
     "run": (("right", "B"), ("right", "A", "B")),
 }
 
-ALL_STAGES = tuple(f"{w}-{s}" for w in range(1, WORLDS + 1) for s in range(1, STAGES + 1))
+LEVELS = {f"{w}-{s}": (w, s) for w in range(1, WORLDS + 1) for s in range(1, STAGES + 1)}
+ALL_STAGES = tuple(LEVELS)
 
 _KEYS = {"right": "d", "left": "a", "down": "s", "up": "w", "A": "o", "B": "p"}
 
@@ -290,7 +290,7 @@ def _levels(stages):
             f"stages is {stages!r}; it must be a list of names from '1-1' to '{WORLDS}-{STAGES}', "
             "or None for the whole game."
         )
-    return [tuple(int(number) for number in re.findall(r"\d", stage)) for stage in stages]
+    return [LEVELS[stage] for stage in stages]
 
 
 def _combinations(actions):
@@ -315,7 +315,7 @@ def _combinations(actions):
 
 def _frames(noops):
     """The fewest and the most frames that `noops` stands for."""
-    low, high = noops if isinstance(noops, tuple | list) and len(noops) == 2 else (noops, noops)
+    low, high = _pair(noops)
     if not all(isinstance(n, int | np.integer) and n >= 0 for n in (low, high)) or low > high:
         raise UserError(f"noops is {noops!r}; it must be a number of frames, 0 or more, or two.")
     return int(low), int(high)
@@ -323,11 +323,15 @@ def _frames(noops):
 
 def _shares(demonstration):
     """The least and the largest share that `demonstration` stands for."""
-    several = isinstance(demonstration, tuple | list) and len(demonstration) == 2
-    low, high = demonstration if several else (demonstration, demonstration)
+    low, high = _pair(demonstration)
     numbers = all(isinstance(share, int | float | np.number) for share in (low, high))
     if not numbers or not 0 <= low <= high <= 1:
         raise UserError(
             f"demonstration is {demonstration!r}; it must be a share from 0 to 1, or two of them."
         )
     return float(low), float(high)
+
+
+def _pair(value):
+    """A single value is the lowest and the highest."""
+    return value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)

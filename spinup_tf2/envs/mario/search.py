@@ -23,7 +23,7 @@ import numpy as np
 
 from spinup_tf2.envs.mario.demonstrations import BUTTONS_OF, FILE, FRAMES, read, shortened
 from spinup_tf2.envs.mario.emulator import Core, NesPy
-from spinup_tf2.envs.mario.env import ALL_STAGES
+from spinup_tf2.envs.mario.env import ALL_STAGES, LEVELS
 from spinup_tf2.envs.mario.game import BUTTONS, Game
 from spinup_tf2.runs.files import atomic_save
 
@@ -309,7 +309,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     missing = []
     for stage in args.stage:
         began = time.process_time()
-        level = (int(stage[0]), int(stage[2]))
+        level = LEVELS[stage]
         report = lambda line, stage=stage: print(f"{stage}: {line}", flush=True)  # noqa: E731
         search = Search(level, args.seed, args.budget, report=report)
         plan = search.run()

@@ -3,6 +3,7 @@
 import pytest
 
 from spinup_tf2.envs.mario.demonstrations import demonstrated, demonstration
+from spinup_tf2.envs.mario.env import LEVELS
 from spinup_tf2.envs.mario.search import Search, reaches_flag
 from tests.envs.mario.consoles import emulator_marks
 
@@ -11,13 +12,13 @@ pytestmark = emulator_marks
 
 @pytest.mark.parametrize("stage", [*demonstrated()][:2])
 def test_a_demonstration_clears_its_level(stage):
-    assert reaches_flag((int(stage[0]), int(stage[2])), demonstration(stage))
+    assert reaches_flag(LEVELS[stage], demonstration(stage))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [*demonstrated()][2:])
 def test_every_demonstration_clears_its_level(stage):
-    assert reaches_flag((int(stage[0]), int(stage[2])), demonstration(stage))
+    assert reaches_flag(LEVELS[stage], demonstration(stage))
 
 
 @pytest.mark.slow

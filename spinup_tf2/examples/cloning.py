@@ -1,0 +1,79 @@
+"""What `quadruped_demo` and `mario_demo` share: a run of an imitation, and one of PPO after it."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import keras
+import numpy as np
+
+from spinup_tf2.core.runs.saved_policy import SavedPolicy
+from spinup_tf2.experiments.processes import resolve_num_cpu
+from spinup_tf2.persistence.env_spec import write_env_spec
+from spinup_tf2.runs.files import holds_run
+from spinup_tf2.utils.logx import EpochLogger
+from spinup_tf2.utils.run_utils import EnvFn, setup_logger_kwargs
+
+
+def add_arguments(parser: argparse.ArgumentParser, usual_name: str, usual_epochs: str) -> None:
+    """The arguments of both programs; `usual_name` and `usual_epochs` say what is the default."""
+    epochs_help = f"of PPO, by default {usual_epochs}; 0: only the imitation"
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--epochs", type=int, help=epochs_help)
+    parser.add_argument("--cpu", type=int, default=1, help="processes of PPO")
+    name_help = f"the runs are NAME-clone and NAME-demo; by default {usual_name}"
+    parser.add_argument("--exp_name", metavar="NAME", help=name_help)
+    parser.add_argument("--data_dir")
+
+
+def check_runs(
+    parser: argparse.ArgumentParser, args: argparse.Namespace, name: str, improved: bool
+) -> dict[str, Any]:
+    """The imitation's arguments of the logger. It is an error if a run exists already.
+
+    This comes before minutes have been spent.
+
+    Args:
+        parser: Of the program.
+        args: Its arguments.
+        name: The runs are `name`-clone and `name`-demo.
+        improved: Whether there will be the second one.
+    """
+    resolve_num_cpu(args.cpu)
+    runs = ["clone", "demo"] if improved else ["clone"]
+    kwargs = [setup_logger_kwargs(f"{name}-{run}", args.seed, args.data_dir) for run in runs]
+    for run in kwargs:
+        if holds_run(run["output_dir"]):
+            other = "choose another --exp_name, --seed or --data_dir"
+            parser.error(f"{run['output_dir']} already holds a run; {other}")
+    return kwargs[0]
+
+
+def begin_imitation(
+    env_fn: EnvFn,
+    seed: int,
+    logger_kwargs: Mapping[str, Any],
+    config: Mapping[str, Any],
+    make_ac: Callable[[gym.Space, gym.Space], Any],
+) -> tuple[gym.Env, Any, EpochLogger]:
+    """The environment, the networks and the logger of a run without an algorithm of the package.
+
+    Args:
+        env_fn: Makes the environment.
+        seed: Of the weights.
+        logger_kwargs: Arguments of the logger.
+        config: What is saved in config.json.
+        make_ac: Makes the networks for an observation space and an action space.
+    """
+    keras.utils.set_random_seed(seed)
+    env = env_fn()
+    logger = EpochLogger(**logger_kwargs)
+    logger.save_config(config)
+    write_env_spec(Path(logger.output_dir, "env_spec.json"), env, env_fn)
+    spaces = (env.observation_space, env.action_space)
+    ac = make_ac(*spaces)
+    ac.step(np.zeros(spaces[0].shape, spaces[0].dtype))  # only now its variables exist
+    logger.setup_tf_saver(SavedPolicy(ac, *spaces))
+    return env, ac, logger

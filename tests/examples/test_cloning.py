@@ -1,0 +1,31 @@
+"""What the programs that imitate a demonstration have in common."""
+
+from importlib.util import find_spec
+
+import pytest
+
+from spinup_tf2.examples import mario_demo
+
+PROGRAMS = [pytest.param(mario_demo, "mario-1-1", id="mario")]
+if find_spec("pybullet"):
+    from spinup_tf2.examples import quadruped_demo
+
+    PROGRAMS.append(pytest.param(quadruped_demo, "walk", id="quadruped"))
+
+
+@pytest.mark.parametrize("which", ["clone", "demo"])
+@pytest.mark.parametrize(("program", "name"), PROGRAMS)
+def test_runs_that_exist_are_refused_before_anything_is_done(
+    program, name, which, tmp_path, monkeypatch, capsys
+):
+    done = []
+    for step in ("clone", "evaluate_run", "call_experiment"):
+        monkeypatch.setattr(program, step, lambda *_, **__: done.append(1))
+    run = tmp_path / f"{name}-{which}" / f"{name}-{which}_s0"
+    run.mkdir(parents=True)
+    (run / "progress.txt").touch()
+    monkeypatch.setattr("sys.argv", ["program", "--data_dir", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        program.main()
+    assert f"{run} already holds a run; choose another --exp_name" in capsys.readouterr().err
+    assert done == []
