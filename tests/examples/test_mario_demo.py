@@ -20,7 +20,7 @@ ENV_FN = EnvFn(PRESET.env, {**PRESET.env_kwargs, "stages": STAGES})
 @needs_emulator
 def test_it_is_shown_what_clears_each_level():
     env = ENV_FN()
-    obs, act = mario_demo.demonstrate(env, STAGES)
+    obs, act = mario_demo.demonstrate(env, STAGES, [0])
     plan = "".join(demonstration(stage) for stage in STAGES)
     assert act.tolist() == ["rj".index(letter) for letter in plan]
     assert obs.shape == (len(plan), 84, 84, 4)
@@ -31,11 +31,41 @@ def test_it_is_shown_what_clears_each_level():
 
 
 @needs_emulator
+def test_it_is_shown_what_clears_it_after_doing_nothing_too(monkeypatch, capsys):
+    found = {("1-4", 0): "rj", ("1-4", 9): "jjr", ("1-1", 0): None, ("1-1", 9): "r"}
+    asked = []
+
+    def plan_after(stage, noops, letters):
+        asked.append(letters)
+        return found[stage, noops]
+
+    monkeypatch.setattr(mario_demo, "plan_after", plan_after)
+    env = ENV_FN()
+    resets = []
+    reset, step = env.reset, env.step
+    monkeypatch.setattr(
+        env, "reset", lambda *, options: resets.append(options) or reset(options=options)
+    )
+    over = dict(is_success=True)
+    monkeypatch.setattr(env, "step", lambda act: (*step(act)[:2], True, False, over))
+    obs, act = mario_demo.demonstrate(env, STAGES, [0, 9], cpu=2)
+    env.close()
+    assert [(*options["stages"], options["noops"]) for options in resets] == [
+        *[("1-4", 0), ("1-4", 9), ("1-1", 9)]
+    ]
+    assert act.tolist() == [0, 1, 1, 1, 0, 0]
+    assert len(obs) == 6
+    assert asked == ["rj"] * 4
+    said = "No way through 1-1 was found after 0 frames of doing nothing.\n"
+    assert capsys.readouterr().out == said
+
+
+@needs_emulator
 def test_a_demonstration_that_does_not_reach_the_flag_is_told(monkeypatch):
     env = ENV_FN()
-    monkeypatch.setattr(type(env.unwrapped), "demonstration", lambda self: [0, 0, 1])
+    monkeypatch.setattr(mario_demo, "plan_after", lambda *_, **__: "rrj")
     with pytest.raises(UserError, match="demonstration of 1-1 does not reach the flag"):
-        mario_demo.demonstrate(env, ["1-1"])
+        mario_demo.demonstrate(env, ["1-1"], [0])
     env.close()
 
 
@@ -47,13 +77,15 @@ def test_the_clone_does_what_it_was_shown(tmp_path, monkeypatch):
     obs = rng.integers(0, 100, (40, 84, 84, 4), dtype=np.uint8)
     for frames, lower in zip(obs, act, strict=True):
         frames[42 * lower : 42 * (lower + 1)] += 100
-    monkeypatch.setattr(mario_demo, "demonstrate", lambda env, stages: (obs, act))
+    monkeypatch.setattr(mario_demo, "demonstrate", lambda *_: (obs, act))
     logger_kwargs = dict(output_dir=str(tmp_path), exp_name="clone", quiet=True)
-    mario_demo.clone(ENV_FN, STAGES, 0, logger_kwargs, PRESET.arguments["ac_kwargs"], passes=30)
+    ac_kwargs = PRESET.arguments["ac_kwargs"]
+    mario_demo.clone(ENV_FN, STAGES, 0, logger_kwargs, ac_kwargs, passes=40, loss=0.01)
     progress = pd.read_table(tmp_path / "progress.txt")
     assert progress["Accuracy"].iloc[-1] == 1.0
-    assert (progress["Accuracy"].iloc[:-1] < 1).all()  # then it is over
-    assert len(progress) < 30
+    assert progress["LossPi"].iloc[-1] <= 0.01
+    assert (progress["LossPi"].iloc[:-1] > 0.01).all()  # then it is over
+    assert len(progress) < 40
     get_action = load_policy(tmp_path / "tf2_save", deterministic=True)
     assert [int(get_action(each)) for each in obs] == act.tolist()
 
@@ -62,7 +94,7 @@ def test_the_clone_does_what_it_was_shown(tmp_path, monkeypatch):
 def done(monkeypatch):
     """What the program would do, in order, as (name, arguments)."""
     done = []
-    monkeypatch.setattr(mario_demo, "clone", lambda *args: done.append(("clone", args)))
+    monkeypatch.setattr(mario_demo, "clone", lambda *args, **_: done.append(("clone", args)))
     monkeypatch.setattr(
         mario_demo, "evaluate_run", lambda run_dir, **_: done.append(("evaluate", run_dir))
     )

@@ -168,15 +168,29 @@ class MarioEnv(gym.Env, EzPickle):
         """The actions, each for four frames, that clear the present level from its start."""
         if self._game is None:
             raise UserError("demonstration was called before reset, or after close.")
-        wanted = [BUTTONS_OF[letter] for letter in demonstration(self._stage)]
-        known = {frozenset(pressed): i for i, pressed in enumerate(self._combinations)}
-        if any(frozenset(each) not in known for each in wanted):
-            needed = [[*each] for each in dict.fromkeys(wanted)]
+        return self.actions_of(demonstration(self._stage))
+
+    def actions_of(self, plan: str) -> list[int]:
+        """The action for each letter of a plan for the present level; see `letters`."""
+        known = self._actions_by_letter
+        if any(letter not in known for letter in plan):
+            needed = [[*BUTTONS_OF[letter]] for letter in dict.fromkeys(plan)]
             raise UserError(
                 f"The actions {[[*each] for each in self._combinations]} are not enough for the "
                 f"demonstration of {self._stage}; it needs {needed}."
             )
-        return [known[frozenset(each)] for each in wanted]
+        return [known[letter] for letter in plan]
+
+    @property
+    def letters(self) -> str:
+        """What plans may consist of: the letters of `demonstrations.BUTTONS_OF` with an action."""
+        return "".join(self._actions_by_letter)
+
+    @property
+    def _actions_by_letter(self):
+        known = {frozenset(pressed): i for i, pressed in enumerate(self._combinations)}
+        buttons = {letter: frozenset(pressed) for letter, pressed in BUTTONS_OF.items()}
+        return {letter: known[each] for letter, each in buttons.items() if each in known}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
         if self._game is None:

@@ -21,7 +21,14 @@ from pathlib import Path
 
 import numpy as np
 
-from spinup_tf2.envs.mario.demonstrations import BUTTONS_OF, FILE, FRAMES, read, shortened
+from spinup_tf2.envs.mario.demonstrations import (
+    BUTTONS_OF,
+    FILE,
+    FRAMES,
+    demonstration,
+    read,
+    shortened,
+)
 from spinup_tf2.envs.mario.emulator import Core, NesPy
 from spinup_tf2.envs.mario.env import ALL_STAGES, LEVELS
 from spinup_tf2.envs.mario.game import BUTTONS, Game
@@ -36,9 +43,11 @@ LEAST_WAY = 16  # pixels that a continuation must come ahead
 FURTHEST_BACK = 12  # pieces that a plan loses at once, at most
 CONSOLES = 4
 BUDGET = 60_000  # steps of the agent that are tried
+SHORT_BUDGET = 6000  # the same, where most of a plan is known
 
 _HELD = {letter: sum(BUTTONS[name] for name in pressed) for letter, pressed in BUTTONS_OF.items()}
 _OTHERS = "nnnnlkud"  # waiting is what helps most often
+_LETTERS = "".join(BUTTONS_OF)
 
 Place = tuple[int, int]  # how many areas Mario has seen, and x in this one: the larger, the further
 
@@ -53,8 +62,8 @@ class Consoles:
         steps: How many steps have been played to get to the ends of plans.
     """
 
-    def __init__(self, level: tuple[int, int], make_core: Callable[[], Core]):
-        self._level, self._make_core = level, make_core
+    def __init__(self, level: tuple[int, int], make_core: Callable[[], Core], noops: int = 0):
+        self._level, self._make_core, self._noops = level, make_core, noops
         self._games: dict[str, Game] = {}  # by the plan at whose end it is; the latest use last
         self.steps = 0
 
@@ -80,14 +89,21 @@ class Consoles:
                 game.restore()
                 return done, game
             self._games.pop(next(iter(self._games))).close()
-        game = Game(self._make_core(), self._level)
-        game.reset()
-        return "", game
+        return "", at_start(self._level, self._make_core, self._noops)
 
     def close(self) -> None:
         for game in self._games.values():
             game.close()
         self._games = {}
+
+
+def at_start(level: tuple[int, int], make_core: Callable[[], Core], noops: int) -> Game:
+    """A new game at the start of a level, after so many frames of doing nothing."""
+    game = Game(make_core(), level)
+    game.reset()
+    for _ in range(noops):
+        game.step(0)
+    return game
 
 
 def play_step(game: Game, letter: str) -> tuple[bool, dict]:
@@ -102,10 +118,11 @@ def play_step(game: Game, letter: str) -> tuple[bool, dict]:
     return over or (info["world"], info["stage"]) != game.level, info
 
 
-def reaches_flag(level: tuple[int, int], plan: str, make_core: Callable[[], Core] = NesPy) -> bool:
+def reaches_flag(
+    level: tuple[int, int], plan: str, make_core: Callable[[], Core] = NesPy, noops: int = 0
+) -> bool:
     """Whether a plan clears a level, with its last step, on a console of its own."""
-    game = Game(make_core(), level)
-    game.reset()
+    game = at_start(level, make_core, noops)
     try:
         for number, letter in enumerate(plan, 1):
             over, info = play_step(game, letter)
@@ -156,6 +173,10 @@ class Search:
         budget: How many steps are tried before the search gives up.
         make_core: Makes an emulator.
         report: Is told how far the search is, a line at a time.
+        noops: How many frames pass at first, without a button.
+        known: A plan of the same level, which is tried first: most of it is often right if it
+            begins a moment later.
+        letters: What may be pressed; r and j always may.
 
     Attributes:
         steps: How many steps have been played.
@@ -168,9 +189,14 @@ class Search:
         budget: int = BUDGET,
         make_core: Callable[[], Core] = NesPy,
         report: Callable[[str], None] = lambda line: None,
+        noops: int = 0,
+        known: str = "",
+        letters: str = _LETTERS,
     ):
         self._rng = np.random.default_rng(seed)
-        self._consoles = Consoles(level, make_core)
+        self._consoles = Consoles(level, make_core, noops)
+        self._known = known
+        self._others = [letter for letter in _OTHERS if letter in letters]
         self._budget, self._report = budget, report
         self._tried = 0
 
@@ -226,7 +252,8 @@ class Search:
             if not played.over and played.places[-1] > (part, x + LEAST_WAY):
                 ahead.append(played)
                 fast = played.places[-1] > (part, x + FAST_ENOUGH * HORIZON * SPEED)
-                if fast and not piece.failures:
+                known = self._known and number == 0
+                if (fast or known) and not piece.failures:
                     break
         if not ahead:
             return None
@@ -247,9 +274,12 @@ class Search:
             length = OTHER_HORIZONS[rng.integers(len(OTHER_HORIZONS))]
             others = 0.15 * min(piece.failures, 3)
         letters = keep
+        if number == 0:
+            letters += self._known[len(piece.plan) + len(keep) :]
         while len(letters) < length:
-            if rng.random() < others:
-                letters += _OTHERS[rng.integers(len(_OTHERS))] * int(rng.integers(1, 16))
+            if self._others and rng.random() < others:
+                other = self._others[rng.integers(len(self._others))]
+                letters += other * int(rng.integers(1, 16))
             else:
                 letters += "r" * int(rng.integers(1, 12) if rng.random() < 0.8 else 1)
                 letters += "j" * int(rng.integers(1, 10))
@@ -275,6 +305,23 @@ def _place(game, areas):
     if game.area not in areas:
         areas = (*areas, game.area)
     return areas, (len(areas), game.x)
+
+
+def plan_after(stage: str, noops: int, letters: str = _LETTERS, seed: int = 0) -> str | None:
+    """A plan that clears a level after frames of doing nothing; None if none is found.
+
+    It is the level's demonstration if that still clears it, and else similar to it.
+
+    Args:
+        stage: The level, such as "1-1".
+        noops: Number of these frames.
+        letters: What may be pressed.
+        seed: Of the search.
+    """
+    level, known = LEVELS[stage], demonstration(stage)
+    if reaches_flag(level, known, noops=noops):
+        return known
+    return Search(level, seed, SHORT_BUDGET, noops=noops, known=known, letters=letters).run()
 
 
 def keep(stage: str, plan: str, path: Path = FILE) -> None:

@@ -53,6 +53,8 @@ def test_a_demonstration_in_actions():
     assert env.demonstration() == [2] * 50 + [0] * 51
     env.reset(options={"stages": ["1-2"]})
     assert env.demonstration() == [2, 2, 1, 2, 2]
+    assert env.actions_of("njr") == [1, 0, 2]
+    assert sorted(env.letters) == ["j", "n", "r"]
 
 
 def test_actions_that_are_missing_are_named():

@@ -1,6 +1,7 @@
 """The search for demonstrations: on courses without an emulator, and what it has found."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -149,6 +150,72 @@ def test_a_search_ends_with_its_budget():
     found._letters = lambda piece, number: "r" * search.HORIZON  # never A
     assert found.run() is None
     assert 3000 <= found.steps < 3000 + search.CONTINUATIONS * search.HORIZON + 500
+
+
+# ---------------------------------------------------------------------- with something in advance
+
+
+def test_a_known_plan_is_taken_where_it_holds():
+    known = Search(LEVEL, make_core=Courses(pits=PITS)).run()
+    again = Search(LEVEL, seed=1, make_core=Courses(pits=PITS), known=known, noops=3)
+    assert again.run() == known
+    assert again.steps < 5 * len(known)
+    assert again._consoles._noops == 3
+
+
+def test_a_known_plan_is_mended_where_it_does_not_hold():
+    known = Search(LEVEL, make_core=Courses(pits=PITS[:1])).run()
+    assert not reaches_flag(LEVEL, known, Courses(pits=PITS))
+    plan = Search(LEVEL, make_core=Courses(pits=PITS), known=known).run()
+    assert reaches_flag(LEVEL, plan, Courses(pits=PITS))
+    same = next(i for i, (a, b) in enumerate(zip(plan, known, strict=False)) if a != b)
+    assert same > 10  # and it is the known one until the second pit comes in sight
+
+
+def test_frames_of_doing_nothing_come_first():
+    courses = Courses(pits=PITS)
+    plan = Search(LEVEL, make_core=courses, noops=5).run()
+    assert reaches_flag(LEVEL, plan, courses, noops=5)
+    begun = [each for each in courses.made if len(each.pressed) > 5]
+    assert courses.made[-1] in begun
+    assert courses.made[-1].pressed[:6] == [0] * 5 + [search._HELD[plan[0]]]
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_plan_after_frames_of_doing_nothing(holds, monkeypatch):
+    """The demonstration, if it still reaches the flag, and else what a search finds with it."""
+    monkeypatch.setattr(search, "demonstration", {"1-2": "rrr"}.get)
+    asked = []
+
+    def reaches(level, plan, noops):
+        asked.append((level, plan, noops))
+        return holds
+
+    def found(*args, **kwargs):
+        asked.append((*args, kwargs))
+        return SimpleNamespace(run=lambda: "jjj")
+
+    monkeypatch.setattr(search, "reaches_flag", reaches)
+    monkeypatch.setattr(search, "Search", found)
+    plan = search.plan_after("1-2", 7, letters="rj", seed=3)
+    assert plan == ("rrr" if holds else "jjj")
+    assert asked[0] == ((1, 2), "rrr", 7)
+    searched = ((1, 2), 3, search.SHORT_BUDGET, dict(noops=7, known="rrr", letters="rj"))
+    assert asked[1:] == ([] if holds else [searched])
+
+
+def test_other_buttons_are_those_that_may_be_pressed():
+    piece = search.Piece("", failures=3)
+    tried = {}
+    for letters in ("rj", "rjn", "".join(BUTTONS_OF)):
+        some = Search(LEVEL, make_core=Courses(), letters=letters)
+        tried[letters] = {*"".join(some._letters(piece, number) for number in range(200))}
+    assert {letters: "".join(sorted(each)) for letters, each in tried.items()} == {
+        letters: "".join(sorted(letters)) for letters in tried
+    }
+
+
+# ------------------------------------------------------------------------------------- consoles
 
 
 def test_consoles_go_on_from_where_they_stand():
