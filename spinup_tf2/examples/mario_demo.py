@@ -5,11 +5,12 @@
 
 The package knows a sequence of buttons that clears the level (`envs.mario.demonstrations`). It does
 not look at the screen, so that an enemy that comes a moment later ends it. A network is first made
-to do the same from what it sees (`clone`), and is saved as a run of its own. PPO then begins with
-this network (`init_from`): its episodes start along the demonstration, near the flag at first and
-earlier with every epoch (`demonstration_epochs`); then for half of the time they start at the
-beginning of the level, after some frames of doing nothing. Of several levels, each episode has one
-at random, and one agent learns all of them; it takes as many times longer.
+to do the same from what it sees, after frames of doing nothing, too (`clone`), and is saved as a
+run of its own. PPO then begins with this network (`init_from`): its episodes start along the
+demonstration, near the flag at first and earlier with every epoch (`demonstration_epochs`); then
+for half of the time they start at the beginning of the level, after some frames of doing nothing.
+Of several levels, each episode has one at random, and one agent learns all of them; it takes as
+many times longer.
 """
 
 import argparse

@@ -278,6 +278,17 @@ def test_a_policy_that_acts_otherwise_is_not_written(run_of, monkeypatch):
     assert not Path("run_numpy").exists()
 
 
+def test_large_weights_may_be_rounded_otherwise(tmp_path, monkeypatch):
+    """This agent's outputs are as large as 400 before tanh: the last bit of such sums is 3e-5."""
+    run = RUNS / "quadruped-command" / "quadruped-command_s0"
+    assert export(run, "numpy", tmp_path / "out").difference < 3e-4
+    act = Policy.act
+    monkeypatch.setattr(Policy, "act", lambda *args: act(*args) + 2e-3)
+    with pytest.raises(UserError, match=r"not those of the run.*more than 0\.000"):
+        export(run, "numpy", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
 def test_the_size_of_a_difference():
     bounded = MLPQActorCritic(OBS, BOX, **TD3).action_spec  # of which the widest is 495
     gaussian = MLPActorCritic(OBS, BOX).action_spec
