@@ -31,7 +31,7 @@ COMMON_SECTIONS = {
 ON_POLICY_SECTIONS = COMMON_SECTIONS | {
     "storing": ["spinup_tf2.core.experience.trajectory_buffer:TrajectoryBuffer.store"],
     "advantage": ["spinup_tf2.core.experience.trajectory_buffer:TrajectoryBuffer.get"],
-    "update": ["spinup_tf2.core.optimize.gradient_steps:GradientSteps.__call__"],
+    "update": ["spinup_tf2.core.optimize.gradient_steps:GradientSteps.beside"],
 }
 OFF_POLICY_SECTIONS = COMMON_SECTIONS | {
     "storing": ["spinup_tf2.core.experience.replay_buffer:ReplayBuffer.store"],

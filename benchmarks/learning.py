@@ -4,6 +4,7 @@
     python benchmarks/learning.py collect on-policy           # what was logged, into one CSV file
     python benchmarks/learning.py report on-policy            # tables and figures from these files
     python benchmarks/learning.py random on-policy            # what random actions reach
+    python benchmarks/learning.py status                      # which runs of all are finished
 
 learning.toml says what each protocol trains, published.toml what others have reached.
 """
@@ -145,8 +146,9 @@ def run(protocol: Protocol, data_dir: Path, workers: int) -> None:
 def collect(protocol: Protocol, data_dir: Path) -> Path:
     """Write what the runs of a protocol have logged so far to its CSV file; returns its path.
 
-    A row for each epoch with a return: that of the test episodes if there are any. Of runs that
-    are not in `data_dir`, or have not come as far there, what the file holds already stays.
+    A row for each epoch with a return, that of the test episodes if there are any, and for the last
+    epoch in any case, which says how far the run has come. Of runs that are not in `data_dir`, or
+    have not come as far there, what the file holds already stays.
     """
     from spinup_tf2.utils.plot import get_datasets
 
@@ -157,7 +159,8 @@ def collect(protocol: Protocol, data_dir: Path) -> Path:
         for rows in get_datasets(data_dir / protocol.run_directory(*key)):
             found = True
             logged = [rows["TotalEnvInteracts"], rows["Performance"]]
-            table = pd.DataFrame(dict(zip(COLUMNS, [*key, *logged], strict=True))).dropna()
+            table = pd.DataFrame(dict(zip(COLUMNS, [*key, *logged], strict=True)))
+            table = table[table["return"].notna() | (table.index == table.index[-1])]
             if key not in tables or len(table) > len(tables[key]):
                 tables[key] = table
     if not found:
@@ -177,7 +180,7 @@ def finished(protocol: Protocol) -> set[tuple]:
     if not file_of(protocol).exists():
         return set()
     last = read(protocol).groupby(KEYS)["interactions"].max()
-    return {*last[last >= 0.99 * protocol.steps].index}  # no episode may have ended since
+    return {*last[last >= 0.99 * protocol.steps].index}
 
 
 def random_returns(protocol: Protocol, episodes: int = 100) -> str:
@@ -208,7 +211,8 @@ def read(protocol: Protocol) -> pd.DataFrame:
     path = file_of(protocol)
     if not path.exists():
         sys.exit(f"There is no {path}; collect the results of {protocol.name} first.")
-    return pd.read_csv(path, keep_default_na=False, dtype={"variant": str})
+    missing = {"return": ""}
+    return pd.read_csv(path, keep_default_na=False, na_values=missing, dtype={"variant": str})
 
 
 def performance(data: pd.DataFrame, steps: int) -> pd.Series:
@@ -352,7 +356,8 @@ def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
         look.label(axis, "TotalEnvInteracts", "Performance")
         for algorithm, color in colors.items():
             for variant, style in styles.items():
-                _draw_curve(axis, data, (algorithm, environment, variant), color, style)
+                key = (algorithm, environment, variant)
+                _draw_curve(axis, data, key, color, style, protocol.arguments["steps_per_epoch"])
             for source, marker in markers.items():
                 _draw_published(axis, protocol, source, algorithm, environment, color, marker)
         look.format_ticks(axis, "paper")
@@ -366,16 +371,16 @@ def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
     plt.close(fig)
 
 
-def _draw_curve(axis, data, key, color, style):
+def _draw_curve(axis, data, key, color, style, steps_per_epoch):
     from spinup_tf2.results.statistics import curve_of
 
-    runs = data[(data[KEYS[:3]] == list(key)).all(axis=1)]
+    runs = data[(data[KEYS[:3]] == list(key)).all(axis=1)].dropna()
     if runs.empty:
         return
-    curves = [
-        (run["interactions"].to_numpy(), _smooth(run["return"].to_numpy()))
-        for _, run in runs.groupby("seed")
-    ]
+    curves = []
+    for _, run in runs.groupby("seed"):
+        x, y = run["interactions"].to_numpy(), run["return"].to_numpy()
+        curves.append((x, _smooth(x, y, steps_per_epoch)))
     curve = curve_of(curves, "mean", "sd")
     axis.plot(curve.x, curve.estimate, color=color, ls=style)
     axis.fill_between(curve.x, curve.low, curve.high, color=color, alpha=0.15, lw=0)
@@ -391,17 +396,21 @@ def _draw_published(axis, protocol, source, algorithm, environment, color, marke
         )
 
 
-def _smooth(y, window=11):
+def _smooth(x, y, steps_per_epoch, epochs=11):
     """The mean of each row and its neighbours, as Spinning Up's figures show it."""
-    counts = np.convolve(np.ones(len(y)), np.ones(window), "same")
-    return np.convolve(y, np.ones(window), "same") / counts if len(y) >= window else y
+    if len(y) < epochs:
+        return y
+    near = np.abs(x[:, None] - x) < epochs / 2 * steps_per_epoch
+    return near @ y / near.sum(axis=1)
 
 
 def report(protocol: Protocol) -> None:
     """Write the tables of a protocol (.md, .csv) and its figure (.png), and print the tables."""
     data = read(protocol)
     table = cells(protocol, data)
-    text = f"{markdown(protocol, table)}\n{scores(protocol, table, data)}"
+    text = markdown(protocol, table)
+    if len(protocol.algorithms) * len(protocol.variant_names) > 1:
+        text += f"\n{scores(protocol, table, data)}"
     out = RESULTS / protocol.name
     out.with_suffix(".md").write_text(text, encoding="utf-8")
     table.to_csv(RESULTS / f"{protocol.name}-table.csv", index=False, float_format="%.5g")
@@ -409,13 +418,29 @@ def report(protocol: Protocol) -> None:
     print(text)
 
 
+def status(some_protocols: Mapping[str, Protocol]) -> str:
+    """How many seeds are finished of each protocol, algorithm and environment, in Markdown."""
+    lines = []
+    for protocol in some_protocols.values():
+        done = finished(protocol)
+        for algorithm in protocol.algorithms:
+            runs = []
+            for environment in protocol.environments:
+                keys = [key for key in protocol.runs() if key[:2] == (algorithm, environment)]
+                count = sum(key in done for key in keys)
+                name = environment.rpartition("-")[0]
+                runs.append(f"{name} {count} of {len(keys)}" if count else f"{name} not run")
+            lines.append([protocol.name, algorithm, f"{protocol.steps:,}", ", ".join(runs)])
+    return f"{markdown_table(['protocol', 'algorithm', 'steps', 'finished runs'], lines)}\n"
+
+
 def main() -> None:
     known = protocols()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("verb", choices=["run", "collect", "report", "random"])
-    parser.add_argument("protocols", nargs="+", choices=known, metavar="protocol")
+    parser.add_argument("verb", choices=["run", "collect", "report", "random", "status"])
+    parser.add_argument("protocols", nargs="*", metavar="protocol", help=", ".join(known))
     parser.add_argument("--workers", type=int, default=1, help="runs at a time; default 1")
     parser.add_argument(
         "--data_dir",
@@ -424,6 +449,17 @@ def main() -> None:
         help="where the runs are",
     )
     args = parser.parse_args()
+    unknown = [name for name in args.protocols if name not in known]
+    if unknown:
+        parser.error(f"there is no protocol {unknown[0]}; there are {', '.join(known)}")
+    if args.verb == "status":
+        text = status({name: known[name] for name in args.protocols or known})
+        if not args.protocols:
+            (RESULTS / "status.md").write_text(text, encoding="utf-8")
+        print(text)
+        return
+    if not args.protocols:
+        parser.error(f"name a protocol: {', '.join(known)}")
     for name in args.protocols:
         if args.verb == "run":
             run(known[name], args.data_dir, args.workers)

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import gymnasium as gym
 import numpy as np
 import stable_baselines3
 from measure import STEPS_PER_EPOCH, UPDATE_AFTER, clocks, epochs_for
@@ -57,6 +58,9 @@ def on_policy(algorithm, env, num_envs, seed, steps, profile, **settings):
     An epoch is a rollout and its update; of A2C, whose rollouts are short, as long as ours.
     """
     if "NoFrameskip" in env or env.startswith("ALE/"):
+        import ale_py
+
+        gym.register_envs(ale_py)
         policy, envs = "CnnPolicy", VecFrameStack(make_atari_env(env, num_envs, seed=seed), 4)
     else:
         # A DummyVecEnv of monitored environments, which is also what PPO makes of an id.

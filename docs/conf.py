@@ -203,25 +203,26 @@ def _tables_of_presets():
 
 
 class _Learning(Directive):
-    required_arguments = 1  # the name of a protocol
-    has_content = True  # the caption of its figure
+    required_arguments = 1  # the name of a protocol, or "status"
+    has_content = True  # the caption of its figure, if there is one
 
     def run(self):
         results = Path("..", "benchmarks", "results", "learning", self.arguments[0])
-        figure = f".. figure:: {results.as_posix()}.png\n   :width: 100%\n\n"
         blocks = (ROOT / "docs" / f"{results}.md").read_text(encoding="utf-8").split("\n\n")
-        parts = [figure + indent("\n".join(self.content), "   "), *map(_as_rst, blocks)]
+        parts = [*map(_as_rst, blocks)]
+        if self.content:
+            figure = f".. figure:: {results.as_posix()}.png\n   :width: 100%\n\n"
+            parts.insert(0, figure + indent("\n".join(self.content), "   "))
         node = nodes.Element()
         self.state.nested_parse(StringList("\n\n".join(parts).splitlines(), "learning"), 0, node)
         return node.children
 
 
 def _as_rst(block):
-    """A table in Markdown as a list-table, without what has not been run; other text as it is."""
+    """A table in Markdown as a list-table; other text as it is."""
     if not block.startswith("|"):
         return block
-    lines = [line for line in block.strip().splitlines() if "| not run |" not in line]
-    head, _rule, *body = [line[2:-2].split(" | ") for line in lines]
+    head, _rule, *body = [line[2:-2].split(" | ") for line in block.strip().splitlines()]
     head = [name.removeprefix("Spinning Up, ") for name in head]  # the page says whose they are
     rows = ["   * - " + "\n     - ".join(_joined(row, head)) for row in [head, *body]]
     return ".. list-table::\n   :class: learning\n   :header-rows: 1\n\n" + "\n".join(rows)

@@ -15,9 +15,10 @@ from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic, uniqu
 from spinup_tf2.core.nets.heads import FrozenPolicy, both, value_beside
 from spinup_tf2.core.nets.normalization import RewardScaler
 from spinup_tf2.core.optimize.auxiliary_phase import AuxiliaryPhase
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, loss_columns, take_steps
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
 from spinup_tf2.core.optimize.losses import Loss, value_loss, value_regression
 from spinup_tf2.core.optimize.objectives import log_prob
+from spinup_tf2.core.optimize.take_steps import loss_columns, take_steps
 from spinup_tf2.core.settings import Settings, algorithm
 
 
@@ -169,7 +170,8 @@ def ppg(
         def update(batch):
             batch |= of_old_policy(batch["obs"], batch["act"])  # before any step is taken
             minibatches = run.minibatches(minibatch_size, max(train_pi_iters, train_v_iters))
-            before, after, _ = take_steps(steps, batch, minibatches)
+            # With detached values, v learns from features that the policy's steps change.
+            before, after, _ = take_steps(steps, batch, minibatches, in_turn=arch == "detach")
             if phase is not None:
                 phase.memory.store(batch["obs"].numpy(), batch["ret"].numpy())
             columns = dict(Entropy=before["Entropy"], KL=after["KL"], ClipFrac=after["ClipFrac"])

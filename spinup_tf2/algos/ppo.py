@@ -13,10 +13,10 @@ from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.experience.ppo_buffer import PPOBuffer
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.normalization import RewardScaler
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, loss_columns, take_steps
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
 from spinup_tf2.core.optimize.losses import Loss, value_loss, value_regression
 from spinup_tf2.core.optimize.objectives import Objective, adapted_beta, penalized, penalty_loss
-from spinup_tf2.core.optimize.renewal import renewal
+from spinup_tf2.core.optimize.take_steps import loss_columns, renewal, take_steps
 from spinup_tf2.core.settings import Settings, algorithm
 
 __all__ = ["PPOBuffer", "adapted_beta", "penalty_loss", "policy_loss", "ppo"]

@@ -12,8 +12,9 @@ from spinup_tf2.core import on_policy
 from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam, loss_columns, take_steps
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
 from spinup_tf2.core.optimize.losses import Loss, value_regression
+from spinup_tf2.core.optimize.take_steps import loss_columns, take_steps
 from spinup_tf2.core.settings import Settings, algorithm
 
 

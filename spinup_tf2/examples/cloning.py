@@ -1,7 +1,9 @@
 """What `quadruped_demo` and `mario_demo` share: a run of an imitation, and one of PPO after it."""
 
 import argparse
-from collections.abc import Callable, Mapping
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,13 @@ import keras
 import numpy as np
 
 from spinup_tf2.core.runs.saved_policy import SavedPolicy
+from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.processes import resolve_num_cpu
 from spinup_tf2.persistence.env_spec import write_env_spec
-from spinup_tf2.runs.files import holds_run
+from spinup_tf2.runs.files import holds_run, read_json
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.run_utils import EnvFn, setup_logger_kwargs
+from spinup_tf2.utils.serialization_utils import convert_json
 
 
 def add_arguments(parser: argparse.ArgumentParser, usual_name: str, usual_epochs: str) -> None:
@@ -26,12 +30,20 @@ def add_arguments(parser: argparse.ArgumentParser, usual_name: str, usual_epochs
     name_help = f"the runs are NAME-clone and NAME-demo; by default {usual_name}"
     parser.add_argument("--exp_name", metavar="NAME", help=name_help)
     parser.add_argument("--data_dir")
+    resume_help = "go on where these runs were stopped"
+    parser.add_argument("--resume", action="store_true", help=resume_help)
+
+
+def run_options(args: argparse.Namespace, preset: str) -> dict[str, Any]:
+    """What `call_experiment` is told about the run of PPO, beside PPO's own arguments."""
+    options = dict(num_cpu=args.cpu, data_dir=args.data_dir, preset=preset)
+    return options | dict(seed=args.seed, resume=args.resume)
 
 
 def check_runs(
     parser: argparse.ArgumentParser, args: argparse.Namespace, name: str, improved: bool
 ) -> dict[str, Any]:
-    """The imitation's arguments of the logger. It is an error if a run exists already.
+    """The imitation's arguments of the logger. A run that exists already is an error, or goes on.
 
     This comes before minutes have been spent.
 
@@ -45,10 +57,35 @@ def check_runs(
     runs = ["clone", "demo"] if improved else ["clone"]
     kwargs = [setup_logger_kwargs(f"{name}-{run}", args.seed, args.data_dir) for run in runs]
     for run in kwargs:
-        if holds_run(run["output_dir"]):
-            other = "choose another --exp_name, --seed or --data_dir"
+        if holds_run(run["output_dir"]) and not args.resume:
+            other = (
+                "choose another --exp_name, --seed or --data_dir, or go on with it with --resume"
+            )
             parser.error(f"{run['output_dir']} already holds a run; {other}")
     return kwargs[0]
+
+
+def check_same_imitation(
+    output_dir: str | os.PathLike, config: Mapping[str, Any], may_change: Sequence[str] = ()
+) -> None:
+    """Raise UserError if a directory holds an imitation with other arguments than these.
+
+    Args:
+        output_dir: The directory.
+        config: The arguments, as they are saved in config.json.
+        may_change: Names of those that may be others.
+    """
+    path = Path(output_dir, "config.json")
+    if not path.exists():
+        return
+    before, now = read_json(path), json.loads(json.dumps(convert_json(config)))
+    for name in now:
+        if name not in (*may_change, "logger_kwargs") and before.get(name) != now[name]:
+            raise UserError(
+                f"the imitation in {output_dir} cannot go on: its {name} was {before.get(name)} "
+                f"and is now {now[name]}. Resume it as it was, or choose another --exp_name, "
+                "--seed or --data_dir."
+            )
 
 
 def begin_imitation(
@@ -57,6 +94,7 @@ def begin_imitation(
     logger_kwargs: Mapping[str, Any],
     config: Mapping[str, Any],
     make_ac: Callable[[gym.Space, gym.Space], Any],
+    keep_rows: int | None = None,
 ) -> tuple[gym.Env, Any, EpochLogger]:
     """The environment, the networks and the logger of a run without an algorithm of the package.
 
@@ -66,10 +104,11 @@ def begin_imitation(
         logger_kwargs: Arguments of the logger.
         config: What is saved in config.json.
         make_ac: Makes the networks for an observation space and an action space.
+        keep_rows: Of a run that goes on, see the logger.
     """
     keras.utils.set_random_seed(seed)
     env = env_fn()
-    logger = EpochLogger(**logger_kwargs)
+    logger = EpochLogger(**logger_kwargs, keep_rows=keep_rows)
     logger.save_config(config)
     write_env_spec(Path(logger.output_dir, "env_spec.json"), env, env_fn)
     spaces = (env.observation_space, env.action_space)

@@ -5,68 +5,62 @@
 
 The package knows a sequence of buttons that clears the level (`envs.mario.demonstrations`). It does
 not look at the screen, so that an enemy that comes a moment later ends it. A network is first made
-to do the same from what it sees, after frames of doing nothing, too (`clone`), and is saved as a
-run of its own. PPO then begins with this network (`init_from`): its episodes start along the
-demonstration, near the flag at first and earlier with every epoch (`demonstration_epochs`); then
-for half of the time they start at the beginning of the level, after some frames of doing nothing.
-Of several levels, each episode has one at random, and one agent learns all of them; it takes as
-many times longer.
+to do the same from what it sees, after frames of doing nothing, too (`clone`). Then it plays, and
+where it has failed it is shown what would have led on from there (`mario_ways.corrected`; Ross and
+others 2011). It is saved as a run of its own. PPO then begins with this network (`init_from`): its
+episodes start along the demonstration, near the flag at first and earlier with every epoch
+(`demonstration_epochs`); then for half of the time they start at the beginning of the level, after
+some frames of doing nothing. Of several levels, each episode has one at random, and one agent
+learns all of them; it takes as many times longer.
+
+What has been stopped goes on with the same command and `--resume`.
 """
 
+import os
+
+from spinup_tf2.parallel.threads import FAST_CONVOLUTIONS
+
+if __name__ == "__main__":
+    os.environ.update(FAST_CONVOLUTIONS | os.environ)  # as experiments have it that see pictures
+
 import argparse
-import itertools
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import keras
 import numpy as np
+import tensorflow as tf
 
 from spinup_tf2 import ppo
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic
 from spinup_tf2.envs.mario.demonstrations import demonstration
-from spinup_tf2.envs.mario.search import plan_after
 from spinup_tf2.errors import UserError
-from spinup_tf2.examples.cloning import add_arguments, begin_imitation, check_runs
+from spinup_tf2.examples.cloning import (
+    add_arguments,
+    begin_imitation,
+    check_runs,
+    check_same_imitation,
+    run_options,
+)
+from spinup_tf2.examples.mario_ways import (
+    LONGEST,
+    Shown,
+    Start,
+    Ways,
+    correct_with,
+    demonstrated,
+    frames_of,
+    together,
+)
 from spinup_tf2.presets import load
+from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.run_utils import EnvFn, call_experiment
 
 PRESET = "mario-demo"
-
-
-def demonstrate(
-    env: gym.Env, stages: Sequence[str], noops: Sequence[int], cpu: int = 1
-) -> tuple[np.ndarray, np.ndarray]:
-    """Observations `[steps, ...]`, and the action `[steps]` that a demonstration takes in each.
-
-    Args:
-        env: Super Mario Bros, preprocessed, with actions for four frames.
-        stages: The levels whose demonstrations are played, one after the other.
-        noops: How many frames of doing nothing come before one: each level is shown with each of
-            these numbers, or not at all where it has become another level by then, and no way
-            through is found.
-        cpu: Number of threads that look for it; their emulators run at the same time.
-    """
-    starts = [*itertools.product(stages, noops)]
-    find = partial(plan_after, letters=env.unwrapped.letters)
-    seen, shown = [], []
-    with ThreadPoolExecutor(cpu) as pool:
-        plans = pool.map(find, *zip(*starts, strict=True))
-        for (stage, number), plan in zip(starts, plans, strict=True):
-            if plan is None:
-                print(f"No way through {stage} was found after {number} frames of doing nothing.")
-                continue
-            obs, _ = env.reset(options=dict(stages=[stage], noops=number))
-            for act in env.unwrapped.actions_of(plan):
-                seen.append(obs)
-                shown.append(act)
-                obs, _, terminated, _, info = env.step(act)
-            if not (terminated and info["is_success"]):
-                raise UserError(f"The demonstration of {stage} does not reach the flag.")
-    return np.array(seen), np.array(shown)
+SAMPLED = 10  # episodes of each level with sampled actions, in each round of corrections
 
 
 def clone(
@@ -75,14 +69,16 @@ def clone(
     seed: int,
     logger_kwargs: Mapping[str, Any],
     ac_kwargs: Mapping[str, Any],
-    noops: Sequence[int] = range(0, 31, 3),
+    noops: Sequence[int] = range(10),
+    rounds: int = 2,
     cpu: int = 1,
-    passes: int = 60,
+    passes: int = 100,
     loss: float = 1e-4,
     batch_size: int = 32,
     lr: float = 1e-3,
-) -> None:
-    """Make a policy imitate the demonstrations, and save it as a run.
+    resume: bool = False,
+) -> bool:
+    """Make a policy imitate the demonstrations and corrections of itself, and save it as a run.
 
     Maximum likelihood of the actions: max_theta sum log pi_theta(a | s). It goes on until the
     policy hardly does anything else any more: with a loss of 1e-4 a step, the samples of 300 steps
@@ -94,44 +90,152 @@ def clone(
         seed: Of the weights and the order of the steps.
         logger_kwargs: Arguments of the logger.
         ac_kwargs: Arguments of the network.
-        noops: How many frames of doing nothing come before a demonstration, see `demonstrate`. The
-            frames after them are others, and what is imitated has to be recognized in all of them.
-        cpu: Number of threads that look for demonstrations.
-        passes: The largest number of passes over all steps.
+        noops: How many frames of doing nothing come before a demonstration: each level is shown
+            after each of these numbers, or not at all where it has become another level by then,
+            and no way through is found. The frames after them are others, and what is imitated has
+            to be recognized in all of them.
+        rounds: How often it then plays, is corrected, and learns again from all that it has been
+            shown. In each round the most likely actions are taken after each of `noops`, and
+            sampled ones, SAMPLED times, after none.
+        cpu: Number of threads that look for demonstrations and corrections.
+        passes: The largest number of passes over all that was shown, in each round.
         loss: The loss at which it is over.
         batch_size: Steps in each minibatch.
-        lr: Adam's learning rate at first; it falls to 0.
+        lr: Adam's learning rate at first; in each round it falls to 0, as half of a cosine does.
+        resume: Go on with what the directory of the run holds. `rounds` may be more than before.
+
+    Returns:
+        Whether there was anything left to be learned.
     """
-    config = dict(locals())
-    make_ac = partial(CNNActorCritic, **ac_kwargs)
-    env, ac, logger = begin_imitation(env_fn, seed, logger_kwargs, config, make_ac)
-    obs, act = demonstrate(env, stages, noops, cpu)
-    env.close()
-    decay = keras.optimizers.schedules.CosineDecay(lr, passes * -(-len(obs) // batch_size))
-    ac.pi.net.compile(
-        keras.optimizers.Adam(decay),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-        jit_compile=False,  # convolutions are slower with XLA
-    )
-    for epoch in range(passes):
-        ac.pi.net.fit(obs, act, batch_size=batch_size, verbose=0)
-        reached, accuracy = ac.pi.net.evaluate(obs, act, batch_size=256, verbose=0)
-        logger.log_tabular("Epoch", epoch)
-        logger.log_tabular("TotalEnvInteracts", len(obs))
-        logger.log_tabular("LossPi", reached)
-        logger.log_tabular("Accuracy", accuracy)
-        logger.dump_tabular()
-        if reached <= loss:
-            break
-    logger.save_state({}, None)
+    config = {name: value for name, value in locals().items() if name != "resume"}
+    directory = Path(logger_kwargs["output_dir"])
+    with run_lock(directory):
+        if resume:
+            check_same_imitation(directory, config, may_change=("rounds", "cpu"))
+        keep_rows = Lessons.rows_in(directory) if resume else None
+        make_ac = partial(CNNActorCritic, **ac_kwargs)
+        env, ac, logger = begin_imitation(env_fn, seed, logger_kwargs, config, make_ac, keep_rows)
+        letters = env.unwrapped.letters
+        env.close()
+        ways, shown = Ways(directory / "ways.jsonl"), list[Shown]()
+        lessons = Lessons(ac.pi.net, directory, seed, lr)
+        done = lessons.round
+        if done > rounds:
+            return False
+        for number in range(rounds + 1):
+            find = correct_with(env_fn, ac.pi.net) if number else partial(demonstrated, letters)
+            found = ways.of_round(number, starts_of_round(number, stages, noops), find, cpu)
+            shown += frames_of(env_fn, found, cpu)
+            if number < done:
+                continue
+            if number:
+                successes = sum(way.success for way in found)
+                print(f"Round {number}: {successes} of {len(found)} episodes reached the flag.")
+            frames = together(shown)
+            for reached, accuracy in lessons.learn(frames, passes, loss, batch_size):
+                logger.log_tabular("Round", number)
+                logger.log_tabular("TotalEnvInteracts", len(frames[0]))
+                logger.log_tabular("LossPi", reached)
+                logger.log_tabular("Accuracy", accuracy)
+                logger.dump_tabular()
+            logger.save_state({}, None)
+            lessons.next_round()
+    return True
+
+
+def starts_of_round(number: int, stages: Sequence[str], noops: Sequence[int]) -> list[Start]:
+    """How the episodes of a round of corrections begin; round 0 is that of the demonstrations."""
+    starts = [Start(stage, frames) for stage in stages for frames in noops]
+    if number:
+        seeds = range(SAMPLED * number, SAMPLED * (number + 1))
+        starts += [Start(stage, 0, seed) for stage in stages for seed in seeds]
+    return starts
+
+
+class Lessons:
+    """A network that learns what it is shown, round by round, and is kept after each pass.
+
+    Args:
+        net: The logits `[batch, num_actions]` of observations.
+        run_dir: Of the run in which it is kept, and from which it goes on.
+        seed: Of the order of the steps.
+        lr: Adam's learning rate in the first pass of a round.
+
+    Attributes:
+        round: How many rounds are over.
+    """
+
+    _ROWS = "rows/.ATTRIBUTES/VARIABLE_VALUE"  # its name in a checkpoint
+
+    def __init__(self, net: keras.Model, run_dir: Path, seed: int, lr: float):
+        self._net, self._seed, self._lr = net, seed, lr
+        optimizer = keras.optimizers.Adam(lr)
+        optimizer.build(net.trainable_variables)
+        net.compile(
+            optimizer,
+            keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            metrics=["accuracy"],
+            jit_compile=False,  # convolutions are slower with XLA
+        )
+        numbers = {name: tf.Variable(0, dtype=tf.int64) for name in ("round", "passes", "rows")}
+        self._at = numbers | dict(loss=tf.Variable(np.inf))
+        checkpoint = tf.train.Checkpoint(net=net, optimizer=optimizer, **self._at)
+        self._manager = tf.train.CheckpointManager(checkpoint, self._directory(run_dir), 1)
+        if self._manager.latest_checkpoint:
+            checkpoint.restore(self._manager.latest_checkpoint).assert_consumed()
+
+    @staticmethod
+    def _directory(run_dir):
+        return str(run_dir / "lessons")
+
+    @classmethod
+    def rows_in(cls, run_dir: Path) -> int:
+        """How many passes are over in a run's directory: so many rows it has logged."""
+        latest = tf.train.latest_checkpoint(cls._directory(run_dir))
+        return int(tf.train.load_variable(latest, cls._ROWS)) if latest else 0
+
+    @property
+    def round(self) -> int:
+        return int(self._at["round"])
+
+    def learn(
+        self, shown: Shown, passes: int, loss: float, batch_size: int
+    ) -> Iterator[tuple[float, float]]:
+        """Go over all that is shown, up to so many times in this round, until the loss is reached.
+
+        Gives the mean loss and accuracy of each pass, and is kept when the next one is asked for.
+        """
+        obs, act = shown
+        while self._at["passes"] < passes and self._at["loss"] > loss:
+            share = int(self._at["passes"]) / passes
+            self._net.optimizer.learning_rate = self._lr * (1 + np.cos(np.pi * share)) / 2
+            position = [self._seed, self.round, int(self._at["passes"])]
+            keras.utils.set_random_seed(int(np.random.SeedSequence(position).generate_state(1)[0]))
+            history = self._net.fit(obs, act, batch_size=batch_size, verbose=0).history
+            reached, accuracy = history["loss"][0], history["accuracy"][0]
+            self._at["loss"].assign(reached)
+            self._at["passes"].assign_add(1)
+            self._at["rows"].assign_add(1)
+            yield reached, accuracy
+            self._manager.save()
+
+    def next_round(self) -> None:
+        """This round is over."""
+        self._at["round"].assign_add(1)
+        self._at["passes"].assign(0)
+        self._at["loss"].assign(np.inf)
+        self._manager.save()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--stage", nargs="+", default=["1-1"], help="the levels; default 1-1")
     add_arguments(parser, "mario and the levels", "40 for each level")
+    rounds_help = "how often it plays and is corrected; default 2"
+    parser.add_argument("--rounds", type=int, default=2, help=rounds_help)
     args = parser.parse_args()
+    if args.rounds < 0:
+        parser.error(f"--rounds is {args.rounds}; it must be at least 0")
     name = args.exp_name or "-".join(["mario", *args.stage])
     imitation = check_runs(parser, args, name, improved=True)
     try:
@@ -144,15 +248,19 @@ def main() -> None:
     stages = dict(stages=args.stage)
     imitated = EnvFn(preset.env, {**preset.env_kwargs, **stages})
     ac_kwargs = preset.settings["ac_kwargs"]
-    clone(imitated, args.stage, args.seed, imitation, ac_kwargs, cpu=args.cpu)
-    # An agent that is stuck stands there until the clock runs out, unless it is cut off.
-    evaluate_run(imitation["output_dir"], episodes=10, noops=9, max_ep_len=600)
+    options = dict(rounds=args.rounds, cpu=args.cpu, resume=args.resume)
+    try:
+        learned = clone(imitated, args.stage, args.seed, imitation, ac_kwargs, **options)
+    except UserError as error:
+        parser.error(str(error))
+    if learned:
+        evaluate_run(imitation["output_dir"], episodes=10, noops=9, max_ep_len=LONGEST)
     epochs = preset.settings["epochs"] * len(args.stage) if args.epochs is None else args.epochs
     if epochs == 0:
         return
     settings = preset.arguments | dict(epochs=epochs, init_from=imitation["output_dir"])
     settings["env_kwargs"] = {**preset.env_kwargs, **stages}
-    options = dict(seed=args.seed, num_cpu=args.cpu, data_dir=args.data_dir, preset=PRESET)
+    options = run_options(args, PRESET)
     call_experiment(f"{name}-demo", ppo, **options, **settings)
 
 

@@ -12,6 +12,7 @@ networks (`init_from`) and finds out what is better.
 import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -21,7 +22,14 @@ import numpy as np
 from spinup_tf2 import ppo
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
-from spinup_tf2.examples.cloning import add_arguments, begin_imitation, check_runs
+from spinup_tf2.errors import UserError
+from spinup_tf2.examples.cloning import (
+    add_arguments,
+    begin_imitation,
+    check_runs,
+    check_same_imitation,
+    run_options,
+)
 from spinup_tf2.presets import load
 from spinup_tf2.utils.run_utils import EnvFn, call_experiment
 
@@ -60,7 +68,8 @@ def clone(
     lr: float = 1e-3,
     log_std: float = -1.5,
     hidden_sizes: Sequence[int] = (64, 64),
-) -> None:
+    resume: bool = False,
+) -> bool:
     """Make a Gaussian policy imitate the demonstration, and save it as a run.
 
     With a standard deviation that stays as it is, maximum likelihood is least squares:
@@ -77,10 +86,19 @@ def clone(
         log_std: Logarithm of the standard deviation with which PPO then tries other actions. With
             much more than this, what has been learned is lost before it can be used.
         hidden_sizes: Units of the networks' hidden layers, which must be those of PPO.
+        resume: Begin anew if the run's directory holds a part of it; do nothing if it is complete.
+
+    Returns:
+        Whether there was anything to be done.
     """
-    config = dict(locals())
+    config = {name: value for name, value in locals().items() if name != "resume"}
+    if resume:
+        check_same_imitation(logger_kwargs["output_dir"], config)
+        if Path(logger_kwargs["output_dir"], "tf2_save").exists():
+            return False
     make_ac = partial(MLPActorCritic, hidden_sizes=hidden_sizes, log_std_init=log_std)
-    env, ac, logger = begin_imitation(env_fn, seed, logger_kwargs, config, make_ac)
+    keep_rows = 0 if resume else None
+    env, ac, logger = begin_imitation(env_fn, seed, logger_kwargs, config, make_ac, keep_rows)
     obs, act = demonstrate(env, steps, noise, seed)
     env.close()
     ac.pi.net.compile(keras.optimizers.Adam(lr), loss="mse")
@@ -91,6 +109,7 @@ def clone(
         logger.log_tabular("LossPi", loss)
         logger.dump_tabular()
     logger.save_state({}, None)
+    return True
 
 
 def main() -> None:
@@ -106,12 +125,17 @@ def main() -> None:
 
     preset = load("ppo", preset_name)
     sizes = {k: x for k, x in preset.settings["ac_kwargs"].items() if k == "hidden_sizes"}
-    clone(EnvFn(preset.env, preset.env_kwargs), args.seed, imitation, args.steps, **sizes)
-    evaluate_run(imitation["output_dir"], episodes=10)
+    env_fn = EnvFn(preset.env, preset.env_kwargs)
+    try:
+        learned = clone(env_fn, args.seed, imitation, args.steps, **sizes, resume=args.resume)
+    except UserError as error:
+        parser.error(str(error))
+    if learned:
+        evaluate_run(imitation["output_dir"], episodes=10)
     if epochs == 0:
         return
     settings = preset.arguments | dict(epochs=epochs, init_from=imitation["output_dir"])
-    options = dict(seed=args.seed, num_cpu=args.cpu, data_dir=args.data_dir, preset=preset_name)
+    options = run_options(args, preset_name)
     call_experiment(f"{name}-demo", ppo, **options, **settings)
 
 

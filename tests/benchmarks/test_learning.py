@@ -53,7 +53,8 @@ def rows(returns, algorithm="vpg", variant="", seed=0, environment="HalfCheetah-
 def test_every_protocol_names_what_exists(learning):
     for each in learning.protocols().values():
         assert {*each.algorithms} <= {*ALGORITHMS}
-        assert each.steps % each.arguments["steps_per_epoch"] == 0
+        surplus = -each.steps % each.arguments["steps_per_epoch"]
+        assert surplus < each.steps / 100
         assert len({*each.runs()}) == len([*each.runs()])
         for source in each.published:
             known = [
@@ -202,10 +203,23 @@ def test_collecting_keeps_what_was_trained_elsewhere(learning, tmp_path):
     learning.collect(each, tmp_path / "data")
     data = learning.read(each)
     assert data.groupby("seed")["return"].apply(list).to_dict() == {0: [1, 2, 3, 4, 5], 1: [6, 7]}
-    log(1, [6, "", 8, 9, 10])  # no episode ended in the second epoch
+    log(1, [6, "", 8, 9, ""])  # no episode ended in the second epoch, nor in the last
     learning.collect(each, tmp_path / "data")
-    assert learning.read(each)["return"].to_list() == [1, 2, 3, 4, 5, 6, 8, 9, 10]
+    data = learning.read(each)
+    assert data["return"].dropna().to_list() == [1, 2, 3, 4, 5, 6, 8, 9]
+    assert data["interactions"].to_list() == [int(1e5 * n) for n in (1, 2, 3, 4, 5, 1, 3, 4, 5)]
     assert len(learning.finished(each)) == 2
+
+
+def test_smoothing_is_over_eleven_epochs_however_many_have_a_return(learning):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=40)
+    smooth = learning._smooth(np.arange(1, 41) * 4000, y, 4000)
+    slow = [y[max(i - 5, 0) : i + 6].mean() for i in range(40)]
+    np.testing.assert_allclose(smooth, slow)
+    x = np.arange(1, 41) * 64_000  # episodes end in every sixteenth epoch
+    np.testing.assert_allclose(learning._smooth(x, y, 4000), y)
+    np.testing.assert_array_equal(learning._smooth(x[:10], y[:10], 64_000), y[:10])  # too short
 
 
 def test_what_has_not_been_trained_or_collected(learning, tmp_path):
@@ -213,3 +227,26 @@ def test_what_has_not_been_trained_or_collected(learning, tmp_path):
         learning.collect(protocol(learning), tmp_path)
     with pytest.raises(SystemExit, match="collect the results of small first"):
         learning.read(protocol(learning))
+
+
+def test_the_status_counts_finished_runs(learning, monkeypatch, capsys):
+    small = protocol(learning, environments=["HalfCheetah-v5", "Ant-v5"])
+    learning.RESULTS.mkdir()
+    rows([1] * 10, seed=0).to_csv(learning.RESULTS / "small.csv", index=False)
+    line = "| small | vpg | 1,000,000 | HalfCheetah 1 of 2, Ant not run |"
+    assert learning.status(dict(small=small)).splitlines()[2:] == [line]
+    monkeypatch.setattr(learning, "protocols", lambda: dict(small=small, other=small))
+    for names, lines in (["small"], 1), ([], 2):
+        monkeypatch.setattr("sys.argv", ["learning.py", "status", *names])
+        learning.main()
+        assert capsys.readouterr().out.count(line) == lines
+    # Only the status of everything is kept, for the docs.
+    assert (learning.RESULTS / "status.md").read_text().count(line) == 2
+
+
+@pytest.mark.parametrize("argv", [["report"], ["run", "unknown"]])
+def test_what_is_no_protocol_is_refused(argv, learning, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["learning.py", *argv])
+    with pytest.raises(SystemExit):
+        learning.main()
+    assert "on-policy, off-policy" in capsys.readouterr().err

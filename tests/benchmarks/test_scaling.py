@@ -150,11 +150,12 @@ def test_a_short_measurement(scaling, monkeypatch, tmp_path, capsys):
         (2, 2000),
         (2, 4000),
     ]
-    # 80 steps each on the policy's 4,610 and the values' 4,545 numbers, with one or two to log.
+    # 80 steps on the policy's 4,610 and the values' 4,545 numbers, and a few to log: one message.
     sizes = measured["runs"][-1]["messages"]
     gradients = {int(size): count for size, count in sizes.items() if int(size) > 1000}
-    assert sum(gradients.values()) == 160
-    assert len(gradients) == 2
+    assert sum(gradients.values()) == 80
+    [size] = gradients
+    assert 4610 + 4545 < size < 4610 + 4545 + 10
     assert all(seconds > 0 for seconds in measured["messages"][0]["seconds"].values())
     scaling.main(["report", str(output)])
     assert "CartPole-v1, epochs of 4,000 steps of all together:" in capsys.readouterr().out

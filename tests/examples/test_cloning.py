@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from spinup_tf2.errors import UserError
 from spinup_tf2.examples import mario_demo
 
 PROGRAMS = [pytest.param(mario_demo, "mario-1-1", id="mario")]
@@ -28,4 +29,21 @@ def test_runs_that_exist_are_refused_before_anything_is_done(
     with pytest.raises(SystemExit):
         program.main()
     assert f"{run} already holds a run; choose another --exp_name" in capsys.readouterr().err
+    assert done == []
+
+
+@pytest.mark.parametrize("program", [pytest.param(each.values[0], id=each.id) for each in PROGRAMS])
+def test_an_imitation_of_something_else_is_told_in_a_line(program, tmp_path, monkeypatch, capsys):
+    done = []
+
+    def refuse(*args, **options):
+        raise UserError("the imitation cannot go on")
+
+    monkeypatch.setattr(program, "clone", refuse)
+    for step in ("evaluate_run", "call_experiment"):
+        monkeypatch.setattr(program, step, lambda *_, **__: done.append(1))
+    monkeypatch.setattr("sys.argv", ["program", "--resume", "--data_dir", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        program.main()
+    assert capsys.readouterr().err.endswith("error: the imitation cannot go on\n")
     assert done == []

@@ -1,13 +1,17 @@
-"""Mario that is shown how to clear levels: what it is shown, that it imitates it, and goes on."""
+"""Mario that is shown how to clear levels: that it imitates it, goes on from there, and resumes."""
+
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from spinup_tf2.core.runs.saved_policy import load_policy
-from spinup_tf2.envs.mario.demonstrations import demonstration
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples import mario_demo
+from spinup_tf2.examples.mario_ways import Start, Way
 from spinup_tf2.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
 from tests.envs.mario.consoles import needs_emulator
@@ -17,84 +21,166 @@ STAGES = ["1-4", "1-1"]
 ENV_FN = EnvFn(PRESET.env, {**PRESET.env_kwargs, "stages": STAGES})
 
 
-@needs_emulator
-def test_it_is_shown_what_clears_each_level():
-    env = ENV_FN()
-    obs, act = mario_demo.demonstrate(env, STAGES, [0])
-    plan = "".join(demonstration(stage) for stage in STAGES)
-    assert act.tolist() == ["rj".index(letter) for letter in plan]
-    assert obs.shape == (len(plan), 84, 84, 4)
-    for start in (0, len(demonstration("1-4"))):  # the first frame four times, and others then
-        assert (obs[start] == obs[start, ..., :1]).all()
-        assert (obs[start + 9] != obs[start + 9, ..., :1]).any()
-    env.close()
+# ---------------------------------------------------------------------------- the imitation
 
 
-@needs_emulator
-def test_it_is_shown_what_clears_it_after_doing_nothing_too(monkeypatch, capsys):
-    found = {("1-4", 0): "rj", ("1-4", 9): "jjr", ("1-1", 0): None, ("1-1", 9): "r"}
-    asked = []
+def seen_and_done(n, rng):
+    """Frames in which the action can be seen: the upper or the lower half is bright."""
+    act = rng.integers(2, size=n)
+    obs = rng.integers(0, 100, (n, 84, 84, 4), dtype=np.uint8)
+    for frames, lower in zip(obs, act, strict=True):
+        frames[42 * lower : 42 * (lower + 1)] += 100
+    return obs, act
 
-    def plan_after(stage, noops, letters):
-        asked.append(letters)
-        return found[stage, noops]
 
-    monkeypatch.setattr(mario_demo, "plan_after", plan_after)
-    env = ENV_FN()
-    resets = []
-    reset, step = env.reset, env.step
-    monkeypatch.setattr(
-        env, "reset", lambda *, options: resets.append(options) or reset(options=options)
+class Teacher:
+    """Shows so many frames in each round, and counts how often it was asked."""
+
+    def __init__(self, monkeypatch, steps):
+        rng = np.random.default_rng(0)
+        self.batches, self.asked = [seen_and_done(n, rng) for n in steps], []
+        monkeypatch.setattr(mario_demo, "SAMPLED", 2)
+        monkeypatch.setattr(mario_demo, "demonstrated", lambda letters, start: self.way(0, start))
+        of_network = lambda *_: lambda start: self.way(len(self.played), start)  # noqa: E731
+        monkeypatch.setattr(mario_demo, "correct_with", of_network)
+        monkeypatch.setattr(mario_demo, "frames_of", self.frames_of)
+        self.played = []
+
+    def way(self, number, start):
+        self.asked.append(start)
+        return Way(start, success=start.seed is not None)
+
+    def frames_of(self, env_fn, ways, cpu):
+        self.played.append([way.start for way in ways])
+        return [self.batches[len(self.played) - 1]]
+
+
+def clone(output_dir, stages=("1-4",), seed=0, **options):
+    logger_kwargs = dict(output_dir=str(output_dir), exp_name="clone", quiet=True)
+    ac_kwargs = PRESET.arguments["ac_kwargs"]
+    return mario_demo.clone(ENV_FN, [*stages], seed, logger_kwargs, ac_kwargs, **options)
+
+
+@pytest.mark.parametrize("chosen", [None, "0"])
+def test_tensorflow_is_told_that_there_are_convolutions(chosen):
+    """Before it is loaded, and unless the user has said something else."""
+    program = (
+        "import os, runpy, sys\n"
+        "class Finder:\n"
+        "    def find_spec(name, *_):\n"
+        "        if name == 'tensorflow':\n"
+        "            print(os.environ.get('TF_ENABLE_ONEDNN_OPTS'), flush=True)\n"
+        "            os._exit(0)\n"
+        "sys.meta_path.insert(0, Finder)\n"
+        "runpy.run_module('spinup_tf2.examples.mario_demo', run_name='__main__')\n"
     )
-    over = dict(is_success=True)
-    monkeypatch.setattr(env, "step", lambda act: (*step(act)[:2], True, False, over))
-    obs, act = mario_demo.demonstrate(env, STAGES, [0, 9], cpu=2)
-    env.close()
-    assert [(*options["stages"], options["noops"]) for options in resets] == [
-        *[("1-4", 0), ("1-4", 9), ("1-1", 9)]
-    ]
-    assert act.tolist() == [0, 1, 1, 1, 0, 0]
-    assert len(obs) == 6
-    assert asked == ["rj"] * 4
-    said = "No way through 1-1 was found after 0 frames of doing nothing.\n"
-    assert capsys.readouterr().out == said
+    environ = {name: x for name, x in os.environ.items() if name != "TF_ENABLE_ONEDNN_OPTS"}
+    environ |= {"TF_ENABLE_ONEDNN_OPTS": chosen} if chosen else {}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == [chosen or "1"], done.stderr
 
 
 @needs_emulator
-def test_a_demonstration_that_does_not_reach_the_flag_is_told(monkeypatch):
-    env = ENV_FN()
-    monkeypatch.setattr(mario_demo, "plan_after", lambda *_, **__: "rrj")
-    with pytest.raises(UserError, match="demonstration of 1-1 does not reach the flag"):
-        mario_demo.demonstrate(env, ["1-1"], [0])
-    env.close()
+def test_it_learns_again_from_all_that_it_was_shown(tmp_path, monkeypatch, capsys):
+    teacher = Teacher(monkeypatch, [40, 8, 16])
+    assert clone(tmp_path, noops=[0, 3], rounds=2, passes=4, loss=0.0)
+    assert teacher.played == [
+        [Start("1-4", 0), Start("1-4", 3)],
+        [Start("1-4", 0), Start("1-4", 3), Start("1-4", 0, 2), Start("1-4", 0, 3)],
+        [Start("1-4", 0), Start("1-4", 3), Start("1-4", 0, 4), Start("1-4", 0, 5)],
+    ]
+    progress = pd.read_table(tmp_path / "progress.txt")
+    assert progress["Round"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert progress["TotalEnvInteracts"].tolist() == [40] * 4 + [48] * 4 + [64] * 4
+    said = "Round 1: 2 of 4 episodes reached the flag.\nRound 2: 2 of 4 episodes reached the flag."
+    assert said in capsys.readouterr().out
 
 
 @needs_emulator
 def test_the_clone_does_what_it_was_shown(tmp_path, monkeypatch):
-    """Frames in which the action can be seen: of 40, the upper or the lower half is bright."""
-    rng = np.random.default_rng(0)
-    act = rng.integers(2, size=40)
-    obs = rng.integers(0, 100, (40, 84, 84, 4), dtype=np.uint8)
-    for frames, lower in zip(obs, act, strict=True):
-        frames[42 * lower : 42 * (lower + 1)] += 100
-    monkeypatch.setattr(mario_demo, "demonstrate", lambda *_: (obs, act))
-    logger_kwargs = dict(output_dir=str(tmp_path), exp_name="clone", quiet=True)
-    ac_kwargs = PRESET.arguments["ac_kwargs"]
-    mario_demo.clone(ENV_FN, STAGES, 0, logger_kwargs, ac_kwargs, passes=40, loss=0.01)
+    teacher = Teacher(monkeypatch, [40])
+    clone(tmp_path, rounds=0, passes=40, loss=0.01)
     progress = pd.read_table(tmp_path / "progress.txt")
     assert progress["Accuracy"].iloc[-1] == 1.0
     assert progress["LossPi"].iloc[-1] <= 0.01
     assert (progress["LossPi"].iloc[:-1] > 0.01).all()  # then it is over
     assert len(progress) < 40
     get_action = load_policy(tmp_path / "tf2_save", deterministic=True)
+    obs, act = teacher.batches[0]
     assert [int(get_action(each)) for each in obs] == act.tolist()
+
+
+@needs_emulator
+@pytest.mark.parametrize("stopped_after", [0, 2, 3, 4])
+def test_an_imitation_goes_on_where_it_was_stopped(stopped_after, tmp_path, monkeypatch):
+    """Between the passes of a round, between rounds, and before the first pass is over."""
+    options = dict(noops=[0, 3], rounds=1, passes=3, loss=0.0)
+    Teacher(monkeypatch, [40, 8])
+    clone(tmp_path / "whole", **options)
+
+    teacher = Teacher(monkeypatch, [40, 8])
+    fit, passes = mario_demo.keras.Model.fit, []
+
+    def stop(*args, **kwargs):
+        if len(passes) == stopped_after:
+            raise KeyboardInterrupt
+        passes.append(1)
+        return fit(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mario_demo.keras.Model, "fit", stop)
+        with pytest.raises(KeyboardInterrupt):
+            clone(tmp_path / "parts", **options)
+    teacher.played.clear()
+    assert clone(tmp_path / "parts", **options, resume=True)
+    assert len(teacher.asked) == 2 + 4  # nothing was looked for again
+    progress = [pd.read_table(tmp_path / run / "progress.txt") for run in ("whole", "parts")]
+    pd.testing.assert_frame_equal(*progress)
+    weights = [np.load(tmp_path / run / "tf2_save" / "weights.npz") for run in ("whole", "parts")]
+    for name in weights[0]:
+        np.testing.assert_array_equal(weights[0][name], weights[1][name])
+
+
+@needs_emulator
+def test_more_rounds_can_follow(tmp_path, monkeypatch):
+    options = dict(noops=[0], passes=2, loss=0.0)
+    Teacher(monkeypatch, [40, 8])
+    clone(tmp_path / "whole", **options, rounds=1)
+    teacher = Teacher(monkeypatch, [40, 8])
+    clone(tmp_path / "parts", **options, rounds=0)
+    teacher.played.clear()
+    assert not clone(tmp_path / "parts", **options, rounds=0, resume=True)
+    assert teacher.played == []
+    assert clone(tmp_path / "parts", **options, rounds=1, resume=True, cpu=2)
+    progress = [pd.read_table(tmp_path / run / "progress.txt") for run in ("whole", "parts")]
+    pd.testing.assert_frame_equal(*progress)
+
+
+@needs_emulator
+def test_an_imitation_of_something_else_is_not_resumed(tmp_path, monkeypatch):
+    Teacher(monkeypatch, [40])
+    clone(tmp_path, rounds=0, passes=1)
+    before = (tmp_path / "progress.txt").read_text()
+    refused = r"cannot go on: its stages was \['1-4'\] and is now \['1-1'\]"
+    with pytest.raises(UserError, match=refused):
+        clone(tmp_path, ["1-1"], rounds=0, passes=1, resume=True)
+    assert (tmp_path / "progress.txt").read_text() == before
+
+
+# ---------------------------------------------------------------------------- the program
 
 
 @pytest.fixture
 def done(monkeypatch):
     """What the program would do, in order, as (name, arguments)."""
     done = []
-    monkeypatch.setattr(mario_demo, "clone", lambda *args, **_: done.append(("clone", args)))
+
+    def clone(*args, resume, **options):
+        done.append(("clone", args))
+        return not resume
+
+    monkeypatch.setattr(mario_demo, "clone", clone)
     monkeypatch.setattr(
         mario_demo, "evaluate_run", lambda run_dir, **_: done.append(("evaluate", run_dir))
     )
@@ -130,8 +216,25 @@ def test_so_many_epochs_of_ppo(epochs, names, done, tmp_path, monkeypatch):
     assert all(settings["epochs"] == 7 for _, settings in done[2:])
 
 
+def test_what_was_stopped_goes_on(done, tmp_path, monkeypatch):
+    """An imitation that is complete is not evaluated again."""
+    (tmp_path / "mario-1-1-clone" / "mario-1-1-clone_s0").mkdir(parents=True)
+    (tmp_path / "mario-1-1-clone" / "mario-1-1-clone_s0" / "progress.txt").touch()
+    run_program(monkeypatch, "--data_dir", str(tmp_path), "--resume")
+    (first, _), (second, settings) = done
+    assert (first, second) == ("clone", "mario-1-1-demo")
+    assert settings["resume"] is True
+
+
 def test_a_level_without_a_demonstration_is_refused(done, tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         run_program(monkeypatch, "--stage", "1-1", "9-9", "--data_dir", str(tmp_path))
     assert "There is no demonstration of 9-9; there are some of 1-1, " in capsys.readouterr().err
+    assert done == []
+
+
+def test_a_negative_number_of_rounds_is_refused(done, tmp_path, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        run_program(monkeypatch, "--rounds", "-1", "--data_dir", str(tmp_path))
+    assert "--rounds is -1; it must be at least 0" in capsys.readouterr().err
     assert done == []

@@ -1,6 +1,7 @@
 """The quadruped that is shown how to walk: what it is shown, that it imitates it, and goes on."""
 
 import json
+import shutil
 
 import keras
 import numpy as np
@@ -11,6 +12,7 @@ pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
 from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.envs.quadruped.gait import trot
+from spinup_tf2.errors import UserError
 from spinup_tf2.examples import quadruped_demo
 from spinup_tf2.presets import PRESETS
 from spinup_tf2.utils.run_utils import EnvFn
@@ -57,9 +59,12 @@ def test_the_clone_does_what_it_was_shown(env, tmp_path):
 def done(monkeypatch):
     """What the program would do, in order, as (name, argument)."""
     done = []
-    monkeypatch.setattr(
-        quadruped_demo, "clone", lambda env_fn, *args, **_: done.append(("clone", env_fn))
-    )
+
+    def clone(env_fn, *args, resume, **options):
+        done.append(("clone", env_fn))
+        return not resume
+
+    monkeypatch.setattr(quadruped_demo, "clone", clone)
     monkeypatch.setattr(
         quadruped_demo, "evaluate_run", lambda run_dir, **_: done.append(("evaluate", run_dir))
     )
@@ -89,6 +94,28 @@ def test_each_task_has_its_epochs_and_its_environment(task, epochs, done, tmp_pa
 def test_only_the_imitation(done, tmp_path, monkeypatch):
     run_program(monkeypatch, "--epochs", "0", "--data_dir", str(tmp_path))
     assert [name for name, _ in done] == ["clone", "evaluate"]
+
+
+def test_what_was_stopped_goes_on(done, tmp_path, monkeypatch):
+    """An imitation that is complete is not evaluated again."""
+    run_program(monkeypatch, "--data_dir", str(tmp_path), "--resume", "--epochs", "7")
+    assert [name for name, _ in done] == ["clone", "walk-demo"]
+
+
+def test_an_imitation_that_is_complete_stays_and_a_part_of_one_does_not(tmp_path):
+    preset = PRESETS["quadruped-walk"]
+    env_fn = EnvFn(preset.env, preset.env_kwargs)
+    logger_kwargs = dict(output_dir=str(tmp_path), exp_name="clone", quiet=True)
+    assert quadruped_demo.clone(env_fn, 0, logger_kwargs, steps=100, passes=2)
+    before = (tmp_path / "progress.txt").read_text()
+    assert not quadruped_demo.clone(env_fn, 0, logger_kwargs, steps=100, passes=2, resume=True)
+    with pytest.raises(UserError, match="its steps was 100 and is now 200"):
+        quadruped_demo.clone(env_fn, 0, logger_kwargs, steps=200, passes=2, resume=True)
+    shutil.rmtree(tmp_path / "tf2_save")
+    (tmp_path / "progress.txt").write_text(before[: before.rindex("\n", 0, -1) + 5])
+    assert quadruped_demo.clone(env_fn, 0, logger_kwargs, steps=100, passes=2, resume=True)
+    assert (tmp_path / "progress.txt").read_text() == before
+    assert (tmp_path / "tf2_save").exists()
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def test_getting_up_is_tried_again_when_its_clock_has_gone_round():
 @pytest.mark.slow
 def test_the_kept_agents_are_pushed_over_and_walk_on(monkeypatch, capsys, tmp_path):
     pytest.importorskip("imageio_ffmpeg")
-    flags = ["--push", "150", "--seconds", "20", "--seed", "1", "--record", str(tmp_path)]
+    flags = ["--push", "150", "--seconds", "30", "--seed", "1", "--record", str(tmp_path)]
     monkeypatch.setattr("sys.argv", ["quadruped_switch", *flags])
     quadruped_switch.main()
     lines = capsys.readouterr().out.splitlines()
@@ -76,8 +76,9 @@ def test_the_kept_agents_are_pushed_over_and_walk_on(monkeypatch, capsys, tmp_pa
     assert told[:3] == ["gets up", "walks", "gets up"]
     times = [float(line.split(" s: ")[0]) for line in lines if " s: " in line]
     assert np.all(np.diff(times) > 0)
-    # It may have to try more than once to get up.
+    assert "walks" in told[3:]
+    # How often it falls depends on the last digits of sums, which processors round differently.
     falls, rest = lines[-1].split(maxsplit=1)
-    assert 2 <= int(falls) <= told.count("gets up")
+    assert int(falls) == told.count("gets up") - 1
     assert rest in ("falls; it walks at the end.", "falls; it lies at the end.")
     assert (tmp_path / "switch-episode-0.mp4").stat().st_size > 10_000

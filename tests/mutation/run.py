@@ -88,6 +88,10 @@ FILES = {
         "tests/core/optimize/test_gradient_steps.py",
         f"{BY_HAND} -k (a2c or penalty or minibatches or recomputed)",
     ],
+    "core/optimize/take_steps.py": [
+        "tests/core/optimize/test_gradient_steps.py",
+        f"{BY_HAND} -k (ppo or recomputed)",
+    ],
     "core/optimize/update_block.py": [
         "tests/core/optimize/test_update_block.py",
         "tests/algos/test_td3.py -k (by_hand or columns)",

@@ -1,6 +1,6 @@
 """Gradient steps: one, and the loop of several that is compiled whole."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import keras
 import numpy as np
@@ -21,7 +21,6 @@ Floats = dict[str, float]
 LossFunction = Callable[[Batch], tuple[tf.Tensor, Info]]
 Variables = Iterable[keras.Variable]
 Steps = tuple[Floats, Floats, int]  # info before, info after, number
-Renewed = Callable[[Batch, np.ndarray], Batch]
 
 
 def adam(learning_rate: float, max_grad_norm: float | None = None) -> keras.optimizers.Adam:
@@ -110,11 +109,10 @@ class GradientStep:
     @do_not_convert
     def gradients(self, batch: Batch, index: tf.Tensor | None = None) -> tuple[list, Info]:
         """Gradients, zero for variables that the loss does not use, and the loss' info."""
+        if self.average_info:
+            return gradients_of([self], batch, index)[0]
         grads, info = self._gradients(batch, index)
-        if not self.average_info:
-            return mpi_avg_grads(grads), info
-        averaged = mpi_avg_grads([*grads, *info.values()])
-        return averaged[: len(grads)], dict(zip(info, averaged[len(grads) :], strict=True))
+        return mpi_avg_grads(grads), info
 
     def _gradients(self, batch, index=None):
         batch = batch if index is None else rows(batch, index)
@@ -127,6 +125,19 @@ class GradientStep:
     def apply(self, grads: list[tf.Tensor]) -> None:
         """Let the optimizer change the variables."""
         self.optimizer.apply(grads, self.variables)
+
+
+@do_not_convert
+def gradients_of(
+    steps: Sequence[GradientStep], batch: Batch, index: tf.Tensor | None = None
+) -> list[tuple[list, Info]]:
+    """Gradients and info of several steps, averaged over ranks in one message for all of them."""
+    parts = [step._gradients(batch, index) for step in steps]
+    averaged = iter(mpi_avg_grads([x for grads, info in parts for x in (*grads, *info.values())]))
+    return [
+        ([next(averaged) for _ in grads], {key: next(averaged) for key in info})
+        for grads, info in parts
+    ]
 
 
 class GradientSteps:
@@ -149,6 +160,9 @@ class GradientSteps:
         stop: `stop(info) -> bool`, asked before each step or pass with the info of the whole batch:
             from a minibatch, KL divergences as small as those that matter cannot be told from
             noise. True ends the steps. None: never, and no time is spent on the info.
+
+    Attributes:
+        compiled_passes: The compiled loops, by what is trained at the same time.
     """
 
     def __init__(
@@ -164,12 +178,33 @@ class GradientSteps:
         self.variables, self.optimizer = self._step.variables, optimizer
         self.learning_rate = float(optimizer.learning_rate)
         self._compiled_step = compiled(self._step.__call__)
-        self._compiled_passes = tf.function(self._passes)  # with AutoGraph: a loop over tensors
+        self.compiled_passes: dict[tuple[GradientSteps, ...], Callable] = {}
 
     def __call__(self, batch: Batch, minibatches: np.ndarray | None = None) -> Steps:
         """Take the steps; minibatches: `[passes, count, size]`, numbers of rows."""
-        before, after, passes = self._compiled_passes(batch, minibatches)
-        return floats(before), floats(after), int(passes)
+        return self.beside((), batch, minibatches)[0]
+
+    def beside(
+        self,
+        others: Sequence["GradientSteps"],
+        batch: Batch,
+        minibatches: np.ndarray | None = None,
+    ) -> list[Steps]:
+        """Take these steps and, at the same time, others on other variables; the results of all.
+
+        The result is that of one after the other. But the gradients of one pass do not wait for
+        each other, neither on several cores nor, in one message, on several ranks.
+        """
+        several = (self, *others)
+        if several not in self.compiled_passes:
+
+            @tf.function  # with AutoGraph: loops over tensors
+            def compiled_passes(batch, minibatches):
+                return _passes(several, batch, minibatches)
+
+            self.compiled_passes[several] = compiled_passes
+        results = self.compiled_passes[several](batch, minibatches)
+        return [(floats(before), floats(after), int(passes)) for before, after, passes in results]
 
     def step(self, batch: Batch) -> Floats:
         """Take a single step; returns the loss' info, averaged over ranks, from before it.
@@ -182,83 +217,54 @@ class GradientSteps:
         """Make the learning rate its initial value times 1 - progress."""
         self.optimizer.learning_rate = self.learning_rate * (1 - progress)
 
-    def _passes(self, batch, minibatches):
-        """The loop; without minibatches, a pass is one step."""
-        step = self._step
-        before = after = step.evaluate(batch)
-        passes, stopped = tf.constant(0), self._stops(before)
-        most = self.num_steps if minibatches is None else min(self.num_steps, minibatches.shape[0])
-        while passes < most and not stopped:
-            if minibatches is None:
-                grads, info = step.gradients(batch)
-                stopped = self._stops(info)
-                if not stopped:
-                    step.apply(grads)
-                    passes += 1
-            else:
-                for index in minibatches[passes]:
-                    step(batch, index)
-                passes += 1
-                if self.stop is not None:
-                    after = step.evaluate(batch)
-                    stopped = self._stops(after)
-        if minibatches is None or self.stop is None:
-            after = step.evaluate(batch)
-        return before, after, passes
-
-    def _stops(self, info):
+    def stops(self, info: Info) -> tf.Tensor:
+        """Whether no step is to follow where the loss has this info."""
         return tf.convert_to_tensor(self.stop is not None and self.stop(info))
 
 
-def take_steps(
-    gradient_steps: Iterable[GradientSteps],
-    batch: Batch,
-    minibatches: np.ndarray | None = None,
-    renewed: Renewed | None = None,
-) -> Steps:
-    """Several GradientSteps on one batch: the info of all, and how many steps the first took.
+def _passes(several, batch, minibatches):
+    """The loops of several GradientSteps: (before, after, passes) of each.
 
-    Args:
-        gradient_steps: All steps of one are taken, then all of the next.
-        batch, minibatches: As GradientSteps take them.
-        renewed: `renewed(batch, minibatches of a pass [count, size])` gives the batch of that pass.
-            Then all GradientSteps take their first pass, all take their second, and so on, each
-            up to where it ends anyway. The info is that of the batch as it was in the first and in
-            the last pass.
+    As long as none of them is over, all take their passes together; then each goes on by itself.
     """
-    gradient_steps = [*gradient_steps]
-    if renewed is None:
-        return _together([steps(batch, minibatches) for steps in gradient_steps])
-    if minibatches is None:  # a pass is a step on everything
-        passes = max(steps.num_steps for steps in gradient_steps)
-        minibatches = np.tile(np.arange(len(batch["adv"])), (max(passes, 1), 1, 1))
-    return _together(_pass_by_pass(gradient_steps, batch, minibatches, renewed))
-
-
-def _pass_by_pass(gradient_steps, batch, minibatches, renewed):
-    results: list[Steps] = []
-    for i, minibatch in enumerate(minibatches):
-        of_pass = renewed(batch, minibatch)
-        if i == 0:
-            results = [steps(of_pass, minibatch[None]) for steps in gradient_steps]
-            continue
-        for k, (steps, (before, _, passes)) in enumerate(zip(gradient_steps, results, strict=True)):
-            if passes == i < steps.num_steps:  # it did not stop
-                _, after, more = steps(of_pass, minibatch[None])
-                results[k] = before, after, passes + more
+    before = [each._step.evaluate(batch) for each in several]
+    over = [each.stops(info) for each, info in zip(several, before, strict=True)]
+    most = [each.num_steps for each in several]
+    if minibatches is not None:
+        most = [min(number, minibatches.shape[0]) for number in most]
+    passes = [tf.constant(0) for _ in several]
+    if len(several) > 1:
+        while passes[0] < min(most) and not tf.reduce_any(over):
+            taken, over = _pass(several, passes[0], batch, minibatches)
+            passes = [number + one for number, one in zip(passes, taken, strict=True)]
+    results = []
+    for i, each in enumerate(several):
+        number, stopped = passes[i], over[i]
+        while number < most[i] and not stopped:
+            [one], [stopped] = _pass([each], number, batch, minibatches)
+            number += one
+        results.append((before[i], each._step.evaluate(batch), number))
     return results
 
 
-def _together(results):
-    before = {key: x for info, _, _ in results for key, x in info.items()}
-    after = {key: x for _, info, _ in results for key, x in info.items()}
-    return before, after, results[0][2]
+def _pass(several, number, batch, minibatches):
+    """Pass `number` of each, unless it stops before: how many it took, 0 or 1, and if it is over.
 
-
-def loss_columns(before: Floats, after: Floats) -> Floats:
-    """What an update did to the losses of policy and value function, as it is logged."""
-    losses = {key: before[key] for key in ("LossPi", "LossV")}
-    return losses | {f"Delta{key}": after[key] - before[key] for key in losses}
+    Without minibatches, a pass is one step.
+    """
+    steps = [each._step for each in several]
+    if minibatches is None:
+        gradients = gradients_of(steps, batch)
+        over = [each.stops(info) for each, (_, info) in zip(several, gradients, strict=True)]
+        for step, (grads, _), stopped in zip(steps, gradients, over, strict=True):
+            if not stopped:
+                step.apply(grads)
+        return [1 - tf.cast(stopped, tf.int32) for stopped in over], over
+    for index in minibatches[number]:
+        for step, (grads, _) in zip(steps, gradients_of(steps, batch, index), strict=True):
+            step.apply(grads)
+    over = [each.stops({} if each.stop is None else each._step.evaluate(batch)) for each in several]
+    return [tf.constant(1) for _ in several], over
 
 
 def floats(info: Info) -> Floats:

@@ -181,6 +181,11 @@ class MarioEnv(gym.Env, EzPickle):
             )
         return [known[letter] for letter in plan]
 
+    def plan_of(self, actions: Sequence[int]) -> str:
+        """The letters of actions, each taken for four frames: what `actions_of` turns back."""
+        letters = {action: letter for letter, action in self._actions_by_letter.items()}
+        return "".join(letters[action] for action in actions)
+
     @property
     def letters(self) -> str:
         """What plans may consist of: the letters of `demonstrations.BUTTONS_OF` with an action."""

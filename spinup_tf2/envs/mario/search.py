@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ LEAST_WAY = 16  # pixels that a continuation must come ahead
 FURTHEST_BACK = 12  # pieces that a plan loses at once, at most
 CONSOLES = 4
 BUDGET = 60_000  # steps of the agent that are tried
-SHORT_BUDGET = 6000  # the same, where most of a plan is known
+SHORT_BUDGET = 10_000  # the same, where most of a plan is known
 
 _HELD = {letter: sum(BUTTONS[name] for name in pressed) for letter, pressed in BUTTONS_OF.items()}
 _OTHERS = "nnnnlkud"  # waiting is what helps most often
@@ -174,8 +175,10 @@ class Search:
         make_core: Makes an emulator.
         report: Is told how far the search is, a line at a time.
         noops: How many frames pass at first, without a button.
-        known: A plan of the same level, which is tried first: most of it is often right if it
-            begins a moment later.
+        known: A plan of the same level, which is tried first, step by step: most of it is often
+            right if it begins a moment later.
+        guide: A plan that clears the level. It is tried as well, from where it comes to the place
+            at which Mario is: what is right there is often right at another time, too.
         letters: What may be pressed; r and j always may.
 
     Attributes:
@@ -191,11 +194,13 @@ class Search:
         report: Callable[[str], None] = lambda line: None,
         noops: int = 0,
         known: str = "",
+        guide: str = "",
         letters: str = _LETTERS,
     ):
         self._rng = np.random.default_rng(seed)
         self._consoles = Consoles(level, make_core, noops)
-        self._known = known
+        self._known, self._guide = known, guide
+        self._guide_places = _places(level, guide, make_core) if guide else []
         self._others = [letter for letter in _OTHERS if letter in letters]
         self._budget, self._report = budget, report
         self._tried = 0
@@ -246,13 +251,13 @@ class Search:
         ahead = []
         for number in range(CONTINUATIONS):
             game.restore()
-            played = self._play(game, self._letters(piece, number), areas)
+            played = self._play(game, self._letters(piece, number, (part, x)), areas)
             if played.flag:
                 return played
             if not played.over and played.places[-1] > (part, x + LEAST_WAY):
                 ahead.append(played)
                 fast = played.places[-1] > (part, x + FAST_ENOUGH * HORIZON * SPEED)
-                known = self._known and number == 0
+                known = (number == 0 and self._known) or (number == 1 and self._guide)
                 if (fast or known) and not piece.failures:
                     break
         if not ahead:
@@ -261,11 +266,13 @@ class Search:
             return ahead[self._rng.integers(len(ahead))]
         return max(ahead, key=lambda played: played.places[-1])
 
-    def _letters(self, piece: Piece, number: int) -> str:
+    def _letters(self, piece: Piece, number: int, place: Place = (1, 0)) -> str:
         """What is tried: every second time with what is known to survive, or a part of it.
 
         After failures, also shorter and longer ones with other buttons.
         """
+        if number == 1 and self._guide:
+            return self._guide[self._guided_from(place) :][:HORIZON]
         rng, keep = self._rng, piece.rest if number % 4 < 2 else ""
         if number and keep:
             keep = keep[: rng.integers(len(keep) + 1)]
@@ -284,6 +291,11 @@ class Search:
                 letters += "r" * int(rng.integers(1, 12) if rng.random() < 0.8 else 1)
                 letters += "j" * int(rng.integers(1, 10))
         return letters[:length]
+
+    def _guided_from(self, place):
+        """The number of steps after which the guide has come to a place."""
+        there = (n for n, other in enumerate(self._guide_places) if other >= place)
+        return next(there, len(self._guide))
 
     def _play(self, game, letters, areas):
         played = Continuation("", [], [], over=False, flag=False)
@@ -307,7 +319,24 @@ def _place(game, areas):
     return areas, (len(areas), game.x)
 
 
-def plan_after(stage: str, noops: int, letters: str = _LETTERS, seed: int = 0) -> str | None:
+@cache  # corrections search many times with the same guide
+def _places(level, plan, make_core):
+    """The place before each step of a plan that clears the level."""
+    game = at_start(level, make_core, 0)
+    try:
+        areas, places = (), []
+        for letter in plan:
+            areas, place = _place(game, areas)
+            places.append(place)
+            play_step(game, letter)
+        return places
+    finally:
+        game.close()
+
+
+def plan_after(
+    stage: str, noops: int, letters: str = _LETTERS, seed: int = 0, begun: str | None = None
+) -> str | None:
     """A plan that clears a level after frames of doing nothing; None if none is found.
 
     It is the level's demonstration if that still clears it, and else similar to it.
@@ -317,11 +346,14 @@ def plan_after(stage: str, noops: int, letters: str = _LETTERS, seed: int = 0) -
         noops: Number of these frames.
         letters: What may be pressed.
         seed: Of the search.
+        begun: What has been played without clearing the level. The plan then begins in the same
+            way, for as long as there is one that does.
     """
-    level, known = LEVELS[stage], demonstration(stage)
-    if reaches_flag(level, known, noops=noops):
-        return known
-    return Search(level, seed, SHORT_BUDGET, noops=noops, known=known, letters=letters).run()
+    level, guide = LEVELS[stage], demonstration(stage)
+    if begun is None and reaches_flag(level, guide, noops=noops):
+        return guide
+    known = dict(known=guide if begun is None else begun, guide=guide)
+    return Search(level, seed, SHORT_BUDGET, noops=noops, letters=letters, **known).run()
 
 
 def keep(stage: str, plan: str, path: Path = FILE) -> None:

@@ -12,8 +12,8 @@ from spinup_tf2.core.optimize.gradient_steps import (
     GradientSteps,
     adam,
     rows,
-    take_steps,
 )
+from spinup_tf2.core.optimize.take_steps import take_steps
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks
 
@@ -35,6 +35,11 @@ def make(num_steps=10, stop=None, learning_rate=1e-2, max_grad_norm=None):
 
     optimizer = adam(learning_rate, max_grad_norm)
     return net, GradientSteps(loss, net.trainable_variables, optimizer, num_steps, stop)
+
+
+def times_compiled(steps):
+    [passes] = steps.compiled_passes.values()
+    return passes.experimental_get_tracing_count()
 
 
 def adam_by_hand(net, batches, learning_rate=1e-2, max_grad_norm=np.inf):
@@ -101,7 +106,7 @@ def test_compiles_once():
     _, steps = make()
     for seed in range(3):
         steps(batch(seed=seed))
-    assert steps._compiled_passes.experimental_get_tracing_count() == 1
+    assert times_compiled(steps) == 1
 
 
 @pytest.mark.parametrize("stop_at", [None, 0.25])
@@ -136,7 +141,7 @@ def test_ranks_compile_once():
             ranks[mpi.proc_id()](batch(seed=seed))
 
     run_ranks(2, rank)
-    assert [steps._compiled_passes.experimental_get_tracing_count() for steps in ranks] == [1, 1]
+    assert [*map(times_compiled, ranks)] == [1, 1]
 
 
 @pytest.mark.parametrize("average_info", [True, False])
@@ -249,8 +254,7 @@ def test_minibatches_compile_once():
     _, one = make(2)
     for i in range(3):
         one(batch(), shuffled(2, 4, 16, i))
-    counts = [each._compiled_passes.experimental_get_tracing_count() for each in [one, *ranks]]
-    assert counts == [1, 1, 1]
+    assert [*map(times_compiled, [one, *ranks])] == [1, 1, 1]
 
 
 def test_rows_of_a_batch():
@@ -297,7 +301,7 @@ def test_decay_sets_the_learning_rate():
     steps.decay(0.5)
     steps(batch())
     assert any(np.any(a != b) for a, b in zip(net.variables, start, strict=True))
-    assert steps._compiled_passes.experimental_get_tracing_count() == 1
+    assert times_compiled(steps) == 1
 
 
 def test_several_steps_on_one_batch_report_together():
@@ -311,3 +315,87 @@ def test_several_steps_on_one_batch_report_together():
     assert (before["X"], before["Y"], steps) == (1, 1, 1)
     assert after["X"] == pytest.approx(0.9, abs=1e-4)
     assert after["Y"] == pytest.approx(0.8, abs=1e-4)
+
+
+# ------------------------------------------------------------------------- side by side
+
+
+def pair(stops=(None, None), numbers=(10, 10)):
+    """Steps on two networks, whose infos have other names."""
+    made = []
+    for name, stop, number in zip("XY", stops, numbers, strict=True):
+        net, steps = make(number)
+
+        def loss(batch, net=net, name=name):
+            error = net(batch["x"]) - batch["y"] * (2 if name == "Y" else 1)
+            loss = tf.reduce_mean(tf.square(error))
+            return loss, {f"Loss{name}": loss}
+
+        below = None if stop is None else lambda info, n=name, stop=stop: info[f"Loss{n}"] < stop
+        optimizer = adam(1e-2)
+        made.append((net, GradientSteps(loss, net.trainable_variables, optimizer, number, below)))
+    return made
+
+
+STOPS = [(None, None), (0.5, None), (None, 1.9), (0.5, 1.9), (1e9, None)]
+
+
+@pytest.mark.parametrize("minibatches", [None, shuffled(12, 4, 16)], ids=["full", "minibatches"])
+@pytest.mark.parametrize("numbers", [(10, 10), (1, 8), (7, 0), (12, 3)])
+@pytest.mark.parametrize("stops", STOPS)
+def test_side_by_side_is_the_same_as_in_turn(stops, numbers, minibatches):
+    """To the last bit; each stops where it stops alone, and goes on where the other has stopped."""
+    results, nets = [], []
+    for in_turn in (True, False):
+        made = pair(stops, numbers)
+        both = [steps for _, steps in made]
+        results.append(take_steps(both, batch(), minibatches, in_turn=in_turn))
+        nets.append([net for net, _ in made])
+    assert results[0] == results[1]
+    for in_turn, beside in zip(*nets, strict=True):
+        for one, other in zip(in_turn.variables, beside.variables, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_the_cases_above_stop_early_and_late():
+    taken = {
+        (stop, n): pair((stop, None), (n, 0))[0][1](batch())[2]
+        for stop in (0.5, 1e9, None)
+        for n in (1, 12)
+    }
+    assert 0 < taken[0.5, 12] < 12
+    assert (taken[1e9, 12], taken[None, 12], taken[None, 1]) == (0, 12, 1)
+
+
+@pytest.mark.parametrize("minibatches", [None, shuffled(10, 4, 8)], ids=["full", "minibatches"])
+def test_side_by_side_on_ranks_takes_half_of_the_messages(minibatches, monkeypatch):
+    """The same numbers as in turn, and every pair of gradients in one message."""
+    messages = []
+    average = mpi.mpi_avg
+    monkeypatch.setattr(
+        "spinup_tf2.utils.mpi_tf.mpi_avg", lambda x: messages.append(len(x)) or average(x)
+    )
+    parts = [{k: x[r::2] for k, x in batch().items()} for r in range(2)]
+    found = {}
+    for in_turn in (True, False):
+        messages.clear()
+        ranks = [pair() for _ in range(2)]
+
+        def rank(ranks=ranks, in_turn=in_turn):
+            both = [steps for _, steps in ranks[mpi.proc_id()]]
+            return take_steps(both, parts[mpi.proc_id()], minibatches, in_turn=in_turn)
+
+        results = run_ranks(2, rank)
+        found[in_turn] = results, [net for net, _ in ranks[0]], len(messages) / 2
+    (in_turn, nets, many), (beside, others, few) = found[True], found[False]
+    of_gradients = 10 * (1 if minibatches is None else 4)
+    assert (many, few) == (2 * of_gradients + 4, of_gradients + 4)  # 4: the info before and after
+    for (first, after, steps), (other_first, other_after, other) in zip(
+        in_turn, beside, strict=True
+    ):
+        assert steps == other == 10
+        assert first == pytest.approx(other_first)
+        assert after == pytest.approx(other_after)
+    for net, other in zip(nets, others, strict=True):
+        for one, two in zip(net.variables, other.variables, strict=True):
+            np.testing.assert_allclose(one, two, atol=1e-6)

@@ -54,6 +54,7 @@ def test_a_demonstration_in_actions():
     env.reset(options={"stages": ["1-2"]})
     assert env.demonstration() == [2, 2, 1, 2, 2]
     assert env.actions_of("njr") == [1, 0, 2]
+    assert env.plan_of([1, 0, 2]) == "njr"
     assert sorted(env.letters) == ["j", "n", "r"]
 
 

@@ -147,7 +147,7 @@ def test_other_worlds_are_not_the_way():
 
 def test_a_search_ends_with_its_budget():
     found = Search(LEVEL, budget=3000, make_core=Courses(pits=[(300, 301 + 2 * FLAG)]))
-    found._letters = lambda piece, number: "r" * search.HORIZON  # never A
+    found._letters = lambda piece, number, place: "r" * search.HORIZON  # never A
     assert found.run() is None
     assert 3000 <= found.steps < 3000 + search.CONTINUATIONS * search.HORIZON + 500
 
@@ -170,6 +170,30 @@ def test_a_known_plan_is_mended_where_it_does_not_hold():
     assert reaches_flag(LEVEL, plan, Courses(pits=PITS))
     same = next(i for i, (a, b) in enumerate(zip(plan, known, strict=False)) if a != b)
     assert same > 10  # and it is the known one until the second pit comes in sight
+
+
+def test_a_guide_is_taken_from_the_place_that_mario_has_come_to():
+    """He is late by three steps, so that what follows step by step falls into the second pit."""
+    guide = Search(LEVEL, make_core=Courses(pits=PITS)).run()
+    begun = "nnn" + guide[:40] + 30 * "r"
+    assert not reaches_flag(LEVEL, begun, Courses(pits=PITS))
+    guided = Search(LEVEL, make_core=Courses(pits=PITS), known=begun, guide=guide)
+    plan = guided.run()
+    assert reaches_flag(LEVEL, plan, Courses(pits=PITS))
+    # 32 steps are what has been played; the next ones are the guide's at the same x.
+    assert plan[:48] == "nnn" + guide[:45]
+    assert guided.steps < 10 * len(plan)
+
+
+def test_the_places_of_a_guide_are_those_before_its_steps():
+    courses = Courses()
+    guided = Search(LEVEL, make_core=courses, guide="r" * 108)
+    assert guided._guide_places == [(1, 40 + 8 * n) for n in range(108)]
+    assert courses.made[0].closed == 1
+    piece = search.Piece("", failures=2)
+    for x, steps in ((40, 0), (41, 1), (48, 1), (880, 105), (2000, 108)):
+        expected = ("r" * 108)[steps:][: search.HORIZON]
+        assert guided._letters(piece, 1, (1, x)) == expected
 
 
 def test_frames_of_doing_nothing_come_first():
@@ -200,8 +224,13 @@ def test_a_plan_after_frames_of_doing_nothing(holds, monkeypatch):
     plan = search.plan_after("1-2", 7, letters="rj", seed=3)
     assert plan == ("rrr" if holds else "jjj")
     assert asked[0] == ((1, 2), "rrr", 7)
-    searched = ((1, 2), 3, search.SHORT_BUDGET, dict(noops=7, known="rrr", letters="rj"))
+    options = dict(noops=7, known="rrr", guide="rrr", letters="rj")
+    searched = ((1, 2), 3, search.SHORT_BUDGET, options)
     assert asked[1:] == ([] if holds else [searched])
+    # What has been played already has failed.
+    asked.clear()
+    assert search.plan_after("1-2", 7, letters="rj", seed=3, begun="rj") == "jjj"
+    assert asked == [((1, 2), 3, search.SHORT_BUDGET, options | dict(known="rj"))]
 
 
 def test_other_buttons_are_those_that_may_be_pressed():
