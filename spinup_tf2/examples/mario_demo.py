@@ -6,7 +6,7 @@
 The package knows a sequence of buttons that clears the level (`envs.mario.demonstrations`). It does
 not look at the screen, so that an enemy that comes a moment later ends it. A network is first made
 to do the same from what it sees, after frames of doing nothing, too (`clone`). Then it plays, and
-where it has failed it is shown what would have led on from there (`mario_ways.corrected`; Ross and
+where it has failed it is shown what would have led on from there (`mario_corrections`; Ross and
 others 2011). It is saved as a run of its own. PPO then begins with this network (`init_from`): its
 episodes start along the demonstration, near the flag at first and earlier with every epoch
 (`demonstration_epochs`); then for half of the time they start at the beginning of the level, after
@@ -36,6 +36,7 @@ import tensorflow as tf
 from spinup_tf2 import ppo
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic
+from spinup_tf2.core.runs.saved_policy import begin_with
 from spinup_tf2.envs.mario.demonstrations import demonstration
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples.cloning import (
@@ -45,22 +46,16 @@ from spinup_tf2.examples.cloning import (
     check_same_imitation,
     run_options,
 )
-from spinup_tf2.examples.mario_ways import (
-    LONGEST,
-    Shown,
-    Start,
-    Ways,
-    correct_with,
-    demonstrated,
-    frames_of,
-    together,
-)
+from spinup_tf2.examples.mario_corrections import LONGEST, correct_with
+from spinup_tf2.examples.mario_ways import Shown, Start, Ways, demonstrated, frames_of, together
+from spinup_tf2.persistence.saves import find_save
 from spinup_tf2.presets import load
 from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.run_utils import EnvFn, call_experiment
 
 PRESET = "mario-demo"
-SAMPLED = 10  # episodes of each level with sampled actions, in each round of corrections
+THIRDS = 3  # of the starts of a level: each round has one of them, and learns from three rounds
+SAMPLED = 4  # episodes of each level with sampled actions, in each round of corrections
 
 
 def clone(
@@ -69,13 +64,16 @@ def clone(
     seed: int,
     logger_kwargs: Mapping[str, Any],
     ac_kwargs: Mapping[str, Any],
-    noops: Sequence[int] = range(10),
-    rounds: int = 2,
+    init_from: str | None = None,
+    noops: Sequence[int] = range(31),
+    rounds: int = 3,
     cpu: int = 1,
     passes: int = 100,
+    lr: float = 1e-3,
+    correction_passes: int = 10,
+    correction_lr: float = 5e-4,
     loss: float = 1e-4,
     batch_size: int = 32,
-    lr: float = 1e-3,
     resume: bool = False,
 ) -> bool:
     """Make a policy imitate the demonstrations and corrections of itself, and save it as a run.
@@ -90,18 +88,20 @@ def clone(
         seed: Of the weights and the order of the steps.
         logger_kwargs: Arguments of the logger.
         ac_kwargs: Arguments of the network.
-        noops: How many frames of doing nothing come before a demonstration: each level is shown
-            after each of these numbers, or not at all where it has become another level by then,
+        init_from: The run of a network that is to be corrected; then there are no demonstrations.
+        noops: How many frames of doing nothing may come before an episode. A level is shown after
+            every third of these numbers, or not at all where it has become another level by then,
             and no way through is found. The frames after them are others, and what is imitated has
             to be recognized in all of them.
-        rounds: How often it then plays, is corrected, and learns again from all that it has been
-            shown. In each round the most likely actions are taken after each of `noops`, and
-            sampled ones, SAMPLED times, after none.
+        rounds: How often it then plays, is corrected, and learns from this round and the two before
+            it, demonstrations excepted. The most likely actions are taken after another third of
+            `noops` in each round, and always after none. Sampled ones are taken SAMPLED times.
         cpu: Number of threads that look for demonstrations and corrections.
-        passes: The largest number of passes over all that was shown, in each round.
-        loss: The loss at which it is over.
+        passes: The largest number of passes over the demonstrations.
+        lr: Adam's learning rate at first; it falls to 0, as half of a cosine does.
+        correction_passes, correction_lr: The same in each round of corrections.
+        loss: The loss at which a round is over.
         batch_size: Steps in each minibatch.
-        lr: Adam's learning rate at first; in each round it falls to 0, as half of a cosine does.
         resume: Go on with what the directory of the run holds. `rounds` may be more than before.
 
     Returns:
@@ -117,22 +117,25 @@ def clone(
         env, ac, logger = begin_imitation(env_fn, seed, logger_kwargs, config, make_ac, keep_rows)
         letters = env.unwrapped.letters
         env.close()
-        ways, shown = Ways(directory / "ways.jsonl"), list[Shown]()
-        lessons = Lessons(ac.pi.net, directory, seed, lr)
+        ways, shown = Ways(directory / "ways.jsonl"), dict[int, list[Shown]]()
+        lessons = Lessons(ac.pi.net, directory, seed)
+        if init_from is not None and lessons.round == 0:
+            begin_with(ac, init_from)
+            lessons.next_round()
         done = lessons.round
-        if done > rounds:
-            return False
-        for number in range(rounds + 1):
+        for number in range(done, rounds + 1):
             find = correct_with(env_fn, ac.pi.net) if number else partial(demonstrated, letters)
-            found = ways.of_round(number, starts_of_round(number, stages, noops), find, cpu)
-            shown += frames_of(env_fn, found, cpu)
-            if number < done:
-                continue
-            if number:
-                successes = sum(way.success for way in found)
-                print(f"Round {number}: {successes} of {len(found)} episodes reached the flag.")
-            frames = together(shown)
-            for reached, accuracy in lessons.learn(frames, passes, loss, batch_size):
+            oldest = max(number - THIRDS + 1, min(number, 1))
+            taught = range(number, oldest - 1, -1)  # where two rounds differ, the later one counts
+            for each in set(taught) - set(shown):
+                found = ways.of_round(each, starts_of_round(each, stages, noops), find, cpu)
+                shown[each] = frames_of(env_fn, found, cpu)
+                if each == number > 0:
+                    successes = sum(way.success for way in found)
+                    print(f"Round {number}: {successes} of {len(found)} episodes reached the flag.")
+            frames = together(pair for each in taught for pair in shown[each])
+            steps = (passes, lr) if number == 0 else (correction_passes, correction_lr)
+            for reached, accuracy in lessons.learn(frames, *steps, loss, batch_size):
                 logger.log_tabular("Round", number)
                 logger.log_tabular("TotalEnvInteracts", len(frames[0]))
                 logger.log_tabular("LossPi", reached)
@@ -140,15 +143,19 @@ def clone(
                 logger.dump_tabular()
             logger.save_state({}, None)
             lessons.next_round()
-    return True
+            shown = {each: shown[each] for each in taught}
+    return done <= rounds
 
 
 def starts_of_round(number: int, stages: Sequence[str], noops: Sequence[int]) -> list[Start]:
     """How the episodes of a round of corrections begin; round 0 is that of the demonstrations."""
-    starts = [Start(stage, frames) for stage in stages for frames in noops]
+    third = noops[number % THIRDS :: THIRDS]
+    starts = [Start(stage, frames) for stage in stages for frames in sorted({noops[0], *third})]
     if number:
-        seeds = range(SAMPLED * number, SAMPLED * (number + 1))
-        starts += [Start(stage, 0, seed) for stage in stages for seed in seeds]
+        rng = np.random.default_rng(number)
+        for stage in stages:
+            seeds = range(SAMPLED * number, SAMPLED * (number + 1))
+            starts += [Start(stage, int(rng.choice(noops)), seed) for seed in seeds]
     return starts
 
 
@@ -159,7 +166,6 @@ class Lessons:
         net: The logits `[batch, num_actions]` of observations.
         run_dir: Of the run in which it is kept, and from which it goes on.
         seed: Of the order of the steps.
-        lr: Adam's learning rate in the first pass of a round.
 
     Attributes:
         round: How many rounds are over.
@@ -167,9 +173,9 @@ class Lessons:
 
     _ROWS = "rows/.ATTRIBUTES/VARIABLE_VALUE"  # its name in a checkpoint
 
-    def __init__(self, net: keras.Model, run_dir: Path, seed: int, lr: float):
-        self._net, self._seed, self._lr = net, seed, lr
-        optimizer = keras.optimizers.Adam(lr)
+    def __init__(self, net: keras.Model, run_dir: Path, seed: int):
+        self._net, self._seed = net, seed
+        optimizer = keras.optimizers.Adam()
         optimizer.build(net.trainable_variables)
         net.compile(
             optimizer,
@@ -199,7 +205,7 @@ class Lessons:
         return int(self._at["round"])
 
     def learn(
-        self, shown: Shown, passes: int, loss: float, batch_size: int
+        self, shown: Shown, passes: int, lr: float, loss: float, batch_size: int
     ) -> Iterator[tuple[float, float]]:
         """Go over all that is shown, up to so many times in this round, until the loss is reached.
 
@@ -208,7 +214,7 @@ class Lessons:
         obs, act = shown
         while self._at["passes"] < passes and self._at["loss"] > loss:
             share = int(self._at["passes"]) / passes
-            self._net.optimizer.learning_rate = self._lr * (1 + np.cos(np.pi * share)) / 2
+            self._net.optimizer.learning_rate = lr * (1 + np.cos(np.pi * share)) / 2
             position = [self._seed, self.round, int(self._at["passes"])]
             keras.utils.set_random_seed(int(np.random.SeedSequence(position).generate_state(1)[0]))
             history = self._net.fit(obs, act, batch_size=batch_size, verbose=0).history
@@ -231,16 +237,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--stage", nargs="+", default=["1-1"], help="the levels; default 1-1")
     add_arguments(parser, "mario and the levels", "40 for each level")
-    rounds_help = "how often it plays and is corrected; default 2"
-    parser.add_argument("--rounds", type=int, default=2, help=rounds_help)
+    rounds_help = "how often it plays and is corrected; default 3"
+    parser.add_argument("--rounds", type=int, default=3, help=rounds_help)
+    init_help = "an imitation that is to be corrected, instead of a new one"
+    parser.add_argument("--init_from", metavar="RUN", help=init_help)
     args = parser.parse_args()
     if args.rounds < 0:
         parser.error(f"--rounds is {args.rounds}; it must be at least 0")
+    if args.init_from and args.rounds == 0:
+        parser.error("--init_from is given, and --rounds is 0: there would be nothing to do")
     name = args.exp_name or "-".join(["mario", *args.stage])
     imitation = check_runs(parser, args, name, improved=True)
     try:
         for stage in args.stage:
             demonstration(stage)
+        if args.init_from:
+            find_save(args.init_from)
     except UserError as error:
         parser.error(str(error))
 
@@ -248,7 +260,7 @@ def main() -> None:
     stages = dict(stages=args.stage)
     imitated = EnvFn(preset.env, {**preset.env_kwargs, **stages})
     ac_kwargs = preset.settings["ac_kwargs"]
-    options = dict(rounds=args.rounds, cpu=args.cpu, resume=args.resume)
+    options = dict(init_from=args.init_from, rounds=args.rounds, cpu=args.cpu, resume=args.resume)
     try:
         learned = clone(imitated, args.stage, args.seed, imitation, ac_kwargs, **options)
     except UserError as error:

@@ -8,22 +8,17 @@ hours of searching are not lost when the program is stopped.
 import json
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
 import gymnasium as gym
-import keras
 import numpy as np
-import tensorflow as tf
 
 from spinup_tf2.envs.mario.demonstrations import shortened, written_out
 from spinup_tf2.envs.mario.search import plan_after
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.run_utils import EnvFn
-
-LONGEST = 600  # steps of an episode; an agent that is stuck stands there until the clock runs out
 
 Shown = tuple[np.ndarray, np.ndarray]  # observations [steps, ...], and the action [steps] in each
 
@@ -107,57 +102,6 @@ def demonstrated(letters: str, start: Start) -> Way:
             f"No way through {start.stage} was found after {start.noops} frames of doing nothing."
         )
     return Way(start, success=False, plan=plan, learned=plan)
-
-
-def corrected(env_fn: EnvFn, logits_of: Callable[[np.ndarray], tf.Tensor], start: Start) -> Way:
-    """What a network plays, and what would have led to the flag where it has not got there.
-
-    The way to the flag begins with what was played, up to some moment before the failure: most
-    often the last one from which there still is a way. Up to there, what is learned is what the
-    network thinks best anyway; from there on it is what the search has found (dataset aggregation,
-    DAgger: Ross, Gordon and Bagnell 2011).
-
-    Args:
-        env_fn: Makes Super Mario Bros, preprocessed.
-        logits_of: The logits `[batch, num_actions]` of observations.
-        start: Of the episode.
-    """
-    env = env_fn()
-    try:
-        played, best, success = play(env, logits_of, start)
-        mario = env.unwrapped
-        letters, begun, thought = mario.letters, mario.plan_of(played), mario.plan_of(best)
-    finally:
-        env.close()
-    plan = None if success else plan_after(start.stage, start.noops, letters, begun=begun)
-    if plan is None:
-        return Way(start, success)
-    same = 0  # how many steps of the plan are those that were played
-    while same < len(begun) and begun[same] == plan[same]:
-        same += 1
-    return Way(start, success, plan, thought[:same] + plan[same:])
-
-
-def play(
-    env: gym.Env, logits_of: Callable[[np.ndarray], tf.Tensor], start: Start
-) -> tuple[list[int], list[int], bool]:
-    """An episode: the actions taken, the most likely ones, and whether it reached the flag."""
-    rng = np.random.default_rng(start.seed)
-    played, best, over, info = [], [], False, {}
-    obs, _ = env.reset(options=dict(stages=[start.stage], noops=start.noops))
-    while not over and len(played) < LONGEST:
-        logits = logits_of(obs[None])[0].numpy()
-        best.append(int(logits.argmax()))
-        sampled = int((logits + rng.gumbel(size=logits.shape)).argmax())
-        played.append(best[-1] if start.seed is None else sampled)
-        obs, _, terminated, truncated, info = env.step(played[-1])
-        over = terminated or truncated
-    return played, best, info["is_success"]
-
-
-def correct_with(env_fn: EnvFn, net: keras.Model) -> Callable[[Start], Way]:
-    """`corrected` for a network whose outputs are logits."""
-    return partial(corrected, env_fn, tf.function(net, reduce_retracing=True))
 
 
 def frames_of(env_fn: EnvFn, ways: Iterable[Way], cpu: int = 1) -> list[Shown]:

@@ -1,0 +1,187 @@
+"""What would have led to the flag where a network has failed, with as little as possible changed.
+
+A network that is shown one more way to the flag learns it at the cost of others that look alike. So
+it is shown a short deviation from what it does, after which it clears the rest of the level itself.
+Only where there is none a search finds the rest of the way.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import gymnasium as gym
+import keras
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.envs.mario.search import plan_after
+from spinup_tf2.examples.mario_ways import Start, Way
+from spinup_tf2.utils.run_utils import EnvFn
+
+LONGEST = 600  # steps of an episode; an agent that is stuck stands there until the clock runs out
+STEPS_BACK = (1, 2, 3, 5, 7, 9, 12, 15, 18, 22, 26, 31, 37, 44, 52, 62)  # before the failure
+LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)  # of a deviation
+BUDGET = 8000  # steps that are tried for one episode
+NOTICEABLE = 2.0  # by how much a return is larger that comes further: 20 pixels
+MUCH = 30.0
+
+LogitsOf = Callable[[np.ndarray], tf.Tensor]
+
+
+class Player:
+    """A network that plays Super Mario Bros, from any step of an episode on.
+
+    Args:
+        env: Super Mario Bros, preprocessed.
+        logits_of: The logits `[batch, num_actions]` of observations.
+
+    Attributes:
+        actions: Those that a way to the flag may consist of.
+        played: The actions of the present episode.
+        best: The most likely actions in the steps that the network itself has taken.
+        furthest: The largest return of the episode so far: how far Mario has come.
+        over: Whether the episode has ended.
+        success: Whether it has reached the flag.
+        steps: How many steps have been taken, in all episodes.
+    """
+
+    def __init__(self, env: gym.Env, logits_of: LogitsOf):
+        self._env, self._logits_of = env, logits_of
+        self.actions = env.unwrapped.actions_of(env.unwrapped.letters)
+        self.steps = 0
+
+    def begin(self, start: Start, played: Sequence[int] = ()) -> None:
+        """Begin an episode, and take these actions in it."""
+        self._reset(dict(stages=[start.stage], noops=start.noops))
+        self.take(played)
+
+    def _reset(self, options):
+        self._obs, _ = self._env.reset(options=options)
+        self.played: list[int] = []
+        self.best: list[int] = []
+        self._return = self.furthest = 0.0
+        self.over = self.success = False
+
+    def take(self, actions: Sequence[int]) -> None:
+        """Take these actions, or as many of them as there are before the end."""
+        for action in actions:
+            if not self.over:
+                self._take(action)
+
+    def _take(self, action):
+        self._obs, rew, terminated, truncated, info = self._env.step(action)
+        self.steps += 1
+        self.played.append(action)
+        self._return += rew
+        self.furthest = max(self.furthest, self._return)
+        self.over = terminated or truncated or len(self.played) >= LONGEST
+        self.success = info["is_success"]
+
+    def go_on(self, rng: np.random.Generator | None = None) -> None:
+        """Let the network play to the end: the most likely actions, or with `rng` sampled ones."""
+        while not self.over:
+            logits = self._logits_of(self._obs[None])[0].numpy()
+            self.best.append(int(logits.argmax()))
+            noise = 0.0 if rng is None else rng.gumbel(size=logits.shape)
+            self._take(int((logits + noise).argmax()))
+
+    def remember(self, start: Start, played: Sequence[int]) -> None:
+        """Play up to this step of an episode; `go_back` comes back to it."""
+        frames_seen = self._env.observation_space.shape[-1]
+        before = max(len(played) - frames_seen, 0)  # `go_back` sees them all again
+        self.begin(start, played[:before])
+        self._env.unwrapped.backup()
+        self._remembered = self.played, [*played[before:]], self._return, self.furthest
+
+    def go_back(self) -> None:
+        """Come back to the step that was remembered."""
+        played, rest, *returns = self._remembered
+        self._reset(dict(from_backup=True))
+        self.played = [*played]
+        self._return, self.furthest = returns
+        self.take(rest)
+
+
+def corrected(env_fn: EnvFn, logits_of: LogitsOf, start: Start) -> Way:
+    """What a network plays, and what would have led to the flag where it has not got there.
+
+    Up to where this parts from what was played, the network learns what it thinks best anyway, in
+    the places to which its samples have led; from there on what leads to the flag (dataset
+    aggregation, DAgger: Ross, Gordon and Bagnell 2011). Of an episode that needs no help it learns
+    what it thinks best, so that it does not lose it.
+
+    Args:
+        env_fn: Makes Super Mario Bros, preprocessed.
+        logits_of: The logits `[batch, num_actions]` of observations.
+        start: Of the episode.
+    """
+    env = env_fn()
+    try:
+        mario, player = env.unwrapped, Player(env, logits_of)
+        player.begin(start)
+        player.go_on(None if start.seed is None else np.random.default_rng(start.seed))
+        played, best, success = player.played, player.best, player.success
+        way = played if success else helped(player, start)
+        letters, begun, thought = mario.letters, mario.plan_of(played), mario.plan_of(best)
+        plan = None if way is None else mario.plan_of(way)
+    finally:
+        env.close()
+    if plan is None:
+        plan = plan_after(start.stage, start.noops, letters, begun=begun)
+    if plan is None:
+        return Way(start, success)
+    same = 0  # how many steps of the plan are those that were played
+    while same < min(len(begun), len(plan)) and begun[same] == plan[same]:
+        same += 1
+    return Way(start, success, plan, thought[:same] + plan[same:])
+
+
+def correct_with(env_fn: EnvFn, net: keras.Model) -> Callable[[Start], Way]:
+    """`corrected` for a network whose outputs are logits."""
+    return partial(corrected, env_fn, tf.function(net, reduce_retracing=True))
+
+
+def helped(player: Player, start: Start) -> list[int] | None:
+    """Actions that reach the flag, similar to those of an episode that has failed, or None.
+
+    In one of the last steps the network is made to take the same action for a while, and then
+    plays by itself again. If it reaches the flag, that is the help that it needed. Otherwise the
+    help after which it comes furthest is kept, and where it fails then, it is helped again.
+
+    Args:
+        player: At the end of the episode. It plays others now.
+        start: How the episode began.
+    """
+    rng = np.random.default_rng([start.noops, start.seed or 0])
+    played, furthest, limit = player.played, player.furthest, player.steps + BUDGET
+    while player.steps < limit:
+        most = furthest + NOTICEABLE
+        further = None
+        for _ in _deviations(player, start, played, rng):
+            if player.success:
+                return player.played
+            if player.furthest > most:
+                most, further = player.furthest, player.played
+            if player.steps >= limit or most > furthest + MUCH:
+                break
+        if further is None:
+            return None
+        played, furthest = further, most
+    return None
+
+
+def _deviations(
+    player: Player, start: Start, played: list[int], rng: np.random.Generator
+) -> Iterator[None]:
+    """Lets the network play on after each deviation, those shortly before the end first."""
+    for back in STEPS_BACK:
+        step = len(played) - back
+        if step < 0:
+            return
+        player.remember(start, played[:step])
+        forced = [[action] * length for length in LENGTHS for action in player.actions]
+        for i in rng.permutation(len(forced)):
+            if forced[i] != played[step : step + len(forced[i])]:
+                player.go_back()
+                player.take(forced[i])
+                player.go_on()
+                yield
