@@ -52,7 +52,8 @@ class Teacher:
 
     def frames_of(self, env_fn, ways, cpu):
         self.played.append([way.start for way in ways])
-        return [self.batches[len(self.played) - 1]]
+        number = max(way.start.seed or 0 for way in ways) // mario_demo.SAMPLED
+        return [self.batches[number]]
 
 
 def clone(output_dir, stages=("1-4",), seed=0, **options):
@@ -81,20 +82,66 @@ def test_tensorflow_is_told_that_there_are_convolutions(chosen):
     assert done.stdout.split() == [chosen or "1"], done.stderr
 
 
+def test_each_round_begins_with_another_third_of_the_starts(monkeypatch):
+    """And with the standard start; sampled actions have seeds and starts of their own."""
+    monkeypatch.setattr(mario_demo, "SAMPLED", 2)
+    noops = range(8)
+    rounds = [mario_demo.starts_of_round(n, ["1-4", "1-1"], noops) for n in range(5)]
+    greedy = [[start for start in starts if start.seed is None] for starts in rounds]
+    for starts, frames in zip(greedy, [[0, 3, 6], [0, 1, 4, 7], [0, 2, 5]] * 2, strict=False):
+        assert starts == [Start(stage, each) for stage in ("1-4", "1-1") for each in frames]
+    sampled = [[start for start in starts if start.seed is not None] for starts in rounds]
+    seeds = [[start.seed for start in starts] for starts in sampled]
+    assert seeds == [[], *([2 * n, 2 * n + 1] * 2 for n in range(1, 5))]
+    frames = {start.noops for starts in sampled for start in starts}
+    assert len(frames) > 3
+    assert frames <= {*noops}
+    assert rounds[3] == mario_demo.starts_of_round(3, ["1-4", "1-1"], noops)
+
+
 @needs_emulator
-def test_it_learns_again_from_all_that_it_was_shown(tmp_path, monkeypatch, capsys):
-    teacher = Teacher(monkeypatch, [40, 8, 16])
-    assert clone(tmp_path, noops=[0, 3], rounds=2, passes=4, loss=0.0)
-    assert teacher.played == [
-        [Start("1-4", 0), Start("1-4", 3)],
-        [Start("1-4", 0), Start("1-4", 3), Start("1-4", 0, 2), Start("1-4", 0, 3)],
-        [Start("1-4", 0), Start("1-4", 3), Start("1-4", 0, 4), Start("1-4", 0, 5)],
-    ]
+def test_it_learns_from_the_last_three_rounds_of_corrections(tmp_path, monkeypatch, capsys):
+    teacher = Teacher(monkeypatch, [40, 8, 16, 24, 32])
+    options = dict(passes=4, correction_passes=2, loss=0.0)
+    assert clone(tmp_path, noops=[0, 3], rounds=4, **options)
+    assert teacher.played == [mario_demo.starts_of_round(n, ["1-4"], [0, 3]) for n in range(5)]
     progress = pd.read_table(tmp_path / "progress.txt")
-    assert progress["Round"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
-    assert progress["TotalEnvInteracts"].tolist() == [40] * 4 + [48] * 4 + [64] * 4
-    said = "Round 1: 2 of 4 episodes reached the flag.\nRound 2: 2 of 4 episodes reached the flag."
+    assert progress["Round"].tolist() == [0] * 4 + [1, 1, 2, 2, 3, 3, 4, 4]
+    steps = [40] * 4 + [8] * 2 + [8 + 16] * 2 + [8 + 16 + 24] * 2 + [16 + 24 + 32] * 2
+    assert progress["TotalEnvInteracts"].tolist() == steps
+    said = "Round 1: 2 of 4 episodes reached the flag.\nRound 2: 2 of 3 episodes reached the flag."
     assert said in capsys.readouterr().out
+
+
+@needs_emulator
+def test_where_two_rounds_differ_the_later_one_is_learned(tmp_path, monkeypatch):
+    teacher = Teacher(monkeypatch, [4, 20, 20])
+    obs, act = teacher.batches[1]
+    teacher.batches[2] = obs, 1 - act
+    clone(tmp_path, noops=[0], rounds=2, passes=1, correction_passes=60, loss=0.01)
+    get_action = load_policy(tmp_path / "tf2_save", deterministic=True)
+    assert [int(get_action(each)) for each in obs] == (1 - act).tolist()
+
+
+@needs_emulator
+def test_a_network_of_another_run_is_corrected(tmp_path, monkeypatch):
+    """It plays as it did there, and no demonstrations are shown."""
+    teacher = Teacher(monkeypatch, [40])
+    clone(tmp_path / "first", rounds=0, passes=40, loss=0.01)
+    played = []
+
+    def correct_with(env_fn, net):
+        [obs, act] = teacher.batches[0]
+        played.append((net(obs).numpy().argmax(1) == act).all())
+        return lambda start: Way(start, success=True)
+
+    monkeypatch.setattr(mario_demo, "correct_with", correct_with)
+    teacher.played.clear()
+    options = dict(init_from=str(tmp_path / "first"), noops=[0], correction_passes=2, loss=0.0)
+    assert clone(tmp_path / "then", rounds=1, **options)
+    assert played == [True]
+    assert teacher.played == [mario_demo.starts_of_round(1, ["1-4"], [0])]
+    assert pd.read_table(tmp_path / "then" / "progress.txt")["Round"].tolist() == [1, 1]
 
 
 @needs_emulator
@@ -115,7 +162,7 @@ def test_the_clone_does_what_it_was_shown(tmp_path, monkeypatch):
 @pytest.mark.parametrize("stopped_after", [0, 2, 3, 4])
 def test_an_imitation_goes_on_where_it_was_stopped(stopped_after, tmp_path, monkeypatch):
     """Between the passes of a round, between rounds, and before the first pass is over."""
-    options = dict(noops=[0, 3], rounds=1, passes=3, loss=0.0)
+    options = dict(noops=[0, 3], rounds=1, passes=3, correction_passes=3, loss=0.0)
     Teacher(monkeypatch, [40, 8])
     clone(tmp_path / "whole", **options)
 
@@ -134,7 +181,7 @@ def test_an_imitation_goes_on_where_it_was_stopped(stopped_after, tmp_path, monk
             clone(tmp_path / "parts", **options)
     teacher.played.clear()
     assert clone(tmp_path / "parts", **options, resume=True)
-    assert len(teacher.asked) == 2 + 4  # nothing was looked for again
+    assert len(teacher.asked) == 1 + 4  # nothing was looked for again
     progress = [pd.read_table(tmp_path / run / "progress.txt") for run in ("whole", "parts")]
     pd.testing.assert_frame_equal(*progress)
     weights = [np.load(tmp_path / run / "tf2_save" / "weights.npz") for run in ("whole", "parts")]
@@ -144,7 +191,7 @@ def test_an_imitation_goes_on_where_it_was_stopped(stopped_after, tmp_path, monk
 
 @needs_emulator
 def test_more_rounds_can_follow(tmp_path, monkeypatch):
-    options = dict(noops=[0], passes=2, loss=0.0)
+    options = dict(noops=[0], passes=2, correction_passes=2, loss=0.0)
     Teacher(monkeypatch, [40, 8])
     clone(tmp_path / "whole", **options, rounds=1)
     teacher = Teacher(monkeypatch, [40, 8])
@@ -238,3 +285,19 @@ def test_a_negative_number_of_rounds_is_refused(done, tmp_path, monkeypatch, cap
         run_program(monkeypatch, "--rounds", "-1", "--data_dir", str(tmp_path))
     assert "--rounds is -1; it must be at least 0" in capsys.readouterr().err
     assert done == []
+
+
+def test_a_network_that_is_not_corrected_is_refused(done, tmp_path, monkeypatch, capsys):
+    flags = ["--init_from", "data/other", "--rounds", "0", "--data_dir", str(tmp_path)]
+    with pytest.raises(SystemExit):
+        run_program(monkeypatch, *flags)
+    assert "--rounds is 0: there would be nothing to do" in capsys.readouterr().err
+    assert done == []
+
+
+def test_a_run_that_is_not_there_is_refused(done, tmp_path, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        run_program(monkeypatch, "--init_from", str(tmp_path / "none"), "--data_dir", str(tmp_path))
+    assert str(tmp_path / "none") in capsys.readouterr().err
+    assert done == []
+    assert not any(tmp_path.iterdir())
