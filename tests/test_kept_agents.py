@@ -75,6 +75,18 @@ def test_mario_clears_eight_levels():
 
 
 @pytest.mark.slow
+@pytest.mark.mario
+@needs_emulator
+def test_a_corrected_mario_knows_the_way_back():
+    """After frames of doing nothing, and where a sample has led it elsewhere."""
+    run = DATA / "mario-1-4-clone" / "mario-1-4-clone_s0"
+    rows = evaluate_run(run, episodes=5, noops=4, max_ep_len=600)
+    assert rows["greedy"]["SuccessRate"] == 1.0
+    assert rows["greedy, after no-ops"]["SuccessRate"] >= 0.6
+    assert rows["sampled"]["SuccessRate"] >= 0.6
+
+
+@pytest.mark.slow
 @needs_pybullet
 @pytest.mark.parametrize("name", ["quadruped-walk", "quadruped-walk-demo"])
 def test_the_quadruped_walks(name):
