@@ -70,7 +70,7 @@ def clone(
     cpu: int = 1,
     passes: int = 100,
     lr: float = 1e-3,
-    correction_passes: int = 10,
+    correction_passes: int = 30,
     correction_lr: float = 5e-4,
     loss: float = 1e-4,
     batch_size: int = 32,
