@@ -106,6 +106,9 @@ def clone(
 
     Returns:
         Whether there was anything left to be learned.
+
+    Raises:
+        UserError: Another imitation is to be resumed, or a round has found no way to the flag.
     """
     config = {name: value for name, value in locals().items() if name != "resume"}
     directory = Path(logger_kwargs["output_dir"])
@@ -133,6 +136,11 @@ def clone(
                 if each == number > 0:
                     successes = sum(way.success for way in found)
                     print(f"Round {number}: {successes} of {len(found)} episodes reached the flag.")
+            if not any(shown[each] for each in taught):
+                raise UserError(
+                    f"In round {number} no way to the flag was found in any episode, so that there "
+                    "is nothing to learn. Correct a network that comes further, or fewer levels."
+                )
             frames = together(pair for each in taught for pair in shown[each])
             steps = (passes, lr) if number == 0 else (correction_passes, correction_lr)
             for reached, accuracy in lessons.learn(frames, *steps, loss, batch_size):

@@ -114,6 +114,16 @@ def test_it_learns_from_the_last_three_rounds_of_corrections(tmp_path, monkeypat
 
 
 @needs_emulator
+def test_a_network_that_never_gets_anywhere_is_told(tmp_path, monkeypatch):
+    teacher = Teacher(monkeypatch, [4])
+    monkeypatch.setattr(
+        mario_demo, "frames_of", lambda _, ways, cpu: [] if len(ways) > 1 else teacher.batches
+    )
+    with pytest.raises(UserError, match="In round 1 no way to the flag was found in any episode"):
+        clone(tmp_path, noops=[0], rounds=1, passes=1)
+
+
+@needs_emulator
 def test_where_two_rounds_differ_the_later_one_is_learned(tmp_path, monkeypatch):
     teacher = Teacher(monkeypatch, [4, 20, 20])
     obs, act = teacher.batches[1]
