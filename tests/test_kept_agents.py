@@ -79,7 +79,7 @@ def test_mario_clears_eight_levels():
 @needs_emulator
 def test_a_corrected_mario_knows_the_way_back():
     """After frames of doing nothing, and where a sample has led it elsewhere."""
-    run = DATA / "mario-1-4-clone" / "mario-1-4-clone_s0"
+    run = DATA / "mario-castle-clone" / "mario-castle-clone_s0"
     rows = evaluate_run(run, episodes=5, noops=4, max_ep_len=600)
     assert rows["greedy"]["SuccessRate"] == 1.0
     assert rows["greedy, after no-ops"]["SuccessRate"] >= 0.6
