@@ -119,7 +119,7 @@ def draw():
     """The picture: what a line passes in a dot is imported by the box from which it comes."""
     graph = imports_of_boxes()
     place = {box: (0.2 + _STAIR * i, 0.3 + _ROW * i) for i, box in enumerate(graph)}
-    size = width, height = 13.2, _ROW * len(graph) + 0.2
+    size = width, height = 13.8, _ROW * len(graph) + 0.2
     figure = Figure(size, facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
     axes.set_axis_off()

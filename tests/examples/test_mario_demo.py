@@ -136,7 +136,7 @@ def test_where_two_rounds_differ_the_later_one_is_learned(tmp_path, monkeypatch)
 @needs_emulator
 def test_a_network_of_another_run_is_corrected(tmp_path, monkeypatch):
     """It plays as it did there, and no demonstrations are shown."""
-    teacher = Teacher(monkeypatch, [40])
+    teacher = Teacher(monkeypatch, [40, 8])
     clone(tmp_path / "first", rounds=0, passes=40, loss=0.01)
     played = []
 
