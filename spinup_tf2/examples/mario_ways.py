@@ -44,7 +44,7 @@ class Way(NamedTuple):
         start: How it began.
         success: Whether it has reached the flag without help.
         plan: Letters of the buttons that lead from this start to the flag, a letter for each step;
-            None if none are known, or if there is nothing to be learned.
+            None if none are known.
         learned: Letters of the buttons that the network is to press on this way.
     """
 
@@ -109,7 +109,7 @@ def frames_of(env_fn: EnvFn, ways: Iterable[Way], cpu: int = 1) -> list[Shown]:
 
     Args:
         env_fn: Makes Super Mario Bros, preprocessed.
-        ways: Those from which nothing is to be learned are left out.
+        ways: Those without a plan are left out.
         cpu: Number of threads in which they are played.
 
     Raises:
