@@ -66,7 +66,7 @@ def clone(
     ac_kwargs: Mapping[str, Any],
     init_from: str | None = None,
     noops: Sequence[int] = range(31),
-    rounds: int = 3,
+    rounds: int = 9,
     cpu: int = 1,
     passes: int = 100,
     lr: float = 1e-3,
@@ -93,9 +93,10 @@ def clone(
             every third of these numbers, or not at all where it has become another level by then,
             and no way through is found. The frames after them are others, and what is imitated has
             to be recognized in all of them.
-        rounds: How often it then plays, is corrected, and learns from this round and the two before
-            it, demonstrations excepted. The most likely actions are taken after another third of
-            `noops` in each round, and always after none. Sampled ones are taken SAMPLED times.
+        rounds: How often at most it then plays, is corrected, and learns from this round and the
+            two before it, demonstrations excepted. The most likely actions are taken after another
+            third of `noops` in each round, and always after none. Sampled ones are taken SAMPLED
+            times. There are no more rounds when three in a row needed no corrections.
         cpu: Number of threads that look for demonstrations and corrections.
         passes: The largest number of passes over the demonstrations.
         lr: Adam's learning rate at first; it falls to 0, as half of a cosine does.
@@ -105,7 +106,7 @@ def clone(
         resume: Go on with what the directory of the run holds. `rounds` may be more than before.
 
     Returns:
-        Whether there was anything left to be learned.
+        Whether anything was learned that had not been learned before.
 
     Raises:
         UserError: Another imitation is to be resumed, or a round has found no way to the flag.
@@ -121,6 +122,7 @@ def clone(
         letters = env.unwrapped.letters
         env.close()
         ways, shown = Ways(directory / "ways.jsonl"), dict[int, list[Shown]]()
+        failed = dict[int, int]()
         lessons = Lessons(ac.pi.net, directory, seed)
         if init_from is not None and lessons.round == 0:
             begin_with(ac, init_from)
@@ -132,10 +134,14 @@ def clone(
             taught = range(number, oldest - 1, -1)  # where two rounds differ, the later one counts
             for each in set(taught) - set(shown):
                 found = ways.of_round(each, starts_of_round(each, stages, noops), find, cpu)
+                failed[each] = sum(not way.success for way in found)
                 shown[each] = frames_of(env_fn, found, cpu)
                 if each == number > 0:
-                    successes = sum(way.success for way in found)
+                    successes = len(found) - failed[each]
                     print(f"Round {number}: {successes} of {len(found)} episodes reached the flag.")
+            if number >= THIRDS and not any(failed[each] for each in taught):
+                print(f"No episode of the last {THIRDS} rounds needed help: this was the last one.")
+                break
             if not any(shown[each] for each in taught):
                 raise UserError(
                     f"In round {number} no way to the flag was found in any episode, so that there "
@@ -152,7 +158,7 @@ def clone(
             logger.save_state({}, None)
             lessons.next_round()
             shown = {each: shown[each] for each in taught}
-    return done <= rounds
+    return lessons.round > done
 
 
 def starts_of_round(number: int, stages: Sequence[str], noops: Sequence[int]) -> list[Start]:
@@ -245,8 +251,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--stage", nargs="+", default=["1-1"], help="the levels; default 1-1")
     add_arguments(parser, "mario and the levels", "40 for each level")
-    rounds_help = "how often it plays and is corrected; default 3"
-    parser.add_argument("--rounds", type=int, default=3, help=rounds_help)
+    rounds_help = "how often at most it plays and is corrected; default 9"
+    parser.add_argument("--rounds", type=int, default=9, help=rounds_help)
     init_help = "an imitation that is to be corrected, instead of a new one"
     parser.add_argument("--init_from", metavar="RUN", help=init_help)
     args = parser.parse_args()

@@ -114,6 +114,21 @@ def test_it_learns_from_the_last_three_rounds_of_corrections(tmp_path, monkeypat
 
 
 @needs_emulator
+def test_three_rounds_without_a_correction_are_the_last(tmp_path, monkeypatch, capsys):
+    """Round 1 needs one; after rounds 2 to 4 it is over, and it stays over when it is resumed."""
+    teacher = Teacher(monkeypatch, [40] + [8] * 5)
+    needs_none = lambda start: Way(start, success=len(teacher.played) != 1)  # noqa: E731
+    monkeypatch.setattr(mario_demo, "correct_with", lambda *_: needs_none)
+    options = dict(noops=[0], rounds=9, passes=1, correction_passes=2, loss=0.0)
+    assert clone(tmp_path, **options)
+    assert pd.read_table(tmp_path / "progress.txt")["Round"].tolist() == [0, 1, 1, 2, 2, 3, 3]
+    said = "Round 4: 3 of 3 episodes reached the flag.\nNo episode of the last 3 rounds needed help"
+    assert said in capsys.readouterr().out
+    assert not clone(tmp_path, **options, resume=True)
+    assert len(pd.read_table(tmp_path / "progress.txt")) == 7
+
+
+@needs_emulator
 def test_a_network_that_never_gets_anywhere_is_told(tmp_path, monkeypatch):
     teacher = Teacher(monkeypatch, [4])
     monkeypatch.setattr(
