@@ -1,0 +1,56 @@
+"""That the units are called dead that are 0 everywhere, and no others."""
+
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from spinup_tf2 import a2c
+from spinup_tf2.core.nets.actor_critic import CNNActorCritic
+from tests import images  # noqa: F401 (registers Lamp-v0)
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def dead_units(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import dead_units
+
+    return dead_units
+
+
+@pytest.mark.parametrize(
+    ("activation", "dead"), [("relu", [2 / 4, 2 / 6, 2 / 5]), ("elu", [0] * 3)]
+)
+def test_the_share_of_each_layer(activation, dead, dead_units):
+    """Two units of each layer never see enough; one of the first does in a part of one frame."""
+    obs_space = gym.spaces.Box(0, 255, (36, 36, 2), np.uint8)
+    layers = dict(conv=[[4, 8, 4], [6, 3, 1]], hidden_sizes=[5], activation=activation)
+    ac = CNNActorCritic(obs_space, gym.spaces.Discrete(3), **layers)
+    obs = np.zeros((7, 36, 36, 2), np.uint8)
+    ac.step(obs[0])
+    obs[3, 8:16, 8:16] = 255
+    for layer in dead_units.layers_of(ac.pi.net):
+        if hasattr(layer, "kernel"):
+            layer.kernel.assign(layer.kernel * 0)
+            layer.bias.assign([-1.0, -1.0] + [1.0] * (layer.bias.shape[0] - 2))
+    first = next(x for x in dead_units.layers_of(ac.pi.net) if hasattr(x, "kernel"))
+    first.kernel.assign(np.broadcast_to([0, 0, 1, 0], first.kernel.shape))
+    first.bias.assign([-1.0, -1.0, -1.0, 1.0])
+    assert dead_units.dead_shares(ac.pi.net, obs) == pytest.approx(dead)
+
+
+def test_the_table_of_a_run(dead_units, tmp_path, monkeypatch, capsys):
+    logger_kwargs = dict(output_dir=tmp_path / "lamp", exp_name="lamp", quiet=True)
+    options = dict(ac_kwargs=dict(conv="small", hidden_sizes=[8]), num_envs=2, epochs=1)
+    a2c("Lamp-v0", CNNActorCritic, steps_per_epoch=20, logger_kwargs=logger_kwargs, **options)
+    monkeypatch.setattr("sys.argv", ["dead_units.py", str(tmp_path / "lamp")])
+    dead_units.main()
+    header, _, row = capsys.readouterr().out.splitlines()[-3:]
+    assert header == "| run | layer 1 | layer 2 | layer 3 | layer 4 | layer 5 |"
+    name, *shares = row.strip("| ").split(" | ")
+    assert name == "lamp"
+    assert all(0 <= float(share.rstrip("%")) <= 100 for share in shares)
+    assert len(shares) == 5
