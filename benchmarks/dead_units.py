@@ -8,7 +8,6 @@ random actions, and the layers are the hidden ones of the policy. A filter count
 
 import argparse
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -18,9 +17,9 @@ import keras
 import numpy as np
 from throughput import markdown_table
 
-from spinup_tf2.core.nets.actor_critic import CNNActorCritic
-from spinup_tf2.core.runs.saved_policy import begin_with
-from spinup_tf2.persistence.saves import find_save, read_info
+from spinup_tf2.core.nets.acting import layers_of
+from spinup_tf2.core.runs.rebuilding import build_again
+from spinup_tf2.persistence.saves import find_save, read_info, read_weights
 from spinup_tf2.utils.test_policy import load_env
 
 
@@ -38,16 +37,7 @@ def frames(env: gym.Env, steps: int) -> np.ndarray:
     return np.array(seen)
 
 
-def layers_of(model: keras.Model) -> Iterator[keras.layers.Layer]:
-    """The layers of a model, and of the models in it."""
-    for layer in model.layers:
-        if isinstance(layer, keras.Model):
-            yield from layers_of(layer)
-        else:
-            yield layer
-
-
-def dead_shares(net: keras.Model, obs: np.ndarray) -> list[float]:
+def dead_shares(net: keras.Sequential, obs: np.ndarray) -> list[float]:
     """The share of dead units of each hidden layer; a filter is one unit, wherever it is."""
     *hidden, _ = layers_of(net)
     shares, x = [], obs
@@ -69,10 +59,8 @@ def main() -> None:
         save = find_save(run)
         env = load_env(save)
         obs = frames(env, args.steps)
-        arguments = read_info(save)["networks"]["arguments"]
-        ac = CNNActorCritic(env.observation_space, env.action_space, **arguments)
-        ac.step(obs[0])  # only now its variables exist
-        begin_with(ac, run)
+        networks, weights = read_info(save)["networks"], read_weights(save)
+        ac = build_again(networks, env.observation_space, env.action_space, weights)
         rows.append([run.name, *(f"{share:.0%}" for share in dead_shares(ac.pi.net, obs))])
         env.close()
     widest = max(map(len, rows))

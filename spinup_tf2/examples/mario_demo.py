@@ -122,7 +122,6 @@ def clone(
         letters = env.unwrapped.letters
         env.close()
         ways, shown = Ways(directory / "ways.jsonl"), dict[int, list[Shown]]()
-        failed = dict[int, int]()
         lessons = Lessons(ac.pi.net, directory, seed)
         if init_from is not None and lessons.round == 0:
             begin_with(ac, init_from)
@@ -132,17 +131,20 @@ def clone(
             find = correct_with(env_fn, ac.pi.net) if number else partial(demonstrated, letters)
             oldest = max(number - THIRDS + 1, min(number, 1))
             taught = range(number, oldest - 1, -1)  # where two rounds differ, the later one counts
-            for each in set(taught) - set(shown):
-                found = ways.of_round(each, starts_of_round(each, stages, noops), find, cpu)
-                failed[each] = sum(not way.success for way in found)
-                shown[each] = frames_of(env_fn, found, cpu)
-                if each == number > 0:
-                    successes = len(found) - failed[each]
-                    print(f"Round {number}: {successes} of {len(found)} episodes reached the flag.")
-            if number >= THIRDS and not any(failed[each] for each in taught):
+            starts = {each: starts_of_round(each, stages, noops) for each in taught}
+            found = {each: ways.of_round(each, starts[each], find, cpu) for each in taught}
+            if number > 0:
+                successes = sum(way.success for way in found[number])
+                total = len(found[number])
+                print(f"Round {number}: {successes} of {total} episodes reached the flag.")
+            if number >= THIRDS and all(way.success for each in taught for way in found[each]):
                 print(f"No episode of the last {THIRDS} rounds needed help: this was the last one.")
                 break
-            if not any(shown[each] for each in taught):
+            shown = {
+                each: shown[each] if each in shown else frames_of(env_fn, found[each], cpu)
+                for each in taught
+            }
+            if not any(shown.values()):
                 raise UserError(
                     f"In round {number} no way to the flag was found in any episode, so that there "
                     "is nothing to learn. Correct a network that comes further, or fewer levels."
@@ -157,7 +159,6 @@ def clone(
                 logger.dump_tabular()
             logger.save_state({}, None)
             lessons.next_round()
-            shown = {each: shown[each] for each in taught}
     return lessons.round > done
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from spinup_tf2 import a2c
+from spinup_tf2.core.nets.acting import layers_of
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic
 from tests import images  # noqa: F401 (registers Lamp-v0)
 
@@ -32,11 +33,11 @@ def test_the_share_of_each_layer(activation, dead, dead_units):
     obs = np.zeros((7, 36, 36, 2), np.uint8)
     ac.step(obs[0])
     obs[3, 8:16, 8:16] = 255
-    for layer in dead_units.layers_of(ac.pi.net):
+    for layer in layers_of(ac.pi.net):
         if hasattr(layer, "kernel"):
             layer.kernel.assign(layer.kernel * 0)
             layer.bias.assign([-1.0, -1.0] + [1.0] * (layer.bias.shape[0] - 2))
-    first = next(x for x in dead_units.layers_of(ac.pi.net) if hasattr(x, "kernel"))
+    first = next(x for x in layers_of(ac.pi.net) if hasattr(x, "kernel"))
     first.kernel.assign(np.broadcast_to([0, 0, 1, 0], first.kernel.shape))
     first.bias.assign([-1.0, -1.0, -1.0, 1.0])
     assert dead_units.dead_shares(ac.pi.net, obs) == pytest.approx(dead)

@@ -6,7 +6,7 @@ TensorFlow function. So stacks of Dense layers are mirrored in NumPy; every othe
 called through one compiled function for all environments.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -41,7 +41,7 @@ def numpy_steps(model: keras.Model) -> list[Callable[..., np.ndarray]]:
     if normalizer is not None:
         shift, scale = normalizer.shift_and_scale()
         steps.append(partial(numpy_policy.normalize, shift=shift, scale=scale, clip=CLIP))
-    return [*steps, *map(_numpy_layer, _layers(head.net)), head.numpy_head()]
+    return [*steps, *map(_numpy_layer, layers_of(head.net)), head.numpy_head()]
 
 
 def has_numpy_head(head: keras.Model) -> bool:
@@ -53,11 +53,11 @@ def _is_stack(head):
     return has_numpy_head(head) and isinstance(head.net, keras.Sequential)
 
 
-def _layers(net):
+def layers_of(net: keras.Sequential) -> Iterator[keras.layers.Layer]:
     """The layers of a stack, and those of the stacks that are in it."""
     for layer in net.layers:
         if isinstance(layer, keras.Sequential):
-            yield from _layers(layer)
+            yield from layers_of(layer)
         else:
             yield layer
 
