@@ -203,6 +203,7 @@ NETWORK_RULES = {
         f"one of {', '.join(CONVOLUTIONS)}, or a list of (filters, kernel size, stride) such as "
         "[[32,8,4],[64,4,2]]",
     ),
+    "background": FRACTION,
     "shared": SWITCH,
     "stochastic": SWITCH,
     "num_q": (lambda v: _is_integer(v) and v in (1, 2), "1 or 2"),

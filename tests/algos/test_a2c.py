@@ -414,6 +414,7 @@ def test_identity_is_learned_for_numbers(tmp_path):
         (Lamp, dict(ac_kwargs=dict(conv="big")), "conv is 'big'; it must be one of nature, small"),
         (Lamp, dict(ac_kwargs=dict(conv=[[32, 8]])), r"conv is \[\[32, 8\]\]"),
         (Lamp, dict(ac_kwargs=dict(conv=[])), r"conv is \[\]"),
+        (Lamp, dict(ac_kwargs=dict(background=87)), "background is 87; .* between 0 and 1"),
         (Lamp, dict(ac_kwargs=dict(shared="no")), "shared is 'no'; it must be True or False"),
         (
             lambda: Lamp((32, 60, 3)),

@@ -63,8 +63,9 @@ NETWORKS = {
     "discrete sac": (MLPQActorCritic, spaces.MultiDiscrete([2, 3]), DISCRETE, SAC),
     "images": (CNNActorCritic, IMAGES, BOX, dict(shared=False)),
     "small": (CNNActorCritic, CHANNELS_FIRST, DISCRETE, dict(conv="small", hidden_sizes=(16,))),
+    "background": (CNNActorCritic, IMAGES, DISCRETE, dict(hidden_sizes=(16,), background=0.4)),
     "strides": (CNNActorCritic, IMAGES, BITS, dict(conv=((4, 5, 3), (3, 2, 4)), hidden_sizes=())),
-    "images sac": (CNNQActorCritic, IMAGES, BOX, SAC | dict(conv="small")),
+    "images sac": (CNNQActorCritic, IMAGES, BOX, SAC | dict(conv="small", background=0.4)),
     "images ddpg": (CNNQActorCritic, CHANNELS_FIRST, BOX, TD3 | dict(conv="small", num_q=1)),
 }
 TENSORFLOW = ("tflite", "savedmodel")

@@ -337,6 +337,9 @@ class CNNActorCritic(ActorCritic):
         log_std_init: The logarithm of the standard deviation with which Box actions are first
             drawn.
         memory, memory_size, seq_len: As in MLPActorCritic.
+        background: The grey, between 0 and 1, that is subtracted from the scaled pixels. Where
+            most pixels have the same colour, give it here: an input that is always there moves all
+            weights of a filter together, which can kill it.
     """
 
     takes_init = True
@@ -353,8 +356,10 @@ class CNNActorCritic(ActorCritic):
         memory: str | None = None,
         memory_size: int = 64,
         seq_len: int = 25,
+        background: float = 0.0,
     ):
         layers: dict[str, Any] = dict(conv=conv, hidden_sizes=hidden_sizes, activation=activation)
+        layers |= dict(background=background)
         arguments = dict(layers, shared=shared)
         check_network_arguments(arguments | dict(log_std_init=log_std_init))
         arguments |= memory_arguments(memory, memory_size, seq_len)
@@ -385,6 +390,7 @@ class CNNActorCritic(ActorCritic):
         shared: bool,
         memory: str | None = None,
         memory_size: int = 64,
+        background: float = 0.0,
     ) -> list[tuple]:
         body, features = cnn_shapes(observation_space.shape, conv)
 

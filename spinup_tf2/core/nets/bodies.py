@@ -100,10 +100,11 @@ def cnn(
     conv: str | Sequence[tuple[int, int, int]] = "nature",
     hidden_sizes: Sequence[int] = (512,),
     activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
+    background: float = 0.0,
 ) -> keras.Sequential:
     """Convolutions and dense layers, from images `[batch, *input_shape]` of bytes to features.
 
-    Bytes are scaled to 0 ... 1. Kernels are Glorot-uniform, biases zero.
+    Bytes are scaled to 0 ... 1, and `background` is subtracted. Kernels are Glorot-uniform, biases zero.
 
     Args:
         input_shape: (height, width, channels), or (channels, height, width): channels are the
@@ -128,7 +129,7 @@ def cnn(
         [
             keras.Input(input_shape, dtype="uint8"),
             *([keras.layers.Permute((2, 3, 1))] if channels_first else []),
-            keras.layers.Rescaling(1 / 255),
+            keras.layers.Rescaling(1 / 255, -background),
             *convolutions,
             keras.layers.Flatten(),
             *[keras.layers.Dense(size, function) for size in hidden_sizes],

@@ -107,6 +107,7 @@ class CNNQActorCritic(QActorCritic):
             3 x 3 with stride 2), 'impala' (Espeholt et al. 2018), or a list of (filters, kernel
             size, stride).
         hidden_sizes: And the others, as in MLPQActorCritic.
+        background: The grey that is subtracted from the pixels, as in CNNActorCritic.
     """
 
     takes_init = True
@@ -118,14 +119,16 @@ class CNNQActorCritic(QActorCritic):
         conv: str | Sequence[tuple[int, int, int]] = "nature",
         hidden_sizes: Sequence[int] = (256, 256),
         activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
+        background: float = 0.0,
         *,
         stochastic: bool,
         num_q: int,
     ):
         layers = dict(hidden_sizes=hidden_sizes, activation=activation)
-        check_network_arguments(dict(layers, conv=conv))
+        images = dict(conv=conv, background=background)
+        check_network_arguments(layers | images)
         pi_encoder, self.q_encoder = (
-            cnn(observation_space.shape, conv, (), activation) for _ in range(2)
+            cnn(observation_space.shape, conv, (), activation, background) for _ in range(2)
         )
         features = self.q_encoder.output_shape[-1]
 
@@ -135,7 +138,7 @@ class CNNQActorCritic(QActorCritic):
         pi = _policy_for(action_space, stochastic, pi_net)
         q_nets = [_q_net(features, action_space, layers) for _ in range(num_q)]
         qs = [QFunction(net, self.q_encoder) for net in q_nets]
-        arguments = dict(layers, conv=conv, stochastic=stochastic, num_q=num_q)
+        arguments = dict(layers, **images, stochastic=stochastic, num_q=num_q)
         super().__init__(pi, qs, action_space, arguments)
 
     @staticmethod
@@ -148,6 +151,7 @@ class CNNQActorCritic(QActorCritic):
         activation: str,
         stochastic: bool,
         num_q: int,
+        background: float = 0.0,
     ) -> list[tuple]:
         body, features = cnn_shapes(observation_space.shape, conv)
         policy, q_function = _shapes(features, action_space, hidden_sizes, stochastic)

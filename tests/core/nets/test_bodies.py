@@ -114,6 +114,19 @@ def test_bytes_are_scaled_to_one():
     assert body(np.full((1, 2, 3, 2), 255, np.uint8)).numpy().max() == pytest.approx(2)
 
 
+def test_the_background_is_subtracted():
+    """W (x - m) + b = W x + (b - m sum W): other biases in the first layer do the same."""
+    plain, centered = cnn((48, 40, 4), hidden_sizes=(7,)), cnn((48, 40, 4), hidden_sizes=(7,))
+    less = cnn((48, 40, 4), hidden_sizes=(7,), background=0.34)
+    less.set_weights(plain.get_weights())
+    centered.set_weights(plain.get_weights())
+    kernel, bias = centered.layers[1].get_weights()
+    centered.layers[1].bias.assign(bias - 0.34 * kernel.sum((0, 1, 2)))
+    image = images(3, 48, 40, 4)
+    np.testing.assert_allclose(less(image), centered(image), rtol=1e-4, atol=1e-5)
+    assert np.abs(less(image) - plain(image)).max() > 1e-2
+
+
 @pytest.mark.parametrize("conv", ["nature", "small"])
 def test_channels_may_come_first(conv):
     last, first = cnn((48, 40, 4), conv, (16,)), cnn((4, 48, 40), conv, (16,))

@@ -89,7 +89,7 @@ def entry(**changes):
         (OBS, MLPActorCritic, dict(hidden_sizes=(), activation=None)),
         (OBS, MLPActorCritic, dict(hidden_sizes=(8, 6), shared=True)),
         (IMAGES, CNNActorCritic, dict(conv="nature", hidden_sizes=[7])),
-        (IMAGES, CNNActorCritic, dict(conv="impala", hidden_sizes=[7])),
+        (IMAGES, CNNActorCritic, dict(conv="impala", hidden_sizes=[7], background=0.4)),
         (CHANNELS_FIRST, CNNActorCritic, dict(conv=((4, 3, 2), (5, 3, 3)), shared=False)),
     ],
     ids=["mlp", "linear", "shared mlp", "shared", "impala", "cnn"],
@@ -109,7 +109,7 @@ def test_on_policy_networks(tmp_path, observation_space, action_space, make, kwa
     ("observation_space", "make", "kwargs"),
     [
         (OBS, MLPQActorCritic, dict(hidden_sizes=(8, 6), activation="softplus")),
-        (IMAGES, CNNQActorCritic, dict(conv="small", hidden_sizes=())),
+        (IMAGES, CNNQActorCritic, dict(conv="small", hidden_sizes=(), background=0.4)),
     ],
     ids=["mlp", "cnn"],
 )
