@@ -104,7 +104,8 @@ def cnn(
 ) -> keras.Sequential:
     """Convolutions and dense layers, from images `[batch, *input_shape]` of bytes to features.
 
-    Bytes are scaled to 0 ... 1, and `background` is subtracted. Kernels are Glorot-uniform, biases zero.
+    Bytes are scaled to 0 ... 1, and `background` is subtracted from them. Kernels are
+    Glorot-uniform, biases zero.
 
     Args:
         input_shape: (height, width, channels), or (channels, height, width): channels are the
