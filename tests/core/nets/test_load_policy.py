@@ -322,7 +322,7 @@ def test_the_entry_is_what_the_cases_below_change(saved):
         (entry(arguments=plain(activation="os.system")), "activation is 'os.system'"),
         (entry(arguments=plain(activation=["tanh"])), "activation is "),
         (entry(arguments=plain(kernel_initializer="ones")), "takes activation, hidden_sizes"),
-        (entry(actor_critic="CNNActorCritic"), "takes activation, conv"),
+        (entry(actor_critic="CNNActorCritic"), "takes activation, background, conv"),
         (entry(actor_critic="os:system"), "does not describe them"),
         (entry(actor_critic=["MLPActorCritic"]), "does not describe them"),
         (entry(arguments={}) | {"arguments": 3}, "does not describe them"),
