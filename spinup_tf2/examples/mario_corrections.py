@@ -18,7 +18,7 @@ from spinup_tf2.examples.mario_ways import Start, Way
 from spinup_tf2.utils.run_utils import EnvFn
 
 LONGEST = 600  # steps of an episode; an agent that is stuck stands there until the clock runs out
-STEPS_BACK = (1, 2, 3, 5, 7, 9, 12, 15, 18, 22, 26, 31, 37, 44, 52, 62)  # before the failure
+STEPS_BACK = (1, 2, 3, 5, 7, 9, 12, 15, 18, 22, 26, 31, 37, 44, 52, 62)  # before it got no further
 LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)  # of a deviation
 BUDGET = 8000  # steps that are tried for one episode
 NOTICEABLE = 2.0  # by how much a return is larger that comes further: 20 pixels
@@ -39,6 +39,7 @@ class Player:
         played: The actions of the present episode.
         best: The most likely actions in the steps that the network itself has taken.
         furthest: The largest return of the episode so far: how far Mario has come.
+        until_stuck: The actions up to there, and one more.
         over: Whether the episode has ended.
         success: Whether it has reached the flag.
         steps: How many steps have been taken, in all episodes.
@@ -59,6 +60,7 @@ class Player:
         self.played: list[int] = []
         self.best: list[int] = []
         self._return = self.furthest = 0.0
+        self._furthest_step = 0
         self.over = self.success = False
 
     def take(self, actions: Sequence[int]) -> None:
@@ -72,9 +74,14 @@ class Player:
         self.steps += 1
         self.played.append(action)
         self._return += rew
-        self.furthest = max(self.furthest, self._return)
+        if self._return > self.furthest:
+            self.furthest, self._furthest_step = self._return, len(self.played)
         self.over = terminated or truncated or len(self.played) >= LONGEST
         self.success = info["is_success"]
+
+    @property
+    def until_stuck(self) -> list[int]:
+        return self.played[: self._furthest_step + 1]
 
     def go_on(self, rng: np.random.Generator | None = None) -> None:
         """Let the network play to the end: the most likely actions, or with `rng` sampled ones."""
@@ -90,14 +97,15 @@ class Player:
         before = max(len(played) - frames_seen, 0)  # `go_back` sees them all again
         self.begin(start, played[:before])
         self._env.unwrapped.backup()
-        self._remembered = self.played, [*played[before:]], self._return, self.furthest
+        progress = self._return, self.furthest, self._furthest_step
+        self._remembered = self.played, [*played[before:]], progress
 
     def go_back(self) -> None:
         """Come back to the step that was remembered."""
-        played, rest, *returns = self._remembered
+        played, rest, progress = self._remembered
         self._reset(dict(from_backup=True))
         self.played = [*played]
-        self._return, self.furthest = returns
+        self._return, self.furthest, self._furthest_step = progress
         self.take(rest)
 
 
@@ -143,16 +151,18 @@ def correct_with(env_fn: EnvFn, net: keras.Model) -> Callable[[Start], Way]:
 def helped(player: Player, start: Start) -> list[int] | None:
     """Actions that reach the flag, similar to those of an episode that has failed, or None.
 
-    In one of the last steps the network is made to take the same action for a while, and then
-    plays by itself again. If it reaches the flag, that is the help that it needed. Otherwise the
-    help after which it comes furthest is kept, and where it fails then, it is helped again.
+    In one of the last steps in which it came further, the network is made to take the same action
+    for a while, and then plays by itself again. If it reaches the flag, that is the help that it
+    needed. Otherwise the help after which it comes furthest is kept, and where it fails then, it is
+    helped again. Help comes before Mario stands still, not after that: what leads on from there
+    could not be learned, as all pictures in which he stands look the same.
 
     Args:
         player: At the end of the episode. It plays others now.
         start: How the episode began.
     """
     rng = np.random.default_rng([start.noops, start.seed or 0])
-    played, furthest, limit = player.played, player.furthest, player.steps + BUDGET
+    played, furthest, limit = player.until_stuck, player.furthest, player.steps + BUDGET
     while player.steps < limit:
         most = furthest + NOTICEABLE
         further = None
@@ -160,7 +170,7 @@ def helped(player: Player, start: Start) -> list[int] | None:
             if player.success:
                 return player.played
             if player.furthest > most:
-                most, further = player.furthest, player.played
+                most, further = player.furthest, player.until_stuck
             if player.steps >= limit or most > furthest + MUCH:
                 break
         if further is None:
@@ -172,7 +182,7 @@ def helped(player: Player, start: Start) -> list[int] | None:
 def _deviations(
     player: Player, start: Start, played: list[int], rng: np.random.Generator
 ) -> Iterator[None]:
-    """Lets the network play on after each deviation, those shortly before the end first."""
+    """Lets the network play on after each deviation, those in the last steps first."""
     for back in STEPS_BACK:
         step = len(played) - back
         if step < 0:

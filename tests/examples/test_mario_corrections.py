@@ -24,14 +24,15 @@ class Lights:
     """An environment that shows how many steps there have been, up to the flag or a death.
 
     plans: the sequences that lead to the flag.
-    reward: what a step gives that does not kill.
+    reward: what a step on the way there gives.
+    deadly: whether every other step is a death; if not, it gives nothing, like all that follow.
     """
 
     letters = "rj"
     observation_space = spaces.Box(0, 99, (1,), np.int64)
 
-    def __init__(self, *plans, reward=10.0):
-        self.plans, self.reward, self.resets = plans, reward, []
+    def __init__(self, *plans, reward=10.0, deadly=True):
+        self.plans, self.reward, self.deadly, self.resets = plans, reward, deadly, []
 
     @property
     def unwrapped(self):
@@ -47,9 +48,10 @@ class Lights:
 
     def step(self, act):
         self.played += "rj"[act]
-        dead = not any(plan.startswith(self.played) for plan in self.plans)
+        lost = not any(plan.startswith(self.played) for plan in self.plans)
+        dead = lost and self.deadly
         success = self.played in self.plans
-        obs, rew = np.array([len(self.played)]), -50.0 if dead else self.reward
+        obs, rew = np.array([len(self.played)]), -50.0 if dead else 0.0 if lost else self.reward
         return obs, rew, dead or success, False, dict(is_success=success)
 
     def actions_of(self, plan):
@@ -156,6 +158,14 @@ def test_it_is_helped_where_it_fails_next():
     played = "".join("jr"["rj".index(x)] if i in wrong else x for i, x in enumerate(right))
     env = Lights(right)
     assert env.plan_of(helped(failed(env, played), START)) == right
+
+
+def test_it_is_helped_before_it_stands_still():
+    """It stands for longer than there are steps back, and is not helped in any of these steps."""
+    env = Lights("rrrrrrjr", deadly=False)
+    player = failed(env, "rrrrrrrr" + 592 * "r")
+    assert len(player.played) == mario_corrections.LONGEST > max(mario_corrections.STEPS_BACK)
+    assert env.plan_of(helped(player, START)) == "rrrrrrjr"
 
 
 def test_where_no_deviation_helps_there_is_none():
