@@ -125,18 +125,10 @@ def _describe(ac, observation_space, action_space, extra):
     normalize_obs = type(ac) is NormalizedActorCritic
     inner = ac.inner if normalize_obs else ac
     name = _name_of(type(inner))
-    if name is None or type(inner).variable_shapes is None or inner.arguments is None:
+    if name is None or type(inner).variable_shapes is None:
         return None
-    if inner.networks != inner.made:
-        return None  # somebody put another in the place of one of them
-    arguments = dict(inner.arguments)
-    if "activation" in arguments:
-        arguments["activation"] = activation_name(arguments["activation"])
-        if arguments["activation"] is None:
-            return None
-    try:
-        arguments = json.loads(json.dumps(arguments, default=np.generic.item))
-    except TypeError:
+    arguments = _plain_arguments(inner)
+    if arguments is None:
         return None
     if not is_own(type(inner).__module__):
         _check_shapes(inner, observation_space, action_space, arguments)
@@ -146,6 +138,21 @@ def _describe(ac, observation_space, action_space, extra):
         "normalize_obs": normalize_obs,
         "extra": extra,
     }
+
+
+def _plain_arguments(ac):
+    """The arguments of an actor-critic as they are in JSON; None if they do not describe it."""
+    if ac.arguments is None or ac.networks != ac.made:
+        return None  # somebody put another in the place of one of its networks
+    arguments = dict(ac.arguments)
+    if "activation" in arguments:
+        arguments["activation"] = activation_name(arguments["activation"])
+        if arguments["activation"] is None:
+            return None
+    try:
+        return json.loads(json.dumps(arguments, default=np.generic.item))
+    except TypeError:
+        return None
 
 
 def _check_shapes(ac, observation_space, action_space, arguments):
@@ -338,7 +345,29 @@ def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
                 "kind of environment, the same algorithm or a relative of it, and the same "
                 "ac_kwargs."
             )
+    _check_not_in_shapes(ac, save_dir, run_dir)
     if not all(np.isfinite(weight).all() for weight in weights):
         raise UserError(f"init_from is {run_dir}, in whose weights there is NaN or infinity.")
     for variable, weight in zip(ac.variables, weights, strict=True):
         variable.assign(weight)
+
+
+_NOT_IN_SHAPES = ("activation", "conv", "background")
+_EARLIER = {"background": 0.0}  # what networks had before there was such an argument
+
+
+def _check_not_in_shapes(ac, save_dir, run_dir):
+    """Check what networks do with weights of the same shapes, where both say it."""
+    networks = read_info(save_dir).get("networks")
+    theirs = networks.get("arguments") if isinstance(networks, dict) else None
+    ours = _plain_arguments(ac.inner if isinstance(ac, NormalizedActorCritic) else ac)
+    if not isinstance(theirs, dict) or ours is None:
+        return
+    for name in _NOT_IN_SHAPES:
+        there, here = theirs.get(name, _EARLIER.get(name)), ours.get(name, _EARLIER.get(name))
+        if there != here:
+            raise UserError(
+                f"init_from is {run_dir}, whose networks have {name} {there!r}, and here it is "
+                f"{here!r}: with the same weights they would do something else. Use the same "
+                "ac_kwargs."
+            )

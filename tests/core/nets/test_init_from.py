@@ -14,6 +14,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.saves import WEIGHTS
 from tests import off_policy_runs
 from tests import on_policy_runs as runs
+from tests.images import Lamp
 from tests.on_policy_runs import make
 
 SMALL = dict(ac_kwargs=dict(hidden_sizes=(8,)), steps_per_epoch=64, epochs=1, max_ep_len=20)
@@ -110,6 +111,10 @@ def test_a_resumed_run_does_not_ask_for_it_again(tmp_path):
     [
         (dict(ac_kwargs=dict(hidden_sizes=(9,))), r"variable 2 is \(3, 8\), and here it is \(3, 9"),
         (dict(ac_kwargs=dict(hidden_sizes=(8, 8))), "variable 4 is"),
+        (
+            dict(ac_kwargs=dict(hidden_sizes=(8,), activation="relu")),
+            "activation 'tanh', and here it is 'relu'",
+        ),
         (dict(normalize_obs=True), r"variable 1 is \(1,\), and here it is \(3,\)"),
         (dict(init_from="nowhere"), "There is no directory nowhere"),
         (dict(init_from=3), "init_from is 3; it must be the directory of a run"),
@@ -119,6 +124,24 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(kwargs, message
     with pytest.raises(UserError, match=message):
         train(ppo, tmp_path / "second", **dict(init_from=first) | kwargs)
     assert not (tmp_path / "second" / "config.json").exists()
+
+
+def test_another_background_is_refused(tmp_path):
+    """It is in no shape. A save from before there was one has none, which is 0."""
+
+    def small(name, **more):
+        layers = dict(conv=((2, 8, 8),), hidden_sizes=(4,), **more)
+        return dict(env_fn=Lamp, ac_kwargs=layers, logger_kwargs=dict(output_dir=tmp_path / name))
+
+    ppo(**small("first"), epochs=1, steps_per_epoch=8)
+    path = tmp_path / "first" / "tf2_save" / "model_info.json"
+    info = json.loads(path.read_text())
+    assert info["networks"]["arguments"].pop("background") == 0
+    path.write_text(json.dumps(info))
+    again = dict(init_from=tmp_path / "first", epochs=1, steps_per_epoch=8)
+    ppo(**small("second"), **again)
+    with pytest.raises(UserError, match=r"have background 0.0, and here it is 0.34"):
+        ppo(**small("third", background=0.34), **again)
 
 
 def test_weights_that_are_no_numbers_are_refused(tmp_path):
