@@ -358,8 +358,9 @@ class CNNActorCritic(ActorCritic):
         seq_len: int = 25,
         background: float = 0.0,
     ):
-        layers: dict[str, Any] = dict(conv=conv, hidden_sizes=hidden_sizes, activation=activation)
-        layers |= dict(background=background)
+        layers: dict[str, Any] = dict(
+            conv=conv, hidden_sizes=hidden_sizes, activation=activation, background=background
+        )
         arguments = dict(layers, shared=shared)
         check_network_arguments(arguments | dict(log_std_init=log_std_init))
         arguments |= memory_arguments(memory, memory_size, seq_len)

@@ -11,6 +11,7 @@ import os
 import reprlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -122,8 +123,7 @@ class SavedPolicy(tf.Module):
 
 def _describe(ac, observation_space, action_space, extra):
     """How `build_again` makes an actor-critic again; None if its class does not say so."""
-    normalize_obs = type(ac) is NormalizedActorCritic
-    inner = ac.inner if normalize_obs else ac
+    inner = _inner(ac)
     name = _name_of(type(inner))
     if name is None or type(inner).variable_shapes is None:
         return None
@@ -135,9 +135,13 @@ def _describe(ac, observation_space, action_space, extra):
     return {
         "actor_critic": name,
         "arguments": arguments,
-        "normalize_obs": normalize_obs,
+        "normalize_obs": inner is not ac,
         "extra": extra,
     }
+
+
+def _inner(ac):
+    return ac.inner if type(ac) is NormalizedActorCritic else ac
 
 
 def _plain_arguments(ac):
@@ -206,13 +210,11 @@ def load_networks(
     save_dir: str | os.PathLike, *, allow_pickle: bool = False, best: bool = False
 ) -> LoadedPolicy:
     """Load the networks in `save_dir`; arguments and errors are those of `load_policy`."""
-    try:
+    with _complete(save_dir):
         info = read_info(save_dir)
         observation_space, action_space = (
             space_from_json(info[name]) for name in ("observation_space", "action_space")
         )
-    except (OSError, ValueError) as error:
-        raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
     try:
         ac = _networks_from_weights(save_dir, info, observation_space, action_space, best)
     except UserError:
@@ -220,7 +222,8 @@ def load_networks(
             raise
         make_spec = bounded_action_spec if info.get("bounded") else action_spec
         spec = make_spec(action_space)
-        model = _saved_model(save_dir)
+        with _complete(save_dir):
+            model = load_saved_model(save_dir)
         return LoadedPolicy(observation_space, spec, None, model, int(info.get("state_size", 0)))
     size = 0 if ac.memory is None else ac.memory.size
     return LoadedPolicy(observation_space, ac.action_spec, ac, None, size)
@@ -301,9 +304,11 @@ def _seen(observation_space, obs, shape):
     return x
 
 
-def _saved_model(save_dir):
+@contextmanager
+def _complete(save_dir):
+    """What fails in here says that a save is not whole."""
     try:
-        return load_saved_model(save_dir)
+        yield
     except (OSError, ValueError) as error:
         raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
 
@@ -358,9 +363,10 @@ _EARLIER = {"background": 0.0}  # what networks had before there was such an arg
 
 def _check_not_in_shapes(ac, save_dir, run_dir):
     """Check what networks do with weights of the same shapes, where both say it."""
-    networks = read_info(save_dir).get("networks")
+    with _complete(save_dir):
+        networks = read_info(save_dir).get("networks")
     theirs = networks.get("arguments") if isinstance(networks, dict) else None
-    ours = _plain_arguments(ac.inner if isinstance(ac, NormalizedActorCritic) else ac)
+    ours = _plain_arguments(_inner(ac))
     if not isinstance(theirs, dict) or ours is None:
         return
     for name in _NOT_IN_SHAPES:

@@ -144,6 +144,18 @@ def test_another_background_is_refused(tmp_path):
         ppo(**small("third", background=0.34), **again)
 
 
+@pytest.mark.parametrize("text", [None, "{", "[]"])
+def test_a_save_that_does_not_say_what_it_is_is_refused(text, tmp_path):
+    train(ppo, tmp_path / "first")
+    path = tmp_path / "first" / "tf2_save" / "model_info.json"
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UserError, match="There is no complete saved policy in .*model_info.json"):
+        train(ppo, tmp_path / "second", init_from=tmp_path / "first")
+    assert not (tmp_path / "second" / "config.json").exists()
+
+
 def test_weights_that_are_no_numbers_are_refused(tmp_path):
     train(ppo, tmp_path / "first")
     path = tmp_path / "first" / "tf2_save" / WEIGHTS
