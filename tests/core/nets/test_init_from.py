@@ -151,7 +151,7 @@ def test_a_save_that_does_not_say_what_it_is_is_refused(text, tmp_path):
     path.unlink()
     if text is not None:
         path.write_text(text)
-    with pytest.raises(UserError, match="There is no complete saved policy in .*model_info.json"):
+    with pytest.raises(UserError, match=r"There is no complete saved policy in .*model_info\.json"):
         train(ppo, tmp_path / "second", init_from=tmp_path / "first")
     assert not (tmp_path / "second" / "config.json").exists()
 
