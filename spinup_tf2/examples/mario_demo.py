@@ -36,7 +36,7 @@ import tensorflow as tf
 from spinup_tf2 import ppo
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic
-from spinup_tf2.core.runs.saved_policy import begin_with
+from spinup_tf2.core.runs.saved_policy import begin_with, network_arguments
 from spinup_tf2.envs.mario.demonstrations import demonstration
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples.cloning import (
@@ -47,8 +47,14 @@ from spinup_tf2.examples.cloning import (
     run_options,
 )
 from spinup_tf2.examples.mario_corrections import LONGEST, correct_with
-from spinup_tf2.examples.mario_ways import Shown, Start, Ways, demonstrated, frames_of, together
-from spinup_tf2.persistence.saves import find_save
+from spinup_tf2.examples.mario_ways import (
+    Shown,
+    Start,
+    Ways,
+    demonstrations,
+    frames_of,
+    together,
+)
 from spinup_tf2.presets import load
 from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.run_utils import EnvFn, call_experiment
@@ -128,12 +134,14 @@ def clone(
             lessons.next_round()
         done = lessons.round
         for number in range(done, rounds + 1):
-            find = correct_with(env_fn, ac.pi.net) if number else partial(demonstrated, letters)
             oldest = max(number - THIRDS + 1, min(number, 1))
             taught = range(number, oldest - 1, -1)  # where two rounds differ, the later one counts
             starts = {each: starts_of_round(each, stages, noops) for each in taught}
-            found = {each: ways.of_round(each, starts[each], find, cpu) for each in taught}
-            if number > 0:
+            if number == 0:
+                found = {0: demonstrations(ways, starts[0], letters, cpu)}
+            else:
+                find = correct_with(env_fn, ac.pi.net)
+                found = {each: ways.of_round(each, starts[each], find, cpu) for each in taught}
                 successes = sum(way.success for way in found[number])
                 total = len(found[number])
                 print(f"Round {number}: {successes} of {total} episodes reached the flag.")
@@ -248,6 +256,21 @@ class Lessons:
         self._manager.save()
 
 
+def commonest_grey(env_fn: EnvFn) -> float:
+    """The grey, between 0 and 1, of most pixels where the levels begin: of the sky, or of a cave.
+
+    Subtracted from the pixels, as `background` of the networks, it makes them learn several times
+    as fast.
+    """
+    env = env_fn()
+    try:
+        stages = env_fn.env_kwargs["stages"]
+        frames = [env.reset(options=dict(stages=[stage]))[0] for stage in stages]
+    finally:
+        env.close()
+    return int(np.bincount(np.ravel(frames)).argmax()) / 255
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--stage", nargs="+", default=["1-1"], help="the levels; default 1-1")
@@ -266,15 +289,15 @@ def main() -> None:
     try:
         for stage in args.stage:
             demonstration(stage)
-        if args.init_from:
-            find_save(args.init_from)
+        theirs = network_arguments(args.init_from) if args.init_from else None
     except UserError as error:
         parser.error(str(error))
 
     preset = load("ppo", PRESET)
     stages = dict(stages=args.stage)
     imitated = EnvFn(preset.env, {**preset.env_kwargs, **stages})
-    ac_kwargs = preset.settings["ac_kwargs"]
+    background = commonest_grey(imitated) if theirs is None else theirs.get("background", 0.0)
+    ac_kwargs = {**preset.settings["ac_kwargs"], "background": background}
     options = dict(init_from=args.init_from, rounds=args.rounds, cpu=args.cpu, resume=args.resume)
     try:
         learned = clone(imitated, args.stage, args.seed, imitation, ac_kwargs, **options)
@@ -286,7 +309,7 @@ def main() -> None:
     if epochs == 0:
         return
     settings = preset.arguments | dict(epochs=epochs, init_from=imitation["output_dir"])
-    settings["env_kwargs"] = {**preset.env_kwargs, **stages}
+    settings |= dict(ac_kwargs=ac_kwargs, env_kwargs={**preset.env_kwargs, **stages})
     options = run_options(args, PRESET)
     call_experiment(f"{name}-demo", ppo, **options, **settings)
 

@@ -6,9 +6,12 @@ hours of searching are not lost when the program is stopped.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import blake2b
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +19,8 @@ import gymnasium as gym
 import numpy as np
 
 from spinup_tf2.envs.mario.demonstrations import shortened, written_out
-from spinup_tf2.envs.mario.search import plan_after
+from spinup_tf2.envs.mario.env import LEVELS
+from spinup_tf2.envs.mario.search import plan_after, reaches_flag
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.run_utils import EnvFn
 
@@ -94,14 +98,74 @@ class Ways:
         return [self._found[number, start] for start in starts]
 
 
-def demonstrated(letters: str, start: Start) -> Way:
-    """The level's demonstration, or a way like it, with the buttons of these letters."""
-    plan = plan_after(start.stage, start.noops, letters)
+def demonstrations(ways: Ways, starts: Sequence[Start], letters: str, cpu: int) -> list[Way]:
+    """Ways from these starts, found without a network: those of round 0, with few different plans.
+
+    Args:
+        ways: What has been found before is not looked for again.
+        starts: Of the episodes, in any levels.
+        letters: What may be pressed.
+        cpu: Number of threads that look for ways, each in another level.
+    """
+
+    def of_stage(stage):
+        known: list[str] = []
+        for start in (start for start in starts if start.stage == stage):
+            [way] = ways.of_round(0, [start], partial(demonstrated, letters, known), cpu=1)
+            if way.plan is not None and way.plan not in known:
+                known.append(way.plan)
+            yield way
+
+    with ThreadPoolExecutor(cpu) as pool:
+        stages = dict.fromkeys(start.stage for start in starts)
+        found = [way for of in pool.map(lambda stage: [*of_stage(stage)], stages) for way in of]
+    return with_few_plans(found, cpu)
+
+
+def demonstrated(letters: str, known: Sequence[str], start: Start) -> Way:
+    """A plan for other starts, the level's demonstration, or a way like it.
+
+    Args:
+        letters: What may be pressed, where a way has to be searched for.
+        known: The plans for other starts in the same level.
+        start: Of the episode.
+    """
+    tries = (plan for plan in known if clears(plan, start))
+    plan = next(tries, None) or plan_after(start.stage, start.noops, letters)
     if plan is None:
         print(
             f"No way through {start.stage} was found after {start.noops} frames of doing nothing."
         )
     return Way(start, success=False, plan=plan, learned=plan)
+
+
+def clears(plan: str, start: Start) -> bool:
+    """Whether a plan leads to the flag from there."""
+    return reaches_flag(LEVELS[start.stage], plan, noops=start.noops)
+
+
+def with_few_plans(ways: Sequence[Way], cpu: int = 1) -> list[Way]:
+    """The same starts, with as few different plans as clear all of them.
+
+    A plan that was found for one start clears a level after other frames of doing nothing as well.
+    Two plans often part in pictures that look the same, so that a network cannot learn both.
+
+    Args:
+        ways: Demonstrations; those without a plan may get one.
+        cpu: Number of threads in which plans are tried.
+    """
+    plans = [*dict.fromkeys((way.start.stage, way.plan) for way in ways if way.plan is not None)]
+    tried = [(plan, way.start) for stage, plan in plans for way in ways if way.start.stage == stage]
+
+    with ThreadPoolExecutor(cpu) as pool:
+        flags = [*pool.map(clears, *zip(*tried, strict=True))] if tried else []
+    cleared = list(compress(tried, flags))
+    chosen: dict[Start, str] = {}
+    while cleared:  # the plan that clears most of what is left
+        [(plan, _)] = Counter(plan for plan, _ in cleared).most_common(1)
+        chosen |= {start: plan for each, start in cleared if each == plan}
+        cleared = [(each, start) for each, start in cleared if start not in chosen]
+    return [way._replace(plan=chosen.get(way.start), learned=chosen.get(way.start)) for way in ways]
 
 
 def frames_of(env_fn: EnvFn, ways: Iterable[Way], cpu: int = 1) -> list[Shown]:

@@ -10,7 +10,7 @@ import pytest
 
 from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.errors import UserError
-from spinup_tf2.examples import mario_demo
+from spinup_tf2.examples import mario_demo, mario_ways
 from spinup_tf2.examples.mario_ways import Start, Way
 from spinup_tf2.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
@@ -40,7 +40,8 @@ class Teacher:
         rng = np.random.default_rng(0)
         self.batches, self.asked = [seen_and_done(n, rng) for n in steps], []
         monkeypatch.setattr(mario_demo, "SAMPLED", 2)
-        monkeypatch.setattr(mario_demo, "demonstrated", lambda letters, start: self.way(0, start))
+        shows = lambda letters, known, start: self.way(0, start)  # noqa: E731
+        monkeypatch.setattr(mario_ways, "demonstrated", shows)
         of_network = lambda *_: lambda start: self.way(len(self.played), start)  # noqa: E731
         monkeypatch.setattr(mario_demo, "correct_with", of_network)
         monkeypatch.setattr(mario_demo, "frames_of", self.frames_of)
@@ -253,6 +254,7 @@ def done(monkeypatch):
         return not resume
 
     monkeypatch.setattr(mario_demo, "clone", clone)
+    monkeypatch.setattr(mario_demo, "commonest_grey", lambda env_fn: 0.25)
     monkeypatch.setattr(
         mario_demo, "evaluate_run", lambda run_dir, **_: done.append(("evaluate", run_dir))
     )
@@ -278,6 +280,28 @@ def test_imitation_and_ppo_have_the_same_levels(done, tmp_path, monkeypatch):
     assert imitation == str(tmp_path / "mario-1-4-1-1-clone" / "mario-1-4-1-1-clone_s3")
     assert settings["epochs"] == 2 * PRESET.settings["epochs"] == 80
     assert settings["env_kwargs"]["demonstration_epochs"] == 20
+
+
+@needs_emulator
+@pytest.mark.parametrize(
+    ("stages", "grey"), [(["1-4"], 0), (["1-1"], 140), (["1-1", "1-4", "2-1"], 140)]
+)
+def test_most_pixels_of_a_level_are_its_sky_or_dark(stages, grey):
+    assert mario_demo.commonest_grey(EnvFn(PRESET.env, dict(stages=stages))) == grey / 255
+
+
+def test_imitation_and_ppo_have_the_same_background(done, tmp_path, monkeypatch):
+    run_program(monkeypatch, "--stage", "2-1", "--data_dir", str(tmp_path))
+    (_, (*_, ac_kwargs)), _, (_, settings) = done
+    assert ac_kwargs == settings["ac_kwargs"]
+    assert ac_kwargs == PRESET.settings["ac_kwargs"] | dict(background=0.25)
+
+
+def test_a_network_that_is_corrected_keeps_its_background(done, tmp_path, monkeypatch):
+    """The kept one is from before there was any."""
+    kept = "data/mario-castle-clone/mario-castle-clone_s0"
+    run_program(monkeypatch, "--stage", "2-1", "--data_dir", str(tmp_path), "--init_from", kept)
+    assert done[0][1][-1]["background"] == 0
 
 
 @pytest.mark.parametrize(("epochs", "names"), [("0", []), ("7", ["four-demo"])])

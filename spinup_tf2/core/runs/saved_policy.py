@@ -350,24 +350,34 @@ def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
                 "kind of environment, the same algorithm or a relative of it, and the same "
                 "ac_kwargs."
             )
-    _check_not_in_shapes(ac, save_dir, run_dir)
+    _check_not_in_shapes(ac, run_dir)
     if not all(np.isfinite(weight).all() for weight in weights):
         raise UserError(f"init_from is {run_dir}, in whose weights there is NaN or infinity.")
     for variable, weight in zip(ac.variables, weights, strict=True):
         variable.assign(weight)
 
 
+def network_arguments(run_dir: str | os.PathLike) -> dict[str, Any]:
+    """What the networks of a run's last save were made with, as far as it says so.
+
+    Raises:
+        UserError: There is no complete save.
+    """
+    save_dir = find_save(run_dir)
+    with _complete(save_dir):
+        networks = read_info(save_dir).get("networks")
+    arguments = networks.get("arguments") if isinstance(networks, dict) else None
+    return arguments if isinstance(arguments, dict) else {}
+
+
 _NOT_IN_SHAPES = ("activation", "conv", "background")
 _EARLIER = {"background": 0.0}  # what networks had before there was such an argument
 
 
-def _check_not_in_shapes(ac, save_dir, run_dir):
+def _check_not_in_shapes(ac, run_dir):
     """Check what networks do with weights of the same shapes, where both say it."""
-    with _complete(save_dir):
-        networks = read_info(save_dir).get("networks")
-    theirs = networks.get("arguments") if isinstance(networks, dict) else None
-    ours = _plain_arguments(_inner(ac))
-    if not isinstance(theirs, dict) or ours is None:
+    theirs, ours = network_arguments(run_dir), _plain_arguments(_inner(ac))
+    if not theirs or ours is None:
         return
     for name in _NOT_IN_SHAPES:
         there, here = theirs.get(name, _EARLIER.get(name)), ours.get(name, _EARLIER.get(name))
