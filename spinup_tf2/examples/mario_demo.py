@@ -4,14 +4,14 @@
     python -m spinup_tf2.examples.mario_demo --stage 1-1 1-2 1-4 4-1 --exp_name four
 
 The package knows a sequence of buttons that clears the level (`envs.mario.demonstrations`). It does
-not look at the screen, so that an enemy that comes a moment later ends it. A network is first made
-to do the same from what it sees, after frames of doing nothing, too (`clone`). Then it plays, and
-where it has failed it is shown what would have led on from there (`mario_corrections`; Ross and
-others 2011). It is saved as a run of its own. PPO then begins with this network (`init_from`): its
-episodes start along the demonstration, near the flag at first and earlier with every epoch
-(`demonstration_epochs`); then for half of the time they start at the beginning of the level, after
-some frames of doing nothing. Of several levels, each episode has one at random, and one agent
-learns all of them; it takes as many times longer.
+not look at the screen, so that an enemy that comes a moment later ends it. A network first learns
+this sequence, or one like it, from what it sees, after frames of doing nothing, too (`clone`). Then
+it plays, and where it has failed it is shown what would have led on from there
+(`mario_corrections`; Ross and others 2011). It is saved as a run of its own. PPO then begins with
+this network (`init_from`): its episodes start along the demonstration, near the flag at first and
+earlier with every epoch (`demonstration_epochs`); then for half of the time they start at the
+beginning of the level, after some frames of doing nothing. Of several levels, each episode has one
+at random, and one agent learns all of them; it takes as many times longer.
 
 What has been stopped goes on with the same command and `--resume`.
 """
@@ -51,7 +51,7 @@ from spinup_tf2.examples.mario_ways import (
     Shown,
     Start,
     Ways,
-    demonstrations,
+    first_ways,
     frames_of,
     together,
 )
@@ -138,7 +138,7 @@ def clone(
             taught = range(number, oldest - 1, -1)  # where two rounds differ, the later one counts
             starts = {each: starts_of_round(each, stages, noops) for each in taught}
             if number == 0:
-                found = {0: demonstrations(ways, starts[0], letters, cpu)}
+                found = {0: first_ways(ways, starts[0], letters, cpu)}
             else:
                 find = correct_with(env_fn, ac.pi.net)
                 found = {each: ways.of_round(each, starts[each], find, cpu) for each in taught}
@@ -256,16 +256,19 @@ class Lessons:
         self._manager.save()
 
 
-def commonest_grey(env_fn: EnvFn) -> float:
-    """The grey, between 0 and 1, of most pixels where the levels begin: of the sky, or of a cave.
+def commonest_grey(env_fn: EnvFn, stages: Sequence[str]) -> float:
+    """The most common grey where levels begin, between 0 and 1: that of the sky, or of a cave.
 
-    Subtracted from the pixels, as `background` of the networks, it makes them learn several times
-    as fast.
+    It is the `background` of the networks, which is subtracted from the pixels.
+
+    Raises:
+        UserError: The demonstration of one takes actions that the environment does not have.
     """
-    env = env_fn()
+    env, frames = env_fn(), []
     try:
-        stages = env_fn.env_kwargs["stages"]
-        frames = [env.reset(options=dict(stages=[stage]))[0] for stage in stages]
+        for stage in stages:
+            frames.append(env.reset(options=dict(stages=[stage], noops=0))[0])
+            env.unwrapped.demonstration()
     finally:
         env.close()
     return int(np.bincount(np.ravel(frames)).argmax()) / 255
@@ -286,20 +289,17 @@ def main() -> None:
         parser.error("--init_from is given, and --rounds is 0: there would be nothing to do")
     name = args.exp_name or "-".join(["mario", *args.stage])
     imitation = check_runs(parser, args, name, improved=True)
-    try:
-        for stage in args.stage:
-            demonstration(stage)
-        theirs = network_arguments(args.init_from) if args.init_from else None
-    except UserError as error:
-        parser.error(str(error))
-
     preset = load("ppo", PRESET)
     stages = dict(stages=args.stage)
     imitated = EnvFn(preset.env, {**preset.env_kwargs, **stages})
-    background = commonest_grey(imitated) if theirs is None else theirs.get("background", 0.0)
-    ac_kwargs = {**preset.settings["ac_kwargs"], "background": background}
     options = dict(init_from=args.init_from, rounds=args.rounds, cpu=args.cpu, resume=args.resume)
     try:
+        for stage in args.stage:
+            demonstration(stage)
+        background = commonest_grey(imitated, args.stage)
+        if args.init_from:
+            background = network_arguments(args.init_from).get("background", 0.0)
+        ac_kwargs = {**preset.settings["ac_kwargs"], "background": background}
         learned = clone(imitated, args.stage, args.seed, imitation, ac_kwargs, **options)
     except UserError as error:
         parser.error(str(error))

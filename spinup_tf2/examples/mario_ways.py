@@ -6,13 +6,11 @@ hours of searching are not lost when the program is stopped.
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from hashlib import blake2b
-from itertools import compress
 from pathlib import Path
+from statistics import mode
 from typing import NamedTuple
 
 import gymnasium as gym
@@ -98,74 +96,82 @@ class Ways:
         return [self._found[number, start] for start in starts]
 
 
-def demonstrations(ways: Ways, starts: Sequence[Start], letters: str, cpu: int) -> list[Way]:
+def first_ways(ways: Ways, starts: Sequence[Start], letters: str, cpu: int) -> list[Way]:
     """Ways from these starts, found without a network: those of round 0, with few different plans.
 
     Args:
         ways: What has been found before is not looked for again.
         starts: Of the episodes, in any levels.
         letters: What may be pressed.
-        cpu: Number of threads that look for ways, each in another level.
+        cpu: Number of threads that look for ways, each in another level: what is found for a start
+            is tried for the next one in the same level.
     """
+    known: dict[str, list[str]] = {start.stage: [] for start in starts}
+    for noops in dict.fromkeys(start.noops for start in starts):
+        at_once = [start for start in starts if start.noops == noops]
+        find = lambda start: first_way(letters, known[start.stage], start)  # noqa: E731
+        for way in ways.of_round(0, at_once, find, cpu):
+            if way.plan is not None and way.plan not in known[way.start.stage]:
+                known[way.start.stage].append(way.plan)
+    found = with_few_plans(ways.of_round(0, starts, find, cpu), cpu)
+    for way in found:
+        if way.plan is None:
+            print(
+                f"No way through {way.start.stage} was found after {way.start.noops} frames of "
+                "doing nothing."
+            )
+    return found
 
-    def of_stage(stage):
-        known: list[str] = []
-        for start in (start for start in starts if start.stage == stage):
-            [way] = ways.of_round(0, [start], partial(demonstrated, letters, known), cpu=1)
-            if way.plan is not None and way.plan not in known:
-                known.append(way.plan)
-            yield way
 
-    with ThreadPoolExecutor(cpu) as pool:
-        stages = dict.fromkeys(start.stage for start in starts)
-        found = [way for of in pool.map(lambda stage: [*of_stage(stage)], stages) for way in of]
-    return with_few_plans(found, cpu)
-
-
-def demonstrated(letters: str, known: Sequence[str], start: Start) -> Way:
+def first_way(letters: str, known: Sequence[str], start: Start) -> Way:
     """A plan for other starts, the level's demonstration, or a way like it.
 
     Args:
-        letters: What may be pressed, where a way has to be searched for.
+        letters: What may be pressed.
         known: The plans for other starts in the same level.
         start: Of the episode.
     """
     tries = (plan for plan in known if clears(plan, start))
     plan = next(tries, None) or plan_after(start.stage, start.noops, letters)
-    if plan is None:
-        print(
-            f"No way through {start.stage} was found after {start.noops} frames of doing nothing."
-        )
     return Way(start, success=False, plan=plan, learned=plan)
 
 
 def clears(plan: str, start: Start) -> bool:
-    """Whether a plan leads to the flag from there."""
+    """Whether a plan leads from this start to the flag."""
     return reaches_flag(LEVELS[start.stage], plan, noops=start.noops)
 
 
 def with_few_plans(ways: Sequence[Way], cpu: int = 1) -> list[Way]:
-    """The same starts, with as few different plans as clear all of them.
+    """The same starts, with few different plans: the one that clears most starts of a level first.
 
-    A plan that was found for one start clears a level after other frames of doing nothing as well.
-    Two plans often part in pictures that look the same, so that a network cannot learn both.
+    A plan that was found for one start often clears the level after other numbers of frames, too.
+    Where two plans part, the pictures look nearly the same, and a network can hardly learn both.
 
     Args:
-        ways: Demonstrations; those without a plan may get one.
+        ways: Of round 0; those without a plan may get one.
         cpu: Number of threads in which plans are tried.
     """
-    plans = [*dict.fromkeys((way.start.stage, way.plan) for way in ways if way.plan is not None)]
-    tried = [(plan, way.start) for stage, plan in plans for way in ways if way.start.stage == stage]
-
     with ThreadPoolExecutor(cpu) as pool:
-        flags = [*pool.map(clears, *zip(*tried, strict=True))] if tried else []
-    cleared = list(compress(tried, flags))
-    chosen: dict[Start, str] = {}
-    while cleared:  # the plan that clears most of what is left
-        [(plan, _)] = Counter(plan for plan, _ in cleared).most_common(1)
-        chosen |= {start: plan for each, start in cleared if each == plan}
-        cleared = [(each, start) for each, start in cleared if start not in chosen]
+        of_levels = [
+            _with_few_plans([way for way in ways if way.start.stage == stage], pool)
+            for stage in dict.fromkeys(way.start.stage for way in ways)
+        ]
+    chosen = {start: plan for of_level in of_levels for start, plan in of_level.items()}
     return [way._replace(plan=chosen.get(way.start), learned=chosen.get(way.start)) for way in ways]
+
+
+def _with_few_plans(ways, pool):
+    """{start: plan} for the starts of a level."""
+    plans = dict.fromkeys(way.plan for way in ways if way.plan is not None)
+    tried = [(plan, way) for plan in plans for way in ways]
+    flags = pool.map(lambda pair: pair[0] == pair[1].plan or clears(pair[0], pair[1].start), tried)
+    cleared = [(plan, way.start) for (plan, way), flag in zip(tried, flags, strict=True) if flag]
+    chosen: dict[Start, str] = {}
+    while cleared:
+        best = mode(plan for plan, _ in cleared)
+        chosen |= {start: best for plan, start in cleared if plan == best}
+        cleared = [(plan, start) for plan, start in cleared if start not in chosen]
+    return chosen
 
 
 def frames_of(env_fn: EnvFn, ways: Iterable[Way], cpu: int = 1) -> list[Shown]:

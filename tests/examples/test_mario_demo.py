@@ -1,9 +1,11 @@
 """Mario that is shown how to clear levels: that it imitates it, goes on from there, and resumes."""
 
+import json
 import os
 import subprocess
 import sys
 
+import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,7 +43,7 @@ class Teacher:
         self.batches, self.asked = [seen_and_done(n, rng) for n in steps], []
         monkeypatch.setattr(mario_demo, "SAMPLED", 2)
         shows = lambda letters, known, start: self.way(0, start)  # noqa: E731
-        monkeypatch.setattr(mario_ways, "demonstrated", shows)
+        monkeypatch.setattr(mario_ways, "first_way", shows)
         of_network = lambda *_: lambda start: self.way(len(self.played), start)  # noqa: E731
         monkeypatch.setattr(mario_demo, "correct_with", of_network)
         monkeypatch.setattr(mario_demo, "frames_of", self.frames_of)
@@ -254,7 +256,7 @@ def done(monkeypatch):
         return not resume
 
     monkeypatch.setattr(mario_demo, "clone", clone)
-    monkeypatch.setattr(mario_demo, "commonest_grey", lambda env_fn: 0.25)
+    monkeypatch.setattr(mario_demo, "commonest_grey", lambda env_fn, stages: 0.25)
     monkeypatch.setattr(
         mario_demo, "evaluate_run", lambda run_dir, **_: done.append(("evaluate", run_dir))
     )
@@ -286,8 +288,14 @@ def test_imitation_and_ppo_have_the_same_levels(done, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("stages", "grey"), [(["1-4"], 0), (["1-1"], 140), (["1-1", "1-4", "2-1"], 140)]
 )
-def test_most_pixels_of_a_level_are_its_sky_or_dark(stages, grey):
-    assert mario_demo.commonest_grey(EnvFn(PRESET.env, dict(stages=stages))) == grey / 255
+def test_the_commonest_grey_is_that_of_the_sky_or_of_a_cave(stages, grey, monkeypatch):
+    """As the levels begin without a frame of doing nothing, of which training has some."""
+    asked, reset = [], gym.Wrapper.reset
+    look = lambda env, **of: asked.append(of.get("options")) or reset(env, **of)  # noqa: E731
+    env_fn = EnvFn(PRESET.env, {**PRESET.env_kwargs, "stages": stages})
+    monkeypatch.setattr(gym.Wrapper, "reset", look)
+    assert mario_demo.commonest_grey(env_fn, stages) == grey / 255
+    assert dict(stages=stages[:1], noops=0) in asked
 
 
 def test_imitation_and_ppo_have_the_same_background(done, tmp_path, monkeypatch):
@@ -297,11 +305,35 @@ def test_imitation_and_ppo_have_the_same_background(done, tmp_path, monkeypatch)
     assert ac_kwargs == PRESET.settings["ac_kwargs"] | dict(background=0.25)
 
 
-def test_a_network_that_is_corrected_keeps_its_background(done, tmp_path, monkeypatch):
-    """The kept one is from before there was any."""
-    kept = "data/mario-castle-clone/mario-castle-clone_s0"
-    run_program(monkeypatch, "--stage", "2-1", "--data_dir", str(tmp_path), "--init_from", kept)
-    assert done[0][1][-1]["background"] == 0
+@pytest.mark.parametrize("background", [None, 0.34])
+def test_a_network_that_is_corrected_keeps_its_background(background, done, tmp_path, monkeypatch):
+    """An earlier one has none, which is 0."""
+    save = tmp_path / "first" / "tf2_save"
+    save.mkdir(parents=True)
+    arguments = {} if background is None else dict(background=background)
+    info = dict(observation_space={}, action_space={}, networks=dict(arguments=arguments))
+    (save / "model_info.json").write_text(json.dumps(info))
+    flags = ["--data_dir", str(tmp_path), "--init_from", str(tmp_path / "first")]
+    run_program(monkeypatch, *flags)
+    assert done[0][1][-1]["background"] == (background or 0)
+
+
+def test_a_network_without_a_description_is_refused(done, tmp_path, monkeypatch, capsys):
+    (tmp_path / "first" / "tf2_save").mkdir(parents=True)
+    flags = ["--data_dir", str(tmp_path), "--init_from", str(tmp_path / "first")]
+    with pytest.raises(SystemExit):
+        run_program(monkeypatch, *flags)
+    assert "There is no complete saved policy in" in capsys.readouterr().err
+    assert done == []
+
+
+@needs_emulator
+def test_a_level_that_takes_other_actions_is_refused(done, tmp_path, monkeypatch, capsys):
+    monkeypatch.undo()
+    with pytest.raises(SystemExit):
+        run_program(monkeypatch, "--stage", "1-1", "2-3", "--data_dir", str(tmp_path))
+    assert "are not enough for the demonstration of 2-3" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("epochs", "names"), [("0", []), ("7", ["four-demo"])])

@@ -21,7 +21,7 @@ ENV_FN = EnvFn(PRESET.env, {**PRESET.env_kwargs, "stages": STAGES})
 
 @needs_emulator
 def test_it_is_shown_what_clears_each_level():
-    ways = [mario_ways.demonstrated("rj", [], Start(stage, 0)) for stage in STAGES]
+    ways = [mario_ways.first_way("rj", [], Start(stage, 0)) for stage in STAGES]
     obs, act = map(np.concatenate, zip(*mario_ways.frames_of(ENV_FN, ways, cpu=2), strict=True))
     plan = "".join(demonstration(stage) for stage in STAGES)
     assert act.tolist() == ["rj".index(letter) for letter in plan]
@@ -31,21 +31,29 @@ def test_it_is_shown_what_clears_each_level():
         assert (obs[start + 9] != obs[start + 9, ..., :1]).any()
 
 
-def test_where_no_way_is_found_it_says_so(monkeypatch, capsys):
-    """Nothing is searched for where a plan for another start will do."""
+def test_nothing_is_searched_for_where_a_plan_for_another_start_will_do(monkeypatch):
     asked = []
     plans = {9: "jjr", 12: None}
     monkeypatch.setattr(mario_ways, "plan_after", lambda *of: asked.append(of) or plans[of[1]])
     reached = lambda level, plan, noops: (level, plan, noops) == ((1, 4), "jjr", 15)  # noqa: E731
     monkeypatch.setattr(mario_ways, "reaches_flag", reached)
     for start, plan in ((Start("1-4", 9), "jjr"), (Start("1-4", 15), "jjr")):
-        way = mario_ways.demonstrated("rj", ["rr", "jjr"], start)
+        way = mario_ways.first_way("rj", ["rr", "jjr"], start)
         assert way == Way(start, False, plan, plan)
-    assert capsys.readouterr().out == ""
-    assert mario_ways.demonstrated("rj", ["rr"], Start("1-4", 12)) == Way(Start("1-4", 12), False)
-    said = "No way through 1-4 was found after 12 frames of doing nothing.\n"
-    assert capsys.readouterr().out == said
+    assert mario_ways.first_way("rj", ["rr"], Start("1-4", 12)) == Way(Start("1-4", 12), False)
     assert asked == [("1-4", 9, "rj"), ("1-4", 12, "rj")]
+
+
+def test_where_no_way_is_found_it_says_so(monkeypatch, tmp_path, capsys):
+    """Unless a plan that was found later clears the level from there, too."""
+    plans = {0: None, 3: "rj", 6: None}
+    monkeypatch.setattr(mario_ways, "plan_after", lambda stage, noops, letters: plans[noops])
+    monkeypatch.setattr(mario_ways, "reaches_flag", lambda level, plan, noops: noops == 0)
+    starts = [Start("1-4", noops) for noops in plans]
+    found = mario_ways.first_ways(Ways(tmp_path / "ways.jsonl"), starts, "rj", cpu=1)
+    assert [way.plan for way in found] == ["rj", "rj", None]
+    said = "No way through 1-4 was found after 6 frames of doing nothing.\n"
+    assert capsys.readouterr().out == said
 
 
 @pytest.mark.parametrize("cpu", [1, 2])
@@ -65,20 +73,20 @@ def test_what_was_found_for_one_start_is_tried_for_the_next(cpu, tmp_path, monke
     monkeypatch.setattr(mario_ways, "reaches_flag", reaches_flag)
     starts = [Start(stage, noops) for stage in ("1-4", "2-1") for noops in (0, 3, 6, 9)]
     path = tmp_path / "ways.jsonl"
-    found = mario_ways.demonstrations(Ways(path), starts, "rj", cpu)
+    found = mario_ways.first_ways(Ways(path), starts, "rj", cpu)
     plans = ["jj" + last[start.stage] for start in starts]
     assert found == [
         Way(start, False, plan, plan) for start, plan in zip(starts, plans, strict=True)
     ]
     assert sorted(asked) == [("1-4", 0), ("1-4", 6), ("2-1", 0), ("2-1", 6)]
     asked.clear()
-    assert mario_ways.demonstrations(Ways(path), starts, "rj", cpu) == found
+    assert mario_ways.first_ways(Ways(path), starts, "rj", cpu) == found
     assert asked == []
 
 
-def test_as_few_plans_as_possible_clear_all_starts(monkeypatch):
-    """Of "jj", "rr" and "rj" the last clears most, and start 3, too, for which none was found."""
-    clears = {"rr": {0, 6}, "jj": {9, 12}, "rj": {0, 3, 6, 9}}
+def test_few_plans_clear_all_starts(monkeypatch):
+    """The last of these clears most, and start 3, too, for which none was found."""
+    clears = {"rr": {6}, "jj": {9}, "rj": {0, 3, 6}}  # beside the starts that they were found for
     reached = lambda level, plan, noops: level == (1, 4) and noops in clears[plan]  # noqa: E731
     monkeypatch.setattr(mario_ways, "reaches_flag", reached)
     found = {0: "rr", 3: None, 6: "rr", 9: "rj", 12: "jj", 15: None}
@@ -92,13 +100,20 @@ def test_as_few_plans_as_possible_clear_all_starts(monkeypatch):
     assert mario_ways.with_few_plans(nothing) == nothing
 
 
+def test_of_two_plans_that_clear_as_much_the_first_is_taken(monkeypatch):
+    monkeypatch.setattr(mario_ways, "reaches_flag", lambda *_, noops: True)
+    ways = [Way(Start("1-4", noops), False, plan, plan) for noops, plan in ((0, "rr"), (3, "jj"))]
+    assert [way.plan for way in mario_ways.with_few_plans(ways)] == ["rr", "rr"]
+
+
 def test_plans_are_tried_in_their_own_level(monkeypatch):
     tried = []
-    reached = lambda level, plan, noops: tried.append((level, plan)) or True  # noqa: E731
+    reached = lambda *of, noops: tried.append((*of, noops)) or True  # noqa: E731
     monkeypatch.setattr(mario_ways, "reaches_flag", reached)
-    ways = [Way(Start(stage, 0), False, "rj", "rj") for stage in STAGES]
-    assert mario_ways.with_few_plans(ways) == ways
-    assert tried == [((1, 4), "rj"), ((1, 1), "rj")]
+    plans = {(stage, noops): "rj" for stage in STAGES for noops in (0, 3)} | {("1-1", 3): "jj"}
+    ways = [Way(Start(*of), False, plan, plan) for of, plan in plans.items()]
+    assert [way.plan for way in mario_ways.with_few_plans(ways)] == ["rj"] * 4
+    assert tried == [((1, 1), "rj", 3), ((1, 1), "jj", 0)]
 
 
 @needs_emulator

@@ -350,7 +350,7 @@ def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
                 "kind of environment, the same algorithm or a relative of it, and the same "
                 "ac_kwargs."
             )
-    _check_not_in_shapes(ac, run_dir)
+    _check_not_in_shapes(ac, save_dir, run_dir)
     if not all(np.isfinite(weight).all() for weight in weights):
         raise UserError(f"init_from is {run_dir}, in whose weights there is NaN or infinity.")
     for variable, weight in zip(ac.variables, weights, strict=True):
@@ -358,29 +358,33 @@ def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
 
 
 def network_arguments(run_dir: str | os.PathLike) -> dict[str, Any]:
-    """What the networks of a run's last save were made with, as far as it says so.
+    """What the networks of a run's last save were made with; empty if it does not say so.
 
     Raises:
         UserError: There is no complete save.
     """
-    save_dir = find_save(run_dir)
-    with _complete(save_dir):
-        networks = read_info(save_dir).get("networks")
-    arguments = networks.get("arguments") if isinstance(networks, dict) else None
-    return arguments if isinstance(arguments, dict) else {}
+    return _arguments_in(find_save(run_dir))
 
 
 _NOT_IN_SHAPES = ("activation", "conv", "background")
 _EARLIER = {"background": 0.0}  # what networks had before there was such an argument
 
 
-def _check_not_in_shapes(ac, run_dir):
+def _arguments_in(save_dir):
+    with _complete(save_dir):
+        networks = read_info(save_dir).get("networks")
+    arguments = networks.get("arguments") if isinstance(networks, dict) else None
+    return _EARLIER | arguments if isinstance(arguments, dict) else {}
+
+
+def _check_not_in_shapes(ac, save_dir, run_dir):
     """Check what networks do with weights of the same shapes, where both say it."""
-    theirs, ours = network_arguments(run_dir), _plain_arguments(_inner(ac))
+    theirs, ours = _arguments_in(save_dir), _plain_arguments(_inner(ac))
     if not theirs or ours is None:
         return
+    ours = _EARLIER | ours
     for name in _NOT_IN_SHAPES:
-        there, here = theirs.get(name, _EARLIER.get(name)), ours.get(name, _EARLIER.get(name))
+        there, here = theirs.get(name), ours.get(name)
         if there != here:
             raise UserError(
                 f"init_from is {run_dir}, whose networks have {name} {there!r}, and here it is "
