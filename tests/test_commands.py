@@ -53,7 +53,7 @@ NOT_RUN = {
     r"course/broken_runs\.py": "takes minutes; tests/test_course.py makes shorter runs",
     r"examples\.mario_demo .* --exp_name four": "does what it does for one level, four times",
     r"examples\.mario_demo .* --exp_name mario-eight": "takes minutes: eight levels",
-    r"examples\.mario_demo .* --exp_name single": "takes minutes: five levels",
+    r"examples\.mario_demo .* --exp_name single": "takes minutes: nine levels",
     r"^from spinup_tf2\.envs\.mario|for version in range\(4\)": "tests/test_docs.py runs it",
     r"^from policy import|^from ai_edge|_savedmodel\"": "tests/exporting/test_export.py does so",
 }

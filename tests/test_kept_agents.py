@@ -65,25 +65,13 @@ def test_mario_clears_the_level():
 @pytest.mark.mario
 @needs_emulator
 def test_mario_clears_eight_levels():
-    """As in the demonstrations, step by step: with roundings of another kind in most of them."""
+    """Also after frames of doing nothing, and with sampled actions."""
     run = DATA / "mario-eight-clone" / "mario-eight-clone_s0"
-    rows = evaluate_run(run, episodes=2, noops=1, max_ep_len=600)
+    rows = evaluate_run(run, episodes=2, noops=2, max_ep_len=600)
     assert len(rows) == 3 * 9  # and their means
     assert rows["mean: greedy"]["SuccessRate"] >= 0.75
-    assert rows["mean: sampled"]["SuccessRate"] >= 0.5
-    assert rows["1-1: greedy, after no-ops"]["SuccessRate"] == 1.0
-
-
-@pytest.mark.slow
-@pytest.mark.mario
-@needs_emulator
-def test_a_corrected_mario_knows_the_way_back():
-    """After frames of doing nothing, and where a sample has led it elsewhere."""
-    run = DATA / "mario-castle-clone" / "mario-castle-clone_s0"
-    rows = evaluate_run(run, episodes=5, noops=4, max_ep_len=600)
-    assert rows["greedy"]["SuccessRate"] == 1.0
-    assert rows["greedy, after no-ops"]["SuccessRate"] >= 0.6
-    assert rows["sampled"]["SuccessRate"] >= 0.6
+    assert rows["mean: greedy, after no-ops"]["SuccessRate"] >= 0.6
+    assert rows["mean: sampled"]["SuccessRate"] >= 0.6
 
 
 @pytest.mark.slow
