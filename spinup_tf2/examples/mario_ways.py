@@ -107,9 +107,9 @@ def first_ways(ways: Ways, starts: Sequence[Start], letters: str, cpu: int) -> l
             is tried for the next one in the same level.
     """
     known: dict[str, list[str]] = {start.stage: [] for start in starts}
+    find = lambda start: first_way(letters, known[start.stage], start)  # noqa: E731
     for noops in dict.fromkeys(start.noops for start in starts):
         at_once = [start for start in starts if start.noops == noops]
-        find = lambda start: first_way(letters, known[start.stage], start)  # noqa: E731
         for way in ways.of_round(0, at_once, find, cpu):
             if way.plan is not None and way.plan not in known[way.start.stage]:
                 known[way.start.stage].append(way.plan)
