@@ -72,6 +72,7 @@ def test_mario_clears_eight_levels():
     assert rows["mean: greedy"]["SuccessRate"] >= 0.75
     assert rows["mean: greedy, after no-ops"]["SuccessRate"] >= 0.6
     assert rows["mean: sampled"]["SuccessRate"] >= 0.6
+    assert rows["1-1: greedy, after no-ops"]["SuccessRate"] == 1.0
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Mario is shown how to clear a level, and goes on learning from there with PPO.
 
     python -m spinup_tf2.examples.mario_demo --stage 4-1
-    python -m spinup_tf2.examples.mario_demo --stage 1-1 1-2 1-4 4-1 --exp_name four
+    python -m spinup_tf2.examples.mario_demo --stage 1-1 2-1 3-2 4-1 --exp_name four
 
 The package knows a sequence of buttons that clears the level (`envs.mario.demonstrations`). It does
 not look at the screen, so that an enemy that comes a moment later ends it. A network first learns
@@ -47,14 +47,7 @@ from spinup_tf2.examples.cloning import (
     run_options,
 )
 from spinup_tf2.examples.mario_corrections import LONGEST, correct_with
-from spinup_tf2.examples.mario_ways import (
-    Shown,
-    Start,
-    Ways,
-    first_ways,
-    frames_of,
-    together,
-)
+from spinup_tf2.examples.mario_ways import Shown, Start, Ways, first_ways, frames_of, together
 from spinup_tf2.presets import load
 from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.run_utils import EnvFn, call_experiment

@@ -13,6 +13,7 @@ import pytest
 from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples import mario_demo, mario_ways
+from spinup_tf2.examples.mario_demo import commonest_grey
 from spinup_tf2.examples.mario_ways import Start, Way
 from spinup_tf2.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
@@ -294,7 +295,7 @@ def test_the_commonest_grey_is_that_of_the_sky_or_of_a_cave(stages, grey, monkey
     look = lambda env, **of: asked.append(of.get("options")) or reset(env, **of)  # noqa: E731
     env_fn = EnvFn(PRESET.env, {**PRESET.env_kwargs, "stages": stages})
     monkeypatch.setattr(gym.Wrapper, "reset", look)
-    assert mario_demo.commonest_grey(env_fn, stages) == grey / 255
+    assert commonest_grey(env_fn, stages) == grey / 255
     assert dict(stages=stages[:1], noops=0) in asked
 
 
@@ -329,10 +330,11 @@ def test_a_network_without_a_description_is_refused(done, tmp_path, monkeypatch,
 
 @needs_emulator
 def test_a_level_that_takes_other_actions_is_refused(done, tmp_path, monkeypatch, capsys):
-    monkeypatch.undo()
+    monkeypatch.setattr(mario_demo, "commonest_grey", commonest_grey)
     with pytest.raises(SystemExit):
         run_program(monkeypatch, "--stage", "1-1", "2-3", "--data_dir", str(tmp_path))
     assert "are not enough for the demonstration of 2-3" in capsys.readouterr().err
+    assert done == []
     assert not any(tmp_path.iterdir())
 
 
