@@ -66,7 +66,7 @@ class Frames:
     """
 
     def __init__(self, size: int, space: spaces.Box):
-        self.size = size
+        self.size, self.shape = size, space.shape
         channels_first = space.shape[0] < space.shape[2]
         self.axis = 1 if channels_first else -1  # of the channels, in several images
         shape = space.shape if channels_first else (space.shape[2], *space.shape[:2])
@@ -93,8 +93,8 @@ class Frames:
         """Store further images `[T, ...]`."""
         images = np.moveaxis(obs, self.axis, 1)  # [T, C, height, width]
         start = self.count
-        before = self._stacks(np.array([start - 1])) if start else np.zeros_like(images[:1])
-        before = np.concatenate([before, images[:-1]])
+        before = self[np.array([start - 1])] if start else np.zeros_like(obs[:1])
+        before = np.concatenate([np.moveaxis(before, self.axis, 1), images[:-1]])
         new = np.ones(images.shape[:2], bool)
         new[:, :-1] = (images[:, :-1] != before[:, 1:]).any(axis=(1, 2, 3))[:, None]
         new[0] |= not start
@@ -104,12 +104,14 @@ class Frames:
         self.ends[start : start + len(obs)] = ends
         self.count += len(obs)
 
-    def _stacks(self, index):
-        return self.frames[self.ends[index, None] + np.arange(-self.channels, 0)]
-
     def __getitem__(self, index: np.ndarray) -> np.ndarray:
         """The images with the numbers `index` `[m]`, `[m, ...]`."""
-        return np.moveaxis(self._stacks(index), 1, self.axis)
+        images = np.empty((len(index), *self.shape), self.frames.dtype)
+        channels = np.moveaxis(images, self.axis, 0)
+        first = self.ends[index] - self.channels
+        for c in range(self.channels):  # three times as fast as all at once
+            channels[c] = self.frames[first + c]
+        return images
 
     def state(self) -> dict[str, np.ndarray]:
         """What is stored."""
