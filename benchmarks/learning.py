@@ -2,6 +2,7 @@
 
     python benchmarks/learning.py run on-policy --workers 2   # train what is missing
     python benchmarks/learning.py collect on-policy           # what was logged, into one CSV file
+    python benchmarks/learning.py evaluate procgen            # let the final agents play elsewhere
     python benchmarks/learning.py report on-policy            # tables and figures from these files
     python benchmarks/learning.py random on-policy            # what random actions reach
     python benchmarks/learning.py status                      # which runs of all are finished
@@ -34,7 +35,9 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "learning"
 KEYS = ["algorithm", "environment", "variant", "seed"]
 COLUMNS = [*KEYS, "interactions", "return"]
+EVALUATED = [*KEYS, "evaluation", "episodes", "return"]
 RANDOM = "Random actions"
+VERBS = ["run", "collect", "evaluate", "report", "random", "status"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Protocol:
     steps: int
     arguments: dict[str, Any]
     variants: dict[str, list] = field(default_factory=dict)
+    evaluations: dict[str, dict[str, Any]] = field(default_factory=dict)
     published: list[str] = field(default_factory=list)
     preset: str | None = None
     continues: str | None = None
@@ -183,13 +187,47 @@ def finished(protocol: Protocol) -> set[tuple]:
     return {*last[last >= 0.99 * protocol.steps].index}
 
 
+def evaluate(protocol: Protocol, data_dir: Path, episodes: int = 200) -> Path:
+    """Let the agents of finished runs play with sampled actions, once for each of `evaluations`.
+
+    Writes a row for each to a CSV file, whose path it returns. What that holds already stays.
+    """
+    from spinup_tf2.cli.evaluate import evaluate_run
+
+    if not protocol.evaluations:
+        sys.exit(f"learning.toml names no evaluations of {protocol.name}.")
+    path = evaluations_of(protocol)
+    table = _read(path) if path.exists() else pd.DataFrame(columns=EVALUATED)
+    known = {*table[[*KEYS, "evaluation"]].itertuples(index=False, name=None)}
+    directories = {
+        key: data_dir / protocol.run_directory(*key)
+        for key in protocol.runs()
+        if key in finished(protocol)
+    }
+    for key, directory in directories.items():
+        for name, env_kwargs in protocol.evaluations.items():
+            if (*key, name) in known or not directory.exists():
+                continue
+            row = evaluate_run(directory, episodes, env_kwargs=env_kwargs)["sampled"]
+            table.loc[len(table)] = [*key, name, row["Episodes"], row["EpRet"]]
+            table.to_csv(path, index=False, float_format="%.5g", lineterminator="\n")
+    if table.empty:
+        sys.exit(f"No run of {protocol.name} in {data_dir} is finished and collected.")
+    return path
+
+
+def evaluations_of(protocol: Protocol) -> Path:
+    """The CSV file of what the final agents of a protocol reach."""
+    return RESULTS / f"{protocol.name}-evaluated.csv"
+
+
 def random_returns(protocol: Protocol, episodes: int = 100) -> str:
     """The mean returns of random actions and their deviations, as lines of published.toml."""
-    import gymnasium as gym
+    from spinup_tf2.envs.making import EnvFn
 
     lines = []
     for environment in protocol.environments:
-        env, returns = gym.make(environment), []
+        env, returns = EnvFn(environment, protocol.arguments.get("env_kwargs"))(), []
         env.action_space.seed(0)
         for episode in range(episodes):
             env.reset(seed=episode)
@@ -199,7 +237,7 @@ def random_returns(protocol: Protocol, episodes: int = 100) -> str:
                 total, over = total + float(rew), terminated or truncated
             returns.append(total)
         numbers = f"random = {{0 = [{np.mean(returns):.1f}, {np.std(returns):.1f}]}}"
-        lines += [f'["{RANDOM}".{environment.partition("-")[0]}]', numbers]
+        lines += [f'["{RANDOM}"."{environment.partition("-")[0]}"]', numbers]
     return "\n".join(lines)
 
 
@@ -211,6 +249,10 @@ def read(protocol: Protocol) -> pd.DataFrame:
     path = file_of(protocol)
     if not path.exists():
         sys.exit(f"There is no {path}; collect the results of {protocol.name} first.")
+    return _read(path)
+
+
+def _read(path):
     missing = {"return": ""}
     return pd.read_csv(path, keep_default_na=False, na_values=missing, dtype={"variant": str})
 
@@ -330,6 +372,26 @@ def scores(protocol: Protocol, table: pd.DataFrame, data: pd.DataFrame) -> str:
     return f"{markdown_table(head, lines)}\n"
 
 
+def evaluated(protocol: Protocol, table: pd.DataFrame) -> str:
+    """A table in Markdown of what the final agents reach, a column for each of `evaluations`."""
+    from spinup_tf2.results.statistics import summarize
+
+    head = ["environment", "algorithm", *protocol.variants, "agents"]
+    for name in protocol.evaluations:
+        head += [name, "95 % CI"]
+    lines = []
+    for key, group in table.groupby(KEYS[:3], sort=False):
+        algorithm, environment, variant = key
+        line = [environment, algorithm, *([variant] * len(protocol.variants))]
+        line.append(str(group["seed"].nunique()))
+        for name in protocol.evaluations:
+            returns = group.loc[group["evaluation"] == name, "return"].to_numpy()
+            mean, low, high = (x[0] for x in summarize(returns[:, None], "mean", "ci"))
+            line += [f"{mean:.2f}", f"{low:.2f} to {high:.2f}" if len(returns) > 1 else ""]
+        lines.append(line)
+    return f"{markdown_table(head, lines)}\n"
+
+
 def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
     """A panel for each environment: our curves with their range, and what was published.
 
@@ -411,6 +473,8 @@ def report(protocol: Protocol) -> None:
     text = markdown(protocol, table)
     if len(protocol.algorithms) * len(protocol.variant_names) > 1:
         text += f"\n{scores(protocol, table, data)}"
+    if evaluations_of(protocol).exists():
+        text += f"\n{evaluated(protocol, _read(evaluations_of(protocol)))}"
     out = RESULTS / protocol.name
     out.with_suffix(".md").write_text(text, encoding="utf-8")
     table.to_csv(RESULTS / f"{protocol.name}-table.csv", index=False, float_format="%.5g")
@@ -428,7 +492,7 @@ def status(some_protocols: Mapping[str, Protocol]) -> str:
             for environment in protocol.environments:
                 keys = [key for key in protocol.runs() if key[:2] == (algorithm, environment)]
                 count = sum(key in done for key in keys)
-                name = environment.rpartition("-")[0]
+                name = environment.partition("-")[0]
                 runs.append(f"{name} {count} of {len(keys)}" if count else f"{name} not run")
             lines.append([protocol.name, algorithm, f"{protocol.steps:,}", ", ".join(runs)])
     return f"{markdown_table(['protocol', 'algorithm', 'steps', 'finished runs'], lines)}\n"
@@ -439,7 +503,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("verb", choices=["run", "collect", "report", "random", "status"])
+    parser.add_argument("verb", choices=VERBS)
     parser.add_argument("protocols", nargs="*", metavar="protocol", help=", ".join(known))
     parser.add_argument("--workers", type=int, default=1, help="runs at a time; default 1")
     parser.add_argument(
@@ -465,6 +529,8 @@ def main() -> None:
             run(known[name], args.data_dir, args.workers)
         elif args.verb == "collect":
             print(collect(known[name], args.data_dir))
+        elif args.verb == "evaluate":
+            print(evaluate(known[name], args.data_dir))
         elif args.verb == "random":
             print(random_returns(known[name]))
         else:

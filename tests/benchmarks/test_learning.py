@@ -121,7 +121,7 @@ def test_random_actions_in_cartpole(learning):
     """Some 22 steps: Barto, Sutton and Anderson's pole falls at once."""
     each = protocol(learning, environments=["CartPole-v1"])
     head, line = learning.random_returns(each, episodes=50).splitlines()
-    assert head == '["Random actions".CartPole]'
+    assert head == '["Random actions"."CartPole"]'
     mean, deviation = map(float, line.removeprefix("random = {0 = [").removesuffix("]}").split(","))
     assert 17 < mean < 28
     assert 5 < deviation < 20
@@ -136,6 +136,7 @@ def test_trains_what_is_missing_collects_and_reports(learning, tmp_path, capsys)
         steps=400,
         arguments=dict(steps_per_epoch=200, train_v_iters=2),
         variants={"init": ["glorot", "torch"]},
+        evaluations={"usual": {}, "other rewards": {"sutton_barto_reward": True}},
     )
     learning.run(each, tmp_path / "data", workers=1)
     [*runs] = each.runs()
@@ -153,10 +154,18 @@ def test_trains_what_is_missing_collects_and_reports(learning, tmp_path, capsys)
     capsys.readouterr()
     learning.run(each, tmp_path / "another machine", workers=1)  # what is collected is enough
     assert "0 runs are missing" in capsys.readouterr().out
+    learning.evaluate(each, tmp_path / "data", episodes=4)
+    played = pd.read_csv(learning.evaluations_of(each), dtype=str)
+    learning.evaluate(each, tmp_path / "another machine", episodes=4)  # nothing is missing
+    pd.testing.assert_frame_equal(pd.read_csv(learning.evaluations_of(each), dtype=str), played)
+    returns = played.pivot(columns="evaluation", index="variant", values="return").astype(float)
+    assert (returns["other rewards"] == -1).all()
+    assert returns["usual"].between(8, 500).all()
     learning.report(each)
     text = path.with_suffix(".md").read_text()
+    assert text.count("-1.00") == 2
     assert text in capsys.readouterr().out
-    assert text.count("CartPole-v1") == 2
+    assert text.count("CartPole-v1") == 4
     assert path.with_suffix(".png").stat().st_size > 10_000
 
 
@@ -227,6 +236,10 @@ def test_what_has_not_been_trained_or_collected(learning, tmp_path):
         learning.collect(protocol(learning), tmp_path)
     with pytest.raises(SystemExit, match="collect the results of small first"):
         learning.read(protocol(learning))
+    with pytest.raises(SystemExit, match="names no evaluations of small"):
+        learning.evaluate(protocol(learning), tmp_path)
+    with pytest.raises(SystemExit, match=r"No run of small in .* is finished and collected"):
+        learning.evaluate(protocol(learning, evaluations={"usual": {}}), tmp_path)
 
 
 def test_the_status_counts_finished_runs(learning, monkeypatch, capsys):
