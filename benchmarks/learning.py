@@ -50,6 +50,7 @@ class Protocol:
     seeds: list[int]
     steps: int
     arguments: dict[str, Any]
+    only: dict[str, dict[str, Any]] = field(default_factory=dict)
     variants: dict[str, list] = field(default_factory=dict)
     evaluations: dict[str, dict[str, Any]] = field(default_factory=dict)
     published: list[str] = field(default_factory=list)
@@ -128,10 +129,11 @@ def run(protocol: Protocol, data_dir: Path, workers: int) -> None:
         return variant["algorithm"].__name__, variant["env_name"], *own, variant["seed"]
 
     def complete(variant):
-        if protocol.preset is None:
-            return variant
         algorithm, environment, *_ = key(variant)
-        return load(algorithm, protocol.preset, environment).arguments | variant
+        own = variant | protocol.only.get(algorithm, {})
+        if protocol.preset is None:
+            return own
+        return load(algorithm, protocol.preset, environment).arguments | own
 
     per_epoch = protocol.arguments["steps_per_epoch"]
     base = dict(protocol.arguments, epochs=math.ceil(protocol.steps / per_epoch), resume=True)

@@ -183,13 +183,18 @@ def test_runs_have_the_settings_of_their_preset(learning, tmp_path, monkeypatch)
         seeds=[0],
         preset="classic",
         arguments=dict(steps_per_epoch=2048),
+        only=dict(a2c=dict(n_steps=64)),
     )
     learning.run(each, tmp_path, workers=1)
+
+    def name_of(variant):
+        return variant["algorithm"].__name__
+
     assert len(trained) == 4
     for variant in trained:
-        preset = load(variant["algorithm"].__name__, "classic", variant["env_name"]).settings
+        preset = load(name_of(variant), "classic", variant["env_name"]).settings
         changed = {name for name in preset if variant[name] != preset[name]}
-        assert changed <= {"steps_per_epoch", "epochs"}
+        assert changed - {"steps_per_epoch", "epochs"} == {*each.only.get(name_of(variant), {})}
         assert variant["steps_per_epoch"] == 2048
         assert variant["epochs"] == math.ceil(1_000_000 / 2048)
 
