@@ -111,6 +111,7 @@ def run(protocol: Protocol, data_dir: Path, workers: int) -> None:
     What has been collected already is not missing, wherever it was trained.
     """
     import spinup_tf2
+    from spinup_tf2.errors import ExperimentsFailed, Interrupted
     from spinup_tf2.presets import load
     from spinup_tf2.utils.run_utils import ExperimentGrid
 
@@ -146,7 +147,12 @@ def run(protocol: Protocol, data_dir: Path, workers: int) -> None:
         grid.add(name, values, "", in_name=True)
     workers = min(workers, len(missing))
     options = dict(preset=protocol.preset, workers=workers, skip_finished=True)
-    grid.run("algorithm", data_dir=data_dir, **options)
+    try:
+        grid.run("algorithm", data_dir=data_dir, **options)
+    except Interrupted as stopped:
+        sys.exit(stopped.status)
+    except ExperimentsFailed:
+        sys.exit(1)  # the summary has named them
 
 
 def collect(protocol: Protocol, data_dir: Path) -> Path:

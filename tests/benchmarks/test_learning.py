@@ -1,6 +1,7 @@
 """The learning benchmark: what it trains, collects, and says."""
 
 import math
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 
 from spinup_tf2.algos import ALGORITHMS
+from spinup_tf2.errors import ExperimentsFailed, Interrupted
 from spinup_tf2.presets import load
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -197,6 +199,21 @@ def test_runs_have_the_settings_of_their_preset(learning, tmp_path, monkeypatch)
         assert changed - {"steps_per_epoch", "epochs"} == {*each.only.get(name_of(variant), {})}
         assert variant["steps_per_epoch"] == 2048
         assert variant["epochs"] == math.ceil(1_000_000 / 2048)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(Interrupted(signal.SIGTERM), 143), (ExperimentsFailed("one of 2"), 1)]
+)
+def test_a_run_that_ends_early_leaves_with_a_status(learning, tmp_path, monkeypatch, error, status):
+    from spinup_tf2.utils.run_utils import ExperimentGrid
+
+    def run(*_, **__):
+        raise error
+
+    monkeypatch.setattr(ExperimentGrid, "run", run)
+    with pytest.raises(SystemExit) as left:
+        learning.run(protocol(learning), tmp_path, workers=1)
+    assert left.value.code == status
 
 
 def test_collecting_keeps_what_was_trained_elsewhere(learning, tmp_path):
