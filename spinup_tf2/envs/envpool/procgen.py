@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from spinup_tf2.envs.envpool.env import EnvPoolEnv
+from spinup_tf2.envs.wrappers import check_at_least
 from spinup_tf2.errors import UserError
 
 # Of each game, the kinds of levels that it has besides easy and hard ones.
@@ -71,6 +72,7 @@ class ProcgenEnv(EnvPoolEnv):
         start_level: The first of them.
         distribution_mode: "easy" or "hard", and for some games "extreme", "memory" or
             "exploration".
+        frameskip: For how many frames an action is held; their rewards are added up.
         render_mode: "rgb_array", or None. Pictures are the frames, eight times as large.
         **options: EnvPool's other options of procgen, such as `use_backgrounds=False`.
     """
@@ -84,6 +86,7 @@ class ProcgenEnv(EnvPoolEnv):
         num_levels: int = 0,
         start_level: int = 0,
         distribution_mode: str = "easy",
+        frameskip: int = 1,
         render_mode: str | None = None,
         **options: Any,
     ):
@@ -97,6 +100,11 @@ class ProcgenEnv(EnvPoolEnv):
             raise UserError(
                 f"distribution_mode is {distribution_mode!r}; {game} has {', '.join(modes)}."
             )
+        check_at_least(1, frameskip=frameskip)
+        self.frameskip = frameskip
+        # Who records sees one frame for each step.
+        fps = max(round(self.metadata["render_fps"] / frameskip), 1)
+        self.metadata = self.metadata | {"render_fps": fps}
         super().__init__(
             f"{game.capitalize()}{distribution_mode.capitalize()}-v0",
             num_levels=num_levels,
@@ -106,10 +114,14 @@ class ProcgenEnv(EnvPoolEnv):
         )
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
-        obs, rew, terminated, truncated, info = super().step(action)
-        if terminated or truncated:
-            info["is_success"] = bool(info["prev_level_complete"])
-        return obs, rew, terminated, truncated, info
+        total = 0.0
+        for _ in range(self.frameskip):
+            obs, rew, terminated, truncated, info = super().step(action)
+            total += rew
+            if terminated or truncated:
+                info["is_success"] = bool(info["prev_level_complete"])
+                break
+        return obs, total, terminated, truncated, info
 
     def render(self) -> np.ndarray | None:
         """The frame that agents see, enlarged: uint8 `[512, 512, 3]`."""

@@ -62,6 +62,7 @@ def test_keys():
         ("procgen/fish", {}, "no game 'fish'. Its games are bigfish, .*, starpilot"),
         (GAME, dict(num_levels=-1), "num_levels is -1; it must be a whole number"),
         (GAME, dict(start_level=1.5), "start_level is 1.5"),
+        (GAME, dict(frameskip=0), "frameskip is 0; it must be"),
         (GAME, dict(distribution_mode="extreme"), "bigfish has easy, hard.$"),
         (GAME, dict(levels=3), "BigfishEasy-v0 of EnvPool has no option 'levels'"),
     ],
@@ -117,13 +118,38 @@ def test_kinds_of_levels(mode):
 
 
 @pytest.mark.usefixtures("played")
-def test_layouts_and_a_shared_pool_give_the_same():
+def test_an_action_is_held_for_some_frames():
+    """Until the episode is over, in the middle of a step too."""
+    env, frames = ProcgenEnv("bigfish", frameskip=3), ProcgenEnv("bigfish")
+    assert env.metadata["render_fps"] == 5
+    ends = set()
+    for seed in range(20):
+        np.testing.assert_array_equal(env.reset(seed=seed)[0], frames.reset(seed=seed)[0])
+        over, rng = False, np.random.default_rng(seed)
+        while not over:
+            action, total = int(rng.integers(15)), 0.0
+            for number in range(3):
+                obs, rew, terminated, truncated, info = frames.step(action)
+                total += rew
+                if over := terminated or truncated:
+                    ends.add(number)
+                    break
+            ours = env.step(action)
+            np.testing.assert_array_equal(ours[0], obs)
+            assert ours[1:4] == (total, terminated, truncated)
+            assert ours[4] == info
+    assert ends == {0, 1, 2}
+
+
+@pytest.mark.usefixtures("played")
+@pytest.mark.parametrize("frameskip", [1, 3])
+def test_layouts_and_a_shared_pool_give_the_same(frameskip):
     """One pool for four environments, two for two each, and one for each."""
 
     def steps(*layout, vectorization="sync"):
         first, groups = 0, []
         for n in layout:
-            env_fn = EnvFn("procgen/coinrun")
+            env_fn = EnvFn("procgen/coinrun", dict(frameskip=frameskip))
             kwargs = dict(seed=1, max_ep_len=40, first_env=first, vectorization=vectorization)
             groups.append(VectorEnv(env_fn, n, **kwargs))
             first += n
