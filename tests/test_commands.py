@@ -32,7 +32,7 @@ NOT_RUN = {
     r"--hosts|hostfile|machines\.txt": "needs other machines; tests/mpi/test_multihost.py has two",
     r"\bsrun ": "needs Slurm",
     r"/somewhere/openmpi": "installs Open MPI",
-    r"procgen/|EnvPool-v0|bigfish_s0": "needs the extra procgen, which dev leaves out",
+    r"procgen/|EnvPool-v0|bigfish(_skip)?_s0": "needs the extra procgen, which dev leaves out",
     # without an end
     r"^tensorboard ": "a server",
     r"^jupyter lab": "a server; tests/test_notebooks.py runs the notebook's cells",
