@@ -207,12 +207,9 @@ def evaluate(protocol: Protocol, data_dir: Path, episodes: int = 200) -> Path:
     path = evaluations_of(protocol)
     table = _read(path) if path.exists() else pd.DataFrame(columns=EVALUATED)
     known = {*table[[*KEYS, "evaluation"]].itertuples(index=False, name=None)}
-    directories = {
-        key: data_dir / protocol.run_directory(*key)
-        for key in protocol.runs()
-        if key in finished(protocol)
-    }
-    for key, directory in directories.items():
+    done = finished(protocol)
+    for key in (key for key in protocol.runs() if key in done):
+        directory = data_dir / protocol.run_directory(*key)
         for name, env_kwargs in protocol.evaluations.items():
             if (*key, name) in known or not directory.exists():
                 continue
