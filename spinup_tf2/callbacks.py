@@ -74,13 +74,13 @@ def has_hooks(value: Any) -> bool:
     return any(callable(getattr(value, hook, None)) for hook in HOOKS)
 
 
-def mean_return(row: Mapping[str, Any]) -> float | None:
-    """The mean return of an epoch: of its test episodes, if there are any.
+def mean_return(run: Any, row: Mapping[str, Any]) -> float | None:
+    """The mean return of an epoch: of its test episodes, if the run has any.
 
     Returns:
-        None if no episode has ended.
+        None if no episode has ended, or no test was due.
     """
-    value = row.get("AverageTestEpRet", row.get("AverageEpRet", ""))
+    value = row["AverageTestEpRet" if run.settings.num_test_episodes > 0 else "AverageEpRet"]
     return None if value == "" else float(value)
 
 
@@ -95,7 +95,7 @@ class StopAtReturn(Callback):
         self.threshold = threshold
 
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
-        score = mean_return(row)
+        score = mean_return(run, row)
         if score is not None and score >= self.threshold:
             run.stop(f"the mean return, {score:.4g}, has reached {self.threshold:g}")
 
@@ -104,7 +104,7 @@ class StopWithoutImprovement(Callback):
     """Ends a training whose best mean return is some epochs old (`--stop_without_improvement`).
 
     Args:
-        epochs: How many. Those without a finished episode count as well.
+        epochs: How many. Those without a finished episode, or without a test, count as well.
         min_delta: By how much a return must exceed the best to be an improvement.
     """
 
@@ -114,11 +114,13 @@ class StopWithoutImprovement(Callback):
         self.waited = 0
 
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
-        score = mean_return(row)
+        score, settings = mean_return(run, row), run.settings
         if score is not None and (self.best is None or score > self.best + self.min_delta):
             self.best, self.waited = score, 0
             return
         self.waited += 1
+        if settings.num_test_episodes > 0 and (run.epoch + 1) % settings.test_freq != 0:
+            return  # no test was due, which might have shown an improvement
         if self.waited >= self.epochs:
             best = "no episode has ended" if self.best is None else f"the best is {self.best:.4g}"
             run.stop(f"the mean return has not risen for {self.waited} epochs; {best}")
@@ -164,4 +166,7 @@ def seconds_of(duration: Any) -> float | None:
     """The seconds of a duration such as '8h', '90m' or '1h30m'; None for anything else."""
     match = _DURATION.fullmatch(duration) if isinstance(duration, str) else None
     parts = match.groupdict(default="0") if match else {}
-    return timedelta(**{unit: float(x) for unit, x in parts.items()}).total_seconds() or None
+    try:
+        return timedelta(**{unit: float(x) for unit, x in parts.items()}).total_seconds() or None
+    except OverflowError:  # three million years
+        return None

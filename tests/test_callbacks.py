@@ -96,21 +96,28 @@ def test_a_training_that_one_has_stopped_says_why_and_goes_on(tmp_path, capsys):
     assert len(rows_without_time(path / "progress.txt")) == 5
 
 
+def a_run(num_test_episodes=0, test_freq=1):
+    settings = SimpleNamespace(num_test_episodes=num_test_episodes, test_freq=test_freq)
+    return SimpleNamespace(settings=settings, epoch=0)
+
+
 def test_the_return_is_that_of_the_test_episodes_if_there_are_any():
-    assert mean_return(dict(AverageEpRet=3.0)) == 3
-    assert mean_return(dict(AverageEpRet="")) is None
-    assert mean_return(dict(AverageEpRet=3.0, AverageTestEpRet=5.0)) == 5
-    assert mean_return(dict(AverageEpRet=3.0, AverageTestEpRet="")) is None  # not evaluated
+    assert mean_return(a_run(), dict(AverageEpRet=3.0)) == 3
+    assert mean_return(a_run(), dict(AverageEpRet="")) is None
+    assert mean_return(a_run(2), dict(AverageEpRet=3.0, AverageTestEpRet=5.0)) == 5
+    assert mean_return(a_run(2), dict(AverageEpRet=3.0, AverageTestEpRet="")) is None  # not due
+    # Off-policy, the column is there in any case.
+    assert mean_return(a_run(), dict(AverageEpRet=3.0, AverageTestEpRet="")) == 3
 
 
-def reasons(callback, returns):
+def reasons(callback, returns, **tests):
     """What a callback says in epochs with these mean returns; None where it says nothing."""
-    said = []
-    run = SimpleNamespace(stop=said.append)
+    said, run = [], a_run(**tests)
+    run.stop = said.append
     callback.on_start(run)
     told = []
-    for value in returns:
-        callback.on_epoch_end(run, dict(AverageEpRet=value))
+    for run.epoch, value in enumerate(returns):
+        callback.on_epoch_end(run, dict(AverageEpRet=value, AverageTestEpRet=value))
         told.append(said.pop() if said else None)
     return told
 
@@ -129,6 +136,20 @@ def test_stop_without_improvement():
     ]
     told = reasons(StopWithoutImprovement(epochs=2), ["", ""])
     assert told[1] == "the mean return has not risen for 2 epochs; no episode has ended"
+
+
+def test_stop_without_improvement_waits_for_a_test():
+    """With a test in every third epoch, it is decided in these alone."""
+    returns = ["", "", 5.0, "", "", 6.0, "", "", 6.0, "", ""]
+    told = reasons(StopWithoutImprovement(epochs=2), returns, num_test_episodes=1, test_freq=3)
+    assert told.pop(8) == "the mean return has not risen for 3 epochs; the best is 6"
+    assert told == 10 * [None]
+
+
+def test_off_policy_training_without_tests_stops_by_its_own_episodes(tmp_path):
+    options = dict(steps_per_epoch=160, epochs=3, num_envs=1, num_test_episodes=0)
+    _, rows = off_policy_runs.train(ddpg, tmp_path / "run", **options, stop_at_return=-1e9)
+    assert len(rows) == 1
 
 
 def test_stop_after(monkeypatch):
@@ -150,7 +171,7 @@ def test_stop_after(monkeypatch):
     [
         *[("8h", 28800), ("90m", 5400), ("90min", 5400), ("1h30m", 5400), ("45s", 45)],
         *[("1.5h", 5400), ("2d", 172800), ("", None), ("8", None), ("0h", None), (8, None)],
-        *[("h", None), ("30m1h", None), ("-1h", None), (None, None)],
+        *[("h", None), ("30m1h", None), ("-1h", None), (None, None), ("9999999999d", None)],
     ],
 )
 def test_durations(text, seconds):

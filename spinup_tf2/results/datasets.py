@@ -66,10 +66,10 @@ def _read_runs(runs, report):
         data["Unit"] = unit
         data["Condition1"] = condition1
         data["Condition2"] = f"{condition1}-{unit}"
-        for column in PERFORMANCE:
-            if column in data:
-                data["Performance"] = data[column]
-                break
+        own = [column for column in PERFORMANCE if column in data]
+        filled = [column for column in own if data[column].notna().any()]
+        for column in (filled or own)[:1]:
+            data["Performance"] = data[column]
         data.attrs.update(path=run_dir, env=env_name(config, run_dir))
         datasets.append(data)
     return datasets

@@ -37,7 +37,9 @@ class Rows:
     def returns(self) -> list[float | None]:
         """The return in each of the lines: NaN where it is blank, None where it is no number."""
         own = [self.columns.index(name) for name in PERFORMANCE if name in self.columns]
-        return [_number(line.split("\t")[own[0]]) for line in self.lines] if own else []
+        fields = [line.split("\t") for line in self.lines]
+        filled = [i for i in own if any(line[i] for line in fields)]
+        return [_number(line[i]) for i in (filled or own)[:1] for line in fields]
 
     def report(self, path: str | os.PathLike) -> str:
         """A sentence on the damaged rows of the file at `path`; "" if there are none."""

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from spinup_tf2.cli.plot import main
 from spinup_tf2.errors import UserError
+from spinup_tf2.results.listing import find_runs
 from spinup_tf2.utils.plot import get_all_datasets, get_datasets, make_plots, plot_data
 
 HEADER = ("Epoch", "AverageEpRet", "TotalEnvInteracts")
@@ -206,6 +207,15 @@ def test_performance_is_the_test_return_if_there_is_one(tmp_path):
     assert list(off_policy["Performance"]) == [0, 1, 2]
     assert list(on_policy["Performance"]) == [1.0, 2.0, 3.0]
     assert "Performance" not in neither
+
+
+def test_performance_is_the_return_in_training_where_there_were_no_tests(tmp_path):
+    header = ("AverageTestEpRet", "AverageEpRet", "TotalEnvInteracts")
+    run = add_run(tmp_path / "a", header=header)
+    (run / "progress.txt").write_text("\t".join(header) + "\n\t3.0\t10\n\t4.0\t20\n")
+    [table] = get_datasets(tmp_path)
+    assert list(table["Performance"]) == [3.0, 4.0]
+    assert [(run.last, run.best) for run in find_runs(tmp_path)] == [(4.0, 4.0)]
 
 
 def test_runs_without_the_column_are_left_out_and_the_others_drawn(tmp_path, ax, capsys):
