@@ -8,6 +8,7 @@ The data of an episode end in one of three ways, which differ in what the future
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from scipy.signal import lfilter
@@ -72,16 +73,19 @@ def normalized(adv: np.ndarray, valid: np.ndarray | bool = True) -> np.ndarray:
 def normalized_in_minibatches(
     adv: np.ndarray, minibatches: np.ndarray, valid: np.ndarray
 ) -> np.ndarray:
-    """Advantages `[batch]`, normalized as by `normalized` in each of the minibatches of a pass.
+    """Advantages, normalized as by `normalized` in each of the minibatches of a pass.
 
     Args:
+        adv: `[batch]`, or `[segments, steps]`: with a memory, a row is a segment.
         minibatches: `[count, size]`, each row of the batch once; a minibatch is that of all ranks.
-        valid: Bool `[batch]`; those that are not become 0 and do not count.
+        valid: Bool, of the shape of adv; those that are not become 0 and do not count.
     """
     x, counts = adv[minibatches].astype(np.float64), valid[minibatches]
-    number = np.maximum(mpi_sum(counts.sum(axis=1).astype(np.float64)), 1)[:, None]
-    x -= mpi_sum(np.where(counts, x, 0).sum(axis=1))[:, None] / number
-    var = mpi_sum(np.where(counts, x**2, 0).sum(axis=1))[:, None] / number
+    own = tuple(range(1, x.ndim))  # the axes of what is in a minibatch
+    total = partial(np.sum, axis=own, keepdims=True)
+    number = np.maximum(mpi_sum(total(counts).astype(np.float64)), 1)
+    x -= mpi_sum(total(np.where(counts, x, 0))) / number
+    var = mpi_sum(total(np.where(counts, x**2, 0))) / number
     result = np.empty_like(adv)
     # All advantages of a minibatch equal say nothing: they become 0, not nan.
     result[minibatches] = np.where(counts, x / np.sqrt(np.where(var > 0, var, 1)), 0)

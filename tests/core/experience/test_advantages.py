@@ -137,6 +137,18 @@ def test_minibatches_are_normalized_each_on_its_own_over_all_ranks():
     np.testing.assert_allclose(results, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_minibatches_of_segments_are_normalized_as_those_of_their_steps():
+    """Of eight segments of five steps: in minibatches of one, and of four."""
+    rng = np.random.default_rng(0)
+    adv, valid = rng.normal(3, 2, size=(8, 5)).astype(np.float32), rng.random((8, 5)) < 0.8
+    for minibatches in (rng.permutation(8)[:, None], rng.permutation(8).reshape(2, 4)):
+        got = normalized_in_minibatches(adv, minibatches, valid)
+        for segments in minibatches:
+            counted = adv[segments][valid[segments]]
+            expected = (adv[segments] - counted.mean()) / counted.std() * valid[segments]
+            np.testing.assert_allclose(got[segments], expected, rtol=1e-5, atol=1e-6)
+
+
 def test_a_minibatch_of_equal_advantages_becomes_0():
     got = normalized_in_minibatches(
         np.array([0.1, 0.1, 7.0, 9.0], np.float32), np.array([[0, 1], [3, 2]]), np.ones(4, bool)
