@@ -195,6 +195,8 @@ class Rollouts:
     def recomputed(self) -> dict[str, np.ndarray]:
         """adv and ret of the latest batch, `[T * n]`, with the value function as it is now."""
         self.value.refresh()
+        if self.memory is not None:
+            self.memory.refresh()  # which values what follows the batch
         assert self.obs is not None  # a batch has been collected
         batch = self.buffer.get(self.value, self.obs, use_stored=False)
         return dict(adv=batch["adv"], ret=batch["ret"])

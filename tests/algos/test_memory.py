@@ -12,6 +12,7 @@ from spinup_tf2 import a2c, ppo, sac, trpo, vpg
 from spinup_tf2.cli import test_policy
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
+from spinup_tf2.core.nets.recurrent_acting import RecurrentStep
 from spinup_tf2.core.runs.remembering import PolicyWithMemory, in_episode
 from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.errors import UserError
@@ -154,6 +155,23 @@ def test_every_on_policy_algorithm(tmp_path, algorithm, kwargs):
     ac, rows = runs.train(algorithm, tmp_path, ac_kwargs=dict(SMALL, memory="gru"), **kwargs)
     assert len(rows) == 2
     assert all(np.isfinite(variable.numpy()).all() for variable in ac.variables)
+
+
+def test_recomputed_advantages_are_those_of_the_present_weights(tmp_path, monkeypatch):
+    """Also what follows the batch is valued by them."""
+    valued, value = [], RecurrentStep.value
+
+    def compared(step, obs, state):
+        result = value(step, obs, state)
+        valued.append((result, step.memory.value(obs, state)))
+        return result
+
+    monkeypatch.setattr(RecurrentStep, "value", compared)
+    kwargs = dict(recompute_adv=True, minibatch_size=100, vf_lr=1e-2, train_v_iters=3, epochs=1)
+    runs.train(ppo, tmp_path, ac_kwargs=dict(SMALL, memory="gru"), **kwargs)
+    assert len(valued) > 2
+    for ours, expected in valued:
+        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5)
 
 
 def same_weights(*args, **kwargs):
