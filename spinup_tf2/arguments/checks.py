@@ -39,7 +39,7 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
     if arguments.get("minibatch_size") is not None:
         of = dict(steps_per_epoch=arguments["steps_per_epoch"])
         _check_minibatches("minibatch_size", arguments, of, num_procs)
-    if "aux_minibatch_size" in arguments:
+    if arguments.get("train_aux_iters"):
         of = {"n_pi * steps_per_epoch": arguments["n_pi"] * arguments["steps_per_epoch"]}
         _check_minibatches("aux_minibatch_size", arguments, of, num_procs)
     if "batch_size" in arguments:

@@ -55,10 +55,12 @@ class StoredSteps(Protocol):
 @dataclass(frozen=True)
 class Restored:
     """Where a run was, beside variables and parts: its best weights and what is known of them,
-    what the updates of the epoch had logged, and how many seconds the run had taken.
+    those that wait for their score, if there are any, what the updates of the epoch had logged,
+    and how many seconds the run had taken.
     """
 
     best_weights: list[np.ndarray]
+    acting_weights: list[np.ndarray]
     best: dict[str, Any]
     infos: list[dict[str, float]]
     seconds: float
@@ -93,14 +95,22 @@ class Keeper:
         self.replay = replay
         self.save_failed = False
 
-    def save(self, counters: Mapping[str, Any], best: Sequence[np.ndarray]) -> bool:
+    def save(
+        self,
+        counters: Mapping[str, Any],
+        best: Sequence[np.ndarray],
+        acting: Sequence[np.ndarray] = (),
+    ) -> bool:
         """Write a checkpoint; returns whether there was room for it. Collective.
 
         Args:
             counters: Where the run is, as JSON.
             best: The best weights so far.
+            acting: Those that wait for the score of the present epoch, if all of it is collected.
         """
         arrays = {f"log/{key}": values for key, values in self.logger.stored().items()}
+        if proc_id() == 0:
+            arrays |= {f"acting/{i}": weight for i, weight in enumerate(acting)}
         steps, replay_range = None, None
         for i, env in enumerate(self.indices):
             for name, part in self.parts.items():
@@ -147,13 +157,17 @@ class Keeper:
         counters = saved.counters
         try:
             restore_variables(saved, self.variables)
+            ranks = read_ranks(saved)
+            acting = _below(ranks[0], "acting/")
             restored = Restored(
                 best_weights=read_best(saved.path),
+                acting_weights=[acting[str(i)] for i in range(len(acting))],
                 best=dict(counters["best"]),
                 infos=[*counters["infos"]],
                 seconds=float(counters["seconds"]),
             )
-            ranks = read_ranks(saved)
+            # With more processes than before, some have stored nothing under these names.
+            self.logger.store(**{key: [] for rank in ranks for key in _below(rank, "log/")})
             for values in ranks[proc_id() :: num_procs()]:
                 self.logger.store(**_below(values, "log/"))
             merged = {key: x for rank in ranks for key, x in rank.items()}

@@ -12,12 +12,14 @@ from gymnasium import spaces
 from spinup_tf2 import ppg, ppo, user_config
 from spinup_tf2.algos.ppg import auxiliary_loss, policy_loss
 from spinup_tf2.algos.ppo import policy_loss as clipped_loss
+from spinup_tf2.callbacks import Callback
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.heads import FrozenPolicy
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.errors import Interrupted, UserError
 from tests import images  # noqa: F401  (registers Lamp-v0)
 from tests import on_policy_runs as runs
+from tests.fake_mpi import run_ranks
 from tests.on_policy_runs import COLUMNS, make
 
 SMALL = dict(minibatch_size=50, aux_minibatch_size=40, ac_kwargs=dict(hidden_sizes=(8,)))
@@ -63,12 +65,13 @@ def test_the_policy_loss_is_that_of_ppo():
 @pytest.mark.parametrize("arch", ["dual", "shared"])
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
 def test_without_an_auxiliary_phase_it_is_ppo(tmp_path, arch, env_id):
-    """Bit for bit, with the same arguments."""
+    """Bit for bit, with the same arguments; aux_minibatch_size does not matter then."""
     same = dict(gamma=0.99, lam=0.95, pi_lr=1e-3, vf_lr=1e-3, train_pi_iters=3, train_v_iters=2)
     same |= dict(ent_coef=0.01, minibatch_size=50, normalize_reward=True, epochs=3, seed=1)
     network = dict(hidden_sizes=(8,), shared=arch == "shared")
     same |= dict(ac_kwargs=network, env_fn=make(env_id))
-    ours, our_rows = train(tmp_path / "ppg", **same, train_aux_iters=0, arch=arch)
+    unused = dict(train_aux_iters=0, aux_minibatch_size=7)
+    ours, our_rows = train(tmp_path / "ppg", **same, **unused, arch=arch)
     of_ppo = dict(value_target="lambda_return", target_kl=None, **same)
     theirs, their_rows = runs.train(ppo, tmp_path / "ppo", **of_ppo)
     for one, other in zip(ours.variables, theirs.variables, strict=True):
@@ -245,7 +248,7 @@ def test_resumed_in_the_middle_of_an_auxiliary_phase(tmp_path, monkeypatch, stop
     """A signal comes in one of the 60 gradient steps of a phase; all goes on bit for bit."""
     monkeypatch.setattr(user_config, "CHECKPOINT_INTERVAL", 0.0)
     kwargs = dict(arch="dual", num_envs=2, seed=3, deterministic_resume=True)
-    whole, rows = train(tmp_path / "whole", **kwargs)
+    whole, rows = train(tmp_path / "whole", **kwargs, callbacks=[judged := Judged()])
     count, step = [0], GradientSteps.step
 
     def step_or_stop(self, batch):
@@ -255,6 +258,7 @@ def test_resumed_in_the_middle_of_an_auxiliary_phase(tmp_path, monkeypatch, stop
         return step(self, batch)
 
     monkeypatch.setattr(GradientSteps, "step", step_or_stop)
+    kwargs |= dict(callbacks=[then := Judged()])
     with pytest.raises(Interrupted):
         train(tmp_path / "stopped", **kwargs)
     resumed, resumed_rows = train(tmp_path / "stopped", **kwargs, resume=True)
@@ -262,6 +266,36 @@ def test_resumed_in_the_middle_of_an_auxiliary_phase(tmp_path, monkeypatch, stop
     assert without_time(resumed_rows) == without_time(rows)
     for one, other in zip(whole.variables, resumed.variables, strict=True):
         np.testing.assert_array_equal(one, other)
+    assert len(judged.weights) == len(then.weights) == 4
+    for each, others in zip(judged.weights, then.weights, strict=True):
+        for one, other in zip(each, others, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+class Judged(Callback):
+    """Keeps the weights that have been judged in each epoch."""
+
+    def __init__(self):
+        self.weights = []
+
+    def on_epoch_end(self, run, row):
+        self.weights.append(run.best.acting)
+
+
+def test_resumed_in_the_middle_of_an_auxiliary_phase_by_more_processes(tmp_path, monkeypatch):
+    """The second one has nothing stored of the epoch that is complete."""
+    step = GradientSteps.step
+
+    def step_or_stop(self, batch):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return step(self, batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(GradientSteps, "step", step_or_stop)
+        with pytest.raises(Interrupted):
+            train(tmp_path, num_envs=2)
+    [rows, _] = run_ranks(2, lambda: train(tmp_path, num_envs=1, resume=True)[1])
+    assert [row["Epoch"] for row in rows] == ["0", "1", "2", "3"]
 
 
 # ------------------------------------------------------------------------------- what is refused

@@ -13,16 +13,17 @@ class BestWeights:
     Attributes:
         weights: Those with the highest score; the first ones as long as there is no score.
         record: Its `score` (mean return), `success` (rate) and `epoch`, as a checkpoint holds them.
+        acting: Those to which the next score belongs.
     """
 
     def __init__(self, networks: Sequence[keras.Variable]):
         self.networks = networks
         self.record: dict[str, Any] = dict(score=None, epoch=None)
-        self.weights = self._acting = [each.numpy() for each in networks]
+        self.weights = self.acting = [each.numpy() for each in networks]
 
     def note_acting(self) -> None:
         """Note the present weights as those to which the next score belongs."""
-        self._acting = [each.numpy() for each in self.networks]
+        self.acting = [each.numpy() for each in self.networks]
 
     def judge(self, score: list[float] | None, epoch: int) -> None:
         """Keep the weights that were noted last if they are the best.
@@ -38,11 +39,17 @@ class BestWeights:
         ):
             success, ret = score
             self.record = dict(score=ret, success=success, epoch=epoch)
-            self.weights = self._acting
+            self.weights = self.acting
 
-    def restore(self, record: Mapping[str, Any], weights: Sequence[np.ndarray]) -> None:
-        """Take back what a checkpoint holds."""
+    def restore(
+        self,
+        record: Mapping[str, Any],
+        weights: Sequence[np.ndarray],
+        acting: Sequence[np.ndarray],
+    ) -> None:
+        """Take back what a checkpoint holds; without `acting`, they will be noted again."""
         self.record, self.weights = dict(record), [*weights]
+        self.acting = [*acting] or self.acting
 
 
 def score_of(row: Mapping[str, Any], tested: bool) -> list[float] | None:

@@ -337,14 +337,16 @@ class Run(Generic[Networks]):
             callbacks=self._callbacks.states(),
             stopped=self._stopped,
         )
-        saved = self._keeper.save(counters, self.best.weights)
+        complete = position.step == self.settings.local_steps
+        acting = self.best.acting if complete else ()
+        saved = self._keeper.save(counters, self.best.weights, acting)
         if saved:
             self._last_save = time.monotonic()
         return saved
 
     def _restore(self, saved):
         position, restored = position_of(saved), self._keeper.restore(saved)
-        self.best.restore(restored.best, restored.best_weights)
+        self.best.restore(restored.best, restored.best_weights, restored.acting_weights)
         self._infos = restored.infos
         self.epoch, self.first_step = position.epoch, position.step
         self._last_save = time.monotonic()

@@ -71,12 +71,20 @@ def test_what_a_checkpoint_held_is_to_be_surpassed(success):
     """`success` may be missing, in checkpoints of before there was one."""
     networks = Networks()
     weights = [np.full(variable.shape, 7.0) for variable in networks.variables]
-    networks.best.restore(dict(score=50.0, epoch=12, **success), weights)
+    networks.best.restore(dict(score=50.0, epoch=12, **success), weights, [])
     networks.train(13, [success.get("success", 0.0), 49.0])
     assert networks.kept() == 7
     assert networks.best.record["epoch"] == 12
     networks.train(14, [success.get("success", 0.0), 51.0])
     assert networks.kept() == 14
+
+
+def test_those_that_a_checkpoint_held_for_the_next_score_are_judged():
+    networks = Networks()
+    acting = [np.full(variable.shape, 3.0) for variable in networks.variables]
+    networks.best.restore(dict(score=None, epoch=None), networks.best.weights, acting)
+    networks.best.judge([0.0, 1.0], 4)
+    assert networks.kept() == 3
 
 
 @pytest.mark.parametrize(
