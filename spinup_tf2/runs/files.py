@@ -54,9 +54,13 @@ def fresh_directory() -> str:
         return path
 
 
+# Whatever has one of these is the directory of a run.
+_MARKS = ("progress.txt", "config.json", "checkpoint")
+
+
 def holds_run(output_dir: str | os.PathLike, output_fname: str = "progress.txt") -> bool:
     """Whether a run has been written to this directory."""
-    names = (output_fname, "progress.txt", "config.json", "checkpoint")
+    names = (output_fname, *_MARKS)
     # A link that leads nowhere counts as well: to write through it would be to write elsewhere.
     return any(os.path.lexists(os.path.join(output_dir, name)) for name in names)
 
@@ -77,8 +81,11 @@ def remove_run(output_dir: str | os.PathLike, output_fname: str) -> None:
     The file stays that gets what this process prints: it belongs to the run that follows.
     """
     ours = os.environ.get(PRINTED_TO) or None
-    # Checkpoints first: without them, nobody goes on with what a crash may leave.
-    for name in sorted(os.listdir(output_dir), key=lambda name: name != "checkpoint"):
+    # Checkpoints first: without them, nobody goes on with what a crash may leave. Last what marks
+    # it as a run, so that the rest can still be removed then.
+    last = {output_fname, *_MARKS} - {"checkpoint"}
+    order = {"checkpoint": 0} | dict.fromkeys(last, 2)
+    for name in sorted(os.listdir(output_dir), key=lambda name: order.get(name, 1)):
         path = os.path.join(output_dir, name)
         if (name == output_fname or _RUN_FILES.fullmatch(name)) and os.path.abspath(path) != ours:
             _remove(path)

@@ -102,10 +102,10 @@ class Logger:
                 os.makedirs(output_dir)
             elif keep_rows is not None:
                 headers = trim_rows(os.path.join(output_dir, output_fname), keep_rows)
-            elif overwrite:
-                remove_run(output_dir, output_fname)
             elif holds_run(output_dir, output_fname):
-                raise UserError(EXISTING_RUN.format(output_dir))
+                if not overwrite:
+                    raise UserError(EXISTING_RUN.format(output_dir))
+                remove_run(output_dir, output_fname)
             elif not self.quiet and {*os.listdir(output_dir)} - {LOCK, OUTPUT}:
                 say(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
             self.output_dir = os.fspath(output_dir)

@@ -258,6 +258,24 @@ def test_overwrite_removes_the_files_of_a_run_and_no_others(tmp_path):
     assert (tmp_path / "progress.txt").read_text() == ""
 
 
+def test_overwrite_removes_nothing_where_there_is_no_run(tmp_path):
+    (tmp_path / "videos").mkdir()
+    (tmp_path / "videos" / "holiday.mp4").write_text("x")
+    (tmp_path / "output.txt").write_text("x")
+    Logger(output_dir=tmp_path, overwrite=True, quiet=True)
+    assert (tmp_path / "videos" / "holiday.mp4").exists()
+    assert (tmp_path / "output.txt").read_text() == "x"
+
+
+def test_what_marks_a_run_goes_last(tmp_path, monkeypatch):
+    """So that the rest can be removed where a crash came between."""
+    names, removed = ["config.json", "progress.txt", "vars.pkl", "checkpoint"], []
+    monkeypatch.setattr(os, "listdir", lambda path: names)
+    monkeypatch.setattr(run_files, "_remove", lambda path: removed.append(os.path.basename(path)))
+    run_files.remove_run(tmp_path, "progress.txt")
+    assert removed == ["checkpoint", "vars.pkl", "config.json", "progress.txt"]
+
+
 def test_overwrite_leaves_the_file_that_this_run_prints_to(tmp_path, monkeypatch):
     (tmp_path / "progress.txt").write_text("x")
     (tmp_path / "output.txt").write_text("of this run")
