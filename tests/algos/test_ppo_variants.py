@@ -183,8 +183,9 @@ def test_minibatches_do_not_depend_on_the_layout():
         assert steps == halves[0] | halves[1]
 
 
-def test_no_passes_leave_the_networks_alone(tmp_path):
-    start, kwargs = Start(), dict(minibatch_size=50, train_pi_iters=0, train_v_iters=0)
+@pytest.mark.parametrize("renewed", [{}, dict(adv_normalization="minibatch", recompute_adv=True)])
+def test_no_passes_leave_the_networks_alone(tmp_path, renewed):
+    start, kwargs = Start(), dict(minibatch_size=50, train_pi_iters=0, train_v_iters=0) | renewed
     ac, _ = train(tmp_path / "run", actor_critic=start, **kwargs)
     for variable, before in zip(ac.trainable_variables, [*start.pi, *start.v], strict=True):
         np.testing.assert_array_equal(variable, before)

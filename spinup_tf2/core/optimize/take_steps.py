@@ -42,6 +42,8 @@ def take_steps(
 
 
 def _pass_by_pass(gradient_steps, batch, minibatches, renewed):
+    if len(minibatches) == 0:
+        return [steps(batch, minibatches) for steps in gradient_steps]  # what there is to log
     results: list[Steps] = []
     for i, minibatch in enumerate(minibatches):
         of_pass = renewed(batch, minibatch)
