@@ -39,7 +39,10 @@ class Argument:
 
 
 def _is_number(value):
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number that is larger than any float
+        return False
 
 
 def _is_integer(value):
@@ -78,7 +81,11 @@ def one_of(*words: str) -> Rule:
 def some_of(*words: str) -> Rule:
     """A rule that allows lists of some words, each at most once."""
     return (
-        lambda v: isinstance(v, list | tuple) and {*v} <= {*words} and len({*v}) == len(v) > 0,
+        lambda v: (
+            isinstance(v, list | tuple)
+            and all(isinstance(word, str) and word in words for word in v)
+            and len({*v}) == len(v) > 0
+        ),
         f"a list of some of {', '.join(map(repr, words))}",
     )
 
@@ -95,7 +102,7 @@ DIRECTORY: Rule = (lambda v: isinstance(v, str | os.PathLike), "the directory of
 DURATION: Rule = (lambda v: seconds_of(v) is not None, "a duration such as '8h', '90m' or '1h30m'")
 CALLBACKS: Rule = (
     lambda v: v is None or (isinstance(v, list | tuple) and all(map(_is_callback, v))),
-    "a list of objects with on_start, on_epoch_end or on_end, or of names of such as module:Name",
+    "a list of objects with on_start, on_epoch_end or on_end, or of their names, as module:Name",
 )
 BEHAVIOR_POLICY: Rule = (
     lambda v: v is None or callable(v),

@@ -194,7 +194,7 @@ ARGUMENTS = {
         "A time limit on episodes, on top of the environment's own.",
     ),
     "logger_kwargs": Argument(
-        ANYTHING,
+        KEYWORDS,
         "dict",
         "Arguments of EpochLogger.",
     ),

@@ -119,6 +119,7 @@ def _table(content, where, others, origin):
             )
     base = Table("", "", ("*",), ())
     if "extends" in content:
+        _check_kind(content["extends"], str, f"extends ({where})", "the name of a preset")
         if content["extends"] not in others:
             raise UserError(
                 f"extends is {content['extends']!r} ({where}); it must be the name of another "

@@ -66,6 +66,7 @@ BROKEN = {
     "settings = 3": "is 3; it must be a table, or several",
     "fits = 'CartPole-v1'\n[settings]\nlam=1": "fits .* is 'CartPole-v1'; it must be a list of ids",
     "algorithm = 'sac'\n[settings]\nlam=1": "own.toml is for sac, not for ppo",
+    "extends = ['classic']": "extends .* is .'classic'.; it must be the name of a preset",
     "extends = 'nothing'": "extends is 'nothing' .*; it must be the name of another .*mario",
     "doc = 'Nothing.'": "there are no settings",
     "[settings]\nlam=1": "own.toml names no environment; give --env",

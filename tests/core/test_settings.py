@@ -44,6 +44,8 @@ def test_the_id_of_an_environment_becomes_what_makes_it():
     ("kwargs", "message"),
     [
         (dict(gamma=1.5), "gamma is 1.5; it must be a number between 0 and 1"),
+        (dict(gamma=10**400), "gamma is 10+; it must be a number between 0 and 1"),
+        (dict(track=[["tensorboard"]]), "track is .* it must be a list of some of"),
         (dict(num_envs=0), "num_envs is 0; it must be a whole number of at least 1"),
         (dict(deterministic_resume=True, checkpoint_freq=0), "checkpoint_freq is 0"),
     ],
@@ -51,6 +53,11 @@ def test_the_id_of_an_environment_becomes_what_makes_it():
 def test_arguments_are_checked_options_too(kwargs, message):
     with pytest.raises(UserError, match=message):
         told(print, **kwargs)
+
+
+def test_logger_kwargs_are_arguments():
+    with pytest.raises(UserError, match="logger_kwargs is 'data/run'; it must be a dict"):
+        vpg("CartPole-v1", logger_kwargs="data/run")
 
 
 @pytest.mark.parametrize(
