@@ -139,6 +139,35 @@ def two_observations(observation_space: spaces.Box) -> np.ndarray:
     return np.zeros((2, *observation_space.shape), network_dtype(observation_space))
 
 
+def check_tracked(networks: Iterable[keras.Model]) -> None:
+    """Raise UserError if a layer of built networks has a variable that Keras does not track.
+
+    It would not be trained, and a computation that has one cannot be saved. It may be an attribute,
+    or lie in a list, a dict or a `tf.Module` that is one.
+    """
+    for net in networks:
+        tracked = {id(variable.value) for variable in net.variables}
+        for layer in net._flatten_layers():  # nothing public gives them all
+            for name, value in vars(layer).items():
+                if name.startswith("_self_"):  # TensorFlow's own; it has all attributes once more
+                    continue
+                if any(id(each) not in tracked for each in _bare_variables(value)):
+                    raise UserError(
+                        f"{type(layer).__name__}.{name} is a tf.Variable, or has one, which Keras "
+                        "does not track: make it with self.add_weight(...), so that it is trained "
+                        "and saved."
+                    )
+
+
+def _bare_variables(value):
+    """The `tf.Variable`s that an attribute of a layer is or has."""
+    if isinstance(value, tf.Module):  # as distributions of tensorflow_probability are
+        return value.variables
+    parts = value.values() if isinstance(value, dict) else value
+    parts = parts if isinstance(value, dict | list | tuple) else [value]
+    return [part for part in parts if isinstance(part, tf.Variable)]
+
+
 # --------------------------------------------------------------------- a policy and its values
 
 
@@ -286,9 +315,11 @@ def build(ac: ActorCritic, obs: np.ndarray) -> None:
     """Run an actor-critic on two observations, so that it has all its variables, and check it.
 
     Raises:
-        UserError: `ac.pi` or `ac.v` is not what ActorCritic promises.
+        UserError: `ac.pi` or `ac.v` is not what ActorCritic promises, or has a variable that Keras
+            does not track.
     """
     distribution, val, spec = ac.pi(obs), ac.v(obs), ac.action_spec
+    check_tracked(ac.networks)
     if not isinstance(distribution, Distribution):
         raise UserError(
             f"The actor-critic's pi(obs) returned {type(distribution).__name__}; it must return a "

@@ -16,6 +16,7 @@ from gymnasium import spaces
 from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.actor_critic import (
     BaseActorCritic,
+    check_tracked,
     class_for,
     two_observations,
     unique,
@@ -322,6 +323,7 @@ def _build(ac, obs, stochastic, num_q):
             f"For 2 observations the actor-critic's q_values returned shapes "
             f"{[tuple(q.shape) for q in values]}; this algorithm needs {num_q} of shape {expected}."
         )
+    check_tracked(ac.networks)
 
 
 def _check_distribution(pi, spec):

@@ -1,13 +1,17 @@
 """Policies against SciPy, and samples against the distributions they come from."""
 
+from contextlib import nullcontext
+
 import keras
 import numpy as np
 import pytest
 import scipy.stats
 import tensorflow as tf
+import tensorflow_probability as tfp
 from gymnasium import spaces
 
 from spinup_tf2.core.nets.actor_critic import (
+    ActorCritic,
     CNNActorCritic,
     MLPActorCritic,
     class_for,
@@ -15,6 +19,7 @@ from spinup_tf2.core.nets.actor_critic import (
 )
 from spinup_tf2.core.nets.bodies import activation_name, count_variables, mlp
 from spinup_tf2.core.nets.distributions import sample
+from spinup_tf2.core.nets.heads import ValueFunction
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError
 
@@ -142,6 +147,45 @@ def test_activations_by_class(name, layer):
     assert activation_name(layer) == name  # with which the networks are built again
     with pytest.raises(UserError, match=r"activation is <class .*Dense'>; it must be one of"):
         MLPActorCritic(OBS, spaces.Discrete(2), activation=keras.layers.Dense)
+
+
+class Scaled(keras.layers.Layer):
+    """A layer with an attribute `scale` of which Keras may know nothing."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.scale = make(self)
+
+    def call(self, x):
+        return x
+
+
+def ones(layer):
+    return layer.add_weight(name="ones", shape=(2,), initializer="ones")
+
+
+@pytest.mark.parametrize(
+    ("make", "refused"),
+    [
+        (lambda layer: tf.Variable([1.0, 1.0]), True),
+        (lambda layer: [tf.Variable(1.0)], True),
+        (lambda layer: {"x": tf.Variable(1.0)}, True),
+        (lambda layer: tfp.distributions.Normal(tf.Variable(0.0), 1.0), True),
+        (ones, False),
+        (lambda layer: ones(layer).value, False),
+        (lambda layer: tfp.distributions.Normal(ones(layer).value, 1.0), False),
+    ],
+    ids=["bare", "list", "dict", "module", "weight", "value", "module of a weight"],
+)
+def test_variables_that_keras_does_not_track_are_refused(make, refused):
+    def own(observation_space, action_space):
+        ac = MLPActorCritic(observation_space, action_space, hidden_sizes=())
+        net = keras.Sequential([keras.Input((4,)), Scaled(make), keras.layers.Dense(1)])
+        return ActorCritic(ac.pi, ValueFunction(net), action_space)
+
+    expected = pytest.raises(UserError, match=r"^Scaled\.scale is a tf\.Variable.*add_weight")
+    with expected if refused else nullcontext():
+        make_actor_critic(own, OBS, spaces.Discrete(2), None)
 
 
 # ------------------------------------------------------------------------------------- images

@@ -383,6 +383,22 @@ def test_distributions_that_sac_cannot_learn_are_refused(make, message):
         make_q_actor_critic(actor_critic, OBS, ACT, None, True, 2)
 
 
+class Scaled(keras.Model):
+    """A policy with a weight that is never trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.net, self.scale = mlp(4, (), 3), tf.Variable(1.0)
+
+    def call(self, obs):
+        return tf.tanh(self.scale * self.net(obs))
+
+
+def test_variables_that_keras_does_not_track_are_refused():
+    with pytest.raises(UserError, match=r"^Scaled\.scale is a tf\.Variable.*add_weight"):
+        make_q_actor_critic(own(Scaled), OBS, ACT, None, stochastic=False, num_q=1)
+
+
 def test_choices_need_a_categorical():
     def actor_critic(observation_space, action_space):
         qs = [QFunction(mlp(4, (), 5)) for _ in range(2)]
