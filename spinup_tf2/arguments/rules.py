@@ -90,6 +90,10 @@ ENV_FN: Rule = (
     "a function that makes the environment anew each time, such as "
     "lambda: gymnasium.make('CartPole-v1'), or the id of one that is registered",
 )
+ACTOR_CRITIC: Rule = (
+    callable,
+    "a function or class, called as actor_critic(observation_space, action_space, **ac_kwargs)",
+)
 KEYWORDS: Rule = (lambda v: v is None or isinstance(v, dict), "a dict of arguments, or None")
 DIRECTORY: Rule = (lambda v: isinstance(v, str | os.PathLike), "the directory of a run")
 DURATION: Rule = (lambda v: seconds_of(v) is not None, "a duration such as '8h', '90m' or '1h30m'")

@@ -139,6 +139,20 @@ def two_observations(observation_space: spaces.Box) -> np.ndarray:
     return np.zeros((2, *observation_space.shape), network_dtype(observation_space))
 
 
+def check_returned(ac: object, expected: type[BaseActorCritic], arguments: str) -> None:
+    """Raise UserError if an `actor_critic` returned something else than the algorithm needs.
+
+    Args:
+        arguments: Of the constructor of `expected`, as the message says them.
+    """
+    if not isinstance(ac, expected):
+        raise UserError(
+            f"The actor_critic returned {type(ac).__name__}; this algorithm needs "
+            f"{expected.__name__}: return "
+            f"{expected.__module__}.{expected.__name__}({arguments})."
+        )
+
+
 def check_tracked(networks: Iterable[keras.Model]) -> None:
     """Raise UserError if a layer of built networks has a variable that Keras does not track.
 
@@ -291,6 +305,7 @@ def make_actor_critic(
     if shared is not None and "shared" in inspect.signature(actor_critic).parameters:
         kwargs.setdefault("shared", shared)
     ac = actor_critic(observation_space, action_space, **kwargs)
+    check_returned(ac, ActorCritic, "pi, v, action_space")
     obs: Any = two_observations(observation_space)
     if ac.memory is None:
         build(ac, obs)

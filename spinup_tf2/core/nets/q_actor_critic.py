@@ -16,6 +16,7 @@ from gymnasium import spaces
 from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.actor_critic import (
     BaseActorCritic,
+    check_returned,
     check_tracked,
     class_for,
     two_observations,
@@ -271,11 +272,7 @@ def make_q_actor_critic(
         raise UserError(f"ac_kwargs has {kwargs}; the algorithm itself chooses {chosen}.")
     chosen = {name: value for name, value in chosen.items() if name in known}
     ac = actor_critic(observation_space, action_space, **kwargs, **chosen)
-    if not isinstance(ac, QActorCritic):
-        raise UserError(
-            f"The actor_critic returned {type(ac).__name__}; this algorithm needs a QActorCritic: "
-            "return spinup_tf2.core.nets.q_actor_critic.QActorCritic(pi, [q, ...], action_space)."
-        )
+    check_returned(ac, QActorCritic, "pi, [q, ...], action_space")
     _build(ac, two_observations(observation_space), stochastic, num_q)
     check_no_variable_in_both(
         ac.pi.trainable_variables, ac.q_variables, "the policy and the Q-functions"

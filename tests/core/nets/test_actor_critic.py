@@ -1,6 +1,7 @@
 """Policies against SciPy, and samples against the distributions they come from."""
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -147,6 +148,15 @@ def test_activations_by_class(name, layer):
     assert activation_name(layer) == name  # with which the networks are built again
     with pytest.raises(UserError, match=r"activation is <class .*Dense'>; it must be one of"):
         MLPActorCritic(OBS, spaces.Discrete(2), activation=keras.layers.Dense)
+
+
+@pytest.mark.parametrize(
+    "returned", [None, (1, 2), SimpleNamespace(pi=mlp(4, (), 2), v=mlp(4, (), 1))], ids=type
+)
+def test_only_actor_critics_are_taken(returned):
+    message = rf"returned {type(returned).__name__}; .* return .*\.ActorCritic\(pi, v, action_space"
+    with pytest.raises(UserError, match=message):
+        make_actor_critic(lambda *spaces: returned, OBS, spaces.Discrete(2), None)
 
 
 class Scaled(keras.layers.Layer):

@@ -409,7 +409,9 @@ def test_choices_need_a_categorical():
 
 
 def test_only_q_actor_critics_are_taken():
-    with pytest.raises(UserError, match=r"returned SimpleNamespace; .* a QActorCritic"):
+    with pytest.raises(
+        UserError, match=r"returned SimpleNamespace; .* return .*QActorCritic\(pi, "
+    ):
         make_q_actor_critic(lambda *spaces: SimpleNamespace(), OBS, ACT, None, True, 2)
 
 
