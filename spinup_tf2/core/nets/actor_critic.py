@@ -11,7 +11,14 @@ from gymnasium import spaces
 
 from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes
-from spinup_tf2.core.nets.distributions import Distribution, check_closed_forms, mode, sample
+from spinup_tf2.core.nets.distributions import (
+    Distribution,
+    check_closed_forms,
+    choice_logits,
+    is_choice,
+    mode,
+    sample,
+)
 from spinup_tf2.core.nets.heads import (
     ValueFunction,
     both,
@@ -137,6 +144,37 @@ def class_for(actor_critic: Callable[..., Any], observation_space: spaces.Space)
 def two_observations(observation_space: spaces.Box) -> np.ndarray:
     """Two observations `[2, ...]` as networks see them, to try these out."""
     return np.zeros((2, *observation_space.shape), network_dtype(observation_space))
+
+
+def check_size(distribution: Distribution, spec: ActionSpec) -> None:
+    """Check what a policy gives for two observations, before noise of another size meets it.
+
+    Raises:
+        UserError: The distribution is of another kind than the actions, or of another size.
+    """
+    discrete = spec.num_choices is not None
+    if is_choice(distribution) != discrete:
+        kinds = (
+            "Categorical or Bernoulli of tensorflow_probability, or Independent of these"
+            if discrete
+            else "MultivariateNormalDiag of tensorflow_probability, or Independent(Normal, 1)"
+        )
+        raise UserError(
+            f"The actor-critic's pi(obs) returned {type(distribution).__name__}; for the action "
+            f"space {spec.space} use {kinds}."
+        )
+    if discrete:
+        what, shape = "logits", choice_logits(distribution).shape
+    else:
+        what, shape = "means", distribution.batch_shape + distribution.event_shape
+    # A policy that does not look at observations may have no batch.
+    shape = shape if shape.rank == len(spec.noise_shape) else shape[1:]
+    if tuple(shape) != spec.noise_shape:
+        given, needed = (" x ".join(map(str, each)) for each in (shape, spec.noise_shape))
+        raise UserError(
+            f"pi gives {given} {what} for each observation, and the action space {spec.space} "
+            f"needs {needed}: give the layer that computes them as many units."
+        )
 
 
 def check_returned(ac: object, expected: type[BaseActorCritic], arguments: str) -> None:
@@ -340,6 +378,7 @@ def build(ac: ActorCritic, obs: np.ndarray) -> None:
             f"The actor-critic's pi(obs) returned {type(distribution).__name__}; it must return a "
             "distribution of tensorflow_probability over the actions."
         )
+    check_size(distribution, spec)
     act = sample(distribution, spec.draw_noise(np.random.default_rng(0), 2))
     logp = distribution.log_prob(act)
     if tuple(act.shape) != (2, *spec.shape) or tuple(logp.shape) != (2,):

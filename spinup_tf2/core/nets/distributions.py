@@ -127,6 +127,13 @@ def choice_logits(distribution: Distribution) -> tf.Tensor:
     return logits
 
 
+def is_choice(distribution: Distribution) -> bool:
+    """Whether it is one discrete action, or several: whether `choice_logits` takes it."""
+    if isinstance(distribution, tfd.Independent):
+        return is_choice(distribution.distribution)
+    return isinstance(distribution, tfd.Categorical | tfd.Bernoulli)
+
+
 def is_categorical(distribution: Distribution) -> bool:
     """Whether it is one discrete action."""
     return isinstance(distribution, tfd.Categorical)

@@ -17,6 +17,7 @@ from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.actor_critic import (
     BaseActorCritic,
     check_returned,
+    check_size,
     check_tracked,
     class_for,
     two_observations,
@@ -306,6 +307,7 @@ def _build(ac, obs, stochastic, num_q):
         )
     if stochastic:
         _check_distribution(pi, spec)
+        check_size(pi, spec)
     act = sample(pi, spec.draw_noise(np.random.default_rng(0), 2))
     if tuple(act.shape) != (2, *spec.shape):
         raise UserError(

@@ -19,8 +19,8 @@ from spinup_tf2.core.nets.actor_critic import (
     make_actor_critic,
 )
 from spinup_tf2.core.nets.bodies import activation_name, count_variables, mlp
-from spinup_tf2.core.nets.distributions import sample
-from spinup_tf2.core.nets.heads import ValueFunction
+from spinup_tf2.core.nets.distributions import categorical, sample, squashed_gaussian
+from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy, ValueFunction
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError
 
@@ -157,6 +157,99 @@ def test_only_actor_critics_are_taken(returned):
     message = rf"returned {type(returned).__name__}; .* return .*\.ActorCritic\(pi, v, action_space"
     with pytest.raises(UserError, match=message):
         make_actor_critic(lambda *spaces: returned, OBS, spaces.Discrete(2), None)
+
+
+class Policy(keras.Model):
+    """A policy that is no Head: any distribution of the outputs of a layer."""
+
+    def __init__(self, outputs, make):
+        super().__init__()
+        self.net, self.make = mlp(4, (), outputs), make
+
+    def call(self, obs):
+        return self.make(self.net(obs))
+
+
+def bernoulli(logits):
+    return tfp.distributions.Independent(tfp.distributions.Bernoulli(logits=logits), 1)
+
+
+def unit_gaussian(mean):
+    return tfp.distributions.MultivariateNormalDiag(mean, tf.ones_like(mean))
+
+
+TWO, BOX = spaces.Discrete(2), spaces.Box(-1, 1, (2,))
+
+
+@pytest.mark.parametrize(
+    ("space", "pi", "message"),
+    [
+        (
+            TWO,
+            CategoricalPolicy(mlp(4, (), 3), (2,), True),
+            "^pi gives 3 logits .*needs 2: .*2 unit",
+        ),
+        (
+            TWO,
+            CategoricalPolicy(mlp(4, (), 1), (2,), True),
+            "^pi gives 1 logits .*needs 2: .*2 unit",
+        ),
+        (TWO, Policy(3, categorical), r"^pi gives 3 logits .* Discrete\(2\) needs 2: give"),
+        (TWO, Policy(1, categorical), r"^pi gives 1 logits .* Discrete\(2\) needs 2: give"),
+        (TWO, Policy(2, unit_gaussian), r"returned Multi\w*; .* Discrete\(2\) use Categorical"),
+        (BOX, GaussianPolicy(mlp(4, (), 3), 2), "^pi gives 3 means .*needs 2: .*2 units"),
+        (BOX, GaussianPolicy(mlp(4, (), 1), 2), "^pi gives 1 means .*needs 2: .*2 units"),
+        (BOX, Policy(3, unit_gaussian), r"^pi gives 3 means .*Box.* needs 2: give"),
+        (BOX, Policy(2, categorical), r"returned Categorical; .*Box.* use MultivariateNormalDiag"),
+        (
+            spaces.MultiBinary(3),
+            Policy(4, bernoulli),
+            "^pi gives 4 x 2 logits .* needs 3 x 2: give",
+        ),
+        (
+            spaces.MultiDiscrete([2, 3]),
+            CategoricalPolicy(mlp(4, (), 6), (2, 3), False),
+            "^pi gives 6 logits .* needs 5: .*5 units",
+        ),
+    ],
+)
+def test_policies_of_another_size_are_refused(space, pi, message):
+    def own(observation_space, action_space):
+        return ActorCritic(pi, ValueFunction(mlp(4, (), 1)), action_space)
+
+    with pytest.raises(UserError, match=message):
+        make_actor_critic(own, OBS, space, None)
+
+
+@pytest.mark.parametrize(
+    ("space", "pi"),
+    [
+        (TWO, Policy(2, categorical)),
+        (TWO, Policy(1, lambda x: tfp.distributions.Bernoulli(logits=x[:, 0]))),
+        (TWO, Policy(1, lambda x: categorical(tf.zeros(2)))),  # does not look
+        (BOX, Policy(2, lambda x: unit_gaussian(tf.zeros(2)))),
+        (
+            BOX,
+            Policy(2, lambda x: tfp.distributions.Independent(tfp.distributions.Normal(x, 1.0), 1)),
+        ),
+        (BOX, Policy(2, lambda x: squashed_gaussian(x, tf.ones_like(x)))),
+        (spaces.MultiBinary(3), Policy(3, bernoulli)),
+    ],
+)
+def test_policies_of_the_right_size_are_taken(space, pi):
+    def own(observation_space, action_space):
+        return ActorCritic(pi, ValueFunction(mlp(4, (), 1)), action_space)
+
+    assert make_actor_critic(own, OBS, space, None).pi is pi
+
+
+def test_a_value_function_of_several_outputs_is_refused():
+    def own(observation_space, action_space):
+        ac = MLPActorCritic(observation_space, action_space)
+        return ActorCritic(ac.pi, ValueFunction(mlp(4, (), 2)), action_space)
+
+    with pytest.raises(UserError, match=r"^v gives 2 values .*needs 1: .*1 unit\."):
+        make_actor_critic(own, OBS, TWO, None)
 
 
 class Scaled(keras.layers.Layer):

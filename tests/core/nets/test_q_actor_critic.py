@@ -323,6 +323,9 @@ class Unsqueezed(keras.Model):
         return self.net(tf.concat([obs, act], -1))
 
 
+SIZES = ("q of two outputs", "one output for each dimension", "too few dimensions")
+
+
 def two_qs():
     return [QFunction(mlp(7, (), 1)) for _ in range(2)]
 
@@ -341,8 +344,21 @@ def two_qs():
             1,
             r"returned \w*TransformedDistribution.*needs a deterministic policy",
         ),
+        (own(make_qs=lambda: [QFunction(mlp(7, (), 2))]), False, 1, "^q gives 2 values .*needs 1"),
+        (
+            own(lambda: SquashedGaussianPolicy(mlp(4, (), 3)), two_qs),
+            *(
+                True,
+                2,
+                "^The network of a Squashed.* gives 3 outputs; .*two units for each dimension",
+            ),
+        ),
+        (
+            own(lambda: SquashedGaussianPolicy(mlp(4, (), 4)), two_qs),
+            *(True, 2, r"^pi gives 2 means .*Box\(.* needs 3: give"),
+        ),
     ],
-    ids=["policy", "q", "one q", "two qs", "deterministic", "stochastic"],
+    ids=["policy", "q", "one q", "two qs", "deterministic", "stochastic", *SIZES],
 )
 def test_what_does_not_fit_is_refused(actor_critic, stochastic, num_q, message):
     with pytest.raises(UserError, match=message):
