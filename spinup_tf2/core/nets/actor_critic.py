@@ -352,7 +352,8 @@ def make_actor_critic(
     if shared is False and ac.shared:
         raise UserError(
             "The policy and the value function share variables; this algorithm trains them apart. "
-            "Give each its own (ac_kwargs: shared=False), or use ppo or a2c."
+            "Give each its own (ac_kwargs: shared=False), or use ppo or a2c, or ppg with "
+            "arch='shared' or 'detach'."
         )
     if shared and not ac.shared:
         raise UserError(

@@ -387,7 +387,9 @@ def test_images_are_for_the_image_networks():
         small = dict(conv="small", hidden_sizes=(8,))
         assert make_actor_critic(asked_for, IMAGES, box, small).shared
         assert not make_actor_critic(asked_for, IMAGES, box, small, shared=False).shared
-    with pytest.raises(UserError, match=r"share variables.*shared=False"):
+    with pytest.raises(
+        UserError, match=r"share variables.*shared=False.* or ppg with arch='shared'"
+    ):
         make_actor_critic(MLPActorCritic, IMAGES, box, dict(small, shared=True), shared=False)
 
 

@@ -347,11 +347,7 @@ def two_qs():
         (own(make_qs=lambda: [QFunction(mlp(7, (), 2))]), False, 1, "^q gives 2 values .*needs 1"),
         (
             own(lambda: SquashedGaussianPolicy(mlp(4, (), 3)), two_qs),
-            *(
-                True,
-                2,
-                "^The network of a Squashed.* gives 3 outputs; .*two units for each dimension",
-            ),
+            *(True, 2, "^The network of a Squashed.* 3 outputs; .*two units for each dimension"),
         ),
         (
             own(lambda: SquashedGaussianPolicy(mlp(4, (), 4)), two_qs),
