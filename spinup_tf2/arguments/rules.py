@@ -169,6 +169,8 @@ ACTIVATIONS = (
 )
 
 _OF_CLASSES = {name.replace("_", ""): name for name in ACTIVATIONS} | {"identity": "linear"}
+# The slope of LeakyReLU is 0.3 in Keras and 0.01 in PyTorch; that of the function is 0.2.
+del _OF_CLASSES["leakyrelu"]
 
 
 def activation_of_class(layer: type) -> str | None:
@@ -197,7 +199,8 @@ NETWORK_RULES = {
             activation_of_class(v) if isclass(v) else callable(v) or v in (None, *ACTIVATIONS)
         ),
         f"one of {', '.join(ACTIVATIONS)}, a class of such a name (keras.layers.ReLU), or a "
-        "function of a tensor",
+        "function of a tensor (for LeakyReLU, whose slope differs from one library to another, "
+        "leaky_relu, which has 0.2, or lambda x: keras.activations.leaky_relu(x, 0.01))",
     ),
     "conv": (
         lambda v: (

@@ -138,7 +138,7 @@ def test_activations_by_name_by_tensorflow_function_and_by_own_function():
 @pytest.mark.parametrize(
     ("name", "layer"),
     [
-        *(("relu", keras.layers.ReLU), ("leaky_relu", keras.layers.LeakyReLU)),
+        *(("relu", keras.layers.ReLU), ("elu", keras.layers.ELU)),
         *(("tanh", type("Tanh", (), {})), ("linear", type("Identity", (), {}))),  # as PyTorch's
     ],
 )
@@ -148,6 +148,21 @@ def test_activations_by_class(name, layer):
     assert activation_name(layer) == name  # with which the networks are built again
     with pytest.raises(UserError, match=r"activation is <class .*Dense'>; it must be one of"):
         MLPActorCritic(OBS, spaces.Discrete(2), activation=keras.layers.Dense)
+
+
+@pytest.mark.parametrize("layer", [keras.layers.LeakyReLU, type("LeakyReLU", (), {})])
+def test_classes_with_another_slope_than_the_function_are_refused(layer):
+    """0.3 in Keras, 0.01 in PyTorch; what the message names instead has the slope it says."""
+    assert keras.layers.LeakyReLU().negative_slope == pytest.approx(0.3)
+    with pytest.raises(UserError, match=r"LeakyReLU'>; .*leaky_relu, which has 0\.2, or lambda x:"):
+        MLPActorCritic(OBS, TWO, activation=layer)
+    for activation, slope in [
+        ("leaky_relu", 0.2),
+        (lambda x: keras.activations.leaky_relu(x, 0.01), 0.01),
+        (keras.layers.LeakyReLU(), 0.3),
+    ]:
+        layers = MLPActorCritic(OBS, TWO, activation=activation).pi.net.layers
+        np.testing.assert_allclose(layers[0].activation(tf.constant([-1.0])), [-slope])
 
 
 @pytest.mark.parametrize(
