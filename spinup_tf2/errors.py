@@ -12,6 +12,9 @@ class UserError(ValueError):
     Messages quote files that anybody may have written, so they are made `printable`.
     """
 
+    # Keras wraps the message of an exception from within a layer's call, unless it has this.
+    _keras_call_info_injected = True
+
     def __init__(self, message: object):
         super().__init__(printable(message))
 

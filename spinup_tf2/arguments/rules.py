@@ -97,6 +97,10 @@ ENV_FN: Rule = (
     "a function that makes the environment anew each time, such as "
     "lambda: gymnasium.make('CartPole-v1'), or the id of one that is registered",
 )
+ACTOR_CRITIC: Rule = (
+    callable,
+    "a function or class, called as actor_critic(observation_space, action_space, **ac_kwargs)",
+)
 KEYWORDS: Rule = (lambda v: v is None or isinstance(v, dict), "a dict of arguments, or None")
 DIRECTORY: Rule = (lambda v: isinstance(v, str | os.PathLike), "the directory of a run")
 DURATION: Rule = (lambda v: seconds_of(v) is not None, "a duration such as '8h', '90m' or '1h30m'")
@@ -172,6 +176,8 @@ ACTIVATIONS = (
 )
 
 _OF_CLASSES = {name.replace("_", ""): name for name in ACTIVATIONS} | {"identity": "linear"}
+# The slope of LeakyReLU is 0.3 in Keras and 0.01 in PyTorch; that of the function is 0.2.
+del _OF_CLASSES["leakyrelu"]
 
 
 def activation_of_class(layer: type) -> str | None:
@@ -200,7 +206,8 @@ NETWORK_RULES = {
             activation_of_class(v) if isclass(v) else callable(v) or v in (None, *ACTIVATIONS)
         ),
         f"one of {', '.join(ACTIVATIONS)}, a class of such a name (keras.layers.ReLU), or a "
-        "function of a tensor",
+        "function of a tensor (for LeakyReLU, whose slope differs from one library to another, "
+        "leaky_relu, which has 0.2, or lambda x: keras.activations.leaky_relu(x, 0.01))",
     ),
     "conv": (
         lambda v: (

@@ -6,6 +6,7 @@ as `**options` and have their defaults here, see `options`. Imports no TensorFlo
 
 from spinup_tf2.arguments.options import OPTIONS
 from spinup_tf2.arguments.rules import (
+    ACTOR_CRITIC,
     ANYTHING,
     ENV_FN,
     FRACTION,
@@ -31,22 +32,22 @@ ARGUMENTS = {
         """,
     ),
     "actor_critic": Argument(
-        ANYTHING,
+        ACTOR_CRITIC,
         "",
         """
         A function or class called as
-        `actor_critic(observation_space, action_space, **ac_kwargs)`. What it returns has
+        `actor_critic(observation_space, action_space, **ac_kwargs)`. It returns an
+        `ActorCritic(pi, v, action_space)` (of spinup_tf2.core.nets.actor_critic), made from two
+        Keras models:
 
         ===========  ================  ==================================================
-        Attribute    Output            Description
+        Model        Output            Description
         ===========  ================  ==================================================
         `pi(obs)`    distribution      Of tensorflow_probability, over the actions for
                                        observations of shape (batch, obs_dim).
         `v(obs)`     (batch,)          Value estimates for these observations. (Critical:
                                        make sure that the shape is not (batch, 1)!)
         ===========  ================  ==================================================
-
-        `pi` and `v` are Keras models.
         """,
         off_policy="""
         A function or class called as

@@ -92,13 +92,12 @@ def parse_flags(arguments: Sequence[str]) -> tuple[dict[str, list], dict[str, st
 
 
 # tf.nn.tanh, tf.tanh, torch.nn.Tanh, ...: activations under the names that their libraries give
-# them. Keras knows them all by their plain name.
+# them. Keras knows them all by their plain name. (Not torch.nn.LeakyReLU: its slope is another.)
 _ACTIVATION_PREFIXES = ("tf.nn.", "tf.", "tf.keras.activations.", "keras.activations.")
 _TORCH_ACTIVATIONS = {
     "torch.nn.ELU": "elu",
     "torch.nn.GELU": "gelu",
     "torch.nn.Identity": "linear",
-    "torch.nn.LeakyReLU": "leaky_relu",
     "torch.nn.ReLU": "relu",
     "torch.nn.SELU": "selu",
     "torch.nn.Sigmoid": "sigmoid",

@@ -183,13 +183,14 @@ def bounded_action_spec(space: spaces.Space, discrete: bool = False) -> ActionSp
         raise UserError(
             f"The action space {type(space).__name__} is not supported by this algorithm, which "
             f"takes a Box of floating-point numbers{' or Discrete' if discrete else ''}. "
-            "(sac, vpg, trpo, ppo and a2c take Discrete; the latter four also take the others.)"
+            "(sac, vpg, trpo, ppo, ppg and a2c take Discrete; all of these but sac also take the "
+            "others.)"
         )
     if not space.is_bounded():
         raise UserError(
             f"The action space {space} is unbounded; this algorithm's actions lie between each "
             "dimension's low and high. Wrap the environment in a gymnasium.ActionWrapper whose "
-            "action space is a Box with finite bounds, or use vpg, trpo, ppo or a2c."
+            "action space is a Box with finite bounds, or use vpg, trpo, ppo, ppg or a2c."
         )
     if (space.low == space.high).any():
         raise UserError(f"In the action space {space} low equals high: nothing is left to choose.")

@@ -315,6 +315,7 @@ def test_an_actor_critic_that_returns_something_else_is_refused(
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
+        (dict(actor_critic=3), "actor_critic is 3; it must be a function or class"),
         (dict(gamma=1.5), "gamma is 1.5; it must be a number between 0 and 1"),
         (dict(gamma=float("nan")), "gamma is nan"),
         (dict(lam=-0.1), "lam is -0.1"),

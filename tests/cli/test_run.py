@@ -46,7 +46,8 @@ def execute(command_line):
         ("tf.nn.relu", "relu"),
         ("tf.nn.silu", "silu"),
         ("torch.nn.Tanh", "tanh"),
-        ("torch.nn.LeakyReLU", "leaky_relu"),
+        ("tf.nn.leaky_relu", "leaky_relu"),  # the same slope, 0.2
+        ("torch.nn.LeakyReLU", "torch.nn.LeakyReLU"),  # another, 0.01: refused as an activation
         # what Spinning Up would have executed
         ("os", "os"),
         ("lambda x: x", "lambda x: x"),

@@ -193,12 +193,13 @@ def test_one_choice_is_supported_where_it_is_asked_for():
     ("space", "discrete", "message"),
     [
         (spaces.Discrete(3), False, "action space Discrete is not supported by this algorithm"),
+        (spaces.Discrete(3), False, r"\(sac, vpg, trpo, ppo, ppg and a2c take Discrete"),
         (spaces.MultiDiscrete([3, 2]), True, "action space MultiDiscrete .* or Discrete"),
         (spaces.MultiBinary(3), True, "action space MultiBinary .* or Discrete"),
         (spaces.Dict(a=spaces.Discrete(2)), True, "action space Dict is not supported"),
         (spaces.Box(0, 9, (2,), np.int64), True, "action space Box.* of floating-point numbers"),
         (spaces.Box(-np.inf, np.inf, (2,)), False, r"Box\(-inf, inf.* is unbounded.*ActionWrapper"),
-        (spaces.Box(-1, np.inf, (2,)), False, r"Box\(-1.0, inf.* is unbounded"),
+        (spaces.Box(-1, np.inf, (2,)), False, r"Box\(-1.0, inf.* is unbounded.* ppo, ppg or a2c"),
         (spaces.Box(np.float32([-1, -np.inf]), np.float32([1, 1])), False, "is unbounded"),
         (
             spaces.Box(np.array([-1.0, 3.0]), np.array([1.0, 3.0]), dtype=np.float64),

@@ -11,7 +11,14 @@ from gymnasium import spaces
 
 from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes
-from spinup_tf2.core.nets.distributions import Distribution, check_closed_forms, mode, sample
+from spinup_tf2.core.nets.distributions import (
+    Distribution,
+    check_closed_forms,
+    choice_logits,
+    is_choice,
+    mode,
+    sample,
+)
 from spinup_tf2.core.nets.heads import (
     ValueFunction,
     both,
@@ -139,6 +146,80 @@ def two_observations(observation_space: spaces.Box) -> np.ndarray:
     return np.zeros((2, *observation_space.shape), network_dtype(observation_space))
 
 
+def check_size(distribution: Distribution, spec: ActionSpec) -> None:
+    """Check what a policy gives for two observations, before noise of another size meets it.
+
+    Raises:
+        UserError: The distribution is of another kind than the actions, or of another size.
+    """
+    discrete = spec.num_choices is not None
+    if is_choice(distribution) != discrete:
+        kinds = (
+            "Categorical or Bernoulli of tensorflow_probability, or Independent of these"
+            if discrete
+            else "MultivariateNormalDiag of tensorflow_probability, or Independent(Normal, 1)"
+        )
+        raise UserError(
+            f"The actor-critic's pi(obs) returned {type(distribution).__name__}; for the action "
+            f"space {spec.space} use {kinds}."
+        )
+    if discrete:
+        what, shape = "logits", choice_logits(distribution).shape
+    else:
+        what, shape = "means", distribution.batch_shape + distribution.event_shape
+    # A policy that does not look at observations may have no batch.
+    shape = shape if shape.rank == len(spec.noise_shape) else shape[1:]
+    if tuple(shape) != spec.noise_shape:
+        given, needed = (" x ".join(map(str, each)) for each in (shape, spec.noise_shape))
+        raise UserError(
+            f"pi gives {given} {what} for each observation, and the action space {spec.space} "
+            f"needs {needed}: give the layer that computes them as many units."
+        )
+
+
+def check_returned(ac: object, expected: type[BaseActorCritic], arguments: str) -> None:
+    """Raise UserError if an `actor_critic` returned something else than the algorithm needs.
+
+    Args:
+        arguments: Of the constructor of `expected`, as the message says them.
+    """
+    if not isinstance(ac, expected):
+        raise UserError(
+            f"The actor_critic returned {type(ac).__name__}; this algorithm needs "
+            f"{expected.__name__}: return "
+            f"{expected.__module__}.{expected.__name__}({arguments})."
+        )
+
+
+def check_tracked(networks: Iterable[keras.Model]) -> None:
+    """Raise UserError if a layer of built networks has a variable that Keras does not track.
+
+    It would not be trained, and a computation that has one cannot be saved. It may be an attribute,
+    or lie in a list, a dict or a `tf.Module` that is one.
+    """
+    for net in networks:
+        tracked = {id(variable.value) for variable in net.variables}
+        for layer in net._flatten_layers():  # nothing public gives them all
+            for name, value in vars(layer).items():
+                if name.startswith("_self_"):  # TensorFlow's own; it has all attributes once more
+                    continue
+                if any(id(each) not in tracked for each in _bare_variables(value)):
+                    raise UserError(
+                        f"{type(layer).__name__}.{name} is a tf.Variable, or has one, which Keras "
+                        "does not track: make it with self.add_weight(...), so that it is trained "
+                        "and saved."
+                    )
+
+
+def _bare_variables(value):
+    """The `tf.Variable`s that an attribute of a layer is or has."""
+    if isinstance(value, tf.Module):  # as distributions of tensorflow_probability are
+        return value.variables
+    parts = value.values() if isinstance(value, dict) else value
+    parts = parts if isinstance(value, dict | list | tuple) else [value]
+    return [part for part in parts if isinstance(part, tf.Variable)]
+
+
 # --------------------------------------------------------------------- a policy and its values
 
 
@@ -262,6 +343,7 @@ def make_actor_critic(
     if shared is not None and "shared" in inspect.signature(actor_critic).parameters:
         kwargs.setdefault("shared", shared)
     ac = actor_critic(observation_space, action_space, **kwargs)
+    check_returned(ac, ActorCritic, "pi, v, action_space")
     obs: Any = two_observations(observation_space)
     if ac.memory is None:
         build(ac, obs)
@@ -270,7 +352,8 @@ def make_actor_critic(
     if shared is False and ac.shared:
         raise UserError(
             "The policy and the value function share variables; this algorithm trains them apart. "
-            "Give each its own (ac_kwargs: shared=False), or use ppo or a2c."
+            "Give each its own (ac_kwargs: shared=False), or use ppo or a2c, or ppg with "
+            "arch='shared' or 'detach'."
         )
     if shared and not ac.shared:
         raise UserError(
@@ -286,14 +369,17 @@ def build(ac: ActorCritic, obs: np.ndarray) -> None:
     """Run an actor-critic on two observations, so that it has all its variables, and check it.
 
     Raises:
-        UserError: `ac.pi` or `ac.v` is not what ActorCritic promises.
+        UserError: `ac.pi` or `ac.v` is not what ActorCritic promises, or has a variable that Keras
+            does not track.
     """
     distribution, val, spec = ac.pi(obs), ac.v(obs), ac.action_spec
+    check_tracked(ac.networks)
     if not isinstance(distribution, Distribution):
         raise UserError(
             f"The actor-critic's pi(obs) returned {type(distribution).__name__}; it must return a "
             "distribution of tensorflow_probability over the actions."
         )
+    check_size(distribution, spec)
     act = sample(distribution, spec.draw_noise(np.random.default_rng(0), 2))
     logp = distribution.log_prob(act)
     if tuple(act.shape) != (2, *spec.shape) or tuple(logp.shape) != (2,):

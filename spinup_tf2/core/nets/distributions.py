@@ -127,6 +127,13 @@ def choice_logits(distribution: Distribution) -> tf.Tensor:
     return logits
 
 
+def is_choice(distribution: Distribution) -> bool:
+    """Whether it is one discrete action, or several: whether `choice_logits` takes it."""
+    if isinstance(distribution, tfd.Independent):
+        return is_choice(distribution.distribution)
+    return isinstance(distribution, tfd.Categorical | tfd.Bernoulli)
+
+
 def is_categorical(distribution: Distribution) -> bool:
     """Whether it is one discrete action."""
     return isinstance(distribution, tfd.Categorical)
@@ -184,6 +191,7 @@ def check_closed_forms(
             raise UserError(
                 f"The policy's distribution {type(distribution).__name__} has no {name}() in "
                 "closed form, which this run needs. Use a distribution that has one, or do "
-                "without: ppo and a2c need entropy for ent_coef, ppo kl_divergence for "
-                "objective='penalty' and normalize_obs, and trpo kl_divergence in any case."
+                "without: ppo, ppg and a2c need entropy for ent_coef, ppo kl_divergence for "
+                "objective='penalty' and normalize_obs, ppg for train_aux_iters above 0, and trpo "
+                "in any case."
             ) from error

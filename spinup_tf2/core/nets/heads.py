@@ -51,8 +51,25 @@ class Head(keras.Model):
         raise NotImplementedError
 
 
+def check_outputs(of: str, output: tf.Tensor, expected: int, what: str) -> None:
+    """Raise UserError if a network has another number of outputs than `expected`.
+
+    Args:
+        of: What the network computes: pi, v or q.
+        what: What the outputs are.
+    """
+    if output.shape[-1] != expected:
+        units = "1 unit" if expected == 1 else f"{expected} units"
+        raise UserError(
+            f"{of} gives {output.shape[-1]} {what} for each observation, and needs {expected}: "
+            f"give its last layer {units}."
+        )
+
+
 class GaussianPolicy(Head):
     """A Gaussian with diagonal covariance; its log standard deviation does not see the state.
+
+    Called on observations it raises UserError if `net` has not `act_dim` outputs.
 
     Args:
         net: A model from observations to the mean `[batch, act_dim]`.
@@ -68,6 +85,7 @@ class GaussianPolicy(Head):
         )
 
     def head(self, output: tf.Tensor) -> Distribution:
+        check_outputs("pi", output, self.log_std.shape[0], "means")
         return gaussian(output, tf.exp(self.log_std))
 
     def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -78,6 +96,8 @@ class GaussianPolicy(Head):
 class CategoricalPolicy(Head):
     """One discrete action (Discrete) or several independent ones (MultiDiscrete, MultiBinary).
 
+    Called on observations it raises UserError if `net` has not as many outputs as logits.
+
     Args:
         net: A model from observations to logits `[batch, sum(num_choices)]`.
         num_choices: How many values each of them has.
@@ -86,7 +106,7 @@ class CategoricalPolicy(Head):
 
     def __init__(self, net: keras.Model, num_choices: Sequence[int], single: bool):
         super().__init__(net)
-        self.single = single
+        self.single, self.num_logits = single, sum(num_choices)
         # Logits of several actions are padded to a rectangle, with logits that are never picked.
         starts = np.cumsum([0, *num_choices[:-1]])
         column = np.arange(max(num_choices))
@@ -94,6 +114,7 @@ class CategoricalPolicy(Head):
         self.index = np.where(self.padding, 0, starts[:, None] + column)
 
     def head(self, output: tf.Tensor) -> Distribution:
+        check_outputs("pi", output, self.num_logits, "logits")
         if self.single:
             return categorical(output)
         return categoricals(tf.where(self.padding, NEVER, tf.gather(output, self.index, axis=-1)))
@@ -108,12 +129,20 @@ class CategoricalPolicy(Head):
 class SquashedGaussianPolicy(Head):
     """tanh of a Gaussian with diagonal covariance (Haarnoja et al. 2018, appendix C).
 
+    Called on observations it raises UserError if `net` has an odd number of outputs.
+
     Args:
         net: A model from observations to `[batch, 2 act_dim]`: the means, and the log standard
             deviations, which are clipped to [LOG_STD_MIN, LOG_STD_MAX].
     """
 
     def head(self, output: tf.Tensor) -> Distribution:
+        if output.shape[-1] % 2:
+            raise UserError(
+                f"The network of a SquashedGaussianPolicy gives {output.shape[-1]} outputs; give "
+                "its last layer two units for each dimension of the action, one for the mean and "
+                "one for the log standard deviation."
+            )
         mean, log_std = tf.split(output, 2, axis=-1)
         return squashed_gaussian(mean, tf.exp(tf.clip_by_value(log_std, LOG_STD_MIN, LOG_STD_MAX)))
 
@@ -135,9 +164,10 @@ class DeterministicPolicy(Head):
 
 
 class ValueFunction(Head):
-    """V(s) as `[batch]`, from a network with one output."""
+    """V(s) as `[batch]`, from a network with one output; UserError if it has several."""
 
     def head(self, output: tf.Tensor) -> tf.Tensor:
+        check_outputs("v", output, 1, "values")
         return tf.squeeze(output, axis=-1)  # critical: [batch], or losses broadcast
 
     def numpy_head(self) -> Callable[[np.ndarray], np.ndarray]:
@@ -206,6 +236,8 @@ class FrozenPolicy:
 class QFunction(keras.Model):
     """Q(s, a) as `[batch]`; without an action, Q(s, .) of all actions as `[batch, num_actions]`.
 
+    Called with an action it raises UserError if `net` has several outputs.
+
     Args:
         net: A model from `[batch, features + act_dim]` to one output, or from features to one for
             each action.
@@ -225,6 +257,7 @@ class QFunction(keras.Model):
         if act is None:
             return self.net(features)
         q = self.net(tf.concat([features, act], axis=-1))
+        check_outputs("q", q, 1, "values")
         return tf.squeeze(q, axis=-1)  # critical: [batch], or losses broadcast
 
 

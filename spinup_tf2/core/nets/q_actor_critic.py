@@ -16,6 +16,9 @@ from gymnasium import spaces
 from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.actor_critic import (
     BaseActorCritic,
+    check_returned,
+    check_size,
+    check_tracked,
     class_for,
     two_observations,
     unique,
@@ -270,11 +273,7 @@ def make_q_actor_critic(
         raise UserError(f"ac_kwargs has {kwargs}; the algorithm itself chooses {chosen}.")
     chosen = {name: value for name, value in chosen.items() if name in known}
     ac = actor_critic(observation_space, action_space, **kwargs, **chosen)
-    if not isinstance(ac, QActorCritic):
-        raise UserError(
-            f"The actor_critic returned {type(ac).__name__}; this algorithm needs a QActorCritic: "
-            "return spinup_tf2.core.nets.q_actor_critic.QActorCritic(pi, [q, ...], action_space)."
-        )
+    check_returned(ac, QActorCritic, "pi, [q, ...], action_space")
     _build(ac, two_observations(observation_space), stochastic, num_q)
     check_no_variable_in_both(
         ac.pi.trainable_variables, ac.q_variables, "the policy and the Q-functions"
@@ -308,6 +307,7 @@ def _build(ac, obs, stochastic, num_q):
         )
     if stochastic:
         _check_distribution(pi, spec)
+        check_size(pi, spec)
     act = sample(pi, spec.draw_noise(np.random.default_rng(0), 2))
     if tuple(act.shape) != (2, *spec.shape):
         raise UserError(
@@ -322,6 +322,7 @@ def _build(ac, obs, stochastic, num_q):
             f"For 2 observations the actor-critic's q_values returned shapes "
             f"{[tuple(q.shape) for q in values]}; this algorithm needs {num_q} of shape {expected}."
         )
+    check_tracked(ac.networks)
 
 
 def _check_distribution(pi, spec):

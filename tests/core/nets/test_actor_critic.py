@@ -1,20 +1,26 @@
 """Policies against SciPy, and samples against the distributions they come from."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
 import scipy.stats
 import tensorflow as tf
+import tensorflow_probability as tfp
 from gymnasium import spaces
 
 from spinup_tf2.core.nets.actor_critic import (
+    ActorCritic,
     CNNActorCritic,
     MLPActorCritic,
     class_for,
     make_actor_critic,
 )
 from spinup_tf2.core.nets.bodies import activation_name, count_variables, mlp
-from spinup_tf2.core.nets.distributions import sample
+from spinup_tf2.core.nets.distributions import categorical, sample, squashed_gaussian
+from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy, ValueFunction
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError
 
@@ -132,7 +138,7 @@ def test_activations_by_name_by_tensorflow_function_and_by_own_function():
 @pytest.mark.parametrize(
     ("name", "layer"),
     [
-        *(("relu", keras.layers.ReLU), ("leaky_relu", keras.layers.LeakyReLU)),
+        *(("relu", keras.layers.ReLU), ("elu", keras.layers.ELU)),
         *(("tanh", type("Tanh", (), {})), ("linear", type("Identity", (), {}))),  # as PyTorch's
     ],
 )
@@ -142,6 +148,162 @@ def test_activations_by_class(name, layer):
     assert activation_name(layer) == name  # with which the networks are built again
     with pytest.raises(UserError, match=r"activation is <class .*Dense'>; it must be one of"):
         MLPActorCritic(OBS, spaces.Discrete(2), activation=keras.layers.Dense)
+
+
+@pytest.mark.parametrize("layer", [keras.layers.LeakyReLU, type("LeakyReLU", (), {})])
+def test_classes_with_another_slope_than_the_function_are_refused(layer):
+    """0.3 in Keras, 0.01 in PyTorch; what the message names instead has the slope it says."""
+    assert keras.layers.LeakyReLU().negative_slope == pytest.approx(0.3)
+    with pytest.raises(UserError, match=r"LeakyReLU'>; .*leaky_relu, which has 0\.2, or lambda x:"):
+        MLPActorCritic(OBS, TWO, activation=layer)
+    for activation, slope in [
+        ("leaky_relu", 0.2),
+        (lambda x: keras.activations.leaky_relu(x, 0.01), 0.01),
+        (keras.layers.LeakyReLU(), 0.3),
+    ]:
+        layers = MLPActorCritic(OBS, TWO, activation=activation).pi.net.layers
+        np.testing.assert_allclose(layers[0].activation(tf.constant([-1.0])), [-slope])
+
+
+@pytest.mark.parametrize(
+    "returned", [None, (1, 2), SimpleNamespace(pi=mlp(4, (), 2), v=mlp(4, (), 1))], ids=type
+)
+def test_only_actor_critics_are_taken(returned):
+    message = rf"returned {type(returned).__name__}; .* return .*\.ActorCritic\(pi, v, action_space"
+    with pytest.raises(UserError, match=message):
+        make_actor_critic(lambda *spaces: returned, OBS, spaces.Discrete(2), None)
+
+
+class Policy(keras.Model):
+    """A policy that is no Head: any distribution of the outputs of a layer."""
+
+    def __init__(self, outputs, make):
+        super().__init__()
+        self.net, self.make = mlp(4, (), outputs), make
+
+    def call(self, obs):
+        return self.make(self.net(obs))
+
+
+def bernoulli(logits):
+    return tfp.distributions.Independent(tfp.distributions.Bernoulli(logits=logits), 1)
+
+
+def unit_gaussian(mean):
+    return tfp.distributions.MultivariateNormalDiag(mean, tf.ones_like(mean))
+
+
+TWO, BOX = spaces.Discrete(2), spaces.Box(-1, 1, (2,))
+
+
+@pytest.mark.parametrize(
+    ("space", "pi", "message"),
+    [
+        (
+            TWO,
+            CategoricalPolicy(mlp(4, (), 3), (2,), True),
+            "^pi gives 3 logits .*needs 2: .*2 unit",
+        ),
+        (
+            TWO,
+            CategoricalPolicy(mlp(4, (), 1), (2,), True),
+            "^pi gives 1 logits .*needs 2: .*2 unit",
+        ),
+        (TWO, Policy(3, categorical), r"^pi gives 3 logits .* Discrete\(2\) needs 2: give"),
+        (TWO, Policy(1, categorical), r"^pi gives 1 logits .* Discrete\(2\) needs 2: give"),
+        (TWO, Policy(2, unit_gaussian), r"returned Multi\w*; .* Discrete\(2\) use Categorical"),
+        (BOX, GaussianPolicy(mlp(4, (), 3), 2), "^pi gives 3 means .*needs 2: .*2 units"),
+        (BOX, GaussianPolicy(mlp(4, (), 1), 2), "^pi gives 1 means .*needs 2: .*2 units"),
+        (BOX, Policy(3, unit_gaussian), r"^pi gives 3 means .*Box.* needs 2: give"),
+        (BOX, Policy(2, categorical), r"returned Categorical; .*Box.* use MultivariateNormalDiag"),
+        (
+            spaces.MultiBinary(3),
+            Policy(4, bernoulli),
+            "^pi gives 4 x 2 logits .* needs 3 x 2: give",
+        ),
+        (
+            spaces.MultiDiscrete([2, 3]),
+            CategoricalPolicy(mlp(4, (), 6), (2, 3), False),
+            "^pi gives 6 logits .* needs 5: .*5 units",
+        ),
+    ],
+)
+def test_policies_of_another_size_are_refused(space, pi, message):
+    def own(observation_space, action_space):
+        return ActorCritic(pi, ValueFunction(mlp(4, (), 1)), action_space)
+
+    with pytest.raises(UserError, match=message):
+        make_actor_critic(own, OBS, space, None)
+
+
+@pytest.mark.parametrize(
+    ("space", "pi"),
+    [
+        (TWO, Policy(2, categorical)),
+        (TWO, Policy(1, lambda x: tfp.distributions.Bernoulli(logits=x[:, 0]))),
+        (TWO, Policy(1, lambda x: categorical(tf.zeros(2)))),  # does not look
+        (BOX, Policy(2, lambda x: unit_gaussian(tf.zeros(2)))),
+        (
+            BOX,
+            Policy(2, lambda x: tfp.distributions.Independent(tfp.distributions.Normal(x, 1.0), 1)),
+        ),
+        (BOX, Policy(2, lambda x: squashed_gaussian(x, tf.ones_like(x)))),
+        (spaces.MultiBinary(3), Policy(3, bernoulli)),
+    ],
+)
+def test_policies_of_the_right_size_are_taken(space, pi):
+    def own(observation_space, action_space):
+        return ActorCritic(pi, ValueFunction(mlp(4, (), 1)), action_space)
+
+    assert make_actor_critic(own, OBS, space, None).pi is pi
+
+
+def test_a_value_function_of_several_outputs_is_refused():
+    def own(observation_space, action_space):
+        ac = MLPActorCritic(observation_space, action_space)
+        return ActorCritic(ac.pi, ValueFunction(mlp(4, (), 2)), action_space)
+
+    with pytest.raises(UserError, match=r"^v gives 2 values .*needs 1: .*1 unit\."):
+        make_actor_critic(own, OBS, TWO, None)
+
+
+class Scaled(keras.layers.Layer):
+    """A layer with an attribute `scale` of which Keras may know nothing."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.scale = make(self)
+
+    def call(self, x):
+        return x
+
+
+def ones(layer):
+    return layer.add_weight(name="ones", shape=(2,), initializer="ones")
+
+
+@pytest.mark.parametrize(
+    ("make", "refused"),
+    [
+        (lambda layer: tf.Variable([1.0, 1.0]), True),
+        (lambda layer: [tf.Variable(1.0)], True),
+        (lambda layer: {"x": tf.Variable(1.0)}, True),
+        (lambda layer: tfp.distributions.Normal(tf.Variable(0.0), 1.0), True),
+        (ones, False),
+        (lambda layer: ones(layer).value, False),
+        (lambda layer: tfp.distributions.Normal(ones(layer).value, 1.0), False),
+    ],
+    ids=["bare", "list", "dict", "module", "weight", "value", "module of a weight"],
+)
+def test_variables_that_keras_does_not_track_are_refused(make, refused):
+    def own(observation_space, action_space):
+        ac = MLPActorCritic(observation_space, action_space, hidden_sizes=())
+        net = keras.Sequential([keras.Input((4,)), Scaled(make), keras.layers.Dense(1)])
+        return ActorCritic(ac.pi, ValueFunction(net), action_space)
+
+    expected = pytest.raises(UserError, match=r"^Scaled\.scale is a tf\.Variable.*add_weight")
+    with expected if refused else nullcontext():
+        make_actor_critic(own, OBS, spaces.Discrete(2), None)
 
 
 # ------------------------------------------------------------------------------------- images
@@ -240,7 +402,9 @@ def test_images_are_for_the_image_networks():
         small = dict(conv="small", hidden_sizes=(8,))
         assert make_actor_critic(asked_for, IMAGES, box, small).shared
         assert not make_actor_critic(asked_for, IMAGES, box, small, shared=False).shared
-    with pytest.raises(UserError, match=r"share variables.*shared=False"):
+    with pytest.raises(
+        UserError, match=r"share variables.*shared=False.* or ppg with arch='shared'"
+    ):
         make_actor_critic(MLPActorCritic, IMAGES, box, dict(small, shared=True), shared=False)
 
 

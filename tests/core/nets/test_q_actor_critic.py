@@ -323,6 +323,9 @@ class Unsqueezed(keras.Model):
         return self.net(tf.concat([obs, act], -1))
 
 
+SIZES = ("q of two outputs", "one output for each dimension", "too few dimensions")
+
+
 def two_qs():
     return [QFunction(mlp(7, (), 1)) for _ in range(2)]
 
@@ -341,8 +344,17 @@ def two_qs():
             1,
             r"returned \w*TransformedDistribution.*needs a deterministic policy",
         ),
+        (own(make_qs=lambda: [QFunction(mlp(7, (), 2))]), False, 1, "^q gives 2 values .*needs 1"),
+        (
+            own(lambda: SquashedGaussianPolicy(mlp(4, (), 3)), two_qs),
+            *(True, 2, "^The network of a Squashed.* 3 outputs; .*two units for each dimension"),
+        ),
+        (
+            own(lambda: SquashedGaussianPolicy(mlp(4, (), 4)), two_qs),
+            *(True, 2, r"^pi gives 2 means .*Box\(.* needs 3: give"),
+        ),
     ],
-    ids=["policy", "q", "one q", "two qs", "deterministic", "stochastic"],
+    ids=["policy", "q", "one q", "two qs", "deterministic", "stochastic", *SIZES],
 )
 def test_what_does_not_fit_is_refused(actor_critic, stochastic, num_q, message):
     with pytest.raises(UserError, match=message):
@@ -383,6 +395,22 @@ def test_distributions_that_sac_cannot_learn_are_refused(make, message):
         make_q_actor_critic(actor_critic, OBS, ACT, None, True, 2)
 
 
+class Scaled(keras.Model):
+    """A policy with a weight that is never trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.net, self.scale = mlp(4, (), 3), tf.Variable(1.0)
+
+    def call(self, obs):
+        return tf.tanh(self.scale * self.net(obs))
+
+
+def test_variables_that_keras_does_not_track_are_refused():
+    with pytest.raises(UserError, match=r"^Scaled\.scale is a tf\.Variable.*add_weight"):
+        make_q_actor_critic(own(Scaled), OBS, ACT, None, stochastic=False, num_q=1)
+
+
 def test_choices_need_a_categorical():
     def actor_critic(observation_space, action_space):
         qs = [QFunction(mlp(4, (), 5)) for _ in range(2)]
@@ -393,7 +421,9 @@ def test_choices_need_a_categorical():
 
 
 def test_only_q_actor_critics_are_taken():
-    with pytest.raises(UserError, match=r"returned SimpleNamespace; .* a QActorCritic"):
+    with pytest.raises(
+        UserError, match=r"returned SimpleNamespace; .* return .*QActorCritic\(pi, "
+    ):
         make_q_actor_critic(lambda *spaces: SimpleNamespace(), OBS, ACT, None, True, 2)
 
 
