@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -118,7 +119,14 @@ def import_flag(env_name: object, modules: Iterable[str] = ()) -> str:
     module, _, _ = str(env_name).rpartition(":")
     if module and not is_own(module) and module not in _registering():
         modules = [*modules, module]
-    return "".join(f" --import {each}" for each in dict.fromkeys(modules))
+    return "".join(f" --import {shlex.quote(each)}" for each in dict.fromkeys(modules))
+
+
+def modules_of(callbacks: Any) -> list[str]:
+    """Modules of callbacks that are given as `module:name`, other than this package's own."""
+    listed = callbacks if isinstance(callbacks, list | tuple) else []
+    names = [each for each in listed if isinstance(each, str) and ":" in each]
+    return [name.rpartition(":")[0] for name in names if not is_own(name)]
 
 
 # ---------------------------------------------------------------- the word of a file

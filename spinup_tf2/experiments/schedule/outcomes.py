@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from spinup_tf2 import user_config
-from spinup_tf2.envs.modules import import_flag
+from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import ExperimentsFailed, Interrupted
 from spinup_tf2.experiments.experiment import Experiment
 from spinup_tf2.experiments.schedule.rows import progress_of
 from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.runs.commands import resume_command
 from spinup_tf2.runs.printing import RULE
 
 FINISHED, FAILED, STOPPED, SKIPPED = "finished", "failed", "stopped", "skipped"
@@ -117,9 +118,9 @@ def _resume_each(missing):
     for outcome in missing:
         experiment = outcome.experiment
         if experiment.output_dir and Checkpoints(experiment.output_dir).describe():
-            flag = import_flag(experiment.kwargs.get("env_name", ""), experiment.modules)
-            run_dir = shlex.quote(experiment.output_dir)
-            lines.append(f"python -m spinup_tf2.run resume {run_dir}{flag}")
+            env_name = experiment.kwargs.get("env_name", "")
+            modules = [*experiment.modules, *modules_of(experiment.kwargs.get("callbacks"))]
+            lines.append(resume_command(experiment.output_dir, env_name, modules))
     new = "The same grid again would make directories of another date."
     if not lines:
         return new
