@@ -13,7 +13,7 @@ from spinup_tf2 import run
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.cli.flags import parse_flags, parse_value
 from spinup_tf2.envs.making import EnvFn
-from spinup_tf2.errors import Interrupted
+from spinup_tf2.errors import ExperimentsFailed, Interrupted
 
 
 def execute(command_line):
@@ -431,6 +431,8 @@ def test_help_of_an_off_policy_algorithm_lists_its_flags(algorithm, title, flags
         (Interrupted(signal.SIGUSR1), 138),
         (KeyboardInterrupt(), 130),
         (subprocess.CalledProcessError(3, []), 3),
+        (ExperimentsFailed("1 of 1 experiments failed", 4), 4),
+        (ExperimentsFailed("1 of 2 experiments failed"), 1),
     ],
 )
 def test_exit_statuses(error, status, monkeypatch, capfd):

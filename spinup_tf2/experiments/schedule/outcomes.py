@@ -32,6 +32,7 @@ class Outcome:
         seconds: How long it has taken, from the start of its process to the end.
         reason: Why it has failed.
         signum: The signal that has stopped it.
+        status: The exit status of its process, if that has failed.
     """
 
     experiment: Experiment
@@ -40,6 +41,7 @@ class Outcome:
     seconds: float | None = None
     reason: str = ""
     signum: int = 0
+    status: int = 1
     _began: float = field(default=0.0, repr=False)
 
     @property
@@ -51,10 +53,10 @@ class Outcome:
         """Start the clock."""
         self.state, self._began = RUNNING, time.monotonic()
 
-    def end(self, state: str, reason: str = "", signum: int = 0) -> None:
+    def end(self, state: str, reason: str = "", signum: int = 0, status: int = 1) -> None:
         """Stop the clock, and say what has become of it."""
         self.seconds = time.monotonic() - self._began
-        self.state, self.reason, self.signum = state, reason, signum
+        self.state, self.reason, self.signum, self.status = state, reason, signum, status
 
     def describe(self) -> str:
         """A line: state, directory, last return, time."""
@@ -174,7 +176,10 @@ def raise_if_incomplete(outcomes: Sequence[Outcome], signum: int = 0) -> None:
     failed = [outcome for outcome in outcomes if outcome.state == FAILED]
     if failed:
         named = "; ".join(f"{each.where} ({each.reason})" for each in failed)
-        raise ExperimentsFailed(f"{len(failed)} of {len(outcomes)} experiments failed: {named}")
+        status = failed[0].status if len(outcomes) == 1 else 1
+        raise ExperimentsFailed(
+            f"{len(failed)} of {len(outcomes)} experiments failed: {named}", status
+        )
     for outcome in outcomes:
         if outcome.state == STOPPED:
             raise Interrupted(outcome.signum)
