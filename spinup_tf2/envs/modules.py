@@ -81,9 +81,23 @@ def import_named(modules: str | Iterable[str]) -> None:
             import_module(name)
         except (Exception, SystemExit) as error:  # a module may raise anything
             raise UserError(
-                f"the module {name!r}, which you name, cannot be imported "
+                no_such_module(name, error)
+                or f"the module {name!r}, which you name, cannot be imported "
                 f"({type(error).__name__}: {one_line(error)})."
             ) from error
+
+
+def no_such_module(name: str, error: BaseException) -> str:
+    """What to say of a module that is not found; "" if the error is about something else."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if not missing or not f"{name}.".startswith(f"{missing}."):
+        return ""
+    if name.endswith(".py"):
+        return f"{name} is a file, and its module is named without the ending; leave .py away."
+    return (
+        f"there is no module {name} in the current directory or among the installed packages; "
+        "check its name, or start from the directory in which it lies."
+    )
 
 
 def look_here() -> None:
