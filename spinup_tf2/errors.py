@@ -38,7 +38,14 @@ def one_line(error: BaseException) -> str:
 
 
 class ExperimentsFailed(Exception):
-    """Experiments of a grid have failed while they ran; the others were not kept from running."""
+    """Experiments of a grid have failed while they ran; the others were not kept from running.
+
+    Commands exit with `status`: that of the only experiment of a grid, or else 1.
+    """
+
+    def __init__(self, message: object, status: int = 1):
+        super().__init__(message)
+        self.status = status
 
 
 class Interrupted(KeyboardInterrupt):

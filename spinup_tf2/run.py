@@ -47,8 +47,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         if launched.by_mpi():
             raise  # the experiment ran here, and failed to run a program
         sys.exit(error.returncode)  # the experiment's process has reported its own error
-    except ExperimentsFailed:
-        sys.exit(1)  # each has reported its own error, and the summary has named them
+    except ExperimentsFailed as failed:
+        sys.exit(failed.status)  # each has reported its own error, the summary has named them
     except Interrupted as interruption:
         _leave(lambda: None, interruption.status)
     except KeyboardInterrupt:

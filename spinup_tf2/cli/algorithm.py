@@ -66,7 +66,9 @@ def parse_experiments(
             raise UserError("--preset is given twice; give one.")
         preset = _preset(run_options["preset"], algorithm, flags.get("env_name", []))
     elif "env_name" not in flags:
-        raise UserError("You did not give a value for --env_name! Add one and try again.")
+        raise UserError(
+            "You did not give a value for --env_name! Add one: --env ID, such as --env CartPole-v1."
+        )
 
     grid = ExperimentGrid(name=exp_name, base=preset and preset.arguments)
     for key, values in flags.items():
@@ -77,12 +79,25 @@ def parse_experiments(
     )
     variants = grid.variants()
     for variant in variants:
-        check_values(algorithm, variant, num_procs)
+        try:
+            check_values(algorithm, variant, num_procs)
+        except UserError as error:
+            raise UserError(f"{error}{_how_a_grid_is_typed(error, flags)}") from error
     if preset:
         run_options["note"] = _used_settings(run_options["preset"], preset, variants)
     else:
         run_options["note"] = _hint(algorithm, flags["env_name"])
     return grid, run_options
+
+
+def _how_a_grid_is_typed(error, flags):
+    """What to add to an error about values that were separated by commas; "" to all others."""
+    for key, values in flags.items():
+        for value in values:
+            if isinstance(value, tuple) and str(error).startswith(f"{key} is {value!r};"):
+                typed = " ".join(map(str, value))
+                return f" For a grid, separate the values by spaces: --{key} {typed}."
+    return ""
 
 
 def _preset(name, algorithm, env_names):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spinup_tf2.arguments.rules import ACTIVATIONS
@@ -129,11 +129,15 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def check_names(algorithm: str, flags: Iterable[str]) -> None:
-    """Refuse flags that the algorithm does not have."""
+def check_names(algorithm: str, flags: Mapping[str, list]) -> None:
+    """Refuse flags that the algorithm does not have, and those with one dash among the values."""
     known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
     known += [f"ac_kwargs:{name}" for name in network_arguments(algorithm)]
     known += ["env_name", "env_kwargs", "exp_name", *RUN_KEYS]
+    for value in [value for values in flags.values() for value in values]:
+        for word in value if isinstance(value, list) else [value]:
+            if isinstance(word, str) and word[:1] == "-" and word[1:] in [*known, *SUBSTITUTIONS]:
+                raise UserError(f"{word} has one dash; did you mean -{word}?")
     for name in flags:
         if ":".join(name.split(":")[:2]) in known or name.startswith("env_kwargs:"):
             continue
@@ -152,7 +156,13 @@ def check_names(algorithm: str, flags: Iterable[str]) -> None:
 def only_value(key: str, values: list) -> Any:
     """The value of a flag that takes one."""
     if len(values) > 1:
-        raise UserError(f"You can only provide one value for {key}.")
+        given = " ".join(map(str, values))
+        quotes = (
+            f" Put a name with spaces in quotes: --{key} {given!r}." if key in TEXT_KEYS else ""
+        )
+        raise UserError(
+            f"You can only provide one value for {key}; there are {len(values)}: {given}.{quotes}"
+        )
     [value] = values
     if key in SWITCHES and not isinstance(value, bool):
         raise UserError(f"--{key} is a switch; give it without a value instead of {value!r}.")

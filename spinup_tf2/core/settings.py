@@ -13,7 +13,7 @@ import numpy as np
 from spinup_tf2.arguments.checks import check_arguments
 from spinup_tf2.arguments.docs import documented
 from spinup_tf2.envs.making import EnvFn
-from spinup_tf2.envs.modules import is_own
+from spinup_tf2.envs.modules import is_own, modules_of
 from spinup_tf2.parallel.mpi import num_procs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -61,8 +61,7 @@ class Settings:
     @property
     def callback_modules(self) -> list[str]:
         """Modules of the callbacks that are given by name, which nobody imports unasked."""
-        names = [each for each in self.callbacks or () if isinstance(each, str)]
-        return [name.rpartition(":")[0] for name in names if not is_own(name)]
+        return modules_of(self.callbacks)
 
     def recorded(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """All arguments of an algorithm by name, as config.json holds them.

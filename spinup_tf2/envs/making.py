@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import gymnasium as gym
 
-from spinup_tf2.envs.modules import import_named, import_registering
+from spinup_tf2.envs.modules import import_named, import_registering, no_such_module
 from spinup_tf2.errors import UserError, one_line
 
 INSTALL_MUJOCO = 'pip install "spinup_tf2[mujoco]"'
@@ -55,7 +55,12 @@ class EnvFn:
             return make_mario(self.env_name, **kwargs)
         module, _, env_id = str(self.env_name).rpartition(":")
         if module:
-            import_module(module)
+            try:
+                import_module(module)
+            except ModuleNotFoundError as error:
+                if reason := no_such_module(module, error):
+                    raise UserError(f"the environment {self.env_name}: {reason}") from error
+                raise  # it is there, and imports something that is not
         if env_id not in gym.registry:
             import_registering()
         if env_id not in gym.registry:

@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -80,9 +81,23 @@ def import_named(modules: str | Iterable[str]) -> None:
             import_module(name)
         except (Exception, SystemExit) as error:  # a module may raise anything
             raise UserError(
-                f"the module {name!r}, which you name, cannot be imported "
+                no_such_module(name, error)
+                or f"the module {name!r}, which you name, cannot be imported "
                 f"({type(error).__name__}: {one_line(error)})."
             ) from error
+
+
+def no_such_module(name: str, error: BaseException) -> str:
+    """What to say of a module that is not found; "" if the error is about something else."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if not missing or not f"{name}.".startswith(f"{missing}."):
+        return ""
+    if name.endswith(".py"):
+        return f"{name} is a file, and its module is named without the ending; leave .py away."
+    return (
+        f"there is no module {name} in the current directory or among the installed packages; "
+        "check its name, or start from the directory in which it lies."
+    )
 
 
 def look_here() -> None:
@@ -118,7 +133,14 @@ def import_flag(env_name: object, modules: Iterable[str] = ()) -> str:
     module, _, _ = str(env_name).rpartition(":")
     if module and not is_own(module) and module not in _registering():
         modules = [*modules, module]
-    return "".join(f" --import {each}" for each in dict.fromkeys(modules))
+    return "".join(f" --import {shlex.quote(each)}" for each in dict.fromkeys(modules))
+
+
+def modules_of(callbacks: Any) -> list[str]:
+    """Modules of callbacks that are given as `module:name`, other than this package's own."""
+    listed = callbacks if isinstance(callbacks, list | tuple) else []
+    names = [each for each in listed if isinstance(each, str) and ":" in each]
+    return [name.rpartition(":")[0] for name in names if not is_own(name)]
 
 
 # ---------------------------------------------------------------- the word of a file

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from spinup_tf2 import user_config
-from spinup_tf2.envs.modules import import_flag
 from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.experiments import run_entrypoint
 from spinup_tf2.experiments.checks import signature_of
@@ -25,6 +23,7 @@ from spinup_tf2.experiments.experiment import Experiment, check_launch, prepare_
 from spinup_tf2.experiments.processes import Processes, resolve_processes
 from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.parallel.interruption import SIGNALS
+from spinup_tf2.runs.commands import plot_command, watch_command
 from spinup_tf2.runs.printing import RULE, colored
 from spinup_tf2.utils.serialization_utils import convert_json
 
@@ -185,10 +184,9 @@ def introduction(experiment: Experiment, shown: Mapping[str, Any] | None = None)
 
 def _conclusion(experiment):
     """What is printed after an experiment."""
-    run_dir = shlex.quote(experiment.output_dir)
-    flag = import_flag(experiment.kwargs.get("env_name", ""), experiment.modules)
-    plot = colored(f"python -m spinup_tf2.run plot {run_dir}", "green")
-    watch = colored(f"python -m spinup_tf2.run test_policy {run_dir}{flag}", "green")
+    run_dir, env_name = experiment.output_dir, experiment.kwargs.get("env_name", "")
+    plot = colored(plot_command(run_dir), "green")
+    watch = colored(watch_command(run_dir, env_name, experiment.modules), "green")
     return "\n" * 5 + RULE + _END.format(plot=plot, watch=watch) + RULE + "\n" * 5
 
 

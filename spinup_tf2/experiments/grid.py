@@ -96,6 +96,9 @@ class ExperimentGrid:
             shorthand: Short form of the key for the names of experiments. By default the first
                 three letters; "" leaves only the value.
             in_name: Whether the names also show a parameter of only one value.
+
+        Raises:
+            UserError: There are no values, or the key has some already.
         """
         if not isinstance(key, str):
             raise UserError(f"Key must be a string. It is {key!r}.")
@@ -110,6 +113,8 @@ class ExperimentGrid:
         if shorthand is None and user_config.DEFAULT_SHORTHAND:
             shorthand = self._default_shorthand(key)
         vals = vals if isinstance(vals, list) else [vals]
+        if not vals:
+            raise UserError(f"{key} has no values; give at least one, or leave {key} out.")
         self._parameters.append(_Parameter(key, vals, shorthand, in_name))
 
     @staticmethod
@@ -189,8 +194,8 @@ class ExperimentGrid:
                 shows those that do the rest.
 
         Raises:
-            UserError: What was asked for cannot be done; before any experiment starts. The only
-                experiment of a grid raises what `call_experiment` raises.
+            UserError: What was asked for cannot be done; before any experiment starts, or from the
+                only experiment of a grid.
             ExperimentsFailed: Experiments have failed, after the others have been run.
             Interrupted: A signal has stopped the grid.
         """

@@ -81,9 +81,10 @@ def bounds_of(space: spaces.Space, part: Part) -> tuple[np.ndarray, np.ndarray]:
     return space.low, space.high
 
 
-def action_arrays(action_space: spaces.Space, bounded: bool) -> Mapping[str, np.ndarray]:
-    """What turns the actions of a policy into the environment's: `low` and `high`, or `start`."""
-    if bounded:
-        return dict(low=action_space.low, high=action_space.high)
+def action_arrays(action_space: spaces.Space) -> Mapping[str, np.ndarray]:
+    """What the environment's actions have: `low` and `high` where there are any, or `start`."""
+    if isinstance(action_space, spaces.Box):
+        bounds = dict(low=action_space.low, high=action_space.high)
+        return {name: bound for name, bound in bounds.items() if np.isfinite(bound).any()}
     start = getattr(action_space, "start", None)
     return {} if start is None else dict(start=np.asarray(start))

@@ -35,11 +35,11 @@ def write_numpy(loaded: LoadedPolicy, sample: bool, path: Path) -> None:
         version=numpy_policy.VERSION,
         observation=[asdict(part) for part in parts_of(loaded.observation_space)],
         steps=steps,
-        action=dict(shape=spec.space.shape, dtype=spec.space.dtype.name),
+        action=dict(shape=spec.space.shape, dtype=spec.space.dtype.name, bounded=spec.bounded),
         noise=dict(kind=kind, shape=spec.noise_shape) if sample else None,
     )
     path.mkdir()
-    arrays |= action_arrays(spec.space, spec.bounded)
+    arrays |= action_arrays(spec.space)
     np.savez(path / ARRAYS, description=np.array(json.dumps(description)), **arrays)
     shutil.copyfile(numpy_policy.__file__, path / PROGRAM)
 

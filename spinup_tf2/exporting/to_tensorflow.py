@@ -90,7 +90,7 @@ def _encode(part, x):
 def _to_env(spec, act):
     """ActionSpec.to_env, of tensors."""
     act = tf.reshape(act, [-1, *spec.space.shape])
-    arrays = action_arrays(spec.space, spec.bounded)
+    arrays = action_arrays(spec.space)
     if spec.num_choices is not None:
         return tf.cast(act, tf.int64) + np.int64(arrays.get("start", 0))
     if spec.bounded:

@@ -49,7 +49,7 @@ def _saves(fpath):
 def _what_to_give(fpath):
     """What to say about a directory that is none of a run."""
     there = {path.name for path in Path(fpath).iterdir()}
-    if "saved_model.pb" in there:
+    if {"saved_model.pb", "model_info.json"} & there:
         return f"it is a save itself: give the run that it lies in, {Path(fpath).absolute().parent}"
     theirs = sorted(
         name for name in there if re.fullmatch(r"(pyt|tf1)_save\d*|simple_save\d*", name)

@@ -6,19 +6,18 @@ import json
 import math
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.results.config import algorithm, env_name, name_in, read_config
 from spinup_tf2.results.rows import UNFINISHED, read_rows
+from spinup_tf2.runs.commands import plot_command, resume_command, watch_command
 from spinup_tf2.runs.files import read_json
 from spinup_tf2.runs.lock import is_locked
-
-_COMMAND = "python -m spinup_tf2.run"
 
 # What a run keeps in folders of its own: no other runs are in there.
 _OF_A_RUN = re.compile(r"(tf[12]_save\d*|pyt_save|checkpoint)(\.tmp|\.old)?")
@@ -101,7 +100,7 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
         state = "finished"
     else:
         state = "finished" if "checkpoint" in folders and _ended_early(run_dir) else "stopped"
-    seed = config.get("seed")
+    seed, env = config.get("seed"), env_name(config, run_dir)
     return RunInfo(
         path=run_dir,
         state=state,
@@ -112,10 +111,10 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
         best=max(returns, default=None),
         modified=_modified(run_dir),
         exp_name=name_in(config, "exp_name"),
-        env=env_name(config, run_dir),
+        env=env,
         algorithm=algorithm(config),
         seed=seed if type(seed) is int else None,
-        commands=_commands(run_dir, folders, state),
+        commands=_commands(run_dir, folders, state, env, config.get("callbacks")),
     )
 
 
@@ -153,15 +152,13 @@ def _modified(run_dir):
     return 0.0
 
 
-def _commands(run_dir, folders, state):
-    # Both spellings of a directory whose name begins with a dash are understood.
-    path = shlex.quote(run_dir if not run_dir.startswith("-") else f"./{run_dir}")
+def _commands(run_dir, folders, state, env, callbacks):
     commands = {}
     if state in ("stopped", "damaged") and "checkpoint" in folders:
-        commands["resume"] = f"{_COMMAND} resume {path}"
-    commands["plot"] = f"{_COMMAND} plot {path}/" + " --watch" * (state == "running")
+        commands["resume"] = resume_command(run_dir, env, modules_of(callbacks))
+    commands["plot"] = plot_command(run_dir) + " --watch" * (state == "running")
     if any(map(_SAVE.fullmatch, folders)):
-        commands["watch"] = f"{_COMMAND} test_policy {path}"
+        commands["watch"] = watch_command(run_dir, env)
     return commands
 
 

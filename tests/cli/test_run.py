@@ -13,7 +13,7 @@ from spinup_tf2 import run
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.cli.flags import parse_flags, parse_value
 from spinup_tf2.envs.making import EnvFn
-from spinup_tf2.errors import Interrupted
+from spinup_tf2.errors import ExperimentsFailed, Interrupted
 
 
 def execute(command_line):
@@ -246,14 +246,23 @@ BAD_INPUT = {
     "sac --env Pendulum-v1 --replay_size -1e6": "replay_size is -1000000.0; it must be a whole",
     "ppo --env CartPole-v1 --epochs 1e999": "epochs is inf; it must be a whole number",
     "ppo CartPole-v1 --epochs 1": "You didn't specify a first flag. 'CartPole-v1'",
-    "ppo --exp_name t": "You did not give a value for --env_name!",
+    "ppo --exp_name t": "You did not give a value for --env_name! Add one: --env ID, such as",
     "ppo --env": "--env_name was given without a value",
     "ppo --env CartPol-v1": "CartPol-v1 is not registered.*Did you mean: `CartPole`.*typo",
     "ppo --env CartPole": r"Did you mean CartPole-v1\?",
     "ppo --env CartPole-v9": "CartPole-v9 is not registered.*`v1`",
     "ppo --env tuple_environment:Tuple-v0": "The observation space Tuple is not supported",
     "ppo --env CartPole-v1 --env_kwargs:render_mode human": "render_mode is 'human'.*test_policy",
-    "ppo --env no_such_module:Own-v0": "No module named 'no_such_module'",
+    "ppo --env no_such_module:Own-v0": "the environment no_such_module:Own-v0: there is no "
+    "module no_such_module in the current directory or among the installed packages; check",
+    "ppo --env tuple_environment.py:Tuple-v0": "tuple_environment.py is a file.*leave .py away",
+    "ppo --env broken_environment:Own-v0": "cannot be made: .*No module named 'no_such_thing'",
+    "ppo --env CartPole-v1 -epochs 3": r"-epochs has one dash; did you mean --epochs\?",
+    "ppo --env CartPole-v1 --seed 3 -cpu 2": r"-cpu has one dash; did you mean --cpu\?",
+    "ppo --env CartPole-v1 --callbacks a:b -epochs 2": "-epochs has one dash",
+    "ppo --env CartPole-v1 --seed 0,1,2": r"seed is \(0, 1, 2\);.* For a grid, separate the values "
+    "by spaces: --seed 0 1 2.$",
+    "ppo --env CartPole-v1 --hid 0,1": r"hidden_sizes is \(0, 1\);[^:]*$",
     "ppo --env CartPole-v1 --env_kwargs:grvity 1": "cannot be made with {'grvity': 1}.*grvity",
     "ppo --env CartPole-v1 --env_kwargs 3": "env_kwargs is 3; it must be a dict",
     "ppo --env CartPole-v1 --env_name CartPole-v1": "--env and --env_name are the same flag",
@@ -291,10 +300,11 @@ BAD_INPUT = {
     "sac --env Pendulum-v1 --batch_size 3 --num_envs 4": "at least the number of environments.*4;",
     "ddpg --env CartPole-v1": "The action space Discrete is not supported by this algorithm",
     "td3 --env CartPole-v1": "The action space Discrete is not supported by this algorithm",
-    "ppo --env CartPole-v1 --exp_name a b": "only provide one value for exp_name",
+    "ppo --env CartPole-v1 --exp_name a b": "only provide one value for exp_name; there are 2: "
+    "a b. Put a name with spaces in quotes: --exp_name 'a b'.$",
     "ppo --env CartPole-v1 --exp_name a/b": "must be a plain name",
     "ppo --env CartPole-v1 --exp_name ..": "must be a plain name",
-    "ppo --env CartPole-v1 --cpu 1 2": "only provide one value for num_cpu",
+    "ppo --env CartPole-v1 --cpu 1 2": "only provide one value for num_cpu; there are 2: 1 2.$",
     "ppo --env CartPole-v1 --cpu 0": "num_cpu is 0",
     "ppo --env CartPole-v1 --cpu two": "num_cpu is 'two'",
     "ppo --env CartPole-v1 --hosts node1:0": "hosts is 'node1:0'; it must be names of different",
@@ -327,6 +337,7 @@ def test_bad_input_gives_one_line_and_writes_nothing(
     finished.parent.mkdir(parents=True)
     finished.write_text("Epoch\n0\n")
     (tmp_path / "tuple_environment.py").write_text(TUPLE_ENVIRONMENT)
+    (tmp_path / "broken_environment.py").write_text("import no_such_thing")
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     before = sorted(tmp_path.rglob("*"))
@@ -432,6 +443,8 @@ def test_help_of_an_off_policy_algorithm_lists_its_flags(algorithm, title, flags
         (Interrupted(signal.SIGUSR1), 138),
         (KeyboardInterrupt(), 130),
         (subprocess.CalledProcessError(3, []), 3),
+        (ExperimentsFailed("1 of 1 experiments failed", 4), 4),
+        (ExperimentsFailed("1 of 2 experiments failed"), 1),
     ],
 )
 def test_exit_statuses(error, status, monkeypatch, capfd):

@@ -168,6 +168,21 @@ def test_modules_of_the_user_that_cannot_be_imported(place, code):
 
 
 @pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("arms", "there is no module arms in the current directory or among the installed"),
+        ("my_envs.arms", "there is no module my_envs.arms in"),
+        ("my_envs.py", "my_envs.py is a file.*leave .py away"),
+        ("arms.py", "arms.py is a file.*leave .py away"),
+    ],
+)
+def test_modules_of_the_user_that_are_not_there(place, name, message):
+    write(place, "my_envs")
+    with pytest.raises(UserError, match=message):
+        import_named(name)
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         {"env_id": "deploy:X-v0"},

@@ -120,7 +120,7 @@ def test_an_experiment_has_its_own_process(tmp_path, capfd, monkeypatch):
     run_dir = f"'{tmp_path}/my data/name/name_s4'"
     assert after == (
         f"\n\n\n\n\n{line}\nEnd of experiment.\n\n\nPlot results from this run with:\n\n"
-        f"python -m spinup_tf2.run plot {run_dir}\n\n\nWatch the trained agent with:\n\n"
+        f"python -m spinup_tf2.run plot {run_dir}/\n\n\nWatch the trained agent with:\n\n"
         f"python -m spinup_tf2.run test_policy {run_dir}\n\n\n{line}\n\n\n\n\n\n"
     )
 

@@ -133,6 +133,11 @@ def test_keys_that_begin_alike_are_different_keys():
     assert grid.variants() == [{"a": 1, "ab": {"c": 2}}]
 
 
+def test_a_key_has_at_least_one_value():
+    with pytest.raises(UserError, match="seed has no values; give at least one"):
+        ExperimentGrid("name").add("seed", [])
+
+
 def test_names_and_keys_are_strings():
     with pytest.raises(UserError, match=r"Name has to be a string\."):
         ExperimentGrid(3)

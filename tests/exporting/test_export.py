@@ -24,6 +24,7 @@ from spinup_tf2.core.runs.saved_policy import SavedPolicy, load_policy
 from spinup_tf2.envs.spaces import network_observation_space, to_network
 from spinup_tf2.errors import UserError
 from spinup_tf2.exporting import checking
+from spinup_tf2.exporting.described import action_arrays
 from spinup_tf2.exporting.export import export
 from spinup_tf2.run import main
 
@@ -365,6 +366,51 @@ def test_observations_of_another_form(run_of):
         policy.act(obs | {"keys": np.array([[[0, 4]]])})
     with pytest.raises(ValueError, match="takes no noise"):
         policy.act(obs, np.zeros(3))
+
+    form = r"doors \(2,\), keys \(1, 2\), where\.room \(-1 to 1\), where\.x y \(2, 2\); got "
+    doors = {"doors": obs["doors"]}
+    for given, shown in [
+        (doors, "a dict with doors"),
+        (obs | {"where": None}, "a dict with "),
+        ({}, "a dict with nothing in it"),
+        (np.zeros(4), r"an array of shape \(4,\) of float64"),
+        ([1, 2], "list"),
+        (None, "None"),
+    ]:
+        with pytest.raises(ValueError, match=f"must be a dict with {form}{shown}"):
+            policy.act(given)
+    with pytest.raises(ValueError, match=r"\['doors'\] must be numbers, of shape \(2,\); got None"):
+        policy.act(obs | {"doors": None})
+    for value in (0.5, np.nan):
+        with pytest.raises(ValueError, match=r"\['room'\] has a value that was not there"):
+            policy.act(obs | {"where": obs["where"] | {"room": value}})
+    with pytest.raises(ValueError, match=r"run_numpy is a directory; give the \.npz file"):
+        Policy("run_numpy")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_observations_that_are_not_finite(run_of, value):
+    run_of("gaussian")
+    export("run", "numpy")
+    with pytest.raises(ValueError, match="has a NaN or an infinity in it"):
+        Policy("run_numpy/policy.npz").act(np.array([0, value, 0, 0], np.float32))
+
+
+@pytest.mark.parametrize("name", ["gaussian", "td3", "entries"])
+def test_the_bounds_of_actions_are_there(run_of, name):
+    run_of(name)
+    export("run", "numpy")
+    policy, space = Policy("run_numpy/policy.npz"), NETWORKS[name][2]
+    if space is BOX:
+        np.testing.assert_array_equal([policy.low, policy.high], [space.low, space.high])
+    else:
+        assert policy.low is policy.high is None
+
+
+def test_unbounded_actions_have_no_bounds():
+    half = spaces.Box(0, np.inf, (2,))
+    assert [*action_arrays(half)] == ["low"]
+    assert not action_arrays(spaces.Box(-np.inf, np.inf, (2,)))
 
 
 def test_images_are_bytes(run_of):

@@ -245,6 +245,20 @@ def test_commands_quote_names(tmp_path):
     assert run.commands["plot"] == f"python -m spinup_tf2.run plot '{tmp_path}/a b;c'/"
 
 
+def test_commands_import_the_modules_of_the_user(tmp_path):
+    path = add_run(
+        tmp_path / "own",
+        epochs=9,
+        env_name="own_arms:Arm-v0",
+        callbacks=["own_calls:Call", "x y:z", 1, "z"],
+    )
+    (path / "checkpoint").mkdir()
+    (path / "tf2_save").mkdir()
+    commands = only_run(path).commands
+    assert commands["resume"].endswith("own --import own_calls --import 'x y' --import own_arms")
+    assert commands["watch"].endswith("test_policy " + str(path) + " --import own_arms")
+
+
 def test_json(data, capsys):
     ls.main(["data", "--json", "--sort", "name"])
     runs = json.loads(capsys.readouterr().out)

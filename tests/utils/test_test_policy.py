@@ -14,6 +14,7 @@ from gymnasium import spaces
 
 from spinup_tf2.cli import test_policy as command
 from spinup_tf2.cli.test_policy import main
+from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.env_spec import write_env_spec
 from spinup_tf2.utils import test_policy
@@ -367,6 +368,16 @@ def test_seeded_samples_are_the_same_every_time(trained, capsys):
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1] != printed[2]
     assert "Using default action op." in printed[0]
+
+
+def test_a_run_and_its_save_are_not_the_same(trained):
+    run_dir, save = trained[0], trained[0] / "tf2_save"
+    with pytest.raises(
+        UserError, match=rf"{run_dir} is a run.*; give {save}, or the run to load_p"
+    ):
+        load_policy(run_dir)
+    with pytest.raises(UserError, match=rf"it is a save itself: give the run .*, {run_dir}\.$"):
+        load_policy_and_env(save)
 
 
 def test_an_unfinished_save_is_one_clear_line(run, capsys):

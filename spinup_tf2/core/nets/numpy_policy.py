@@ -10,13 +10,14 @@ weights, and in its entry `description` the functions below that they belong to,
 """
 
 import json
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-VERSION = 1  # of what policy.npz holds
+VERSION = 2  # of what policy.npz holds
 
 # ------------------------------------------------------------------------------ activations
 
@@ -141,11 +142,17 @@ class Policy:
         path: The .npz file.
         seed: Of the samples, if it was exported with `--sample`; None: others every time.
 
+    Attributes:
+        low, high: The bounds of the environment's actions, of an action's shape; None where there
+            are none. Actions of `act` may lie beyond them if the policy was trained so.
+
     Raises:
-        ValueError: The file was written by another version of the program.
+        ValueError: The file was written by another version of the program, or is a directory.
     """
 
     def __init__(self, path, seed=None):
+        if os.path.isdir(path):
+            raise ValueError(f"{path} is a directory; give the .npz file that lies in it.")
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
         description = json.loads(str(arrays["description"]))
@@ -177,7 +184,8 @@ class Policy:
             noise: What picks the sample, `draw_noise(n)`; None: new noise.
 
         Raises:
-            ValueError: The observation is not of the form that the policy was trained on.
+            ValueError: The observation is not of the form that the policy was trained on, or has
+                a NaN or an infinity in it.
         """
         x, single = self._to_network(obs)
         if self.noise is None:
@@ -200,14 +208,22 @@ class Policy:
 
     def _to_network(self, obs):
         """The input of the first layer, `[n, ...]`, and whether it is one observation."""
-        parts, singles = zip(*(_encode(part, obs) for part in self.observation), strict=True)
+        try:
+            values = [_value(part, obs) for part in self.observation]
+        except (LookupError, TypeError) as error:
+            entries = ", ".join(map(_described, self.observation))
+            raise ValueError(
+                f"The observation must be a dict with {entries}; got {_shown(obs)}."
+            ) from error
+        encoded = (_encode(*each) for each in zip(self.observation, values, strict=True))
+        parts, singles = zip(*encoded, strict=True)
         if len({len(part) for part in parts}) > 1 or len(set(singles)) > 1:
             raise ValueError("The entries of the observation are of different numbers.")
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1), singles[0]
 
     def _to_env(self, act):
         act = act.reshape(len(act), *self.action["shape"])
-        if self.low is not None:  # from [-1, 1] to the environment's bounds
+        if self.action["bounded"]:  # from [-1, 1] to the environment's bounds
             act = (1 - act) / 2 * self.low + (1 + act) / 2 * self.high
             act = act.clip(self.low, self.high)
         if self.start is not None:
@@ -215,11 +231,20 @@ class Policy:
         return act.astype(self.action["dtype"])
 
 
-def _encode(part, obs):
-    """One part of an observation as the network sees it, and whether it is a single one."""
+def _value(part, obs):
+    """What an observation has at the path of a part."""
     for key in part["path"]:
         obs = obs[key]
-    x, shape = np.asarray(obs), tuple(part["shape"])
+    return obs
+
+
+def _encode(part, value):
+    """One part of an observation as the network sees it, and whether it is a single one."""
+    x, shape = np.asarray(value), tuple(part["shape"])
+    if x.dtype.kind not in "biuf":
+        raise ValueError(
+            f"The observation{_entry(part)} must be numbers, of shape {shape}; got {_shown(value)}."
+        )
     single = x.shape == shape
     if single:
         x = x[None]
@@ -232,14 +257,22 @@ def _encode(part, obs):
             raise ValueError(f"Images are bytes, 0 to 255 (uint8); these are {x.dtype}.")
         return x, single
     x = flatten(x) if len(x) else x.reshape(0, int(np.prod(shape)))
-    return (_one_hot(part, x) if part["kind"] == "one_hot" else x.astype(np.float32)), single
+    if part["kind"] == "one_hot":
+        return _one_hot(part, x), single
+    x = x.astype(np.float32)
+    if not np.isfinite(x).all():
+        raise ValueError(
+            f"The observation{_entry(part)} has a NaN or an infinity in it, for which no action is "
+            "known; give finite numbers."
+        )
+    return x, single
 
 
 def _one_hot(part, x):
     """A one for each of the numbers, among as many zeros as it has values."""
     sizes = np.array(part["sizes"])
     x = x - np.array(part["start"])
-    if ((x < 0) | (x >= sizes)).any():
+    if not ((x >= 0) & (x < sizes) & (x % 1 == 0)).all():  # nor is a NaN
         raise ValueError(f"The observation{_entry(part)} has a value that was not there before.")
     columns = (x + np.cumsum([0, *sizes[:-1]])).astype(int)
     one_hot = np.zeros((len(x), sizes.sum()), np.float32)
@@ -249,3 +282,21 @@ def _one_hot(part, x):
 
 def _entry(part):
     return "".join(f"[{key!r}]" for key in part["path"])
+
+
+def _described(part):
+    """An entry that is expected, such as `joints (3,)` or `gripper (0 to 1)`."""
+    form = f"{tuple(part['shape'])}"
+    if part["kind"] == "one_hot" and not part["shape"]:
+        [start], [size] = part["start"], part["sizes"]
+        form = f"({start} to {start + size - 1})"
+    return f"{'.'.join(part['path'])} {form}"
+
+
+def _shown(obs):
+    """What was given in the place of an observation."""
+    if isinstance(obs, dict):
+        return f"a dict with {', '.join(map(str, obs)) or 'nothing in it'}"
+    if isinstance(obs, np.ndarray):
+        return f"an array of shape {obs.shape} of {obs.dtype}"
+    return "None" if obs is None else type(obs).__name__

@@ -1,6 +1,5 @@
 """What all runs have in common: epochs, rows of the log, tests, saves, checkpoints, stopping."""
 
-import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +29,6 @@ from spinup_tf2.core.runs.resets import Resets
 from spinup_tf2.core.runs.saved_policy import SavedPolicy
 from spinup_tf2.core.runs.successes import log_successes
 from spinup_tf2.core.settings import Settings
-from spinup_tf2.envs.modules import import_flag
 from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.mpi import broadcast_object, proc_id
@@ -39,6 +37,7 @@ from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.persistence.checkpoints import Saved
 from spinup_tf2.persistence.keeper import Keeper, Part, StoredSteps
 from spinup_tf2.persistence.same_run import Position, position_of
+from spinup_tf2.runs.commands import resume_command
 from spinup_tf2.tracking.tracker import HISTOGRAMS
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
@@ -376,5 +375,4 @@ class Run(Generic[Networks]):
         if command is None:
             return f"Resume it with the same call and resume=True; it is in {run_dir}."
         modules = [*getattr(self.settings.env_fn, "modules", ()), *self.settings.callback_modules]
-        flag = import_flag(command["env_name"], modules)
-        return f"Resume it with: python -m spinup_tf2.run resume {shlex.quote(run_dir)}{flag}"
+        return f"Resume it with: {resume_command(run_dir, command['env_name'], modules)}"

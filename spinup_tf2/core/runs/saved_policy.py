@@ -210,6 +210,7 @@ def load_networks(
     save_dir: str | os.PathLike, *, allow_pickle: bool = False, best: bool = False
 ) -> LoadedPolicy:
     """Load the networks in `save_dir`; arguments and errors are those of `load_policy`."""
+    _refuse_run(save_dir)
     with _complete(save_dir):
         info = read_info(save_dir)
         observation_space, action_space = (
@@ -253,7 +254,8 @@ def load_policy(
         begins an episode (`remembering.PolicyWithMemory`).
 
     Raises:
-        UserError: There is no complete save, or it holds something unexpected.
+        UserError: It is a run instead of its save; or there is no complete save, or it holds
+            something unexpected.
     """
     loaded = load_networks(save_dir, allow_pickle=allow_pickle, best=best)
     observation_space, spec = loaded.observation_space, loaded.action_spec
@@ -302,6 +304,18 @@ def _seen(observation_space, obs, shape):
             f"is none of them ({one_line(error)})."
         ) from error
     return x
+
+
+def _refuse_run(save_dir):
+    """Say which save to give instead of the run that it lies in."""
+    try:
+        save = find_save(save_dir)
+    except (OSError, UserError):
+        return
+    raise UserError(
+        f"{save_dir} is a run, and what is to be loaded is a save in it; give {save}, or the run "
+        "to load_policy_and_env."
+    )
 
 
 @contextmanager

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from spinup_tf2 import user_config
-from spinup_tf2.envs.modules import import_flag
+from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import ExperimentsFailed, Interrupted
 from spinup_tf2.experiments.experiment import Experiment
 from spinup_tf2.experiments.schedule.rows import progress_of
 from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.runs.commands import resume_command
 from spinup_tf2.runs.printing import RULE
 
 FINISHED, FAILED, STOPPED, SKIPPED = "finished", "failed", "stopped", "skipped"
@@ -31,6 +32,7 @@ class Outcome:
         seconds: How long it has taken, from the start of its process to the end.
         reason: Why it has failed.
         signum: The signal that has stopped it.
+        status: The exit status of its process, if that has failed.
     """
 
     experiment: Experiment
@@ -39,6 +41,7 @@ class Outcome:
     seconds: float | None = None
     reason: str = ""
     signum: int = 0
+    status: int = 1
     _began: float = field(default=0.0, repr=False)
 
     @property
@@ -50,10 +53,10 @@ class Outcome:
         """Start the clock."""
         self.state, self._began = RUNNING, time.monotonic()
 
-    def end(self, state: str, reason: str = "", signum: int = 0) -> None:
+    def end(self, state: str, reason: str = "", signum: int = 0, status: int = 1) -> None:
         """Stop the clock, and say what has become of it."""
         self.seconds = time.monotonic() - self._began
-        self.state, self.reason, self.signum = state, reason, signum
+        self.state, self.reason, self.signum, self.status = state, reason, signum, status
 
     def describe(self) -> str:
         """A line: state, directory, last return, time."""
@@ -117,9 +120,9 @@ def _resume_each(missing):
     for outcome in missing:
         experiment = outcome.experiment
         if experiment.output_dir and Checkpoints(experiment.output_dir).describe():
-            flag = import_flag(experiment.kwargs.get("env_name", ""), experiment.modules)
-            run_dir = shlex.quote(experiment.output_dir)
-            lines.append(f"python -m spinup_tf2.run resume {run_dir}{flag}")
+            env_name = experiment.kwargs.get("env_name", "")
+            modules = [*experiment.modules, *modules_of(experiment.kwargs.get("callbacks"))]
+            lines.append(resume_command(experiment.output_dir, env_name, modules))
     new = "The same grid again would make directories of another date."
     if not lines:
         return new
@@ -173,7 +176,10 @@ def raise_if_incomplete(outcomes: Sequence[Outcome], signum: int = 0) -> None:
     failed = [outcome for outcome in outcomes if outcome.state == FAILED]
     if failed:
         named = "; ".join(f"{each.where} ({each.reason})" for each in failed)
-        raise ExperimentsFailed(f"{len(failed)} of {len(outcomes)} experiments failed: {named}")
+        status = failed[0].status if len(outcomes) == 1 else 1
+        raise ExperimentsFailed(
+            f"{len(failed)} of {len(outcomes)} experiments failed: {named}", status
+        )
     for outcome in outcomes:
         if outcome.state == STOPPED:
             raise Interrupted(outcome.signum)

@@ -133,14 +133,14 @@ def _run_in_turn(outcomes, processes, quiet):
             raise
         except (subprocess.CalledProcessError, UserError) as error:
             # In an MPI world the error is of this process and ends the whole job. The only
-            # experiment of a grid needs no table to say what was wrong.
-            if launched.by_mpi() or len(outcomes) == 1:
+            # experiment of a grid has no table beside which a mistake would be named.
+            if launched.by_mpi() or (len(outcomes) == 1 and isinstance(error, UserError)):
                 raise
             if isinstance(error, UserError):
                 print(f"spinup_tf2: error: {one_line(error)}", file=sys.stderr, flush=True)
                 outcome.end(FAILED, one_line(error))
             else:
-                outcome.end(FAILED, f"exit status {error.returncode}")
+                outcome.end(FAILED, f"exit status {error.returncode}", status=error.returncode)
         else:
             outcome.end(FINISHED)
 

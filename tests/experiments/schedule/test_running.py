@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -329,10 +328,10 @@ def test_a_mistake_in_one_does_not_end_the_grid(monkeypatch, tmp_path, capsys):
     assert capsys.readouterr().err == "spinup_tf2: error: gamma is 3\n"
 
 
-def test_the_only_experiment_raises_its_own_error(monkeypatch, tmp_path, capsys):
-    with pytest.raises(subprocess.CalledProcessError) as raised:
+def test_the_only_experiment_fails_as_one_of_several_does(monkeypatch, tmp_path, capsys):
+    with pytest.raises(ExperimentsFailed, match=r"1 of 1 .*g_s0 \(exit status 3\)") as raised:
         sequential(monkeypatch, [3], tmp_path, seeds=[0])
-    assert raised.value.returncode == 3
+    assert raised.value.status == 3
     assert "experiments:" not in capsys.readouterr().out
 
 
