@@ -328,13 +328,16 @@ def markdown(protocol: Protocol, table: pd.DataFrame) -> str:
         line = [row["environment"], row["algorithm"], *([row["variant"]] * len(protocol.variants))]
         line.append(f"{row['steps']:,}")
         if row["seeds"]:
-            interval = f"{row['low']:.0f} to {row['high']:.0f}" if row["seeds"] > 1 else ""
-            line += [f"{row['mean']:.0f}", interval, str(row["seeds"])]
+            interval = (
+                f"{rounded(row['low'])} to {rounded(row['high'])}" if row["seeds"] > 1 else ""
+            )
+            line += [rounded(row["mean"]), interval, str(row["seeds"])]
         else:
             line += ["not run", "", "0"]
         for source in sources:
             known = not math.isnan(row[source])
-            line += [f"{row[source]:.0f} ± {row[f'{source} sd']:.0f}" if known else "-"]
+            mean, deviation = rounded(row[source]), rounded(row[f"{source} sd"])
+            line += [f"{mean} ± {deviation}" if known else "-"]
             line += [verdict(row, source)]
         lines.append(line)
     text = f"{markdown_table(head, lines)}\n"
@@ -350,6 +353,11 @@ def markdown(protocol: Protocol, table: pd.DataFrame) -> str:
                 f"{better:.2f}, on average over the cells.\n"
             )
     return text
+
+
+def rounded(x: float) -> str:
+    """A return in a table: three digits, and all of those before the point."""
+    return f"{x:.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 
 def scores(protocol: Protocol, table: pd.DataFrame, data: pd.DataFrame) -> str:

@@ -44,11 +44,6 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
         _check_minibatches("aux_minibatch_size", arguments, of, num_procs)
     if "batch_size" in arguments:
         _check_batch_size(arguments["batch_size"], arguments["num_envs"], num_procs)
-    if arguments.get("target_entropy") is not None and not isinstance(arguments["alpha"], str):
-        raise UserError(
-            f"target_entropy is {arguments['target_entropy']}, but alpha is {arguments['alpha']}, "
-            "which stays as it is; give alpha 'auto', or target_entropy None."
-        )
     if arguments.get("deterministic_resume") and arguments["checkpoint_freq"] == 0:
         raise UserError(
             "deterministic_resume is True, but checkpoint_freq is 0, so that nothing is saved; "

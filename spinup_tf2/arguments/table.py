@@ -7,7 +7,6 @@ as `**options` and have their defaults here, see `options`. Imports no TensorFlo
 from spinup_tf2.arguments.options import OPTIONS
 from spinup_tf2.arguments.rules import (
     ACTOR_CRITIC,
-    ANYTHING,
     ENV_FN,
     FRACTION,
     INTEGER,

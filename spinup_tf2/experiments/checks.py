@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from spinup_tf2.algos import ALGORITHMS, module_of
 from spinup_tf2.arguments.checks import check_arguments, check_network_arguments
-from spinup_tf2.arguments.signatures import Signature, read_class_attribute, read_signature
+from spinup_tf2.arguments.signatures import Name, Signature, read_class_attribute, read_signature
 from spinup_tf2.errors import UserError
 
 if TYPE_CHECKING:
@@ -106,7 +106,10 @@ def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> N
                     f"{did_you_mean(name, known)} they take {', '.join(known)}."
                 )
         check_network_arguments(kwargs.get("ac_kwargs") or {})
-    check_arguments(signature_of(algorithm).defaults | dict(kwargs), num_procs)
+    # What is not imported yet, the default networks, is no value to check.
+    defaults = signature_of(algorithm).defaults.items()
+    values = {name: value for name, value in defaults if not isinstance(value, Name)}
+    check_arguments(values | dict(kwargs), num_procs)
 
 
 def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) -> None:

@@ -306,12 +306,6 @@ def test_wrong_alpha_is_refused(tmp_path, alpha):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_target_of_an_entropy_that_nothing_steers_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"target_entropy is 0\.5, but alpha is 0\.2, which stays"):
-        sac("Pendulum-v1", target_entropy=0.5, logger_kwargs=dict(output_dir=tmp_path / "run"))
-    assert not (tmp_path / "run").exists()
-
-
 # ------------------------------------------------------------------------------ what it trains
 
 
