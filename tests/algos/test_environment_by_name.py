@@ -32,7 +32,7 @@ def test_an_id_is_what_the_command_line_takes(tmp_path, train, algorithm, env_id
         (gym.make("CartPole-v1"), "env_fn is <.*CartPole-v1>.*; it must be a function that makes"),
         (None, "env_fn is None; it must be a function"),
         ("CartPol-v1", "CartPol-v1 is not registered with gymnasium"),
-        ("no_such_module:A-v0", "No module named 'no_such_module'"),
+        ("no_such_module:A-v0", "there is no module no_such_module"),
     ],
 )
 def test_what_is_neither_is_refused(tmp_path, env_fn, message):
