@@ -90,7 +90,6 @@ def some_of(*words: str) -> Rule:
     )
 
 
-ANYTHING: Rule = (lambda v: True, "anything")
 SEED: Rule = (lambda v: _is_integer(v) and 0 <= v < 2**32, "a whole number from 0 to 4294967295")
 ENV_FN: Rule = (
     lambda v: callable(v) or isinstance(v, str),

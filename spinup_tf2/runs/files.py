@@ -83,8 +83,7 @@ def remove_run(output_dir: str | os.PathLike, output_fname: str) -> None:
     ours = os.environ.get(PRINTED_TO) or None
     # Checkpoints first: without them, nobody goes on with what a crash may leave. Last what marks
     # it as a run, so that the rest can still be removed then.
-    last = {output_fname, *_MARKS} - {"checkpoint"}
-    order = {"checkpoint": 0} | dict.fromkeys(last, 2)
+    order = dict.fromkeys((output_fname, *_MARKS), 2) | {"checkpoint": 0}
     for name in sorted(os.listdir(output_dir), key=lambda name: order.get(name, 1)):
         path = os.path.join(output_dir, name)
         if (name == output_fname or _RUN_FILES.fullmatch(name)) and os.path.abspath(path) != ours:
