@@ -59,7 +59,7 @@ def save_when_asked(seed, logger_kwargs):
 @pytest.mark.skipif(find_spec("mpi4py") is None, reason="needs the mpi extra")
 def test_all_ranks_of_all_experiments_stop(tmp_path, capsys):
     def stop():
-        wait_for(lambda: len([*tmp_path.rglob("running?")]) == 4, seconds=60)
+        wait_for(lambda: len([*tmp_path.glob("g/*/running?")]) == 4, seconds=60)
         os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=stop)
