@@ -19,6 +19,7 @@ from measure import OFF_POLICY, peak_memory, versions
 VPG_RUNS = {
     "spinup_tf2": "run_spinup_tf2:on_policy",
     "spinup_tf2_2_ranks": "run_spinup_tf2:on_policy",
+    "spinup_tf2_2_runs": "run_spinup_tf2:on_policy",
 }
 ON_POLICY_RUNS = VPG_RUNS | {"sb3": "run_sb3:on_policy"}
 PPO_RUNS = ON_POLICY_RUNS | {
@@ -29,6 +30,7 @@ PPO_RUNS = ON_POLICY_RUNS | {
 OFF_POLICY_RUNS = {
     "spinup_tf2": "run_spinup_tf2:off_policy",
     "spinup_tf2_2_ranks": "run_spinup_tf2:off_policy",
+    "spinup_tf2_2_runs": "run_spinup_tf2:off_policy",
     "spinup_tf2_evaluating": "run_spinup_tf2:off_policy_evaluating",
     "sb3": "run_sb3:off_policy",
     "sbx": "run_sb3:off_policy_sbx",
@@ -48,12 +50,12 @@ def rank():
     return next((int(os.environ[name]) for name in names if name in os.environ), 0)
 
 
-def bind_to_cores(cores):
+def bind_to_cores(cores, place=0):
     """Restrict this process, and the thread pools of the numerical libraries, to `cores` cores."""
     # The last ones: the first core often has the operating system's own work to do. The second
     # process takes those before, and so on; then they are shared.
     available = sorted(os.sched_getaffinity(0))
-    last = len(available) - cores * (rank() % (len(available) // cores))
+    last = len(available) - cores * ((place + rank()) % (len(available) // cores))
     os.sched_setaffinity(0, available[last - cores : last])
     for name in (
         "OMP_NUM_THREADS",
@@ -69,7 +71,7 @@ def bind_to_cores(cores):
 def main():
     """Run what the argument asks for and write `result.json`."""
     spec = json.loads(sys.argv[1])
-    bind_to_cores(spec.pop("cores"))
+    bind_to_cores(spec.pop("cores"), spec.pop("place"))
     module, _, function = runs_of(spec["algorithm"])[spec.pop("contestant")].partition(":")
     result = getattr(import_module(module), function)(**spec)
     # Of runs that are profiled it includes the products that are measured afterwards.

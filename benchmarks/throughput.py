@@ -4,7 +4,8 @@
     python benchmarks/throughput.py --contestants spinup_tf2 --profile
     python benchmarks/throughput.py --algorithms sac td3 ddpg --sbx-python sbx/bin/python
     python benchmarks/throughput.py --algorithms a2c --envs PongNoFrameskip-v4 --num-envs 16
-    python benchmarks/throughput.py --contestants spinup_tf2 spinup_tf2_2_ranks --chart speed.png
+    python benchmarks/throughput.py --contestants spinup_tf2 spinup_tf2_2_ranks spinup_tf2_2_runs
+    python benchmarks/throughput.py --chart speed.png
 
 The contestants take turns (A B C A B C ...), each run in a process of its own, on cores of its own.
 Prints Markdown; see benchmarks/README.md for what is measured.
@@ -19,7 +20,7 @@ import sys
 import tempfile
 from itertools import product
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 from contestants import runs_of
 from measure import OFF_POLICY, ON_POLICY, PACKAGES
@@ -27,9 +28,11 @@ from measure import OFF_POLICY, ON_POLICY, PACKAGES
 HERE = Path(__file__).resolve().parent
 OURS = "spinup_tf2"
 TWO_RANKS = "spinup_tf2_2_ranks"  # mpirun -np 2, each with as many cores as others have in all
+TWO_RUNS = "spinup_tf2_2_runs"  # the same, each by itself: the most that two ranks could reach
 CONTESTANTS = {
     OURS: "spinup_tf2",
     TWO_RANKS: "spinup_tf2, two processes",
+    TWO_RUNS: "spinup_tf2, two runs at once",
     "spinup_tf2_evaluating": "spinup_tf2, with evaluation",
     "sb3": "Stable-Baselines3",
     "sb3_same_work": "Stable-Baselines3, the same gradient steps",
@@ -37,7 +40,7 @@ CONTESTANTS = {
     "spinningup_torch": "Spinning Up's loop in PyTorch",
     "spinningup_torch_checked": "the same with PyTorch's checks of arguments",
 }
-DEFAULT = [name for name in CONTESTANTS if name != TWO_RANKS]
+DEFAULT = [name for name in CONTESTANTS if name not in (TWO_RANKS, TWO_RUNS)]
 ONE_ENVIRONMENT_ONLY = {"spinningup_torch", "spinningup_torch_checked"}
 ON_POLICY_DEFAULTS = {
     "envs": ["CartPole-v1", "HalfCheetah-v5"],
@@ -96,7 +99,7 @@ def parse_arguments(argv=None):
         parser.error(f"--num-envs must be 1 for {', '.join(OFF_POLICY)}")
     if not hasattr(os, "sched_setaffinity"):
         parser.error("this benchmark binds each run to its cores, which it can do on Linux only")
-    needed = args.cores * (2 if TWO_RANKS in args.contestants else 1)
+    needed = args.cores * (2 if {TWO_RANKS, TWO_RUNS} & {*args.contestants} else 1)
     if needed > len(os.sched_getaffinity(0)):
         parser.error(f"{needed} cores are needed, and this process may use fewer")
     return args
@@ -129,22 +132,40 @@ def schedule(args):
 def run_once(spec, args):
     """Run one contestant in a fresh process and return the spec with what it measured."""
     python = args.sbx_python if spec["contestant"] == "sbx" else sys.executable
+    launcher = []
+    if spec["contestant"] == TWO_RANKS:
+        beside = Path(sys.executable).with_name("mpirun")
+        launcher = [beside if beside.exists() else "mpirun", "-np", "2"]
     with tempfile.TemporaryDirectory() as directory:
-        command = [python, str(HERE / "contestants.py"), json.dumps(spec | {"cores": args.cores})]
-        if spec["contestant"] == TWO_RANKS:
-            beside = Path(sys.executable).with_name("mpirun")
-            command = [beside if beside.exists() else "mpirun", "-np", "2", *command]
-        process = subprocess.run(
-            command,
-            cwd=directory,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-        if process.returncode:
-            raise SystemExit(f"{process.stderr}\nThis run failed: {spec}")
-        return spec | json.loads((Path(directory) / "result.json").read_text(encoding="utf-8"))
+        processes = []
+        for place in range(2 if spec["contestant"] == TWO_RUNS else 1):
+            own = Path(directory, str(place))
+            own.mkdir()
+            bound = json.dumps(spec | {"cores": args.cores, "place": place})
+            with (own / "errors.txt").open("w", encoding="utf-8") as errors:
+                command = [*launcher, python, HERE / "contestants.py", bound]
+                process = subprocess.Popen(
+                    command, cwd=own, stdout=subprocess.DEVNULL, stderr=errors
+                )
+            processes.append((own, process))
+        # All of them, before the first failure: the directory is theirs.
+        failed = [own for own, process in processes if process.wait()]
+        if failed:
+            errors = (failed[0] / "errors.txt").read_text(encoding="utf-8")
+            raise SystemExit(f"{errors}\nThis run failed: {spec}")
+        texts = [(own / "result.json").read_text(encoding="utf-8") for own, _ in processes]
+    return spec | together([*map(json.loads, texts)])
+
+
+def together(results):
+    """One result for runs that went on at the same time: the steps of all, in their mean time."""
+    ends = zip(*(result["epoch_ends"] for result in results), strict=True)
+    sums = ("steps_per_epoch", "steps_without_updates")
+    return (
+        results[0]
+        | {"epoch_ends": [[*map(mean, zip(*clocks, strict=True))] for clocks in ends]}
+        | {name: sum(result[name] for result in results) for name in sums if name in results[0]}
+    )
 
 
 def steps_per_second(result):

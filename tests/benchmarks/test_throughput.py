@@ -395,10 +395,11 @@ def test_contestants_have_the_algorithms_that_they_have(throughput):
     ]
 
 
-def test_two_processes_need_two_cores(throughput, monkeypatch, capsys):
+@pytest.mark.parametrize("contestant", ["spinup_tf2_2_ranks", "spinup_tf2_2_runs"])
+def test_two_processes_need_two_cores(throughput, monkeypatch, capsys, contestant):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     with pytest.raises(SystemExit):
-        throughput.parse_arguments(["--contestants", "spinup_tf2_2_ranks"])
+        throughput.parse_arguments(["--contestants", contestant])
     assert "2 cores are needed" in capsys.readouterr().err
 
 
@@ -414,7 +415,36 @@ def test_processes_bind_themselves_to_cores_of_their_own(monkeypatch):
         if rank is not None:
             monkeypatch.setitem(contestants.os.environ, "PMI_RANK", str(rank))
         contestants.bind_to_cores(cores)
-    assert bound == [[7], [7], [5], [2, 3]]
+    monkeypatch.setattr("os.environ", {})
+    contestants.bind_to_cores(1, place=1)
+    assert bound == [[7], [7], [5], [2, 3], [5]]
+
+
+def test_runs_at_the_same_time_count_together(throughput):
+    first, second = run_of("spinup_tf2_2_runs", 0.1), run_of("spinup_tf2_2_runs", 0.3)
+    both = throughput.together([first, second])
+    # 200 steps of both in 0.2 s, the mean; each has its core for nine tenths of it.
+    assert throughput.steps_per_second(both) == pytest.approx(1000)
+    assert throughput.cpu_share(both) == pytest.approx(0.9)
+    assert throughput.steps_per_second(throughput.together([first])) == pytest.approx(1000)
+    off_policy = {"steps_without_updates": 20}
+    both = throughput.together([first | off_policy, second | off_policy])
+    assert throughput.start_up_seconds(both) == pytest.approx(5.0 - 160 / 1000)
+
+
+def test_both_of_two_runs_are_waited_for(throughput, tmp_path, monkeypatch):
+    """The second fails at once; the first is not left behind."""
+    monkeypatch.setattr(throughput, "HERE", tmp_path)
+    (tmp_path / "contestants.py").write_text(
+        "import json, pathlib, sys, time\n"
+        "if json.loads(sys.argv[1])['place']: sys.exit('out of order')\n"
+        "time.sleep(1)\n"
+        f"pathlib.Path({str(tmp_path / 'first')!r}).touch()\n"
+    )
+    args = throughput.parse_arguments([])
+    with pytest.raises(SystemExit, match=r"^out of order\n\nThis run failed: .*2_runs"):
+        throughput.run_once({"contestant": "spinup_tf2_2_runs"}, args)
+    assert (tmp_path / "first").exists()
 
 
 def test_the_chart_has_a_panel_for_each_setting(throughput, tmp_path, monkeypatch):
