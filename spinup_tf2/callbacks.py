@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -47,8 +47,19 @@ class Callback:
     def on_start(self, run: Any) -> None:
         """Called before the first epoch, and when a run is resumed."""
 
+    def columns(self, run: Any) -> Mapping[str, float | None]:
+        """Columns of one's own for progress.txt, plots and trackers.
+
+        Called at the end of each epoch, before its row is written, and once before training
+        begins, where only the names count: those of a run are the same in all of its epochs.
+
+        Returns:
+            A number for each column, or None where there is none in this epoch.
+        """
+        return {}
+
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
-        """Called after each epoch.
+        """Called after each epoch, when its row is written.
 
         Args:
             run: The run.
@@ -66,12 +77,19 @@ class Callback:
         """Take back what `state_dict` gave; called before `on_start` where a run is resumed."""
 
 
-HOOKS = ("on_start", "on_epoch_end", "on_end")
+# The methods and what they are called with.
+HOOKS = dict(on_start=("run",), columns=("run",), on_epoch_end=("run", "row"), on_end=("run",))
+
+
+def hook_of(value: Any, hook: str) -> Callable[..., Any] | None:
+    """The method of an object, or of a class, that is called back; None if it has none."""
+    method = getattr(value, hook, None)
+    return method if callable(method) else None
 
 
 def has_hooks(value: Any) -> bool:
     """Whether an object, or the instances of a class, can be called back."""
-    return any(callable(getattr(value, hook, None)) for hook in HOOKS)
+    return any(hook_of(value, hook) for hook in HOOKS)
 
 
 def mean_return(run: Any, row: Mapping[str, Any]) -> float | None:

@@ -64,6 +64,88 @@ def test_they_hear_of_every_epoch_and_change_nothing(tmp_path, algorithm):
     )
 
 
+class Adds(Callback):
+    """Adds columns; what each call returns is given."""
+
+    def __init__(self, *returned):
+        self.returned, self.rows = iter(returned), []
+
+    def columns(self, run):
+        return next(self.returned)
+
+    def on_epoch_end(self, run, row):
+        self.rows.append(row)
+
+
+@pytest.mark.parametrize("algorithm", [vpg, ddpg], ids=["vpg", "ddpg"])
+def test_columns_of_their_own(tmp_path, algorithm):
+    """Logged, seen by all callbacks, and blank where there is none; also by one that goes on."""
+    run = off_policy_runs.train if algorithm is ddpg else train
+    options = dict(steps_per_epoch=160, num_envs=1)
+    adds = Adds(dict(A=None, B=0), dict(A=1.5, B=np.float32(2)), dict(A=None, B=np.array([3])))
+    diary = Diary()
+    _, rows = run(algorithm, tmp_path / "run", **options, epochs=2, callbacks=[diary, adds])
+    assert [(row["A"], row["B"]) for row in adds.rows] == [(1.5, 2.0), ("", 3.0)]
+    assert [(row["A"], row["B"]) for row in diary.rows] == [("1.5", "2.0"), ("", "3.0")]
+    assert diary.rows == rows
+    adds = Adds({}, dict(B=4, A=5))
+    options |= dict(epochs=3, resume=True, callbacks=[adds])
+    _, rows = run(algorithm, tmp_path / "run", **options)
+    assert [(row["A"], row["B"]) for row in rows][1:] == [("", "3.0"), ("5.0", "4.0")]
+    _, rows = run(algorithm, tmp_path / "run", **options | dict(epochs=4, callbacks=[]))
+    assert (rows[-1]["A"], rows[-1]["B"]) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ([[1.0]], r"Adds returned \[1.0\]; it must be a dict of numbers by column"),
+        ([{"A\tB": 1.0}], r"Adds returned a column 'A\\tB'; .* text in one line"),
+        ([{3: 1.0}], "Adds returned a column 3; "),
+        ([dict(A=np.zeros(2))], r"Adds returned array\(\[0., 0.\]\) for A; it must be a number"),
+        ([dict(A="much")], "Adds returned 'much' for A; it must be a number"),
+        ([{}, dict(Entropy=1.0)], "Adds names a column Entropy, and there is one of this name"),
+        ([{}, dict(Time=1.0)], "Adds names a column Time, and there is one of this name"),
+        ([{}, {}, dict(A=1.0)], "Adds names a column A, which progress.txt does not have"),
+    ],
+)
+def test_columns_that_cannot_be_logged(tmp_path, returned, message):
+    with pytest.raises(UserError, match=message):
+        train(vpg, tmp_path / "run", epochs=2, callbacks=[Adds(*returned)])
+    rows = (tmp_path / "run" / "progress.txt").read_text().splitlines()
+    assert len(rows) == (2 if len(returned) == 3 else 0)  # the header and the first epoch
+
+
+def test_two_callbacks_do_not_share_a_column(tmp_path):
+    both = [Adds(dict(A=1.0)), Adds(dict(A=1.0))]
+    with pytest.raises(UserError, match="Adds names a column A, and there is one of this name"):
+        train(vpg, tmp_path / "run", callbacks=both)
+
+
+def test_a_run_that_goes_on_gets_no_new_columns(tmp_path):
+    train(vpg, tmp_path / "run", epochs=1)
+    adds = Adds(dict(A=1.0))
+    with pytest.raises(UserError, match=r"Adds names a column A, which progress.txt does not have"):
+        train(vpg, tmp_path / "run", epochs=2, resume=True, callbacks=[adds])
+    assert adds.rows == []  # before anything is trained
+
+
+def test_methods_that_cannot_be_called_are_refused_before_the_run(tmp_path):
+    class WithoutRow:
+        def on_epoch_end(self, run): ...
+
+    class Diligent:
+        def on_end(self, run, *more, wanted): ...
+
+    for kind, message in (
+        (WithoutRow, r"WithoutRow has a method on_epoch_end\(run\), and it is called with"),
+        (Diligent, r"Diligent has a method on_end\(run, \*more, wanted\), .*'wanted'"),
+    ):
+        with pytest.raises(UserError, match=message):
+            train(vpg, tmp_path / "run", callbacks=[kind()])
+        assert not (tmp_path / "run").exists()
+
+
 def test_one_that_raises_ends_the_training_and_all_hear_of_the_end(tmp_path):
     class Raises(Callback):
         def on_epoch_end(self, run, row):

@@ -1,4 +1,4 @@
-"""Trains with callbacks: one that follows a value, and two that end the training."""
+"""Trains with callbacks: one that logs a value, and two that end the training."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from spinup_tf2.callbacks import Callback, StopAfter, StopAtReturn
 
 
 class ValueAtRest(Callback):
-    """Writes down what an upright pole at rest is worth to the agent."""
+    """Logs what an upright pole at rest is worth to the agent, in a column of its own."""
 
     def __init__(self):
         self.values = []
@@ -15,9 +15,12 @@ class ValueAtRest(Callback):
     def on_start(self, run):
         print(f"{run.settings.epochs} epochs at most, saved in {run.logger.output_dir}")
 
-    def on_epoch_end(self, run, row):
+    def columns(self, run):
         _, value, _ = run.policy.step(np.zeros(4))
-        self.values.append(float(value))
+        return dict(ValueAtRest=value)
+
+    def on_epoch_end(self, run, row):
+        self.values.append(row["ValueAtRest"])
         if row["Entropy"] < 0.05:
             run.stop("the policy has become certain")
 

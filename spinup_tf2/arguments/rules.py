@@ -105,7 +105,8 @@ DIRECTORY: Rule = (lambda v: isinstance(v, str | os.PathLike), "the directory of
 DURATION: Rule = (lambda v: seconds_of(v) is not None, "a duration such as '8h', '90m' or '1h30m'")
 CALLBACKS: Rule = (
     lambda v: v is None or (isinstance(v, list | tuple) and all(map(_is_callback, v))),
-    "a list of objects with on_start, on_epoch_end or on_end, or of their names, as module:Name",
+    "a list of objects with on_start, columns, on_epoch_end or on_end, or of their names, as "
+    "module:Name",
 )
 BEHAVIOR_POLICY: Rule = (
     lambda v: v is None or callable(v),

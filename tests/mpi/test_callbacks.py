@@ -1,4 +1,4 @@
-"""Callbacks in several processes: rank 0 calls them, and all ranks stop at the same epoch."""
+"""Callbacks in several processes: rank 0 calls them, and all ranks do what they ask for."""
 
 from pathlib import Path
 
@@ -11,6 +11,9 @@ from spinup_tf2 import vpg
 from spinup_tf2.parallel.mpi import proc_id
 
 class StopsAfterTwo:
+    def columns(self, run):
+        return dict(Rank=proc_id(), Half=run.epoch / 2)
+
     def on_epoch_end(self, run, row):
         open("calls", "a").write(f"rank {proc_id()} epoch {run.epoch}\\n")
         if run.epoch == 1:
@@ -33,5 +36,6 @@ def test_all_ranks_stop_after_the_same_epoch(mpi, tmp_path):  # noqa: F811
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert (tmp_path / "calls").read_text() == "rank 0 epoch 0\nrank 0 epoch 1\n"
-    assert len(rows_without_time(tmp_path / "run" / "progress.txt")) == 3
+    rows = rows_without_time(tmp_path / "run" / "progress.txt")
+    assert [row[-2:] for row in rows] == [["Rank", "Half"], ["0.0", "0.0"], ["0.0", "0.5"]]
     assert all((tmp_path / f"ended{rank}").exists() for rank in (0, 1))

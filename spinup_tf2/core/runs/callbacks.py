@@ -1,7 +1,9 @@
 """The callbacks of a run: those that a program gives, and those that options stand for."""
 
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import gymnasium as gym
@@ -12,6 +14,7 @@ from spinup_tf2.callbacks import (
     StopAtReturn,
     StopWithoutImprovement,
     has_hooks,
+    hook_of,
     seconds_of,
 )
 from spinup_tf2.core.runs.recording import ShowEpisodes
@@ -35,6 +38,8 @@ def callbacks_of(settings: Settings, env: gym.Env) -> list[Any]:
     callbacks = [
         _named(each) if isinstance(each, str) else each for each in settings.callbacks or ()
     ]
+    for callback in callbacks:
+        _check_signatures(callback)
     if settings.stop_at_return is not None:
         callbacks.append(StopAtReturn(settings.stop_at_return))
     if settings.stop_without_improvement is not None:
@@ -67,6 +72,40 @@ def _named(name):
         ) from error
 
 
+def _check_signatures(callback):
+    """Raise UserError if a method cannot be called as it will be: the first time may be late."""
+    for hook, names in HOOKS.items():
+        method = hook_of(callback, hook)
+        if method is None:
+            continue
+        try:
+            inspect.signature(method).bind(*names)
+        except ValueError:
+            continue  # one written in C, of which nothing is known
+        except TypeError as error:
+            raise UserError(
+                f"the callback {_kind(callback)} has a method {hook}{inspect.signature(method)}, "
+                f"and it is called with ({', '.join(names)}): {error}."
+            ) from error
+
+
+def _checked_columns(callback, columns):
+    """What a callback has returned as its columns: a dict of floats, blank for None."""
+    who = f"columns() of the callback {_kind(callback)} returned"
+    if not isinstance(columns, Mapping):
+        raise UserError(f"{who} {columns!r}; it must be a dict of numbers by column.")
+    checked = {}
+    for name, value in columns.items():
+        if not (isinstance(name, str) and name and name.isprintable()):
+            raise UserError(f"{who} a column {name!r}; a column's name is a text in one line.")
+        value = value.numpy() if hasattr(value, "numpy") else value
+        value = value.item() if hasattr(value, "item") and value.size == 1 else value
+        if not (value is None or isinstance(value, Real)):
+            raise UserError(f"{who} {value!r} for {name}; it must be a number, or None for none.")
+        checked[name] = "" if value is None else float(value)
+    return checked
+
+
 def _kind(callback):
     return f"{type(callback).__name__} {getattr(callback, 'name', '')}".strip()
 
@@ -84,20 +123,46 @@ class Callbacks:
         self.reason: str | None = None  # to stop, as rank 0 has heard it
 
     def start(self, run: Any) -> None:
+        """Call `on_start`, and see which columns there will be."""
         self._call("on_start", run)
+        self.columns(run)
 
     def end_epoch(self, run: Any, row: Mapping[str, Any]) -> str | None:
         """Call `on_epoch_end`; returns the reason to stop, the same on all ranks, or None."""
         self._call("on_epoch_end", run, row)
         return broadcast_object(self.reason) if self._exist else None
 
+    def columns(self, run: Any) -> dict[str, float | str]:
+        """What callbacks add to the row of this epoch, the same on all ranks.
+
+        Raises:
+            UserError: It is not what can be logged.
+        """
+        known = [] if run.logger.first_row else run.logger.log_headers
+        added: dict[str, float | str] = {}
+        for callback, columns in self._call("columns", run):
+            for name, value in _checked_columns(callback, columns).items():
+                if name in added or name in run.logger.log_current_row:
+                    raise UserError(
+                        f"the callback {_kind(callback)} names a column {name}, and there is one "
+                        "of this name already; give it another one."
+                    )
+                if known and name not in known:
+                    raise UserError(
+                        f"the callback {_kind(callback)} names a column {name}, which progress.txt "
+                        "does not have; its columns are those of the first epoch. Give it None as "
+                        "long as there is no number, and train anew for columns that are new."
+                    )
+                added[name] = value
+        return broadcast_object(added) if self._exist else {}
+
     def end(self, run: Any) -> None:
         self._call("on_end", run)
 
-    def _call(self, method, *arguments):
-        for callback in self._callbacks:
-            if hasattr(callback, method):
-                getattr(callback, method)(*arguments)
+    def _call(self, hook, *arguments):
+        """Call a method of all that have it; returns each of these and what it returned."""
+        able = [(each, hook_of(each, hook)) for each in self._callbacks]
+        return [(each, method(*arguments)) for each, method in able if method is not None]
 
     def states(self) -> list[tuple[str, dict]]:
         """(kind, state) of each, as JSON."""

@@ -305,6 +305,8 @@ class Run(Generic[Networks]):
         logger.log_tabular("TotalEnvInteracts", (self.epoch + 1) * self.settings.steps_per_epoch)
         self._log_updates()
         logger.log_tabular("Time", self._seconds())
+        for name, value in self._callbacks.columns(self).items():
+            logger.log_tabular(name, value)
 
     def _log_updates(self):
         if self._infos:
