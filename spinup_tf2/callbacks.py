@@ -51,7 +51,7 @@ class Callback:
         """Columns of one's own for progress.txt, plots and trackers.
 
         Called at the end of each epoch, before its row is written, and once before training
-        begins, to see that they can be logged. The columns of a run are those of its first epoch.
+        begins, as a trial. The columns of a run are those of its first epoch.
 
         Returns:
             A number for each column, or None where there is none in this epoch.

@@ -105,7 +105,8 @@ def test_columns_of_their_own(tmp_path, algorithm):
         ([dict(A=np.zeros(2))], r"Adds returned array\(\[0., 0.\]\) for A; it must be a number"),
         ([dict(A="much")], "Adds returned 'much' for A; it must be a number"),
         ([{}, dict(Entropy=1.0)], "Adds names a column Entropy, and there is one of this name"),
-        ([{}, dict(Time=1.0)], "Adds names a column Time, and there is one of this name"),
+        ([dict(Time=1.0)], "Adds names a column Time, and there is one of this name"),
+        ([dict(Performance=1.0)], "Adds names a column Performance, and there is one of this"),
         ([{}, {}, dict(A=1.0)], "Adds names a column A, which progress.txt does not have"),
     ],
 )
@@ -144,6 +145,67 @@ def test_methods_that_cannot_be_called_are_refused_before_the_run(tmp_path):
         with pytest.raises(UserError, match=message):
             train(vpg, tmp_path / "run", callbacks=[kind()])
         assert not (tmp_path / "run").exists()
+
+
+def test_a_column_that_is_left_out_is_blank(tmp_path):
+    adds = Adds({}, dict(A=1.0), {})
+    train(vpg, tmp_path / "run", epochs=2, callbacks=[adds])
+    assert [row["A"] for row in adds.rows] == [1.0, ""]
+
+
+def test_numbers_of_the_row_may_be_remembered(tmp_path):
+    """They are NumPy's, which JSON does not know."""
+
+    class Best(Callback):
+        def on_start(self, run):
+            self.best = float("-inf")
+
+        def on_epoch_end(self, run, row):
+            self.best = max(self.best, row["AverageEpRet"])
+
+        def state_dict(self):
+            return dict(best=self.best)
+
+    train(vpg, tmp_path / "run", epochs=2, callbacks=[best := Best()])
+    [(_, state)] = Checkpoints(tmp_path / "run").newest().counters["callbacks"]
+    assert state == dict(best=float(best.best))
+
+
+def test_what_cannot_be_remembered_is_said_at_the_start(tmp_path):
+    class Keeps(Callback):
+        def state_dict(self):
+            return dict(itself=self)
+
+    with pytest.raises(
+        UserError, match=r"state_dict\(\) of the callback Keeps returned what is no"
+    ):
+        train(vpg, tmp_path / "run", callbacks=[Keeps()])
+
+
+def test_those_that_have_started_hear_of_the_end_when_another_does_not_start(tmp_path):
+    class Fails(Callback):
+        ended = False
+
+        def on_start(self, run):
+            raise RuntimeError("not today")
+
+        def on_end(self, run):
+            self.ended = True
+
+    diary, fails = Diary(), Fails()
+    with pytest.raises(RuntimeError, match="not today"):
+        train(vpg, tmp_path / "run", callbacks=[diary, fails])
+    assert diary.entries == [("start", 0), ("end", 0)]
+    assert not fails.ended
+
+
+def test_a_stop_without_a_reason_is_a_stop(tmp_path):
+    class Stops(Callback):
+        def on_epoch_end(self, run, row):
+            run.stop("")
+
+    _, rows = train(vpg, tmp_path / "run", epochs=3, callbacks=[Stops()])
+    assert len(rows) == 1
 
 
 def test_one_that_raises_ends_the_training_and_all_hear_of_the_end(tmp_path):

@@ -62,8 +62,6 @@ def parse_experiments(
     check_exp_name(exp_name)
     preset = None
     if "preset" in run_options:
-        if [*arguments].count("--preset") > 1:
-            raise UserError("--preset is given twice; give one.")
         preset = _preset(run_options["preset"], algorithm, flags.get("env_name", []))
     elif "env_name" not in flags:
         raise UserError(

@@ -43,6 +43,16 @@ TEXT_KEYS = ("exp_name", "env_name", "data_dir", "hosts", "launcher", "preset", 
 # Flags whose values are one list of texts, and no grid.
 LIST_KEYS = ("callbacks", "track")
 
+# Of these, and those of one list, `None` stands for none.
+_MAY_BE_NONE = ("init_from",)
+
+# Flags of which the last one does not count, since that would leave out what was asked for.
+_ONLY_ONCE = {
+    "preset": "",
+    "env": ", as --env A B for several",
+    "env_name": ", as --env_name A B for several",
+}
+
 
 def parse_flags(arguments: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
     """Parse `--flag value value --flag[shorthand] ...`.
@@ -61,6 +71,8 @@ def parse_flags(arguments: Sequence[str]) -> tuple[dict[str, list], dict[str, st
     for argument in arguments:
         if argument.startswith("--"):
             name = argument[2:]
+            if name in words and name in _ONLY_ONCE:
+                raise UserError(f"--{name} is given twice; give it once{_ONLY_ONCE[name]}.")
             words[name] = []  # a repeated flag starts again
         else:
             words[name].append(argument)
@@ -85,7 +97,11 @@ def parse_flags(arguments: Sequence[str]) -> tuple[dict[str, list], dict[str, st
         if name in (*TEXT_KEYS, *LIST_KEYS):
             if not values:
                 raise UserError(f"--{name} was given without a value.")
-            flags[name] = [values] if name in LIST_KEYS else values
+            if name in _MAY_BE_NONE:
+                values = [None if value == "None" else value for value in values]
+            if name in LIST_KEYS:
+                values = [None if values == ["None"] else values]
+            flags[name] = values
         else:
             flags[name] = [parse_value(value) for value in values] or [True]
     return flags, shorthands

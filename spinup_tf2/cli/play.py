@@ -6,6 +6,7 @@ It is the bare environment: no frames are skipped, and rewards are its own.
 from __future__ import annotations
 
 import argparse
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -100,7 +101,7 @@ def _check_arguments(args):
         for name in names:
             if args.mode != mode and getattr(args, name) not in (None, False):
                 raise UserError(f"--{name} goes with --mode {mode} only; leave it out.")
-    for name, least in dict(episodes=1, fps=0).items():
+    for name, least in dict(episodes=1, fps=0, seed=0).items():
         value = getattr(args, name)
         if value is not None and value < least:
             raise UserError(f"--{name} is {value}; it must be at least {least}.")
@@ -210,8 +211,17 @@ def _explanation(env, keys_to_action, noop):
 def _names(keys):
     """The names of the keys of a combination: "d ", ("d", " "), (100, 32) or 100."""
     keys = (keys,) if isinstance(keys, int) else keys
-    letters = [chr(key) if isinstance(key, int) else key for key in keys]
+    letters = [_letter(key) if isinstance(key, int) else key for key in keys]
     return ["space" if letter == " " else letter for letter in letters]
+
+
+def _letter(key):
+    """The letter of a key, or, as arrows have none, the name that pygame gives it."""
+    if key <= sys.maxunicode:
+        return chr(key)
+    import pygame
+
+    return pygame.key.name(key) or str(key)
 
 
 # ---------------------------------------------------------------- chance
@@ -242,7 +252,7 @@ class _Reports:
         over = terminated or truncated
         if over:
             line = f"Episode {self._number} \t EpRet {self._ret:.3f} \t EpLen {self._len}"
-            if "x_pos" in info:  # in Super Mario Bros
+            if {"x_pos", "flag_get"} <= {*info}:  # in Super Mario Bros
                 line += f" \t x {info['x_pos']} \t flag {'yes' if info['flag_get'] else 'no'}"
             print(line, flush=True)
             self._number, self._ret, self._len = self._number + 1, 0.0, 0

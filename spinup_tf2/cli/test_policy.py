@@ -15,6 +15,7 @@ from spinup_tf2.cli.env_kwargs import ENV_KWARGS_HELP, split_env_kwargs
 from spinup_tf2.core.runs.remembering import PolicyWithMemory
 from spinup_tf2.envs.modules import add_import_argument, import_for_command
 from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
+from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.saves import find_save
 from spinup_tf2.tensorflow_import import quiet_tensorflow
 from spinup_tf2.utils.test_policy import load_agent, load_env, run_policy
@@ -27,14 +28,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `test_policy`."""
     argv, env_kwargs = split_env_kwargs(sys.argv[1:] if argv is None else argv)
     args = _parser().parse_args(argv)
+    if args.seed is not None and args.seed < 0:
+        raise UserError(f"--seed is {args.seed}; it must be at least 0.")
     render_mode = choose_render_mode(args.record, args.norender)
     episodes = args.episodes
     if episodes is None:
         episodes = RECORDED_EPISODES if args.record else EPISODES
 
-    import_for_command(args.modules)
+    import_for_command(args.modules)  # for the environment
     save_dir = find_save(args.fpath, args.itr)
-    agent = (save_dir, args.deterministic, args.seed, args.allow_pickle, args.best)
+    agent = (args.modules, save_dir, args.deterministic, args.seed, args.allow_pickle, args.best)
     render = render_mode == "human"
     make = lambda mode: load_env(save_dir, mode, args.allow_pickle, env_kwargs)  # noqa: E731
     name = os.path.basename(os.path.abspath(args.fpath))
@@ -99,8 +102,9 @@ def add_length_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _load_quietly(*args):
+def _load_quietly(modules, *args):
     quiet_tensorflow()
+    import_for_command(modules)
     return load_agent(*args)
 
 

@@ -148,6 +148,8 @@ def train(
     if settings.init_from is not None:
         start_steps = -1  # trained networks can act
     look_every = max(1, schedule.update_every // num_envs)  # for a request to stop
+    for theirs, ours in zip(target.variables, run.ac.variables, strict=True):
+        theirs.assign(ours)  # also what is not trained
     variables = [*run.ac.variables, *target.variables, *update.variables]
     run.begin(
         variables, dict(replay=buffer), replay=buffer, columns=columns, tests=True, first_epoch=1

@@ -92,7 +92,7 @@ def algorithm(**defaults: Any) -> Callable[[Function], Function]:
         def checked(*args, **kwargs):
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            arguments = bound.arguments
+            arguments = {name: _plain(value) for name, value in bound.arguments.items()}
             check_arguments(arguments, num_procs())
             if isinstance(arguments["env_fn"], str):
                 arguments["env_fn"] = EnvFn(arguments["env_fn"])
@@ -105,6 +105,17 @@ def algorithm(**defaults: Any) -> Callable[[Function], Function]:
         return cast(Function, checked)
 
     return decorator
+
+
+def _plain(value):
+    """An argument with Python's numbers in the place of NumPy's, which graphs take for tensors."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    if type(value) is dict:
+        return {key: _plain(each) for key, each in value.items()}
+    return value
 
 
 def comes_with_package() -> bool:

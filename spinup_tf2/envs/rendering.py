@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -102,7 +104,17 @@ def shown_or_recorded(
     """An environment of `make_to_render`, closed in the end.
 
     directory: of videos that are called after `name`; None for none.
+
+    Raises:
+        UserError: It cannot be drawn, or there are such videos already.
     """
+    if directory:
+        there = sorted(Path(directory).glob(f"{glob.escape(name)}-episode-*.mp4"))
+        if there:
+            raise UserError(
+                f"{there[0]} is there already; give --record another directory, or remove "
+                f"{'it' if len(there) == 1 else f'the {len(there)} videos of this name'}."
+            )
     env = make_to_render(make, render_mode)
     try:
         if directory:

@@ -26,7 +26,7 @@ from spinup_tf2.exporting.to_tensorflow import (
     write_tflite,
 )
 from spinup_tf2.persistence.saves import find_save
-from spinup_tf2.runs.files import atomic_save
+from spinup_tf2.runs.files import atomic_output
 
 
 class _Format(NamedTuple):
@@ -166,7 +166,7 @@ def export(
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_save(path.absolute()) as temporary:
+        with atomic_output(path) as temporary:
             how.write(loaded, sample, Path(temporary))
             checked = check(loaded, how.read(Path(temporary), loaded), sample)
     except OSError as error:
@@ -188,6 +188,9 @@ def _check_place(path, how, overwrite):
     if not how.files:
         if not path.is_file():
             raise UserError(f"{path} is not a file, and this format is one; give another --output.")
+        with open(path, "rb") as file:
+            if file.read(8)[4:] != b"TFL3":
+                raise UserError(f"{path} is no TensorFlow Lite file; give another --output.")
         return
     others = {each.name for each in path.iterdir()} - {*how.files} if path.is_dir() else {path.name}
     if path.is_symlink() or others:

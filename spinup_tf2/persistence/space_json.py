@@ -100,5 +100,6 @@ def _bound_from_json(value, data):
     dtype = np.dtype(str(data["dtype"]))
     if dtype.kind not in "biuf":
         raise UserError(f"{dtype} is not a type of numbers.")
-    bound = np.asarray(value, dtype=str).astype(dtype)
+    text = np.asarray(value, dtype=str)
+    bound = text == "True" if dtype.kind == "b" else text.astype(dtype)  # "False" is a text
     return np.broadcast_to(bound, tuple(data["shape"])).copy()

@@ -20,7 +20,7 @@ from spinup_tf2.results.statistics import (
     summarize,
     tail_mean,
 )
-from spinup_tf2.runs.files import atomic_save
+from spinup_tf2.runs.files import atomic_output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,7 +141,7 @@ def write_table(
         table = table.assign(estimator=estimator, errorbar=errorbar)
         text = table.to_csv(index=False, lineterminator="\n")
     try:
-        with atomic_save(path) as temporary:
+        with atomic_output(path) as temporary:
             Path(temporary).write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"Cannot write the table to {path}: {error}.") from error

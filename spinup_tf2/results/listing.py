@@ -13,10 +13,10 @@ from typing import Any
 
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.results.config import algorithm, env_name, name_in, read_config
 from spinup_tf2.results.rows import UNFINISHED, read_rows
 from spinup_tf2.runs.commands import plot_command, resume_command, watch_command
-from spinup_tf2.runs.files import read_json
 from spinup_tf2.runs.lock import is_locked
 
 # What a run keeps in folders of its own: no other runs are in there.
@@ -92,6 +92,7 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
     problems += damage
     epochs = config.get("epochs")
     epochs = epochs if type(epochs) is int else None
+    run = _described(run_dir) if "checkpoint" in folders and not running else {}
     if running:
         state = "running"
     elif problems:
@@ -99,7 +100,7 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
     elif epochs is not None and done >= epochs:
         state = "finished"
     else:
-        state = "finished" if "checkpoint" in folders and _ended_early(run_dir) else "stopped"
+        state = "finished" if run.get("stopped") else "stopped"
     seed, env = config.get("seed"), env_name(config, run_dir)
     return RunInfo(
         path=run_dir,
@@ -114,18 +115,16 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
         env=env,
         algorithm=algorithm(config),
         seed=seed if type(seed) is int else None,
-        commands=_commands(run_dir, folders, state, env, config.get("callbacks")),
+        commands=_commands(run_dir, folders, state, env, run.get("command")),
     )
 
 
-def _ended_early(run_dir):
-    """Whether the training has ended by a rule of its own, such as --stop_at_return."""
-    root = os.path.join(run_dir, "checkpoint")
+def _described(run_dir):
+    """What the newest checkpoint says of the run; {} if there is none that can say anything."""
     try:
-        newest = max((name for name in os.listdir(root) if name.isdecimal()), key=int)
-        return bool(read_json(os.path.join(root, newest, "manifest.json"))["counters"]["stopped"])
-    except (OSError, ValueError, TypeError, KeyError):  # none, or not one of a run
-        return False
+        return Checkpoints(run_dir).describe() or {}
+    except UserError:
+        return {}
 
 
 def _progress(run_dir, running):
@@ -152,10 +151,10 @@ def _modified(run_dir):
     return 0.0
 
 
-def _commands(run_dir, folders, state, env, callbacks):
+def _commands(run_dir, folders, state, env, command):
     commands = {}
-    if state in ("stopped", "damaged") and "checkpoint" in folders:
-        commands["resume"] = resume_command(run_dir, env, modules_of(callbacks))
+    if state in ("stopped", "damaged") and isinstance(command, dict):  # not of a Python program
+        commands["resume"] = resume_command(run_dir, env, modules_of(command.get("callbacks")))
     commands["plot"] = plot_command(run_dir) + " --watch" * (state == "running")
     if any(map(_SAVE.fullmatch, folders)):
         commands["watch"] = watch_command(run_dir, env)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.runs.files import atomic_save
+from spinup_tf2.runs.files import atomic_output
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -186,7 +186,7 @@ def save_figure(figure: Figure, path: str | os.PathLike) -> None:
     # Without dates the same curves give the same file.
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     try:
-        with atomic_save(path) as temporary:
+        with atomic_output(path) as temporary:
             figure.savefig(temporary, format=kind, dpi=_DPI, metadata=metadata)
     except OSError as error:
         raise UserError(f"Cannot write the plot to {path}: {error}.") from error

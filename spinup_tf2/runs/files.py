@@ -137,6 +137,29 @@ def atomic_save(path: str | os.PathLike) -> Iterator[str]:
     _remove(old)
 
 
+@contextmanager
+def atomic_output(path: str | os.PathLike) -> Iterator[str]:
+    """As `atomic_save`, for a file or directory that the user has named, who may have others there.
+
+    `temporary` has the same name, in a new directory beside it.
+    """
+    path = os.path.abspath(path)
+    with tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=os.path.dirname(path)) as folder:
+        new, old = os.path.join(folder, "new"), os.path.join(folder, "old")
+        os.mkdir(new)
+        temporary = os.path.join(new, os.path.basename(path))
+        yield temporary
+        if not os.path.isdir(path):
+            os.replace(temporary, path)
+            return
+        os.rename(path, old)
+        try:
+            os.rename(temporary, path)
+        except BaseException:
+            os.rename(old, path)
+            raise
+
+
 def read_text(path: str | os.PathLike, limit: int = LARGEST_TEXT, *, errors: str = "strict") -> str:
     """The text of a file.
 

@@ -80,7 +80,8 @@ class Client(Protocol):
 
 def check_installed(name: str) -> None:
     """Raise UserError if the package of a tracker is missing."""
-    if find_spec(name) is None:
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:  # not even a folder of this name
         raise UserError(
             f"track names {name}, which is not installed; install it with: "
             f'pip install "spinup_tf2[{name}]"'

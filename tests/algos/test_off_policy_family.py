@@ -52,6 +52,16 @@ def tiny_run(request, tmp_path_factory):
         return request.param, *two_blocks_of_seven(request.param, path, monkeypatch)
 
 
+def test_numbers_of_numpy_do_as_well_as_those_of_python(tmp_path):
+    size = np.array([8])[0]
+    numbers = dict(steps_per_epoch=np.int64(100), update_every=np.int64(10), gamma=np.float64(0.9))
+    numbers |= dict(polyak=np.float64(0.9), ac_kwargs=dict(hidden_sizes=[size]))
+    _, rows = train(ddpg, tmp_path / "numpy", epochs=1, **numbers)
+    python = {name: number.item() for name, number in numbers.items() if name != "ac_kwargs"}
+    _, same = train(ddpg, tmp_path / "python", epochs=1, **python, ac_kwargs=dict(hidden_sizes=[8]))
+    assert rows[0]["LossQ"] == same[0]["LossQ"] != ""
+
+
 # ----------------------------------------------------------------------- the run's directory
 
 

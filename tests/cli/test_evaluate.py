@@ -264,6 +264,7 @@ def test_the_command_writes_a_file_and_replaces_none(agent, tmp_path, capsys):
     [
         (dict(episodes=0), "episodes is 0"),
         (dict(noops=-1), "noops is -1"),
+        (dict(seed=-1), "seed is -1"),
         (dict(max_ep_len=-1), "len is -1"),
         ({}, "no directory"),
     ],

@@ -247,6 +247,16 @@ def test_how_far_mario_has_come_is_printed(capsys):
     )
 
 
+def test_of_other_games_with_a_position_no_flag_is_told(capsys):
+    play._Reports().step(2.5, True, False, dict(x_pos=30))
+    assert capsys.readouterr().out == "Episode 0 \t EpRet 2.500 \t EpLen 1\n"
+
+
+def test_names_of_keys():
+    pygame = pytest.importorskip("pygame")
+    assert play._names((pygame.K_LEFT, pygame.K_SPACE, "d")) == ["left", "space", "d"]
+
+
 def test_recording_chance(tmp_path, monkeypatch):
     ffmpeg = pytest.importorskip("imageio_ffmpeg")
     monkeypatch.delenv("SDL_VIDEODRIVER")
@@ -298,6 +308,7 @@ MISTAKES = {
     "--env Buttons-v0 --episodes 3": "--episodes goes with --mode random only",
     "--env Buttons-v0 --norender": "--norender goes with --mode random only",
     "--env Buttons-v0 --fps -1": "--fps is -1; it must be at least 0",
+    "--env Buttons-v0 --seed -1": "--seed is -1; it must be at least 0",
     "--env Buttons-v0 --zoom 0": "--zoom is 0; it must be a number above 0",
     RANDOM + "--fps 30": "--fps goes with --mode human only",
     RANDOM + "--zoom 2": "--zoom goes with --mode human only",

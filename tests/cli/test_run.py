@@ -77,6 +77,9 @@ def test_values_are_not_executed(tmp_path, monkeypatch):
         ("--seed 0 10", {"seed": [0, 10]}),
         ("--seed -1 -seed 3", {"seed": [-1, "-seed", 3]}),  # one dash: a value
         ("--seed 0 --seed 5", {"seed": [5]}),  # the last one counts
+        ("--track a b --track None", {"track": [None]}),
+        ("--callbacks None --init_from None x", {"callbacks": [None], "init_from": [None, "x"]}),
+        ("--exp_name None", {"exp_name": ["None"]}),
         ("--dt", {"datestamp": [True]}),
         ("--note a--b", {"note": ["a--b"]}),
         ("--exp_name 123 --data_dir 1e3", {"exp_name": ["123"], "data_dir": ["1e3"]}),
@@ -266,6 +269,7 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --env_kwargs:grvity 1": "cannot be made with {'grvity': 1}.*grvity",
     "ppo --env CartPole-v1 --env_kwargs 3": "env_kwargs is 3; it must be a dict",
     "ppo --env CartPole-v1 --env_name CartPole-v1": "--env and --env_name are the same flag",
+    "ppo --env CartPole-v1 --env Acrobot-v1": "--env is given twice; .* as --env A B for several",
     "ppo --env CartPole-v1 --epoch 3": r"--epoch is not a flag of ppo; did you mean --epochs\?",
     "ppo --env CartPole-v1 --cup 3": r"did you mean --cpu\?",
     "ppo --env CartPole-v1 --gamma:x 3": "--gamma:x is not a flag of ppo",

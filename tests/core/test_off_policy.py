@@ -287,7 +287,7 @@ class Run:
         with off_policy.opened(
             "test", settings, schedule, arguments, *networks, num_q=1, stochastic=stochastic
         ) as (run, target):
-            self.ac = run.ac
+            self.ac, self.target = run.ac, target
             self.spec = run.envs.action_spec
             draw, epochs = run.envs.randomness.noise, range(settings.epochs)
             noise = [draw(epoch, settings.local_steps) for epoch in epochs]
@@ -300,6 +300,13 @@ class Run:
         self.header = header.split("\t")
         self.rows = [dict(zip(self.header, x.split("\t"), strict=True)) for x in lines]
         self.actions = np.array(Watched.actions)
+
+
+def test_target_networks_begin_as_the_others(tmp_path):
+    """Here nothing is averaged, as of layers that are not trained."""
+    run = Run(tmp_path)
+    for theirs, ours in zip(run.target.variables, run.ac.variables, strict=True):
+        np.testing.assert_array_equal(theirs, ours)
 
 
 @pytest.mark.parametrize(("num_envs", "random_steps"), [(1, 21), (2, 22), (4, 24)])

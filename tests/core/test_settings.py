@@ -34,6 +34,24 @@ def test_arguments_that_are_not_given_have_their_defaults():
     assert told(print, 5, gamma=0.5, num_envs=1, resume=True, test_freq=7) == expected | given
 
 
+def test_numbers_of_numpy_become_those_of_python():
+    heard = told(print, np.int64(5), gamma=np.float32(0.5), stop_after=np.str_("8h"))
+    heard |= dict(nested=vpg_kwargs(dict(hidden_sizes=[np.int32(8), (np.int64(9),)])))
+    assert repr([heard[name] for name in ("seed", "gamma", "stop_after", "nested")]) == (
+        "[5, 0.5, '8h', {'hidden_sizes': [8, (9,)]}]"
+    )
+
+
+def vpg_kwargs(ac_kwargs):
+    """What an algorithm gets as ac_kwargs."""
+
+    @algorithm()
+    def kwargs_told(env_fn, ac_kwargs=None, seed: int = 0, **options: Unpack[OnPolicyOptions]):
+        return ac_kwargs
+
+    return kwargs_told(print, ac_kwargs)
+
+
 def test_the_id_of_an_environment_becomes_what_makes_it():
     env_fn = told("CartPole-v1")["env_fn"]
     assert isinstance(env_fn, EnvFn)

@@ -265,6 +265,10 @@ def test_nothing_is_overwritten_without_a_word(run_of, format):
     (path.parent / "other" / "file").write_text("precious")
     with pytest.raises(UserError, match="give another --output"):
         export("run", format, "here/other", overwrite=True)
+    (path.parent / "notes.txt").write_text("precious")
+    with pytest.raises(UserError, match=r"notes\.txt is n.* give another --output"):
+        export("run", format, "here/notes.txt", overwrite=True)
+    (path.parent / "notes.txt").unlink()
     export("run", format, "here/out", sample=True, overwrite=True)
     assert contents(path) != first
     assert sorted(each.name for each in path.parent.iterdir()) == ["other", "out"]

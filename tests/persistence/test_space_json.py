@@ -9,8 +9,10 @@ from gymnasium import spaces
 from spinup_tf2.persistence.space_json import space_from_json, space_to_json
 from tests.envs.test_spaces import SUPPORTED
 
+BITS = spaces.Box(np.array([False, True]), np.array([True, True]), dtype=np.bool_)
 
-@pytest.mark.parametrize("space", SUPPORTED, ids=str)
+
+@pytest.mark.parametrize("space", [*SUPPORTED, BITS], ids=str)
 def test_spaces_survive_json(space):
     again = space_from_json(json.loads(json.dumps(space_to_json(space), sort_keys=True)))
     assert again == space

@@ -12,6 +12,7 @@ from spinup_tf2.cli import ls
 from spinup_tf2.errors import UserError
 from spinup_tf2.results.listing import find_runs
 from spinup_tf2.runs.lock import is_locked, run_lock
+from tests.checkpoints import signed, write_checkpoint
 from tests.results.runs import add_run, spinning_up_run
 
 HOLDER = """
@@ -44,7 +45,7 @@ def data(tmp_path, monkeypatch):
     )
     (path / "ppo" / "ppo_s0" / "tf2_save" / "variables").mkdir(parents=True)
     add_run(path / "sac" / "sac_s7", [-5, None], env_name="Ant-v5", alpha=0.2, epochs=50, seed=7)
-    (path / "sac" / "sac_s7" / "checkpoint").mkdir()
+    write_checkpoint(path / "sac" / "sac_s7")
     spinning_up_run(path / "td3", [1.0], exp_name="old", epochs=3)
     add_run(path / "zero", [], epochs=3)
     (path / "zero" / "config.json").write_text("{")
@@ -70,21 +71,28 @@ def test_finished_and_stopped(data):
 
 
 @pytest.mark.parametrize(
-    ("manifest", "state"),
-    [
-        ({"counters": {"stopped": "the return has reached 500"}}, "finished"),
-        ({"counters": {"stopped": ""}}, "stopped"),
-        ({"counters": {}}, "stopped"),
-        ([1], "stopped"),
-    ],
+    ("counters", "state"),
+    [({"stopped": "the return has reached 500"}, "finished"), ({"stopped": ""}, "stopped")],
 )
-def test_a_run_that_has_ended_by_its_own_rule_is_finished(data, manifest, state):
-    checkpoints = data / "sac" / "sac_s7" / "checkpoint"
-    for name, content in (("000009", {"counters": {"stopped": ""}}), ("000010", manifest)):
-        (checkpoints / name).mkdir()
-        (checkpoints / name / "manifest.json").write_text(json.dumps(content))
-    (checkpoints / "replay").mkdir()
+def test_a_run_that_has_ended_by_its_own_rule_is_finished(data, counters, state):
+    path = write_checkpoint(data / "sac" / "sac_s7") / "manifest.json"  # a second one
+    manifest = json.loads(path.read_text())
+    manifest["counters"] |= counters
+    path.write_text(json.dumps(signed(manifest)))
     assert only_run(data / "sac").state == state
+
+
+@pytest.mark.parametrize("manifest", ["[1]", "{", '{"counters": {"stopped": "x"}}'])
+def test_a_checkpoint_that_tells_nothing(data, manifest):
+    [path] = (data / "sac" / "sac_s7" / "checkpoint").glob("0*/manifest.json")
+    path.write_text(manifest)
+    run = only_run(data / "sac")
+    assert (run.state, "resume" in run.commands) == ("stopped", False)
+
+
+def test_what_a_python_program_has_started_is_not_resumed_by_a_command(data):
+    write_checkpoint(data / "sac" / "sac_s7", command=None)
+    assert "resume" not in only_run(data / "sac").commands
 
 
 def test_a_run_is_running_while_its_lock_is_held(data):
@@ -250,9 +258,9 @@ def test_commands_import_the_modules_of_the_user(tmp_path):
         tmp_path / "own",
         epochs=9,
         env_name="own_arms:Arm-v0",
-        callbacks=["own_calls:Call", "x y:z", 1, "z"],
     )
-    (path / "checkpoint").mkdir()
+    callbacks = ["own_calls:Call", "x y:z", 1, "z"]
+    write_checkpoint(path, command=dict(env_name="own_arms:Arm-v0", callbacks=callbacks))
     (path / "tf2_save").mkdir()
     commands = only_run(path).commands
     assert commands["resume"].endswith("own --import own_calls --import 'x y' --import own_arms")

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from spinup_tf2.runs import files as run_files
-from spinup_tf2.runs.files import atomic_save
+from spinup_tf2.runs.files import atomic_output, atomic_save
 
 
 class Crash(Exception):
@@ -60,6 +60,48 @@ def test_a_crash_while_saving_leaves_the_last_save(tmp_path, monkeypatch, kind):
         assert complete_saves() == ["again"]
         assert os.listdir(tmp_path) == ["save"]
     assert survived >= 3
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_what_the_user_has_named_replaces_nothing_else(tmp_path, monkeypatch, kind):
+    path = tmp_path / "policy"
+
+    def save(content):
+        with atomic_output(path) as temporary:
+            assert os.path.basename(temporary) == "policy"
+            if kind == "directory":
+                os.mkdir(temporary)
+                temporary = os.path.join(temporary, "file")
+            with open(temporary, "w") as file:
+                file.write(content)
+            if content == "crash":
+                raise Crash
+
+    def saved():
+        return (path / "file" if kind == "directory" else path).read_text()
+
+    kept = ("policy.old", "policy.tmp")
+    for name in kept:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "precious").touch()
+    save("first")
+    save("second")
+    assert saved() == "second"
+    with pytest.raises(Crash):
+        save("crash")
+
+    def refuse(source, target, rename=os.rename):
+        if os.fspath(target) == str(path) and "new" in source:
+            raise OSError("no")
+        rename(source, target)
+
+    for name in ("rename", "replace"):
+        monkeypatch.setattr(run_files.os, name, refuse)
+    with pytest.raises(OSError, match="no"):
+        save("third")
+    assert saved() == "second"
+    assert sorted(os.listdir(tmp_path)) == ["policy", *kept]
+    assert all((tmp_path / name / "precious").exists() for name in kept)
 
 
 def test_leftovers_of_a_killed_process_are_cleaned(tmp_path):

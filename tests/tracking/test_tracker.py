@@ -104,6 +104,13 @@ def test_a_package_that_is_missing_is_named_before_anything_is_written(tmp_path,
     assert not (tmp_path / "run").exists()
 
 
+def test_a_folder_of_its_name_is_no_package(tmp_path, monkeypatch):
+    (tmp_path / "no_such_tracker").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UserError, match="track names no_such_tracker, which is not installed"):
+        tracker.check_installed("no_such_tracker")
+
+
 @pytest.mark.parametrize("value", ["wandb", ["comet"], [], ["wandb", "wandb"]])
 def test_what_is_no_tracker_is_refused(tmp_path, value):
     with pytest.raises(UserError, match="it must be a list of some of 'tensorboard', 'wandb'"):

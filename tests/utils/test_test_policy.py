@@ -307,6 +307,22 @@ def trained(tmp_path_factory):
     return directory, ac
 
 
+def test_the_agents_own_process_imports_what_is_named(trained, tmp_path, monkeypatch):
+    sensor = tmp_path / "imported"
+    code = f"import os, pathlib\npathlib.Path({str(sensor)!r}).write_text(str(os.getpid()))\n"
+    (tmp_path / "named_module.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    save_dir = str(trained[0] / "tf2_save")
+    with command._agent_apart(["named_module"], save_dir, True, 0, False, False) as act:
+        assert act(np.zeros(4)) in (0, 1)
+    assert int(sensor.read_text()) != os.getpid()
+
+
+def test_a_seed_below_0_is_refused(run):
+    with pytest.raises(UserError, match="--seed is -1; it must be at least 0"):
+        main([str(run), "--norender", "--seed", "-1"])
+
+
 def test_a_saved_agent_acts_as_the_one_in_memory(trained, capsys):
     directory, ac = trained
     env, get_action = load_policy_and_env(directory, deterministic=True)
@@ -391,6 +407,8 @@ def test_record_writes_a_video_of_every_episode(trained, tmp_path, capfd):
     main([str(trained[0]), "--record", str(tmp_path / "videos"), "-n", "2", "-l", "12", "-d"])
     videos = sorted((tmp_path / "videos").iterdir())
     assert [video.name for video in videos] == ["trained-episode-0.mp4", "trained-episode-1.mp4"]
+    with pytest.raises(UserError, match=r"episode-0.mp4 is there already; .* the 2 videos of this"):
+        main([str(trained[0]), "--record", str(tmp_path / "videos")])
 
     out = capfd.readouterr().out
     assert "Using deterministic action op." in out

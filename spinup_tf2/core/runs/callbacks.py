@@ -1,12 +1,14 @@
 """The callbacks of a run: those that a program gives, and those that options stand for."""
 
 import inspect
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from spinup_tf2.callbacks import (
     HOOKS,
@@ -53,6 +55,10 @@ def callbacks_of(settings: Settings, env: gym.Env) -> list[Any]:
         check_installed(name)
         callbacks.append(Tracker(name))
     return callbacks
+
+
+# Columns that are logged later in a row, and those that `plot` adds.
+_TAKEN = ("Epoch", "TotalEnvInteracts", "Time", "Unit", "Condition1", "Condition2", "Performance")
 
 
 def _named(name):
@@ -106,6 +112,17 @@ def _checked_columns(callback, columns):
     return checked
 
 
+def _as_json(callback, state):
+    """What a callback remembers, as it is read again from JSON; NumPy's numbers are numbers."""
+    try:
+        return json.loads(json.dumps(state, default=np.generic.item))
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"state_dict() of the callback {_kind(callback)} returned what is no JSON ({error}); "
+            "let it return numbers, texts, lists and dicts."
+        ) from error
+
+
 def _kind(callback):
     return f"{type(callback).__name__} {getattr(callback, 'name', '')}".strip()
 
@@ -120,12 +137,14 @@ class Callbacks:
     def __init__(self, callbacks: Sequence[Any]):
         self._exist = broadcast_object(len(callbacks) > 0)
         self._callbacks = callbacks if proc_id() == 0 else ()
+        self._started: list[Any] = []
         self.reason: str | None = None  # to stop, as rank 0 has heard it
 
     def start(self, run: Any) -> None:
-        """Call `on_start`, and see which columns there will be."""
-        self._call("on_start", run)
-        self.columns(run)
+        for callback in self._callbacks:
+            if (on_start := hook_of(callback, "on_start")) is not None:
+                on_start(run)
+            self._started.append(callback)
 
     def end_epoch(self, run: Any, row: Mapping[str, Any]) -> str | None:
         """Call `on_epoch_end`; returns the reason to stop, the same on all ranks, or None."""
@@ -142,7 +161,7 @@ class Callbacks:
         added: dict[str, float | str] = {}
         for callback, columns in self._call("columns", run):
             for name, value in _checked_columns(callback, columns).items():
-                if name in added or name in run.logger.log_current_row:
+                if name in (*added, *run.logger.log_current_row, *_TAKEN):
                     raise UserError(
                         f"the callback {_kind(callback)} names a column {name}, and there is one "
                         "of this name already; give it another one."
@@ -157,17 +176,22 @@ class Callbacks:
         return broadcast_object(added) if self._exist else {}
 
     def end(self, run: Any) -> None:
+        """Call `on_end` of those whose `on_start` has not failed."""
         self._call("on_end", run)
 
     def _call(self, hook, *arguments):
         """Call a method of all that have it; returns each of these and what it returned."""
-        able = [(each, hook_of(each, hook)) for each in self._callbacks]
+        able = [(each, hook_of(each, hook)) for each in self._started]
         return [(each, method(*arguments)) for each, method in able if method is not None]
 
     def states(self) -> list[tuple[str, dict]]:
-        """(kind, state) of each, as JSON."""
+        """(kind, state) of each, as JSON.
+
+        Raises:
+            UserError: It is none.
+        """
         return [
-            (_kind(each), each.state_dict())
+            (_kind(each), _as_json(each, each.state_dict()))
             for each in self._callbacks
             if hasattr(each, "state_dict")
         ]

@@ -77,7 +77,8 @@ class ShowEpisodes(Callback):
         self.actor = actor_for(run.ac, run.envs)
 
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
-        run.videos = []
+        if self.records:  # and not those that another one has recorded
+            run.videos = []
         if run.epoch % self.every:
             return
         name = f"epoch-{run.logged_epoch}"
@@ -97,5 +98,6 @@ class ShowEpisodes(Callback):
         if folder is not None:
             run.videos = sorted(folder.glob(f"{name}-*.mp4"))
         for ret, length in zip(shown["TestEpRet"], shown["TestEpLen"], strict=True):
-            where = "".join(f", in {VIDEOS}/{path.name}" for path in run.videos)
+            videos = run.videos if self.records else []
+            where = "".join(f", in {VIDEOS}/{path.name}" for path in videos)
             run.logger.log(f"Shown: an episode with return {ret:.3f} and length {length}{where}.")

@@ -147,10 +147,11 @@ class Run(Generic[Networks]):
         self._began, self._last_save, self._policy_saved = time.monotonic(), -np.inf, True
         if self.saved is not None:
             self._restore(self.saved)
-        elif self.settings.checkpoint_freq:
-            self._save_checkpoint(Position())
-        self._callbacks.start(self)
         self._contexts.callback(self._callbacks.end, self)
+        self._callbacks.start(self)
+        self._callbacks.columns(self)  # while nothing is lost yet
+        if self.saved is None and self.settings.checkpoint_freq:
+            self._save_checkpoint(Position())
 
     def epochs(self) -> Iterator[int]:
         """The numbers of the epochs that are left to train, from 0."""
@@ -242,7 +243,7 @@ class Run(Generic[Networks]):
             self._evaluate(act, due=last or (epoch + 1) % settings.test_freq == 0)
         self.envs.add_epoch()
         self._log_row()
-        row = dict(logger.log_current_row)
+        row = {name: logger.log_current_row.get(name, "") for name in logger.log_headers}
         logger.dump_tabular()
         self.best.judge(score_of(row, settings.num_test_episodes > 0), self.logged_epoch)
         self._stopped = self._callbacks.end_epoch(self, row) or ""
@@ -269,7 +270,7 @@ class Run(Generic[Networks]):
 
     def stop(self, reason: str) -> None:
         """Ask for the end of the training after this epoch."""
-        self._callbacks.reason = reason
+        self._callbacks.reason = str(reason) or "a callback has asked for it"
 
     # ------------------------------------------------------------------- the end of an epoch
 

@@ -33,7 +33,7 @@ from spinup_tf2.envs.mario.demonstrations import (
 from spinup_tf2.envs.mario.emulator import Core, NesPy
 from spinup_tf2.envs.mario.env import ALL_STAGES, LEVELS
 from spinup_tf2.envs.mario.game import BUTTONS, Game
-from spinup_tf2.runs.files import atomic_save
+from spinup_tf2.runs.files import atomic_output
 
 HORIZON = 32  # steps of a continuation, a bit more than two seconds
 OTHER_HORIZONS = (12, 16, 24, 32, 48, 64)  # after failures: to land in time, and to wait
@@ -360,7 +360,7 @@ def keep(stage: str, plan: str, path: Path = FILE) -> None:
     """Write a demonstration into a file, in the place of the level's former one."""
     table = read(path) | {stage: plan}
     lines = [f'"{name}" = "{shortened(table[name])}"\n' for name in sorted(table)]
-    with atomic_save(path) as unfinished:
+    with atomic_output(path) as unfinished:
         Path(unfinished).write_text(_HEAD + "".join(lines), encoding="utf-8")
 
 

@@ -12,6 +12,7 @@ from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import ExperimentsFailed, Interrupted
 from spinup_tf2.experiments.experiment import Experiment
 from spinup_tf2.experiments.schedule.rows import progress_of
+from spinup_tf2.parallel import launched
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.runs.commands import resume_command
 from spinup_tf2.runs.printing import RULE
@@ -92,6 +93,8 @@ class Again:
         if self.command is not None:
             words = _without(self.command, ("--resume", "--overwrite", "--skip_finished"))
             words += ["--overwrite" if anew else "--resume", "--skip_finished"]
+            if launched.by_mpi() and not {"--cpu", "--num_cpu"} & {*words}:
+                words += ["--num_cpu", str(launched.size())]
             return f"This does the rest:\n\npython -m spinup_tf2.run {shlex.join(words)}"
         if anew:
             return "The same grid with run(..., overwrite=True, skip_finished=True) does the rest."
@@ -119,7 +122,8 @@ def _resume_each(missing):
     lines = []
     for outcome in missing:
         experiment = outcome.experiment
-        if experiment.output_dir and Checkpoints(experiment.output_dir).describe():
+        run = Checkpoints(experiment.output_dir).describe() if experiment.output_dir else None
+        if run and run.get("command") is not None:  # not of a Python program
             env_name = experiment.kwargs.get("env_name", "")
             modules = [*experiment.modules, *modules_of(experiment.kwargs.get("callbacks"))]
             lines.append(resume_command(experiment.output_dir, env_name, modules))

@@ -36,7 +36,7 @@ class Started:
         self._child = None
         self._stack = ExitStack()
         try:
-            environ = {PRINTED_TO: str(self._output.absolute())}
+            environ = {PRINTED_TO: os.path.abspath(self._output)}
             self._folder = self._stack.enter_context(
                 calling.handed_over(outcome.experiment, processes, environ)
             )
@@ -97,9 +97,12 @@ class Started:
         """Why it has failed: the signal that has ended it, or the last line of its output."""
         if status - 128 in [*signal.Signals]:
             return f"ended by {signal.Signals(status - 128).name}"
-        with open(self._output, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _END_OF_OUTPUT))
-            lines = file.read().decode(errors="replace").splitlines()
+        try:
+            with open(self._output, "rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _END_OF_OUTPUT))
+                lines = file.read().decode(errors="replace").splitlines()
+        except OSError:  # somebody has removed it
+            lines = []
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return _shortened(last) or f"exit status {status}"
 

@@ -71,6 +71,19 @@ def test_a_window_shows_every_other_epoch(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "run" / "videos").exists()
 
 
+def test_a_window_keeps_the_videos_for_trackers(tmp_path, monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    seen = []
+
+    class Sees:
+        def on_end(self, run):
+            seen.extend(path.name for path in run.videos)
+
+    options = dict(epochs=1, steps_per_epoch=50, max_ep_len=5, record_every=1, render_every=1)
+    train(vpg, tmp_path / "run", "CartPole-v1", **options, callbacks=[Sees()])
+    assert seen == ["epoch-0-episode-0.mp4"]
+
+
 def test_a_recording_that_fails_warns_once(tmp_path, capsys):
     class InTheWay(Callback):
         def on_start(self, run):

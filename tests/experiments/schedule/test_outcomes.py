@@ -38,6 +38,17 @@ def test_the_command_that_does_the_rest(command, again):
     assert f"\npython -m spinup_tf2.run {again}" in said
 
 
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [("ppo --seed 0 1", " --num_cpu 4"), ("ppo --cpu 4", ""), ("ppo --num_cpu 4", "")],
+)
+def test_the_rest_has_the_processes_of_the_launcher(monkeypatch, command, more):
+    monkeypatch.setattr(outcomes.launched, "by_mpi", lambda: True)
+    monkeypatch.setattr(outcomes.launched, "size", lambda: 4)
+    said = Again(command.split()).explain([outcome()])
+    assert said.endswith(f"{command} --resume --skip_finished{more}")
+
+
 def test_what_has_no_checkpoints_begins_anew():
     missing = [outcome(checkpoint_freq=0)]
     said = Again(["ppo", "--checkpoint_freq", "0"]).explain(missing)
@@ -51,7 +62,8 @@ def test_directories_with_a_date_are_resumed_one_by_one(monkeypatch):
             self.run_dir = run_dir
 
         def describe(self):
-            return dict(epochs_done=1) if "s0" in self.run_dir else None
+            started = {"data/py_s0": None, "my data/g_s0": dict(env_name="own_envs:Own-v0")}
+            return dict(command=started[self.run_dir]) if "s0" in self.run_dir else None
 
     monkeypatch.setattr(outcomes, "Checkpoints", OfSeed0)
     begun = outcome(where="my data/g_s0", env_name="own_envs:Own-v0")
@@ -61,6 +73,7 @@ def test_directories_with_a_date_are_resumed_one_by_one(monkeypatch):
         "python -m spinup_tf2.run resume 'my data/g_s0' --import own_envs",
     ]
     assert "resume" not in again.explain([outcome(NOT_BEGUN, where="data/g_s1")])
+    assert "resume" not in again.explain([outcome(where="data/py_s0")])  # of a Python program
 
 
 def test_what_the_caller_gets():

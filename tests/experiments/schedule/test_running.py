@@ -143,8 +143,9 @@ def test_real_processes_share_the_cores(tmp_path, capsys, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MKL_NUM_THREADS", "7")
     monkeypatch.setattr(threads, "available_cores", lambda: 6)
+    data_dir = tmp_path / "g" / ".."
     with pytest.raises(ExperimentsFailed, match=r"1 of 2 experiments failed: .*s1 \(gamma is 3\)"):
-        grid_of([0, 1], path="seen.json").run(tell, data_dir=tmp_path, workers=2, overwrite=True)
+        grid_of([0, 1], path="seen.json").run(tell, data_dir=data_dir, workers=2, overwrite=True)
     expected = dict(OMP_NUM_THREADS="3", TF_NUM_INTRAOP_THREADS="3", MKL_NUM_THREADS="7")
     assert json.loads((tmp_path / "g/g_s0/seen.json").read_text()) == expected
     output = (tmp_path / "g/g_s1/output.txt").read_text()
