@@ -18,7 +18,9 @@ def write_checkpoint(run_dir: Path, **changes) -> Path:
 
     command = {"env_name": "CartPole-v1", "epochs": 3, "ac_kwargs": {"hidden_sizes": [8]}}
     run = dict(algorithm="ppo", command=command, exp_name="x", num_envs=2, num_procs=1) | changes
-    counters = dict(epoch=1, step=0, infos=[], seconds=1.0, best=dict(score=1.0, epoch=0))
+    counters = dict(
+        epoch=1, step=0, infos=[], seconds=1.0, best=dict(score=1.0, epoch=0), stopped=""
+    )
     arrays = {"log/EpRet": np.arange(3.0), "env0/envs/steps": np.arange(2)}
     run_dir.mkdir(exist_ok=True)
     CheckpointWriter(run_dir).save(

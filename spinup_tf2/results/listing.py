@@ -13,10 +13,10 @@ from typing import Any
 
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.results.config import algorithm, env_name, name_in, read_config
 from spinup_tf2.results.rows import UNFINISHED, read_rows
 from spinup_tf2.runs.commands import plot_command, resume_command, watch_command
+from spinup_tf2.runs.files import read_json
 from spinup_tf2.runs.lock import is_locked
 
 # What a run keeps in folders of its own: no other runs are in there.
@@ -120,10 +120,13 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
 
 
 def _described(run_dir):
-    """What the newest checkpoint says of the run; {} if there is none that can say anything."""
+    """What the newest checkpoint says of the run: its `command`, and why it has `stopped`."""
+    root = os.path.join(run_dir, "checkpoint")
     try:
-        return Checkpoints(run_dir).describe() or {}
-    except UserError:
+        newest = max((name for name in os.listdir(root) if name.isdecimal()), key=int)
+        manifest = read_json(os.path.join(root, newest, "manifest.json"))
+        return dict(command=manifest["run"]["command"], stopped=manifest["counters"]["stopped"])
+    except (OSError, ValueError, TypeError, KeyError):  # none, or not one of a run
         return {}
 
 
