@@ -177,7 +177,8 @@ def test_what_cannot_be_remembered_is_said_at_the_start(tmp_path):
             return dict(itself=self)
 
     with pytest.raises(
-        UserError, match=r"state_dict\(\) of the callback Keeps returned what is no"
+        UserError,
+        match=r"state_dict\(\) of the callback Keeps returned what is no JSON \(it holds a Keeps",
     ):
         train(vpg, tmp_path / "run", callbacks=[Keeps()])
 

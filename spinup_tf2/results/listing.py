@@ -125,8 +125,9 @@ def _described(run_dir):
     try:
         newest = max((name for name in os.listdir(root) if name.isdecimal()), key=int)
         manifest = read_json(os.path.join(root, newest, "manifest.json"))
-        return dict(command=manifest["run"]["command"], stopped=manifest["counters"]["stopped"])
-    except (OSError, ValueError, TypeError, KeyError):  # none, or not one of a run
+        run, counters = manifest["run"], manifest["counters"]
+        return dict(command=run["command"], stopped=counters.get("stopped", ""))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # none, or not one of a run
         return {}
 
 

@@ -114,8 +114,14 @@ def _checked_columns(callback, columns):
 
 def _as_json(callback, state):
     """What a callback remembers, as it is read again from JSON; NumPy's numbers are numbers."""
+
+    def number(value):
+        if isinstance(value, np.generic):
+            return value.item()
+        raise TypeError(f"it holds a {type(value).__name__}")
+
     try:
-        return json.loads(json.dumps(state, default=np.generic.item))
+        return json.loads(json.dumps(state, default=number))
     except (TypeError, ValueError) as error:
         raise UserError(
             f"state_dict() of the callback {_kind(callback)} returned what is no JSON ({error}); "
