@@ -123,7 +123,7 @@ def test_episodes_begin_with_nothing_remembered(trained, capsys):
 def test_in_a_process_of_its_own(trained):
     """As test_policy runs it where something is drawn."""
     _, _, path = trained
-    with test_policy._agent_apart(path / "tf2_save", True, None, False, False) as get_action:
+    with test_policy._agent_apart([], path / "tf2_save", True, None, False, False) as get_action:
         row = run_policy(Recall(), get_action, num_episodes=5, render=False, seed=0)
     assert row["AverageEpRet"] == 1
 
