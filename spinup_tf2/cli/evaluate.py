@@ -82,8 +82,8 @@ def evaluate_run(
         `StdEpRet`, `EpLen` and, where the environment tells, `X`, how far the agent has come, and
         `VelError`, how far its speed was from what was commanded.
     """
-    _check_numbers(episodes=(episodes, 1), noops=(noops, 0), max_ep_len=(max_ep_len or 0, 0))
-    _check_numbers(seed=(seed, 0))
+    numbers = dict(episodes=(episodes, 1), noops=(noops, 0), seed=(seed, 0))
+    _check_numbers(**numbers, max_ep_len=(max_ep_len or 0, 0))
     from spinup_tf2.core.runs.saved_policy import load_policy
 
     import_named(modules)

@@ -196,11 +196,7 @@ class Callbacks:
         Raises:
             UserError: It is none.
         """
-        return [
-            (_kind(each), _as_json(each, each.state_dict()))
-            for each in self._callbacks
-            if hasattr(each, "state_dict")
-        ]
+        return [(_kind(each), _as_json(each, state)) for each, state in self._call("state_dict")]
 
     def restore(self, states: Sequence[tuple[str, dict]]) -> None:
         """Give each the state of the first of its kind that is left; the others begin anew."""

@@ -95,9 +95,9 @@ class ShowEpisodes(Callback):
                 about=self.option,
             )
             return
+        videos = []
         if folder is not None:
-            run.videos = sorted(folder.glob(f"{name}-*.mp4"))
+            run.videos = videos = sorted(folder.glob(f"{name}-*.mp4"))
         for ret, length in zip(shown["TestEpRet"], shown["TestEpLen"], strict=True):
-            videos = run.videos if self.records else []
             where = "".join(f", in {VIDEOS}/{path.name}" for path in videos)
             run.logger.log(f"Shown: an episode with return {ret:.3f} and length {length}{where}.")
