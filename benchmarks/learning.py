@@ -37,6 +37,8 @@ KEYS = ["algorithm", "environment", "variant", "seed"]
 COLUMNS = [*KEYS, "interactions", "return"]
 EVALUATED = [*KEYS, "evaluation", "episodes", "return"]
 RANDOM = "Random actions"
+RESAMPLES = 2000  # of the bootstrap
+SMOOTHED = 11  # epochs of a figure's curves, or a twentieth of the run if that is less
 VERBS = ["run", "collect", "evaluate", "report", "random", "status"]
 
 
@@ -160,26 +162,44 @@ def collect(protocol: Protocol, data_dir: Path) -> Path:
 
     A row for each epoch with a return, that of the test episodes if there are any, and for the last
     epoch in any case, which says how far the run has come. Of runs that are not in `data_dir`, or
-    have not come as far there, what the file holds already stays.
+    have not come as far there, what the file holds already stays. Where a run has other numbers
+    than the file, these replace it, and what `evaluate` has found out about its agent is dropped.
     """
     from spinup_tf2.utils.plot import get_datasets
 
     path = file_of(protocol)
     tables = dict(iter(read(protocol).groupby(KEYS, sort=False))) if path.exists() else {}
-    found = False
+    found, replaced = False, []
     for key in protocol.runs():
         for rows in get_datasets(data_dir / protocol.run_directory(*key)):
             found = True
             logged = [rows["TotalEnvInteracts"], rows["Performance"]]
             table = pd.DataFrame(dict(zip(COLUMNS, [*key, *logged], strict=True)))
             table = table[table["return"].notna() | (table.index == table.index[-1])]
-            if key not in tables or len(table) > len(tables[key]):
+            if key not in tables or _newer(table, tables[key]):
                 tables[key] = table
+                replaced.append(key)
     if not found:
         sys.exit(f"There are no runs of {protocol.name} in {data_dir}; train them first (run).")
     RESULTS.mkdir(parents=True, exist_ok=True)
-    pd.concat(tables.values()).to_csv(path, index=False, float_format="%.5g", lineterminator="\n")
+    _write(pd.concat(tables.values()), path)
+    if evaluations_of(protocol).exists():
+        known = _read(evaluations_of(protocol))
+        stale = [key in replaced for key in known[KEYS].itertuples(index=False, name=None)]
+        _write(known[~np.array(stale, bool)], evaluations_of(protocol))
     return path
+
+
+def _newer(table, collected):
+    """Whether a run has come at least as far as what was collected of it, with other numbers."""
+    steps, returns = (table[name].to_numpy() for name in COLUMNS[-2:])
+    if len(table) != len(collected):
+        return steps[-1] >= collected["interactions"].iloc[-1]
+    return not np.allclose(returns, collected["return"], rtol=1e-4, equal_nan=True)
+
+
+def _write(table, path):
+    table.to_csv(path, index=False, float_format="%.5g", lineterminator="\n")
 
 
 def file_of(protocol: Protocol) -> Path:
@@ -215,7 +235,7 @@ def evaluate(protocol: Protocol, data_dir: Path, episodes: int = 200) -> Path:
                 continue
             row = evaluate_run(directory, episodes, env_kwargs=env_kwargs)["sampled"]
             table.loc[len(table)] = [*key, name, row["Episodes"], row["EpRet"]]
-            table.to_csv(path, index=False, float_format="%.5g", lineterminator="\n")
+            _write(table, path)
     if table.empty:
         sys.exit(f"No run of {protocol.name} in {data_dir} is finished and collected.")
     return path
@@ -276,13 +296,11 @@ def cells(protocol: Protocol, data: pd.DataFrame) -> pd.DataFrame:
     """A row for each algorithm, environment, variant and number of steps.
 
     The number of steps is the protocol's own, and those that were published.
-    Columns: `mean`, `low`, `high` (95 % interval of the mean, percentile bootstrap over the seeds),
-    `sd`, `seeds`, and of each source its mean, deviation and `better`, the probability that a run
-    of ours is better than one of theirs, which are taken to be normal.
+    Columns: `mean`, `low`, `high` (see `interval`), `sd`, `seeds`, and of each source its mean,
+    deviation and `better`, the probability that a run of ours is better than one of theirs, which
+    are taken to be normal.
     """
     from scipy.stats import norm
-
-    from spinup_tf2.results.statistics import summarize
 
     rows = []
     finals_at = cache(partial(performance, data))
@@ -295,11 +313,11 @@ def cells(protocol: Protocol, data: pd.DataFrame) -> pd.DataFrame:
                 for variant in protocol.variant_names:
                     key = (algorithm, environment, variant)
                     runs = finals[key].to_numpy() if key in finals else np.empty(0)
+                    low, high = interval(runs)
                     row = dict(zip(COLUMNS, key, strict=False), steps=steps, seeds=len(runs))
+                    row |= dict(mean=_mean(runs), low=low, high=high, sd=math.nan)
                     if len(runs):
-                        summary = summarize(runs[:, None], "mean", "ci")
-                        row |= {"mean": summary.estimate[0], "sd": np.std(runs, ddof=len(runs) > 1)}
-                        row |= dict(low=summary.low[0], high=summary.high[0])
+                        row["sd"] = np.std(runs, ddof=len(runs) > 1)
                     for source, cell in theirs.items():
                         if steps in cell:
                             mean, sd = row[source], row[f"{source} sd"] = cell[steps]
@@ -307,6 +325,24 @@ def cells(protocol: Protocol, data: pd.DataFrame) -> pd.DataFrame:
                                 row[f"{source} better"] = norm.cdf((runs - mean) / sd).mean()
                     rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _mean(runs):
+    return np.mean(runs) if len(runs) else math.nan
+
+
+def interval(runs: np.ndarray) -> tuple[float, float]:
+    """The 95 % confidence interval of the mean of runs, by Student's t; NaN of fewer than three.
+
+    The bootstrap over three runs would be their range, which holds the true mean in three cases
+    out of four only.
+    """
+    from scipy.stats import sem, t
+
+    if len(runs) < 3:
+        return math.nan, math.nan
+    half = sem(runs) * t.ppf(0.975, len(runs) - 1)
+    return _mean(runs) - half, _mean(runs) + half
 
 
 def verdict(row: Mapping[str, Any], source: str) -> str:
@@ -327,13 +363,8 @@ def markdown(protocol: Protocol, table: pd.DataFrame) -> str:
     for row in table.to_dict("records"):
         line = [row["environment"], row["algorithm"], *([row["variant"]] * len(protocol.variants))]
         line.append(f"{row['steps']:,}")
-        if row["seeds"]:
-            interval = (
-                f"{rounded(row['low'])} to {rounded(row['high'])}" if row["seeds"] > 1 else ""
-            )
-            line += [rounded(row["mean"]), interval, str(row["seeds"])]
-        else:
-            line += ["not run", "", "0"]
+        mean = rounded(row["mean"]) if row["seeds"] else "not finished"
+        line += [mean, _between(row["low"], row["high"]), str(row["seeds"])]
         for source in sources:
             known = not math.isnan(row[source])
             mean, deviation = rounded(row[source]), rounded(row[f"{source} sd"])
@@ -342,17 +373,36 @@ def markdown(protocol: Protocol, table: pd.DataFrame) -> str:
         lines.append(line)
     text = f"{markdown_table(head, lines)}\n"
     for source in sources:
-        verdicts = [verdict(row, source) for row in table.to_dict("records")]
-        known = [each for each in verdicts if each]
-        if known:
-            good = sum(each != "below" for each in known)
-            better = table[f"{source} better"].mean()
-            text += (
-                f"\n{source}: {good} of {len(known)} measured cells at least at its mean less one "
-                f"standard deviation; a run of ours is better than one of its with probability "
-                f"{better:.2f}, on average over the cells.\n"
-            )
+        for variant, part in table.groupby("variant", sort=False):
+            text += _beside(source, variant, part[part["seeds"] > 0].dropna(subset=source))
     return text
+
+
+def _between(low, high, write=None):
+    """An interval in a table; nothing if there is none."""
+    write = write or rounded
+    return "" if math.isnan(low) else f"{write(low)} to {write(high)}"
+
+
+def _beside(source, variant, table):
+    """In how many of the cells of a source ours are not below, in words; nothing without cells."""
+    if table.empty:
+        return ""
+
+    def good(some):
+        verdicts = [verdict(row, source) for row in some.to_dict("records")]
+        return f"{len(verdicts) - verdicts.count('below')} of {len(verdicts)}"
+
+    final = table[table["steps"] == table["steps"].max()]
+    text = f"{source}{variant and f', {variant}'}: at {final['steps'].iloc[0]:,} steps, "
+    text += f"{good(final)} measured cells are at least at the published mean less one standard "
+    text += "deviation"
+    if len(final) < len(table):
+        text += f"; with the earlier numbers of steps, {good(table)}"
+    better = final[f"{source} better"].mean()
+    text += f". On average over the {'former' if len(final) < len(table) else 'cells'}, a run of "
+    text += f"ours is better than a published one with probability {better:.2f}."
+    return f"\n{text}\n"
 
 
 def rounded(x: float) -> str:
@@ -360,35 +410,46 @@ def rounded(x: float) -> str:
     return f"{x:.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 
-def scores(protocol: Protocol, table: pd.DataFrame, data: pd.DataFrame) -> str:
+def scores(protocol: Protocol, data: pd.DataFrame) -> str:
     """Of each algorithm and variant the interquartile mean of all runs' normalised scores.
 
     The score of a run is its final return on a scale on which random actions have 0, and the best
-    mean of the protocol in the same environment 1.
+    of our means in the same environment 1. Only environments in which all of them have finished
+    runs count; nothing is written if there is none, or nothing to compare. The interval is from
+    the bootstrap with the environments as strata, if there are several with three runs or more.
     """
-    from spinup_tf2.results.statistics import summarize
+    from scipy.stats import trim_mean
 
-    final = table[(table["steps"] == protocol.steps) & (table["seeds"] > 0)]
-    best = final.groupby("environment")["mean"].max()
     runs = performance(data, protocol.steps).reset_index()
-    nothing = {env: published(RANDOM, "random", env)[0][0] for env in best.index}
+    ways = [group for _, group in runs.groupby(["algorithm", "variant"], sort=False)]
+    wanted = len(protocol.algorithms) * len(protocol.variant_names)
+    common = set.intersection(*(set(group["environment"]) for group in ways)) if ways else set()
+    if not len(ways) == wanted > 1 or not common:
+        return ""
+    runs = runs[runs["environment"].isin(common)]
+    best = runs.groupby(KEYS[:3])["return"].mean().groupby("environment").max()
+    nothing = {env: published(RANDOM, "random", env)[0][0] for env in common}
     worst, best = (runs["environment"].map(each) for each in (nothing, best))
-    runs["score"] = (runs["return"] - worst) / (best - worst)
+    runs = runs.assign(score=(runs["return"] - worst) / (best - worst))
     lines = []
     for (algorithm, variant), group in runs.groupby(["algorithm", "variant"], sort=False):
-        estimate, low, high = (
-            array[0] for array in summarize(group["score"].to_numpy()[:, None], "iqm", "ci")
-        )
-        interval = f"{low:.2f} to {high:.2f}" if len(group) > 1 else ""
-        lines.append([algorithm, variant or "-", f"{estimate:.2f}", interval, len(group)])
+        strata = [part.to_numpy() for _, part in group.groupby("environment")["score"]]
+        low = high = math.nan
+        if len(strata) > 1 and min(map(len, strata)) >= 3:
+            rng = np.random.default_rng(0)
+            drawn = [rng.choice(part, (RESAMPLES, len(part))) for part in strata]
+            means = trim_mean(np.concatenate(drawn, axis=1), 0.25, axis=1)
+            low, high = np.percentile(means, [2.5, 97.5])
+        estimate = trim_mean(group["score"], 0.25)
+        span = _between(low, high, "{:.2f}".format)
+        lines.append([algorithm, variant or "-", f"{estimate:.2f}", span, len(group)])
     head = ["algorithm", "variant", "IQM of scores", "95 % CI", "runs"]
-    return f"{markdown_table(head, lines)}\n"
+    where = ", ".join(name for name in protocol.environments if name in common)
+    return f"\n{markdown_table(head, lines)}\n\nScores are those in {where}.\n"
 
 
 def evaluated(protocol: Protocol, table: pd.DataFrame) -> str:
     """A table in Markdown of what the final agents reach, a column for each of `evaluations`."""
-    from spinup_tf2.results.statistics import summarize
-
     head = ["environment", "algorithm", *protocol.variants, "agents"]
     for name in protocol.evaluations:
         head += [name, "95 % CI"]
@@ -399,16 +460,15 @@ def evaluated(protocol: Protocol, table: pd.DataFrame) -> str:
         line.append(str(group["seed"].nunique()))
         for name in protocol.evaluations:
             returns = group.loc[group["evaluation"] == name, "return"].to_numpy()
-            mean, low, high = (x[0] for x in summarize(returns[:, None], "mean", "ci"))
-            line += [f"{mean:.2f}", f"{low:.2f} to {high:.2f}" if len(returns) > 1 else ""]
+            span = _between(*interval(returns), "{:.2f}".format)
+            line += [f"{_mean(returns):.2f}", span]
         lines.append(line)
     return f"{markdown_table(head, lines)}\n"
 
 
 def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
-    """A panel for each environment: our curves with their range, and what was published.
-
-    Algorithms have colours, variants line styles, sources markers.
+    """A panel for each environment, with a line for each algorithm; or, if variants are compared,
+    for each environment and algorithm, with a line for each variant. Sources are markers.
     """
     import matplotlib
 
@@ -419,59 +479,94 @@ def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
     from spinup_tf2.results import look
 
     look.set_style("paper")
-    environments = [e for e in protocol.environments if e in set(data["environment"])]
-    colors = look.colors_for(protocol.algorithms)
-    styles = dict(zip(protocol.variant_names, ("-", "--", ":", "-."), strict=False))
+    names = protocol.variant_names if protocol.variants else _all_algorithms()
+    colors = look.colors_for(names)
     markers = dict(zip(protocol.published, "os^D", strict=False))
+    contents = _panels(protocol, data)
     fig = plt.figure(layout="constrained")
-    for axis, environment in zip(
-        look.panels(fig, len(environments), "paper"), environments, strict=True
+    handles, shown = {}, set()
+    for axis, (title, lines) in zip(
+        look.panels(fig, len(contents), "paper"), contents.items(), strict=True
     ):
-        axis.set_title(environment)
+        axis.set_title(title)
         look.label(axis, "TotalEnvInteracts", "Performance")
-        for algorithm, color in colors.items():
-            for variant, style in styles.items():
-                key = (algorithm, environment, variant)
-                _draw_curve(axis, data, key, color, style, protocol.arguments["steps_per_epoch"])
-            for source, marker in markers.items():
-                _draw_published(axis, protocol, source, algorithm, environment, color, marker)
+        for name, key in lines.items():
+            if not _draw_curve(axis, protocol, data, key, colors[name]):
+                continue
+            text = name if protocol.variants else name.upper()
+            handles[text] = Line2D([], [], color=colors[name])
+            color = "0.3" if protocol.variants else colors[name]
+            for number, (source, marker) in enumerate(markers.items()):
+                shift = 0.012 * protocol.steps * (number - (len(markers) - 1) / 2)
+                if _draw_published(axis, protocol, source, key, color, marker, shift):
+                    shown.add(source)
         look.format_ticks(axis, "paper")
-    handles = {name.upper(): Line2D([], [], color=color) for name, color in colors.items()}
-    if protocol.variants:
-        handles |= {name: Line2D([], [], color="0.3", ls=style) for name, style in styles.items()}
-    for source, marker in markers.items():
-        handles[source] = Line2D([], [], color="0.3", marker=marker, ls="", mfc="w")
+    for source in (source for source in markers if source in shown):
+        handles[source] = Line2D([], [], color="0.3", marker=markers[source], ls="", mfc="w")
     look.shared_legend(fig, handles)
     look.save_figure(fig, path)
     plt.close(fig)
 
 
-def _draw_curve(axis, data, key, color, style, steps_per_epoch):
-    from spinup_tf2.results.statistics import curve_of
+def _all_algorithms():
+    """Those of all protocols, so that each has its colour in all figures."""
+    return [*dict.fromkeys(name for each in protocols().values() for name in each.algorithms)]
 
-    runs = data[(data[KEYS[:3]] == list(key)).all(axis=1)].dropna()
-    if runs.empty:
-        return
+
+def _panels(protocol, data):
+    """{title: {name of a line: (algorithm, environment, variant)}} of what there is."""
+    contents = {}
+    for environment in protocol.environments:
+        for algorithm in protocol.algorithms:
+            for variant in protocol.variant_names:
+                key = (algorithm, environment, variant)
+                if (data[KEYS[:3]] == [*key]).all(axis=1).any():
+                    title = environment
+                    if protocol.variants:
+                        title += f", {algorithm.upper()}"
+                    contents.setdefault(title, {})[variant or algorithm] = key
+    return contents
+
+
+def _draw_curve(axis, protocol, data, key, color):
+    """The mean of the finished runs and their range, or of those that there are; False if none.
+
+    Only where all of them have come: the mean would jump at the end of one.
+    """
+    from spinup_tf2.results.statistics import align
+
+    runs = data[(data[KEYS[:3]] == [*key]).all(axis=1)].dropna()
+    runs = runs[runs["interactions"] <= protocol.steps]
+    steps_per_epoch = protocol.arguments["steps_per_epoch"]
+    window = max(1, min(SMOOTHED, protocol.steps // steps_per_epoch // 20))
+    done = runs["seed"].isin(seed for *which, seed in finished(protocol) if which == [*key])
     curves = []
-    for _, run in runs.groupby("seed"):
+    for _, run in runs[done if done.any() else slice(None)].groupby("seed"):
         x, y = run["interactions"].to_numpy(), run["return"].to_numpy()
-        curves.append((x, _smooth(x, y, steps_per_epoch)))
-    curve = curve_of(curves, "mean", "sd")
-    axis.plot(curve.x, curve.estimate, color=color, ls=style)
-    axis.fill_between(curve.x, curve.low, curve.high, color=color, alpha=0.15, lw=0)
+        curves.append((x, _smooth(x, y, steps_per_epoch, window)))
+    if not curves:
+        return False
+    x, values = align(curves)
+    everywhere = np.isfinite(values).all(axis=0)
+    x, values = x[everywhere], values[:, everywhere]
+    axis.plot(x, values.mean(axis=0), color=color)
+    axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=color, alpha=0.15, lw=0)
+    return True
 
 
-def _draw_published(axis, protocol, source, algorithm, environment, color, marker):
-    points = published(source, algorithm, environment)
-    points = {n: cell for n, cell in points.items() if n <= 1.01 * protocol.steps}
+def _draw_published(axis, protocol, source, key, color, marker, shift):
+    """The means and deviations of a source, moved sideways; whether it has any."""
+    points = published(source, *key[:2])
+    points = {n + shift: cell for n, cell in points.items() if n <= 1.01 * protocol.steps}
     if points:
         means, sds = zip(*points.values(), strict=True)
         axis.errorbar(
             [*points], means, sds, color=color, fmt=marker, ms=5, capsize=3, mfc="white", lw=1
         )
+    return bool(points)
 
 
-def _smooth(x, y, steps_per_epoch, epochs=11):
+def _smooth(x, y, steps_per_epoch, epochs):
     """The mean of each row and its neighbours, as Spinning Up's figures show it."""
     if len(y) < epochs:
         return y
@@ -484,8 +579,7 @@ def report(protocol: Protocol) -> None:
     data = read(protocol)
     table = cells(protocol, data)
     text = markdown(protocol, table)
-    if len(protocol.algorithms) * len(protocol.variant_names) > 1:
-        text += f"\n{scores(protocol, table, data)}"
+    text += scores(protocol, data)
     if evaluations_of(protocol).exists():
         text += f"\n{evaluated(protocol, _read(evaluations_of(protocol)))}"
     out = RESULTS / protocol.name
@@ -506,7 +600,7 @@ def status(some_protocols: Mapping[str, Protocol]) -> str:
                 keys = [key for key in protocol.runs() if key[:2] == (algorithm, environment)]
                 count = sum(key in done for key in keys)
                 name = environment.partition("-")[0]
-                runs.append(f"{name} {count} of {len(keys)}" if count else f"{name} not run")
+                runs.append(f"{name} {count} of {len(keys)}" if count else f"{name} not finished")
             lines.append([protocol.name, algorithm, f"{protocol.steps:,}", ", ".join(runs)])
     return f"{markdown_table(['protocol', 'algorithm', 'steps', 'finished runs'], lines)}\n"
 

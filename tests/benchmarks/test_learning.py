@@ -104,19 +104,111 @@ def test_verdicts_against_the_published_mean_and_deviation(learning):
     better = 0.5 * (1 + math.erf(z / 2**0.5))
     np.testing.assert_allclose(vpg[f"{SOURCE} better"].iloc[0], better, rtol=1e-6)
     text = learning.markdown(each, table)
-    assert "1 of 2 measured cells" in text
-    assert "| HalfCheetah-v5 | ppo | 500,000 | not run |  | 0 | 404 ± 288 |  |" in text
-    assert "| HalfCheetah-v5 | vpg | 500,000 | -340 | -340 to -340 | 2 | -337 ± 71 |" in text
+    assert f"{SOURCE}: at 1,000,000 steps, 0 of 1 measured cells" in text
+    assert "with the earlier numbers of steps, 1 of 2." in text
+    last = 0.5 * (1 + math.erf((-300 + 183) / 75 / 2**0.5))
+    assert f"a run of ours is better than a published one with probability {last:.2f}." in text
+    assert "| HalfCheetah-v5 | ppo | 500,000 | not finished |  | 0 | 404 ± 288 |  |" in text
+    assert "| HalfCheetah-v5 | vpg | 500,000 | -340 |  | 2 | -337 ± 71 |" in text
+
+
+def test_each_variant_is_set_beside_what_is_published(learning):
+    each = protocol(learning, steps=500_000, variants={"init": ["a", "b"]})
+    data = pd.concat([rows([-300] * 5, variant="a"), rows([-500] * 5, variant="b")])
+    text = learning.markdown(each, learning.cells(each, data))
+    assert f"{SOURCE}, a: at 500,000 steps, 1 of 1 measured cells" in text
+    assert f"{SOURCE}, b: at 500,000 steps, 0 of 1 measured cells" in text
+    assert "earlier" not in text
+
+
+def test_intervals_of_the_mean_hold_it_as_often_as_they_say(learning):
+    """Also of three runs, of which the bootstrap would give the range."""
+    rng = np.random.default_rng(0)
+    for runs in 3, 5:
+        intervals = np.array([learning.interval(rng.normal(7, 2, runs)) for _ in range(2000)])
+        assert abs(np.mean((intervals[:, 0] < 7) & (intervals[:, 1] > 7)) - 0.95) < 0.02
+    low, high = learning.interval(np.array([1.0, 2, 3]))
+    np.testing.assert_allclose([low, high], 2 + 4.30265 / 3**0.5 * np.array([-1, 1]), rtol=1e-4)
+    assert np.isnan(learning.interval(np.array([1.0, 2]))).all()
 
 
 def test_scores_are_0_for_random_actions_and_1_for_the_best_mean(learning):
     """Random actions have a mean return of -282.5 in HalfCheetah."""
     each = protocol(learning, published=[], variants={"init": ["a", "b"]})
     data = pd.concat([rows([117.5] * 10, variant="a"), rows([-82.5] * 10, variant="b")])
-    table = learning.cells(each, data)
-    text = learning.scores(each, table, data)
+    text = learning.scores(each, data)
     assert "| vpg | a | 1.00 |  | 1 |" in text
     assert "| vpg | b | 0.50 |  | 1 |" in text
+    assert learning.scores(each, data[data["variant"] == "a"]) == ""  # nothing to compare
+
+
+def test_scores_are_those_of_environments_in_which_all_have_runs(learning):
+    """Random actions have 23.7 in CartPole; the best of Ant would have a score of 1."""
+    each = protocol(
+        learning,
+        algorithms=["vpg", "ppo"],
+        environments=["CartPole-v1", "HalfCheetah-v5", "Ant-v5"],
+        published=[],
+    )
+
+    def runs(algorithm, environment, *finals):
+        return [
+            rows([final] * 10, algorithm, seed=seed, environment=environment)
+            for seed, final in enumerate(finals)
+        ]
+
+    data = pd.concat(
+        [
+            *runs("ppo", "CartPole-v1", 423.7, 423.7, 423.7),
+            *runs("ppo", "HalfCheetah-v5", 117.5, 117.5, 117.5),
+            *runs("vpg", "CartPole-v1", 123.7, 123.7, 123.7),
+            *runs("vpg", "HalfCheetah-v5", -182.5, -82.5, 17.5),
+            *runs("vpg", "Ant-v5", 1000, 1000, 1000),
+        ]
+    )
+    text = learning.scores(each, data)
+    # The environments are strata: that VPG is better in one is no uncertainty.
+    assert "| ppo | - | 1.00 | 1.00 to 1.00 | 6 |" in text
+    [line] = [line for line in text.splitlines() if line.startswith("| vpg")]
+    estimate, interval, number = line.split(" | ")[2:]
+    assert (estimate, number) == ("0.31", "6 |")  # of .25 (four times), .5 and .75 the middle four
+    low, high = map(float, interval.split(" to "))
+    assert low == 0.25
+    assert 0.31 < high < 0.51
+    assert text.endswith("Scores are those in CartPole-v1, HalfCheetah-v5.\n")
+
+
+def test_curves_end_where_the_first_of_their_runs_does(learning, monkeypatch):
+    """Else the mean would jump at the end of a run, and finished and other runs are not mixed."""
+    import matplotlib.pyplot as plt
+
+    each = protocol(learning, steps=500_000)
+    learning.RESULTS.mkdir()
+    drawn = []
+    monkeypatch.setattr(plt, "close", drawn.append)
+
+    def curve(*runs):
+        data = pd.concat(runs)
+        data.to_csv(learning.file_of(each), index=False)
+        learning.figure(each, learning.read(each), learning.RESULTS / "small.png")
+        [axis] = drawn.pop().axes
+        [line] = [line for line in axis.lines if len(line.get_xdata()) > 1]
+        return [x / 1e5 for x in line.get_xdata()], [*line.get_ydata()]
+
+    long, short = rows([1, 2, 3, 4, 5, 6], seed=0), rows([3, 4, 5], seed=1)
+    assert curve(long) == ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5])
+    assert curve(long, rows([3, 4, 5, 6, 7], seed=1)) == ([1, 2, 3, 4, 5], [2, 3, 4, 5, 6])
+    assert curve(long, short) == ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5])  # the one that is finished
+    assert curve(long.iloc[:4], short) == ([1, 2, 3], [2, 3, 4])
+
+
+def test_a_protocol_whose_runs_have_not_come_so_far_is_reported(learning, capsys):
+    """off-policy-longer shares the file of off-policy."""
+    each = protocol(learning, algorithms=["ddpg", "td3"], steps=500_000)
+    learning.RESULTS.mkdir()
+    rows([1, 2, 3], "ddpg").to_csv(learning.file_of(each), index=False)
+    learning.report(each)
+    assert "| HalfCheetah-v5 | ddpg | 500,000 | not finished |  | 0 |" in capsys.readouterr().out
 
 
 def test_random_actions_in_cartpole(learning):
@@ -242,15 +334,39 @@ def test_collecting_keeps_what_was_trained_elsewhere(learning, tmp_path):
     assert len(learning.finished(each)) == 2
 
 
+def test_what_is_trained_anew_replaces_what_was_collected(learning, tmp_path):
+    """And what its former agent has reached elsewhere is dropped, but not that of the others."""
+    each = protocol(learning, steps=200_000, evaluations={"usual": {}})
+    learning.RESULTS.mkdir()
+    pd.concat([rows([1, 2], seed=0), rows([3, 4], seed=1)]).to_csv(
+        learning.file_of(each), index=False
+    )
+    evaluated = pd.DataFrame(
+        [["vpg", "HalfCheetah-v5", "", seed, "usual", 200, 5.0] for seed in (0, 1)],
+        columns=learning.EVALUATED,
+    )
+    evaluated.to_csv(learning.evaluations_of(each), index=False)
+    for returns, seeds in ("1 2", [0, 1]), ("9 8", [1]):
+        path = tmp_path / "data" / each.run_directory("vpg", "HalfCheetah-v5", "", 0)
+        path.mkdir(parents=True, exist_ok=True)
+        first, second = returns.split()
+        text = f"TotalEnvInteracts\tAverageEpRet\n100000\t{first}\n200000\t{second}\n"
+        (path / "progress.txt").write_text(text)
+        learning.collect(each, tmp_path / "data")
+        data = learning.read(each)
+        assert data["return"].to_list() == [*map(float, returns.split()), 3, 4]
+        assert pd.read_csv(learning.evaluations_of(each))["seed"].to_list() == seeds
+
+
 def test_smoothing_is_over_eleven_epochs_however_many_have_a_return(learning):
     rng = np.random.default_rng(0)
     y = rng.normal(size=40)
-    smooth = learning._smooth(np.arange(1, 41) * 4000, y, 4000)
+    smooth = learning._smooth(np.arange(1, 41) * 4000, y, 4000, 11)
     slow = [y[max(i - 5, 0) : i + 6].mean() for i in range(40)]
     np.testing.assert_allclose(smooth, slow)
     x = np.arange(1, 41) * 64_000  # episodes end in every sixteenth epoch
-    np.testing.assert_allclose(learning._smooth(x, y, 4000), y)
-    np.testing.assert_array_equal(learning._smooth(x[:10], y[:10], 64_000), y[:10])  # too short
+    np.testing.assert_allclose(learning._smooth(x, y, 4000, 11), y)
+    np.testing.assert_array_equal(learning._smooth(x[:10], y[:10], 64_000, 11), y[:10])  # too short
 
 
 def test_what_has_not_been_trained_or_collected(learning, tmp_path):
@@ -268,7 +384,7 @@ def test_the_status_counts_finished_runs(learning, monkeypatch, capsys):
     small = protocol(learning, environments=["HalfCheetah-v5", "Ant-v5"])
     learning.RESULTS.mkdir()
     rows([1] * 10, seed=0).to_csv(learning.RESULTS / "small.csv", index=False)
-    line = "| small | vpg | 1,000,000 | HalfCheetah 1 of 2, Ant not run |"
+    line = "| small | vpg | 1,000,000 | HalfCheetah 1 of 2, Ant not finished |"
     assert learning.status(dict(small=small)).splitlines()[2:] == [line]
     monkeypatch.setattr(learning, "protocols", lambda: dict(small=small, other=small))
     for names, lines in (["small"], 1), ([], 2):
