@@ -11,8 +11,9 @@ from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
 from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.experience.advantages import estimates
+from spinup_tf2.core.experience.phase_memory import PhaseMemory
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic, unique
-from spinup_tf2.core.nets.heads import FrozenPolicy, both, value_beside
+from spinup_tf2.core.nets.heads import FrozenPolicy, both, check_features, value_beside
 from spinup_tf2.core.nets.normalization import RewardScaler
 from spinup_tf2.core.optimize.auxiliary_phase import AuxiliaryPhase
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
@@ -20,6 +21,7 @@ from spinup_tf2.core.optimize.losses import Loss, value_loss, value_regression
 from spinup_tf2.core.optimize.objectives import log_prob
 from spinup_tf2.core.optimize.take_steps import loss_columns, take_steps
 from spinup_tf2.core.settings import Settings, algorithm
+from spinup_tf2.utils.mpi_tf import sync_params
 
 
 def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, clip_ratio: float) -> Loss:
@@ -117,9 +119,15 @@ def ppg(
     needs = ["entropy"] if ent_coef > 0 else []
     needs += ["kl_divergence"] if train_aux_iters else []
     shared = arch != "dual"
-    with on_policy.opened(
-        "ppg", settings, arguments, actor_critic, ac_kwargs, shared=shared, needs=needs
-    ) as run:
+
+    def check(ac, observation_space):
+        if train_aux_iters > 0:
+            PhaseMemory(n_pi, settings.local_steps, settings.num_envs, observation_space)
+            if not shared:
+                check_features(ac.pi)
+
+    opened = partial(on_policy.opened, "ppg", settings, arguments, actor_critic, ac_kwargs)
+    with opened(shared=shared, needs=needs, check=check) as run:
         ac = run.ac
         of_pi = {id(each) for each in ac.pi.trainable_variables}
         v_alone = [each for each in ac.v.trainable_variables if id(each) not in of_pi]
@@ -151,6 +159,7 @@ def ppg(
         phase = None
         if train_aux_iters > 0:
             v_aux = value_beside(ac.pi) if arch == "dual" else ac.v
+            sync_params(v_aux.trainable_variables)  # its output is as random on each rank
             frozen = FrozenPolicy(ac.pi)
 
             def phase_loss(batch):

@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -247,20 +248,21 @@ def _summary(episodes):
     row = dict(Episodes=len(episodes))
     infos = [episode.info for episode in episodes]
     if all("is_success" in info for info in infos):
-        row["SuccessRate"] = float(np.mean([info["is_success"] for info in infos]))
+        row["SuccessRate"] = float(np.mean([bool(info["is_success"]) for info in infos]))
     row["EpRet"] = float(np.mean([episode.ret for episode in episodes]))
     row["StdEpRet"] = float(np.std([episode.ret for episode in episodes]))
     row["EpLen"] = float(np.mean([episode.len for episode in episodes]))
     # Of a level, of a robot; and how far the robot was from what it had been commanded.
     for key, column in (("x_pos", "X"), ("x_position", "X"), ("velocity_error", "VelError")):
-        if all(key in info for info in infos):
+        if all(isinstance(info.get(key), Real) for info in infos):
             row[column] = float(np.mean([info[key] for info in infos]))
     return row
 
 
 def _mean(rows):
-    """The mean of each column over rows, and the sum of their episodes."""
-    mean = {column: float(np.mean([row[column] for row in rows])) for column in rows[0]}
+    """The mean of each column that all rows have, and the sum of their episodes."""
+    columns = [column for column in rows[0] if all(column in row for row in rows)]
+    mean = {column: float(np.mean([row[column] for row in rows])) for column in columns}
     return mean | dict(Episodes=sum(row["Episodes"] for row in rows))
 
 

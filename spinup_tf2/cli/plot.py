@@ -68,12 +68,8 @@ def _parser():
     parser.add_argument(
         "--smooth", "-s", type=int, default=1, help="rows that a moving average is taken over"
     )
-    parser.add_argument(
-        "--select", nargs="*", help="only directories whose path contains all of these"
-    )
-    parser.add_argument(
-        "--exclude", nargs="*", help="no directory whose path contains any of these"
-    )
+    parser.add_argument("--select", nargs="*", help="only runs whose path contains all of these")
+    parser.add_argument("--exclude", nargs="*", help="no run whose path contains any of these")
     parser.add_argument(
         "--est",
         default="mean",

@@ -134,7 +134,8 @@ def train(
         noise: Names of the standard normal numbers that minibatches are to hold, `[updates, batch,
             act_dim]`.
         explore: `explore(act, noise)`, the action that is taken when the policy says `act`, with
-            noise `[n, act_dim]`; None: the policy uses the noise itself, and `act` is taken.
+            noise `[n, *noise_shape]` of the action spec; None: the policy uses the noise itself,
+            and `act` is taken.
     """
     envs, settings, spec = run.envs, run.settings, run.envs.action_spec
     num_envs = envs.num_envs * num_procs()  # all there are
@@ -163,6 +164,7 @@ def train(
             beat()
             obs = run.observations(obs, step)
             t = epoch * settings.steps_per_epoch + step * num_envs  # interactions before
+            run.progress = t / (settings.epochs * settings.steps_per_epoch)
             if t > start_steps:
                 a, _ = act(obs, act_noise[step])
                 a = a if explore is None else explore(a, act_noise[step])

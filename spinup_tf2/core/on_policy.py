@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 import tensorflow as tf
+from gymnasium import spaces
 
 from spinup_tf2.core.experience.segments import SegmentBuffer, check_memory
 from spinup_tf2.core.experience.trajectory_buffer import Returns, TrajectoryBuffer
@@ -54,6 +55,7 @@ def opened(
     needs: Sequence[str] = (),
     init: str = "torch",
     normalize_obs: bool = False,
+    check: Callable[[ActorCritic, spaces.Box], Any] | None = None,
 ) -> Iterator[Run[ActorCritic]]:
     """A run of an on-policy algorithm, in the order of Spinning Up: environments, networks, files.
 
@@ -66,19 +68,22 @@ def opened(
         needs: What the policy must have in closed form: 'entropy', 'kl_divergence'.
         init: The networks' first weights, where the settings name none.
         normalize_obs: As PPO takes it.
+        check: `check(ac, observation_space)` refuses what else the algorithm cannot use.
 
     Raises:
         UserError: Before anything is written, for what cannot be used.
     """
     with environments(settings) as (envs, test_envs):
-        spaces = envs.observation_space, envs.prototype.action_space
+        observed, actions = envs.observation_space, envs.prototype.action_space
         needs = [*needs, "kl_divergence"] if normalize_obs else needs
-        ac = make_actor_critic(actor_critic, *spaces, ac_kwargs, shared, needs)
-        first_weights(ac, class_for(actor_critic, spaces[0]), settings.init, init)
+        ac = make_actor_critic(actor_critic, observed, actions, ac_kwargs, shared, needs)
+        first_weights(ac, class_for(actor_critic, observed), settings.init, init)
+        if check is not None:
+            check(ac, observed)
         if ac.memory is not None:
             check_memory(ac.memory, settings, arguments)
         if normalize_obs:
-            ac = NormalizedActorCritic(ac, *spaces)
+            ac = NormalizedActorCritic(ac, observed, actions)
         sizes = dict(pi=count_variables(ac.pi), v=count_variables(ac.v))
         arguments = settings.recorded(arguments)
         with opened_run(algorithm, settings, arguments, envs, test_envs, ac, sizes) as run:

@@ -54,6 +54,8 @@ def to_network(space: spaces.Space, obs: Any) -> np.ndarray:
 
 def _check_observation_space(space, where):
     if isinstance(space, spaces.Dict):
+        if not space.spaces:
+            raise UserError(f"The Dict observation{where} has no entries; give it at least one.")
         for key, part in space.spaces.items():
             if not isinstance(key, str):
                 raise UserError(f"The Dict observation has a key {key!r}; keys must be strings.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
@@ -110,6 +111,24 @@ def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> N
     defaults = signature_of(algorithm).defaults.items()
     values = {name: value for name, value in defaults if not isinstance(value, Name)}
     check_arguments(values | dict(kwargs), num_procs)
+
+
+def check_call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Raise UserError if a function, one of the user's own, cannot be called with arguments."""
+    try:
+        # As it is called: a wrapper may take more than, or give something to, what it wraps.
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # it tells nothing
+        return
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        name = getattr(function, "__name__", repr(function))
+        taken = ", ".join(map(str, signature.parameters.values())) or "nothing"
+        raise UserError(
+            f"{name} cannot be called: {error}. It takes {taken}, and would be given "
+            f"{', '.join(arguments)}."
+        ) from error
 
 
 def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,14 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import (
     ENVIRONMENT,
     algorithm_name,
+    check_call,
     check_environment,
     check_experiment,
 )
 from spinup_tf2.experiments.directories import (
     check_directory,
     check_exp_name,
+    remove_runs,
     setup_logger_kwargs,
 )
 from spinup_tf2.parallel import mpi
@@ -78,13 +80,23 @@ class Experiment:
         """Variables that its process needs before TensorFlow is loaded."""
         return FAST_CONVOLUTIONS if self.env_fn is not None and self.env_fn.shows_pictures else {}
 
+    @property
+    def replaces(self) -> bool:
+        """Whether it is to take the place of a run that its directory may hold."""
+        return bool(self.logger_kwargs.get("overwrite")) and not self.kwargs.get("resume")
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What its function is called with."""
+        arguments = self.kwargs | {"logger_kwargs": self.logger_kwargs}
+        if self.env_fn is not None:
+            arguments = {name: x for name, x in arguments.items() if name not in ENVIRONMENT}
+            arguments["env_fn"] = self.env_fn
+        return arguments
+
     def call(self) -> None:
         """Run it, here."""
-        kwargs = self.kwargs | {"logger_kwargs": self.logger_kwargs}
-        if self.env_fn is not None:
-            kwargs = {name: x for name, x in kwargs.items() if name not in ENVIRONMENT}
-            kwargs["env_fn"] = self.env_fn
-        self.thunk(**kwargs)
+        self.thunk(**self.arguments)
 
 
 def prepare_experiment(
@@ -118,7 +130,10 @@ def prepare_experiment(
         logger_kwargs = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
         options = dict(overwrite=overwrite, quiet=quiet, preset=preset)
         logger_kwargs |= {name: value for name, value in options.items() if value}
-    return Experiment(exp_name, thunk, kwargs | {"seed": seed}, logger_kwargs)
+    experiment = Experiment(exp_name, thunk, kwargs | {"seed": seed}, logger_kwargs)
+    if not algorithm:
+        check_call(thunk, experiment.arguments)
+    return experiment
 
 
 def check_launch(
@@ -141,6 +156,22 @@ def check_launch(
         _check_directories(experiments, finished)
 
     mpi.on_root(look)
+
+
+def remove_replaced(experiments: Iterable[Experiment]) -> None:
+    """Remove the runs that experiments of a grid replace: all of them before the first begins.
+
+    If each were there until its successor begins, a grid that is stopped or killed would leave old
+    runs among the new ones, and nothing would tell them apart.
+
+    Rank 0 removes, and all ranks raise what keeps it from that.
+    """
+    old = {
+        each.output_dir: each.logger_kwargs.get("output_fname", "progress.txt")
+        for each in experiments
+        if each.replaces and each.output_dir is not None
+    }
+    mpi.on_root(lambda: remove_runs(old))
 
 
 def _check_environments(experiments, check_env):

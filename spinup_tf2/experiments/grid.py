@@ -18,7 +18,11 @@ from tqdm import trange
 
 from spinup_tf2 import user_config
 from spinup_tf2.errors import UserError
-from spinup_tf2.experiments.experiment import check_launch, prepare_experiment
+from spinup_tf2.experiments.experiment import (
+    check_launch,
+    prepare_experiment,
+    remove_replaced,
+)
 from spinup_tf2.experiments.processes import resolve_processes
 from spinup_tf2.experiments.schedule.finished import finished_runs
 from spinup_tf2.experiments.schedule.outcomes import NOT_BEGUN, SKIPPED, Again, Outcome
@@ -40,9 +44,14 @@ def valid_str(v: Any) -> str:
     """`v` as a part of a file name: letters, digits, - and _."""
     if hasattr(v, "__name__"):
         return valid_str(v.__name__)
+    if isinstance(v, functools.partial):
+        return valid_str((v.func, *v.args, *v.keywords.items()))
     if isinstance(v, tuple | list):
         return "-".join(valid_str(member) for member in v)
-    return re.sub(r"[^-_A-Za-z0-9]", "-", str(v).lower())
+    text = str(v)
+    if " at 0x" in text:  # a memory address, with which no other process would find the run
+        text = str(convert_json(v))
+    return re.sub(r"[^-_A-Za-z0-9]", "-", text.lower())
 
 
 @dataclass(frozen=True)
@@ -180,8 +189,11 @@ class ExperimentGrid:
 
         Args:
             thunk: A function; or the name of a parameter whose values are functions.
-            num_cpu, data_dir, datestamp, overwrite, quiet, hosts, launcher, preset: as for
+            num_cpu, data_dir, datestamp, quiet, hosts, launcher, preset: as for
                 `call_experiment`.
+            overwrite: Whether runs that the directories hold already may be replaced. Those of a
+                grid are removed before its first experiment starts, so that whatever stops it
+                leaves none of them among the new ones.
             workers: How many experiments run at a time. If there are several, they share the cores,
                 and what each prints goes to output.txt in its directory.
             skip_finished: Whether to leave out experiments that are finished already: their
@@ -233,6 +245,8 @@ class ExperimentGrid:
                 self._announce({experiment.exp_name for experiment in experiments}, plan)
             elif plan:
                 print(plan)
+        if len(experiments) > 1:  # a single one replaces its predecessor itself, when it begins
+            remove_replaced(each.experiment for each in outcomes if each.state == NOT_BEGUN)
         again = Again(command, overwrite, datestamp)
         run_all(outcomes, processes, workers, quiet, again)
 

@@ -27,7 +27,7 @@ TELLTALES = {
 # that looks like an id, as in functools.partial(<function make at 0x7f>, 'CartPole-v1').
 _ENV_NAME = re.compile(r"env_name=(['\"])(?P<id>.+?)\1")
 _QUOTED_ID = re.compile(r"(['\"])(?P<id>[\w./:-]+-v\d+)\1")
-_PLAIN_ID = re.compile(r"(?P<id>[\w./:-]+)")
+_PLAIN_ID = re.compile(r"(?P<id>(?!\w+$)[\w./:-]+)")  # one word is the name of a function
 # And in the name of an experiment: Spinning Up's grids write ppo_envhalfcheetah-v2, where neither
 # of its files says more of the environment than <function <lambda> at 0x7f>.
 _ID_IN_NAME = re.compile(r"(?:^|_)(?:env-?)?(?P<id>[a-z][a-z0-9]*-v\d+)(?=_|$)", re.IGNORECASE)
@@ -55,28 +55,36 @@ def name_in(config: dict[str, Any], key: str) -> str:
 def env_name(config: dict[str, Any], run_dir: str | os.PathLike) -> str:
     """The id of the run's environment; "" if nothing tells it.
 
-    Looked for in config.json (`env_name`, `env_fn`), then in env_spec.json, then in `exp_name`.
+    Looked for in env_spec.json, then in config.json (`env_name`, `env_fn`), then in `exp_name`.
     """
-    if isinstance(config.get("env_name"), str):
-        return name_in(config, "env_name")
-    env_fn = str(config.get("env_fn") or "")[: 10 * _LONGEST_NAME]
-    found = _ENV_NAME.search(env_fn) or _QUOTED_ID.search(env_fn) or _PLAIN_ID.fullmatch(env_fn)
-    if found:
-        return name_in(found.groupdict(), "id")
     try:
         spec = read_json(os.path.join(run_dir, "env_spec.json"))["spec"]
         if spec["env_name"]:
             return name_in(spec, "env_name")
     except (OSError, ValueError, TypeError, KeyError):  # UserError is a ValueError
         pass
+    if isinstance(config.get("env_name"), str):
+        return name_in(config, "env_name")
+    env_fn = str(config.get("env_fn") or "")[: 10 * _LONGEST_NAME]
+    found = _ENV_NAME.search(env_fn) or _QUOTED_ID.search(env_fn) or _PLAIN_ID.fullmatch(env_fn)
+    if found:
+        return name_in(found.groupdict(), "id")
     found = _ID_IN_NAME.search(name_in(config, "exp_name"))
     return re.sub("^env-?", "", found["id"], flags=re.IGNORECASE) if found else ""
 
 
-def algorithm(config: dict[str, Any]) -> str:
-    """The name of the algorithm whose arguments these are; "" if they are of none known here."""
+def algorithm(config: dict[str, Any], recorded: str = "") -> str:
+    """The name of the algorithm of a run; "" if nothing tells it.
+
+    Args:
+        config: Its config.json, of which the arguments tell the algorithms of this package.
+        recorded: What the algorithm calls itself, if that is known: one that somebody has changed
+            has the arguments of the original.
+    """
     if config.get("algo") == "npg":  # TRPO without its line search
         return "npg"
+    if recorded:
+        return recorded
     return next((name for argument, name in TELLTALES.items() if argument in config), "")
 
 

@@ -151,16 +151,16 @@ def get_all_datasets(
             every directory in `data` whose name begins with "ppo". With a slash at its end,
             `data/ppo/` is only that directory. What is found twice counts once.
         legend: A title for each of the directories that these stand for.
-        select: Keep only directories whose path contains all of these strings.
-        exclude: Leave out directories whose path contains any of these strings.
+        select: Keep only runs of which the directory's path contains all of these strings.
+        exclude: Leave out runs of which the directory's path contains any of these strings.
         report: Called with each line of what is read and what cannot be read; prints by default.
 
     Returns:
         A list of DataFrames as from `get_datasets`.
 
     Raises:
-        NoResults: None of the directories holds a run with rows.
-        UserError: There is no such directory, or none is left, or the titles are too few or many.
+        NoResults: None of the directories holds a run with rows, or none is left.
+        UserError: There is no such directory, or the titles are too few or many.
     """
     logdirs = find_logdirs(all_logdirs, select, exclude)
     report("Plotting from...\n" + "=" * _RULE_WIDTH + "\n")
@@ -176,8 +176,8 @@ def get_all_datasets(
     titles = legend or [None] * len(logdirs)
     runs = {
         (os.path.realpath(run_dir), title): (run_dir, title)
-        for logdir, title in zip(logdirs, titles, strict=True)
-        for run_dir in run_dirs(logdir)
+        for found, title in zip(logdirs.values(), titles, strict=True)
+        for run_dir in found
     }
     datasets = _read_runs(runs.values(), report)
     if not datasets:
@@ -189,16 +189,25 @@ def find_logdirs(
     all_logdirs: Sequence[str],
     select: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
-) -> list[str]:
-    """The directories that the arguments of `get_all_datasets` stand for, each of them once."""
+) -> dict[str, list[str]]:
+    """The directories that the arguments of `get_all_datasets` stand for, with their runs.
+
+    Each directory is there once, and those of which no run is left are not.
+    """
+
+    def wanted(path):
+        selected = all(text in path for text in select or ())
+        return selected and not any(text in path for text in exclude or ())
+
     found = [logdir for given in all_logdirs for logdir in _resolve(given)]
-    logdirs = [*{os.path.realpath(logdir): logdir for logdir in found}.values()]
-    if select:
-        logdirs = [logdir for logdir in logdirs if all(text in logdir for text in select)]
-    if exclude:
-        logdirs = [logdir for logdir in logdirs if not any(text in logdir for text in exclude)]
+    logdirs = {}
+    for logdir in {os.path.realpath(logdir): logdir for logdir in found}.values():
+        runs = [*run_dirs(logdir)]
+        left = [run_dir for run_dir in runs if wanted(run_dir)]
+        if left or (not runs and wanted(logdir)):
+            logdirs[logdir] = left
     if not logdirs:
-        raise UserError("No directory is left to plot after --select and --exclude.")
+        raise NoResults("No directory is left to plot after --select and --exclude.")
     return logdirs
 
 

@@ -39,7 +39,8 @@ class RunInfo:
         last, best: The last and the highest of its returns (of AverageTestEpRet, or else
             AverageEpRet); None without any.
         modified: When a row was last written, in seconds since 1970.
-        exp_name, env, algorithm: What config.json says; "" if unknown.
+        exp_name, env: What config.json and env_spec.json say; "" if unknown.
+        algorithm: What its checkpoint says, or else the arguments in config.json; "" if unknown.
         seed: Its seed; None if unknown.
         commands: {"resume", "plot", "watch": the command line} of those that make sense.
     """
@@ -92,7 +93,7 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
     problems += damage
     epochs = config.get("epochs")
     epochs = epochs if type(epochs) is int else None
-    run = _described(run_dir) if "checkpoint" in folders and not running else {}
+    run = _described(run_dir) if "checkpoint" in folders else {}
     if running:
         state = "running"
     elif problems:
@@ -113,20 +114,21 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
         modified=_modified(run_dir),
         exp_name=name_in(config, "exp_name"),
         env=env,
-        algorithm=algorithm(config),
+        algorithm=algorithm(config, name_in(run, "algorithm")),
         seed=seed if type(seed) is int else None,
         commands=_commands(run_dir, folders, state, env, run.get("command")),
     )
 
 
 def _described(run_dir):
-    """What the newest checkpoint says of the run: its `command`, and why it has `stopped`."""
+    """What the newest checkpoint says: `algorithm`, `command`, and why the run has `stopped`."""
     root = os.path.join(run_dir, "checkpoint")
     try:
         newest = max((name for name in os.listdir(root) if name.isdecimal()), key=int)
         manifest = read_json(os.path.join(root, newest, "manifest.json"))
         run, counters = manifest["run"], manifest["counters"]
-        return dict(command=run["command"], stopped=counters.get("stopped", ""))
+        told = dict(algorithm=run.get("algorithm"), command=run["command"])
+        return told | dict(stopped=counters.get("stopped", ""))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):  # none, or not one of a run
         return {}
 

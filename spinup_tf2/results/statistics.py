@@ -105,6 +105,9 @@ def align(runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
     wall-clock time, say, no two runs have the same), there are as many points as that, evenly
     spaced. Rows of a run with the same x count as one, their mean.
 
+    A row without a number is not filled: the run has no value at its x, nor at those evenly spaced
+    points to which it is the nearest of the run's rows.
+
     Args:
         runs: (x, y) of each run, arrays [rows]; NaN where a row has no number.
 
@@ -115,9 +118,10 @@ def align(runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
         rows = [_in_order(np.asarray(x, float), np.asarray(y, float)) for x, y in runs]
         grid = np.unique(np.concatenate([x for x, _ in rows]))
         longest = max(len(x) for x, _ in rows)
-        if len(grid) > 2 * longest:
+        even = len(grid) > 2 * longest
+        if even:
             grid = np.linspace(grid[0], grid[-1], longest)
-        values = np.array([_at(grid, x, y) for x, y in rows]).reshape(len(rows), len(grid))
+        values = np.array([_at(grid, x, y, even) for x, y in rows]).reshape(len(rows), len(grid))
     values[~np.isfinite(values)] = np.nan
     some = np.isfinite(values).any(axis=0)
     return grid[some], values[:, some]
@@ -134,12 +138,16 @@ def _in_order(x, y):
     return x, np.divide(total, count, out=np.full(len(x), np.nan), where=count > 0)
 
 
-def _at(grid, x, y):
+def _at(grid, x, y, even):
+    """A run's values on the grid, of evenly spaced points or of the rows of all runs."""
     valid = np.isfinite(y)
     if not valid.any():
         return np.full(len(grid), np.nan)
     values = np.interp(grid, x[valid], y[valid], left=np.nan, right=np.nan)
-    values[np.isin(grid, x[~valid])] = np.nan  # a blank in the run's own row is not filled
+    # A blank row is not filled. It is the nearest row up to the middles between it and its
+    # neighbours; not up to these themselves, or tests in every other epoch would leave nothing.
+    nearest = np.searchsorted((x[1:] + x[:-1]) / 2, grid)
+    values[~valid[nearest] if even else np.isin(grid, x[~valid])] = np.nan
     return values
 
 

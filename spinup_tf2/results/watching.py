@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.results.datasets import NoResults, find_logdirs, run_dirs
+from spinup_tf2.results.datasets import NoResults, find_logdirs
 from spinup_tf2.runs.printing import print_safely
 
 Report = Callable[[str], None]
@@ -93,8 +93,8 @@ def _state(*arguments):
         logdirs = find_logdirs(*arguments)
     except UserError:  # they have been removed, or not been made
         return state
-    for logdir in logdirs:
-        for run_dir in run_dirs(logdir):
+    for run_dirs in logdirs.values():
+        for run_dir in run_dirs:
             path = os.path.join(run_dir, "progress.txt")
             try:
                 status = os.stat(path)

@@ -2,9 +2,11 @@
 
 import os
 import signal
+from types import SimpleNamespace
 
 import keras
 import numpy as np
+import psutil
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
@@ -298,6 +300,12 @@ def test_resumed_in_the_middle_of_an_auxiliary_phase_by_more_processes(tmp_path,
     assert [row["Epoch"] for row in rows] == ["0", "1", "2", "3"]
 
 
+def test_ranks_begin_with_the_same_value_output_of_the_policy(tmp_path):
+    """Keras draws its weights, from what other things in a process have drawn from as well."""
+    [rows, _] = run_ranks(2, lambda: train(tmp_path, num_envs=1, save_freq=1)[1])
+    assert any(row["AuxKL"] for row in rows)  # with a phase, after which ranks are compared
+
+
 # ------------------------------------------------------------------------------- what is refused
 
 
@@ -321,6 +329,13 @@ def test_what_cannot_be_used_is_refused(tmp_path, kwargs, message):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_memory_that_does_not_fit_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1000))
+    with pytest.raises(UserError, match="Use a smaller n_pi"):
+        train(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_networks_whose_features_nobody_knows_are_refused(tmp_path):
     class Policy(keras.Model):
         def __init__(self, inner):
@@ -335,7 +350,8 @@ def test_networks_whose_features_nobody_knows_are_refused(tmp_path):
         return ActorCritic(Policy(ac.pi), ac.v, action_space)
 
     with pytest.raises(UserError, match="Policy, all but the last; it must be"):
-        train(tmp_path, actor_critic=actor_critic)
+        train(tmp_path / "run", actor_critic=actor_critic)
+    assert not (tmp_path / "run").exists()
     train(tmp_path / "run", actor_critic=actor_critic, train_aux_iters=0)  # that needs no features
 
 

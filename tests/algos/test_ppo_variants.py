@@ -12,6 +12,7 @@ from spinup_tf2 import ppo, trpo
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy, ValueFunction
+from spinup_tf2.core.on_policy import Rollouts
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.core.optimize.objectives import adapted_beta, penalty_loss
 from spinup_tf2.core.rollout.vector_env import VectorEnv
@@ -189,6 +190,15 @@ def test_no_passes_leave_the_networks_alone(tmp_path, renewed):
     ac, _ = train(tmp_path / "run", actor_critic=start, **kwargs)
     for variable, before in zip(ac.trainable_variables, [*start.pi, *start.v], strict=True):
         np.testing.assert_array_equal(variable, before)
+
+
+def test_only_passes_that_are_taken_are_prepared(tmp_path, monkeypatch):
+    """With shared networks, train_v_iters has no meaning: 80 by default."""
+    recomputed, calls = Rollouts.recomputed, []
+    monkeypatch.setattr(Rollouts, "recomputed", lambda self: calls.append(1) or recomputed(self))
+    kwargs = dict(ac_kwargs=dict(hidden_sizes=(8,), shared=True), train_pi_iters=3, target_kl=9)
+    train(tmp_path, epochs=1, recompute_adv=True, **kwargs)
+    assert len(calls) == 3
 
 
 @pytest.mark.parametrize("variant", [{}, dict(objective="penalty", coeff=0.4)])

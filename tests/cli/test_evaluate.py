@@ -93,6 +93,18 @@ class Windy(Corridor):
         return obs, rew, over and self.ends, self.t == 2 and not self.ends, info
 
 
+class Talkative(Corridor):
+    """The same with two stages, and with what else training accepts in an info."""
+
+    fixed_starts = {"odd": {"at": 1}, "even": {"at": 0}}  # noqa: RUF012
+
+    def step(self, action):
+        obs, rew, over, _, info = super().step(action)
+        told = dict(is_success="yes" if self.x >= 6 else None, velocity_error=np.array([1.0, 2.0]))
+        return obs, rew, over, False, info | told | dict(x_pos=self.x if self.x == 5 else "far")
+
+
+gym.register("TalkativeCorridor-v0", Talkative)
 gym.register("WindyCorridor-v0", Windy)
 gym.register("Corridor-v0", Corridor)
 gym.register("StagesCorridor-v0", Stages)
@@ -160,6 +172,16 @@ def test_each_stage_has_rows_of_its_own(agent, capsys):
     assert rows["mean: sampled"]["EpRet"] == pytest.approx(np.mean(sampled))
     assert rows["mean: sampled"]["Episodes"] == 40
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(rows)  # what is evaluated, columns
+
+
+def test_what_an_info_tells_may_be_no_number(agent, capsys):
+    rows = evaluate_run(agent("TalkativeCorridor-v0"), episodes=1, noops=0)
+    common = dict(Episodes=1, StdEpRet=0)
+    # From 1: 3, 5, the hole. From 0: 2, 4, 6, the end, which is no place.
+    assert rows["odd: greedy"] == common | dict(SuccessRate=0, EpRet=8, EpLen=2, X=5)
+    assert rows["even: greedy"] == common | dict(SuccessRate=1, EpRet=12, EpLen=3)
+    mean = common | dict(Episodes=2, SuccessRate=0.5, EpRet=10, EpLen=2.5)
+    assert rows["mean: greedy"] == mean
 
 
 def clear_rate():

@@ -267,7 +267,7 @@ class Run:
         arguments = settings | schedule | dict(actor_critic=MLPQActorCritic, options={})
         options = {name: row.default for name, row in OPTIONS.items() if name not in settings}
         settings, schedule = Settings(**options, **settings), Schedule(**schedule)
-        self.explored, self.updates = [], []
+        self.explored, self.updates, self.progress = [], [], []
 
         class Record:
             variables = ()
@@ -280,6 +280,7 @@ class Run:
 
         def explore(act, noise):
             self.explored.append((act, noise))
+            self.progress.append(run.progress)
             return act
 
         Watched.actions = []
@@ -323,6 +324,8 @@ def test_actions_are_random_first_and_then_the_policys(tmp_path, num_envs, rando
     np.testing.assert_array_equal(run.actions[:random_steps], random)
     by_policy = run.spec.to_env(np.concatenate([act for act, _ in run.explored]))
     np.testing.assert_array_equal(run.actions[random_steps:], by_policy)
+    progress = np.arange(random_steps, 120, num_envs) / 120  # of the interactions before
+    np.testing.assert_allclose(run.progress, progress)
     given = np.concatenate([noise for _, noise in run.explored])
     np.testing.assert_array_equal(given, noise[random_steps:])
 

@@ -25,7 +25,7 @@ from tests.fake_mpi import run_ranks
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
-def tanh():
+def tanh(*args, **kwargs):
     pass
 
 
@@ -133,7 +133,7 @@ def test_the_command_to_watch_names_the_module_of_an_own_environment(tmp_path, c
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(calling, "_run_in_fresh_process", lambda *_: None)
     options = dict(data_dir=str(tmp_path), env_name="own_pendulums:OwnPendulum-v0")
-    call_experiment("name", tell, **options)
+    call_experiment("name", tell, path="seen.json", **options)
     watch = f"test_policy {tmp_path}/name/name_s0 --import own_pendulums\n"
     assert watch in capfd.readouterr().out
 
@@ -198,7 +198,7 @@ def test_other_machines_find_the_experiment_beside_the_run(monkeypatch, tmp_path
         return 0
 
     monkeypatch.setattr(Processes, "run", run)
-    kwargs = dict(num_cpu=2, data_dir=str(tmp_path / "data"), quiet=True)
+    kwargs = dict(num_cpu=2, data_dir=str(tmp_path / "data"), quiet=True, path="seen.json")
     call_experiment("name", tell, launcher="env", **kwargs)
     call_experiment("name", tell, **kwargs)
     assert started == [(tmp_path / "data" / "name", "0o700"), (Path(gettempdir()), "0o700")]

@@ -9,7 +9,8 @@ import pytest
 from spinup_tf2 import user_config
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import directories
-from spinup_tf2.experiments.directories import check_exp_name, setup_logger_kwargs
+from spinup_tf2.experiments.directories import check_exp_name, remove_runs, setup_logger_kwargs
+from spinup_tf2.runs.lock import run_lock
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,30 @@ def test_a_name_that_fits_fits_with_date_and_seed(tmp_path):
     name = "ä" * 111 + "!"
     path = setup_logger_kwargs(name, 4294967295, tmp_path, datestamp=True)["output_dir"]
     os.makedirs(path)
+
+
+def test_runs_are_removed_all_or_none(tmp_path, monkeypatch):
+    rows = {str(tmp_path / "a"): "progress.txt", str(tmp_path / "b"): "rows.txt"}
+    for folder, name in rows.items():
+        os.mkdir(folder)
+        for file in (name, "vars.pkl", "notes.md"):
+            open(os.path.join(folder, file), "w").close()
+    rows[str(tmp_path / "none")] = "progress.txt"
+
+    def left():
+        return {path.name: sorted(os.listdir(path)) for path in tmp_path.iterdir()}
+
+    before = left()
+    with run_lock(tmp_path / "b"), pytest.raises(UserError, match="b is being written to"):
+        remove_runs(rows)
+    assert left() == before
+    with monkeypatch.context() as patch:
+        error = PermissionError(13, "Permission denied", "vars.pkl")
+        patch.setattr(directories, "remove_run", lambda *_: (_ for _ in ()).throw(error))
+        with pytest.raises(UserError, match=r"run in .*a \(Permission denied: vars.pkl\); remove"):
+            remove_runs(rows)
+    remove_runs(rows)
+    assert left() == dict(a=["notes.md"], b=["notes.md"])
 
 
 def test_a_seed_is_no_path(tmp_path):

@@ -7,18 +7,19 @@ import gymnasium as gym
 import pytest
 
 import spinup_tf2
+import spinup_tf2.core.settings
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import calling
 from spinup_tf2.experiments import experiment as experiments
 from spinup_tf2.experiments.calling import call_experiment
-from spinup_tf2.experiments.experiment import Experiment, check_launch
+from spinup_tf2.experiments.experiment import Experiment, check_launch, remove_replaced
 from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks
 
 
-def tanh():
+def tanh(*args, **kwargs):
     pass
 
 
@@ -73,6 +74,62 @@ def test_own_networks_have_arguments_of_their_own(monkeypatch, tmp_path):
     call_experiment("a", spinup_tf2.ppo, env_name="CartPole-v1", data_dir=str(tmp_path), **kwargs)
     [experiment] = started
     assert type(experiment.kwargs["epochs"]) is int
+
+
+def needs_env(env_fn, seed, logger_kwargs, size=1):
+    pass
+
+
+@functools.wraps(needs_env)
+def with_more(width, **kwargs):
+    needs_env(size=2 * width, **kwargs)
+
+
+@spinup_tf2.core.settings.algorithm()
+def own_algorithm(env_fn, seed, logger_kwargs, size=1, **options):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (needs_env, dict(nonsense=3), r"needs_env .*unexpected keyword argument 'nonsense'"),
+        (needs_env, dict(env_name=None), r"needs_env .*missing a required argument: 'env_fn'"),
+        (lambda: None, {}, r"<lambda> .*It takes nothing, and would be given seed, "),
+        (functools.partial(spinup_tf2.ppo, gamma=0.9), dict(lamda=1), "argument 'lamda'"),
+        (functools.partial(needs_env, size=3), {}, None),
+        (own_algorithm, dict(size=2, num_envs=2), None),
+        (own_algorithm, dict(nonsense=2), "'nonsense'"),
+        (with_more, dict(width=2), None),
+        (tanh, dict(anything=1), None),
+        (dict, dict(anything=1), None),  # it tells nothing
+    ],
+)
+def test_what_a_function_does_not_take_is_refused_before_anything_starts(
+    monkeypatch, tmp_path, function, arguments, message
+):
+    started = []
+    monkeypatch.setattr(calling, "_run_in_fresh_process", lambda run, _: started.append(run))
+    kwargs = dict(env_name="CartPole-v1", data_dir=str(tmp_path), quiet=True) | arguments
+    kwargs = {name: value for name, value in kwargs.items() if value is not None}
+    if message is None:
+        call_experiment("ce", function, **kwargs)
+        assert len(started) == 1
+        return
+    with pytest.raises(UserError, match=f"(?s){message}"):
+        call_experiment("ce", function, **kwargs)
+    assert not started
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(("resume", "stays"), [(False, False), (True, True)])
+def test_what_is_resumed_is_not_removed(tmp_path, resume, stays):
+    """The logger is also told to overwrite, which an algorithm that resumes does not heed."""
+    (tmp_path / "progress.txt").touch()
+    logger_kwargs = dict(output_dir=str(tmp_path), overwrite=True)
+    experiment = Experiment("name", tanh, dict(resume=resume), logger_kwargs)
+    run_ranks(3, lambda: remove_replaced([experiment]))
+    assert (tmp_path / "progress.txt").exists() == stays
 
 
 def test_what_rank_0_finds_is_raised_on_all_ranks(tmp_path):

@@ -1,5 +1,6 @@
 """Grids: names, variants, what is printed, and how they stop."""
 
+import functools
 import os
 import re
 
@@ -15,11 +16,11 @@ from spinup_tf2.experiments.processes import Processes
 from spinup_tf2.parallel.interruption import SIGNALS
 
 
-def tanh():
+def tanh(*args, **kwargs):
     pass
 
 
-def relu():
+def relu(*args, **kwargs):
     pass
 
 
@@ -35,10 +36,25 @@ def relu():
         (-1, "-1"),
         (tanh, "tanh"),
         ("a b/c:d", "a-b-c-d"),
+        (functools.partial(tanh, 0.5, (1, 2), mode="fast"), "tanh-0-5-1-2-mode-fast"),
+        (functools.partial(functools.partial(tanh), relu), "tanh-relu"),
+        ({"act": tanh}, "--act----tanh--"),
     ],
 )
 def test_valid_str(value, expected):
     assert valid_str(value) == expected
+
+
+class Maker:
+    def __init__(self, env_id):
+        self.env_id = env_id
+
+
+def test_names_have_no_memory_addresses():
+    names = [valid_str(Maker(env_id)) for env_id in ("a", "a", "b")]
+    assert "0x" in str(Maker("a"))
+    assert "0x" not in names[0]
+    assert names[0] == names[1] != names[2]
 
 
 @pytest.mark.parametrize(
@@ -326,6 +342,38 @@ def test_a_stopped_grid_says_how_it_goes_on(monkeypatch, tmp_path, capsys, optio
         ["not begun", f"{tmp_path}/g_x3/g_x3_s0"],
     ]
     assert how in said
+
+
+@pytest.mark.parametrize(
+    ("seeds", "options", "left"),
+    [
+        ([0, 1], dict(overwrite=True), []),
+        ([0, 1], {}, None),
+        ([0], dict(overwrite=True), [0, 1]),  # its own process replaces it
+    ],
+)
+def test_a_grid_removes_what_it_replaces_before_it_starts(
+    monkeypatch, tmp_path, seeds, options, left
+):
+    runs = [tmp_path / "g" / f"g_s{seed}" / "progress.txt" for seed in (0, 1)]
+    for rows in runs:
+        rows.parent.mkdir(parents=True)
+        rows.touch()
+    seen = []
+    monkeypatch.setattr(
+        calling,
+        "run_experiment",
+        lambda *_: seen.append([seed for seed in (0, 1) if runs[seed].exists()]),
+    )
+    grid = ExperimentGrid("g")
+    grid.add("seed", seeds)
+    if left is None:
+        with pytest.raises(UserError, match="already holds a run"):
+            grid.run(tanh, data_dir=tmp_path, **options)
+        assert all(rows.exists() for rows in runs)
+    else:
+        grid.run(tanh, data_dir=tmp_path, **options)
+        assert seen == [left] * len(seeds)
 
 
 def test_a_stopped_experiment_is_no_grid(monkeypatch, tmp_path, capsys):

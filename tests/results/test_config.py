@@ -17,6 +17,8 @@ from tests.results.runs import LAMBDA
         ({"env_fn": "EnvFn(env_name='CartPole-v1', env_kwargs=None)"}, "CartPole-v1"),
         ({"env_fn": "EnvFn(env_name='my_envs:Maze', env_kwargs={'a': 'b-v1'})"}, "my_envs:Maze"),
         ({"env_fn": "CartPole-v1"}, "CartPole-v1"),
+        ({"env_fn": "my_envs:Maze"}, "my_envs:Maze"),
+        ({"env_fn": "make_plain"}, ""),
         ({"env_fn": "functools.partial(<function make at 0x7f>, 'ALE/Pong-v5')"}, "ALE/Pong-v5"),
         ({"env_fn": {"functools.partial(<function make at 0x7f>, 'Ant-v2')": {}}}, "Ant-v2"),
         ({"env_fn": LAMBDA, "exp_name": "ppo_envhalfcheetah-v2_cli0-1"}, "halfcheetah-v2"),
@@ -46,6 +48,14 @@ def test_the_environment_of_a_python_program_is_in_env_spec(tmp_path, spec, name
     assert env_name(config, tmp_path) == name
 
 
+@pytest.mark.parametrize(
+    "env_fn", ["make_plain", "functools.partial(<function wrapped>, 'Teacher-v3')"]
+)
+def test_env_spec_knows_better_than_the_text_of_a_function(tmp_path, env_fn):
+    (tmp_path / "env_spec.json").write_text(json.dumps({"spec": {"env_name": "CartPole-v1"}}))
+    assert env_name(dict(env_fn=env_fn), tmp_path) == "CartPole-v1"
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_arguments_tell_the_algorithm(name):
     assert algorithm(dict.fromkeys(signature_of(name).defaults)) == name
@@ -63,6 +73,18 @@ def test_arguments_of_spinning_up_tell_the_algorithm():
     assert algorithm(off_policy | dict(act_noise=0.1, policy_delay=2)) == "td3"
     assert algorithm(off_policy | dict(alpha=0.2)) == "sac"
     assert algorithm({"a": 1}) == ""
+
+
+@pytest.mark.parametrize(
+    ("config", "recorded", "name"),
+    [
+        ({"alpha": 0.2}, "sac2", "sac2"),
+        ({"a": 1}, "mine", "mine"),
+        ({"algo": "npg", "damping_coeff": 0.1}, "trpo", "npg"),
+    ],
+)
+def test_an_algorithm_knows_its_own_name(config, recorded, name):
+    assert algorithm(config, recorded) == name
 
 
 @pytest.mark.parametrize(

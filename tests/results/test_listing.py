@@ -45,7 +45,7 @@ def data(tmp_path, monkeypatch):
     )
     (path / "ppo" / "ppo_s0" / "tf2_save" / "variables").mkdir(parents=True)
     add_run(path / "sac" / "sac_s7", [-5, None], env_name="Ant-v5", alpha=0.2, epochs=50, seed=7)
-    write_checkpoint(path / "sac" / "sac_s7")
+    write_checkpoint(path / "sac" / "sac_s7", algorithm="sac")
     spinning_up_run(path / "td3", [1.0], exp_name="old", epochs=3)
     add_run(path / "zero", [], epochs=3)
     (path / "zero" / "config.json").write_text("{")
@@ -88,6 +88,14 @@ def test_a_checkpoint_that_tells_nothing(data, manifest):
     path.write_text(manifest)
     run = only_run(data / "sac")
     assert (run.state, "resume" in run.commands) == ("stopped", False)
+
+
+def test_a_changed_algorithm_has_the_name_that_it_gives_itself(data):
+    run_dir = data / "sac" / "sac_s7"
+    write_checkpoint(run_dir, algorithm="sac2")
+    assert only_run(run_dir).algorithm == "sac2"
+    with run_lock(run_dir):
+        assert (only_run(run_dir).state, only_run(run_dir).algorithm) == ("running", "sac2")
 
 
 def test_what_a_python_program_has_started_is_not_resumed_by_a_command(data):

@@ -153,6 +153,39 @@ def test_wall_clock_time_gets_an_even_grid():
     np.testing.assert_allclose(curve_of(runs, "mean", "none").estimate, 2 * grid)
 
 
+def test_a_blank_row_is_not_filled_on_an_even_grid_either():
+    """Against the nearest row, looked for one point at a time."""
+    rng = np.random.default_rng(1)
+    runs = []
+    for _ in range(3):
+        x = np.sort(rng.uniform(0, 100, 50))
+        y = 2 * x
+        y[rng.permutation(50)[:15]] = np.nan
+        runs.append((x, y))
+    grid, values = align(runs)
+    for (x, y), found in zip(runs, values, strict=True):
+        valid = np.isfinite(y)
+        within = (grid >= x[valid][0]) & (grid <= x[valid][-1])
+        blank = np.array([np.isnan(y[np.abs(x - point).argmin()]) for point in grid])
+        assert (blank & within).any()
+        expected = np.where(within & ~blank, 2 * grid, np.nan)
+        np.testing.assert_allclose(found, expected)
+
+
+def test_an_even_grid_keeps_the_value_of_a_row_that_it_meets():
+    """The first run's rows, 0, 10, 20 and so on, are points of the grid; every other one is blank.
+
+    As of a run with tests in every other epoch, of which nothing would be left if a row were to
+    count only where its neighbours have a number, too.
+    """
+    x = np.arange(0.0, 101, 10)
+    y = np.where(np.arange(11) % 2 == 0, x, np.nan)
+    others = [(x[:-1] + shift, x[:-1]) for shift in (1, 2, 3)]
+    grid, values = align([(x, y), *others])
+    np.testing.assert_array_equal(grid, x)
+    np.testing.assert_array_equal(values[0], y)
+
+
 def test_rows_in_any_order_and_twice():
     x, y = np.array([3.0, 1, 1, np.nan, 2]), np.array([30.0, 1, 3, 99, np.nan])
     grid, values = align([(x, y)])

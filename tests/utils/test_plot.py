@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from spinup_tf2.cli.plot import main
 from spinup_tf2.errors import UserError
 from spinup_tf2.results.listing import find_runs
+from spinup_tf2.results.watching import changes
 from spinup_tf2.utils.plot import get_all_datasets, get_datasets, make_plots, plot_data
 
 HEADER = ("Epoch", "AverageEpRet", "TotalEnvInteracts")
@@ -121,6 +122,32 @@ def test_select_exclude_and_legend(data):
         found(legend=["A", "B"])
     with pytest.raises(UserError, match="No directory is left"):
         found(exclude=["ppo"])
+
+
+def test_select_and_exclude_look_into_directories(data):
+    def found(*logdirs, **kwargs):
+        return conditions(get_all_datasets(logdirs, **kwargs))
+
+    assert found("data/", exclude=["ppo_big"]) == ["my_ppo"] * 2 + ["ppo"] * 2
+    assert found("data/", select=["my", "s1"]) == ["my_ppo"]
+    assert found(".", select=["ppo_s"], exclude=["my"]) == ["ppo"] * 2
+    # Only directories of which runs are left have titles.
+    three = ["data/ppo/", "data/my_ppo/", "data/ppo_big/"]
+    assert found(*three, exclude=["big"], legend=["A", "B"]) == ["A", "A", "B", "B"]
+    for nothing in (dict(exclude=["ppo_s", "big_s"]), dict(select=["Big"])):
+        with pytest.raises(UserError, match="No directory is left to plot after"):
+            found("data/", **nothing)
+
+
+def test_only_runs_that_are_selected_are_watched(data):
+    looks = changes(["data/"], exclude=["big"], seconds=0, wait=lambda _: steps.pop(0)())
+    next(looks)
+    steps = [
+        lambda: add_run(data / "ppo_big" / "ppo_big_s2"),
+        lambda: add_run(data / "ppo" / "ppo_s2"),
+    ]
+    next(looks)
+    assert steps == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import psutil
 from gymnasium import spaces
 
-from spinup_tf2.envs.spaces import is_image
+from spinup_tf2.envs.spaces import is_image, network_dtype
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.threads import local_ranks
 
@@ -23,7 +23,7 @@ class Vectors:
 
     def __init__(self, size: int, space: spaces.Box):
         self.size = size
-        self.obs = np.empty((size, *space.shape), space.dtype)
+        self.obs: np.ndarray = np.empty((size, *space.shape), network_dtype(space))
         self.clear()
 
     @property
@@ -176,7 +176,7 @@ class PhaseMemory:
     def rows(self, index: np.ndarray) -> dict[str, np.ndarray]:
         """The rows `index` `[m]` of all batches, one after the other: a dict of obs and ret."""
         times, envs = np.divmod(index, self.num_envs)
-        obs = np.empty((len(index), *self.space.shape), self.space.dtype)
+        obs: np.ndarray = np.empty((len(index), *self.space.shape), network_dtype(self.space))
         for i, each in enumerate(self.obs):
             obs[envs == i] = each[times[envs == i]]
         return dict(obs=obs, ret=self.ret[times, envs])

@@ -141,6 +141,40 @@ def class_for(actor_critic: Callable[..., Any], observation_space: spaces.Space)
     return for_images if for_images and is_image(observation_space) else actor_critic
 
 
+def parameters_of(actor_critic: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The parameters of what makes the networks; none if it cannot be called."""
+    return inspect.signature(actor_critic).parameters if callable(actor_critic) else {}
+
+
+def called(
+    actor_critic: Callable[..., Any],
+    observation_space: spaces.Box,
+    action_space: spaces.Space,
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """What `actor_critic(observation_space, action_space, **kwargs)` returns.
+
+    Raises:
+        UserError: It is no function or class, or does not take these arguments.
+    """
+    if isinstance(actor_critic, keras.Layer | BaseActorCritic) or not callable(actor_critic):
+        raise UserError(
+            f"actor_critic is a {type(actor_critic).__name__}; give the class or function that "
+            "makes the networks: it is called with the observation space, the action space and "
+            "ac_kwargs."
+        )
+    try:
+        inspect.signature(actor_critic).bind(observation_space, action_space, **kwargs)
+    except TypeError as error:
+        name = getattr(actor_critic, "__name__", repr(actor_critic))
+        raise UserError(
+            f"{name} cannot make the networks: {error}. It takes "
+            f"{inspect.signature(actor_critic)}, and is given the observation space, the action "
+            f"space and {dict(kwargs)}. Change ac_kwargs or actor_critic."
+        ) from error
+    return actor_critic(observation_space, action_space, **kwargs)
+
+
 def two_observations(observation_space: spaces.Box) -> np.ndarray:
     """Two observations `[2, ...]` as networks see them, to try these out."""
     return np.zeros((2, *observation_space.shape), network_dtype(observation_space))
@@ -340,9 +374,9 @@ def make_actor_critic(
         UserError: It is not what the algorithm needs.
     """
     actor_critic, kwargs = class_for(actor_critic, observation_space), dict(ac_kwargs or {})
-    if shared is not None and "shared" in inspect.signature(actor_critic).parameters:
+    if shared is not None and "shared" in parameters_of(actor_critic):
         kwargs.setdefault("shared", shared)
-    ac = actor_critic(observation_space, action_space, **kwargs)
+    ac = called(actor_critic, observation_space, action_space, kwargs)
     check_returned(ac, ActorCritic, "pi, v, action_space")
     obs: Any = two_observations(observation_space)
     if ac.memory is None:

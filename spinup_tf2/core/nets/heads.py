@@ -181,8 +181,19 @@ def value_beside(pi: keras.Model) -> ValueFunction:
     Raises:
         UserError: The policy is no Head on a `keras.Sequential`.
     """
-    if isinstance(pi, Head) and isinstance(pi.net, RecurrentNet):
+    check_features(pi)
+    if isinstance(pi.net, RecurrentNet):
         return ValueFunction(RecurrentNet(pi.net.trunk, 1))
+    *features, to_policy = pi.net.layers
+    to_value = keras.layers.Dense(1)
+    to_value.build((None, to_policy.kernel.shape[0]))
+    return ValueFunction(keras.Sequential([*features, to_value]))
+
+
+def check_features(pi: keras.Model) -> None:
+    """Raise UserError unless a value function can share a policy's layers: see `value_beside`."""
+    if isinstance(pi, Head) and isinstance(pi.net, RecurrentNet):
+        return
     stack = isinstance(pi, Head) and isinstance(pi.net, keras.Sequential)
     if not (stack and isinstance(pi.net.layers[-1], keras.layers.Dense)):
         raise UserError(
@@ -190,10 +201,6 @@ def value_beside(pi: keras.Model) -> ValueFunction:
             "the last; it must be a GaussianPolicy or CategoricalPolicy on a keras.Sequential "
             "that ends in a Dense layer."
         )
-    *features, to_policy = pi.net.layers
-    to_value = keras.layers.Dense(1)
-    to_value.build((None, to_policy.kernel.shape[0]))
-    return ValueFunction(keras.Sequential([*features, to_value]))
 
 
 def both(pi: Head, v: Head, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:

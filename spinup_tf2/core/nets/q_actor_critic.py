@@ -5,7 +5,6 @@ Policies act in [-1, 1]; what the environment is given lies between its own boun
 bounds, and log-probabilities are exact: they are those of actions in [-1, 1].
 """
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 
 import keras
@@ -16,10 +15,12 @@ from gymnasium import spaces
 from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.actor_critic import (
     BaseActorCritic,
+    called,
     check_returned,
     check_size,
     check_tracked,
     class_for,
+    parameters_of,
     two_observations,
     unique,
 )
@@ -267,12 +268,12 @@ def make_q_actor_critic(
         UserError: It is not what the algorithm needs.
     """
     actor_critic, kwargs = class_for(actor_critic, observation_space), dict(ac_kwargs or {})
-    known = inspect.signature(actor_critic).parameters
+    known = parameters_of(actor_critic)
     chosen = dict(stochastic=stochastic, num_q=num_q)
     if chosen.keys() & kwargs.keys():
         raise UserError(f"ac_kwargs has {kwargs}; the algorithm itself chooses {chosen}.")
     chosen = {name: value for name, value in chosen.items() if name in known}
-    ac = actor_critic(observation_space, action_space, **kwargs, **chosen)
+    ac = called(actor_critic, observation_space, action_space, kwargs | chosen)
     check_returned(ac, QActorCritic, "pi, [q, ...], action_space")
     _build(ac, two_observations(observation_space), stochastic, num_q)
     check_no_variable_in_both(

@@ -46,14 +46,22 @@ def _pass_by_pass(gradient_steps, batch, minibatches, renewed):
         return [steps(batch, minibatches) for steps in gradient_steps]  # what there is to log
     results: list[Steps] = []
     for i, minibatch in enumerate(minibatches):
-        of_pass = renewed(batch, minibatch)
         if i == 0:
+            of_pass = renewed(batch, minibatch)
             results = [steps(of_pass, minibatch[None]) for steps in gradient_steps]
             continue
-        for k, (steps, (before, _, passes)) in enumerate(zip(gradient_steps, results, strict=True)):
-            if passes == i < steps.num_steps:  # it did not stop
-                _, after, more = steps(of_pass, minibatch[None])
-                results[k] = before, after, passes + more
+        left = [
+            k
+            for k, (steps, (*_, passes)) in enumerate(zip(gradient_steps, results, strict=True))
+            if passes == i < steps.num_steps  # it did not stop
+        ]
+        if not left:
+            break
+        of_pass = renewed(batch, minibatch)
+        for k in left:
+            before, _, passes = results[k]
+            _, after, more = gradient_steps[k](of_pass, minibatch[None])
+            results[k] = before, after, passes + more
     return results
 
 

@@ -22,6 +22,7 @@ from spinup_tf2.envs.spaces import (
     network_dtype,
     network_observation_space,
 )
+from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
 
 FinalObs = Mapping[int, np.ndarray | None]
@@ -76,8 +77,8 @@ class VectorEnv:
         prototype: An environment that is never stepped, for its spaces and wrappers.
 
     Args:
-        env_fn: Makes one environment. It is called once more than there are environments, for the
-            prototype.
+        env_fn: Makes one environment, another one in each call. It is called once more than there
+            are environments, for the prototype.
         max_ep_len: A time limit on top of the environment's own.
         vectorization: How environments are stepped (`workers.make_groups`).
         first_env: Index of the first environment; by default this MPI rank's.
@@ -113,7 +114,8 @@ class VectorEnv:
             self.obs_dtype = network_dtype(self.observation_space)
             self.action_spec = make_action_spec(prototype.action_space)
             self.labels = [label_of(prototype, i) for i in self.indices]
-            make = partial(_make_env, env_fn, max_ep_len)
+            known = os.getpid(), id(prototype.unwrapped)
+            make = partial(_make_env, env_fn, max_ep_len, known)
             makers = [
                 partial(SupervisedEnv, make, x, env_retries, os.getpid()) for x in self.labels
             ]
@@ -263,8 +265,15 @@ class VectorEnv:
         self._epochs = max(self._epochs or 0, epochs)
 
 
-def _make_env(env_fn, max_ep_len):
-    env = flatten_observations(CheckedEnv(env_fn(), max_ep_len))
+def _make_env(env_fn, max_ep_len, prototype):
+    """One environment; `prototype` is the process and the identity of another one."""
+    checked = CheckedEnv(env_fn(), max_ep_len)
+    if (os.getpid(), id(checked.unwrapped)) == prototype:
+        raise UserError(
+            "env_fn returned the same environment twice. Each call must make a new one, such as "
+            "lambda: gymnasium.make('CartPole-v1'): training and tests step them independently."
+        )
+    env = flatten_observations(checked)
     return env if recorder_of(env) is None else RecordedEpisodes(env)
 
 

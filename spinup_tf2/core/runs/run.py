@@ -65,8 +65,8 @@ class Run(Generic[Networks]):
         first_step: The step of each environment with which the present epoch begins: 0, unless the
             run was stopped within this epoch and now goes on.
         videos: Those that were recorded at the end of the latest epoch.
-        progress: The share of the training that is over, 0 at first and never quite 1. Kept by the
-            on-policy loop; 0 in the other one.
+        progress: The share of the training that is over, 0 at first and never quite 1. On-policy,
+            as of the first step of the present batch; off-policy, as of the present step.
     """
 
     def __init__(

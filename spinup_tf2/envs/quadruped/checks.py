@@ -1,14 +1,21 @@
 """Which arguments of QuadrupedEnv, and which options of its `reset`, can be used."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from spinup_tf2.envs.quadruped.commands import checked
+from spinup_tf2.arguments.rules import (
+    INTEGER,
+    NON_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INTEGER,
+    SWITCH,
+    Rule,
+    optional,
+)
+from spinup_tf2.envs.quadruped.commands import LIMITS
 from spinup_tf2.envs.quadruped.tasks import TASKS
-from spinup_tf2.envs.wrappers import check_at_least, check_not_negative, check_switches
 from spinup_tf2.errors import UserError
 
 CONNECTIONS = {"GUI": "human", "DIRECT": None}  # what PyBullet calls the render modes
@@ -20,37 +27,37 @@ _SWITCHES = (
 )
 
 
-def check_arguments(
-    task: str,
-    render_mode: str | None,
-    action_scale: Sequence[float] | None,
-    action_filter: float | None,
-    reward: str | None,
-    phase_hz: float | None,
-    **others: Any,
-) -> None:
-    """Raise UserError for arguments of QuadrupedEnv that cannot be used."""
+def _is_scale(value):
+    is_positive, _ = POSITIVE
+    numbers = value.tolist() if isinstance(value, np.ndarray) else value
+    return (
+        isinstance(numbers, list | tuple) and len(numbers) == 3 and all(map(is_positive, numbers))
+    )
+
+
+_SCALE: Rule = (_is_scale, "three numbers above 0, in rad, for hip, upper and lower joints")
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("sim_hz", "action_repeat"), POSITIVE_INTEGER),
+    **dict.fromkeys(("kp", "kd", "torque_limit", "target_speed"), POSITIVE),
+    **dict.fromkeys(("velocity_limit", "action_filter"), optional(POSITIVE)),
+    **dict.fromkeys(_SWITCHES, SWITCH),
+    "action_scale": optional(_SCALE),
+    "phase_hz": optional(NON_NEGATIVE),
+    "prev_epochs": INTEGER,
+}
+
+
+def check_arguments(task: str, render_mode: str | None, reward: str | None, **others: Any) -> None:
+    """Raise UserError for arguments of QuadrupedEnv that cannot be used.
+
+    Weights and ranges are checked where they are read.
+    """
     _check_choice("task", task, TASKS)
     _check_choice("render_mode", render_mode, [None, *RENDER_MODES])
     _check_choice("reward", reward, [None, *TASKS[task].rewards])
-    counts, positive = ("sim_hz", "action_repeat"), ("kp", "kd", "torque_limit", "target_speed")
-    check_at_least(1, **{name: others[name] for name in counts})
-    check_at_least(0, prev_epochs=others["prev_epochs"])
-    check_switches(**{name: x for name, x in others.items() if name in _SWITCHES})
-    check_not_negative(phase_hz=phase_hz or 0)
-    numbers = {name: others[name] for name in positive}
-    optional = dict(action_filter=action_filter, velocity_limit=others["velocity_limit"])
-    numbers |= {name: x for name, x in optional.items() if x is not None}
-    if action_scale is not None:
-        if np.shape(action_scale) != (3,):
-            raise UserError(
-                f"action_scale is {action_scale!r}; it must be three numbers in rad, for hip, "
-                "upper and lower joints."
-            )
-        numbers |= {f"action_scale[{i}]": x for i, x in enumerate(action_scale)}
-    for name, number in numbers.items():
-        if not (isinstance(number, int | float) and 0 < number < math.inf):
-            raise UserError(f"{name} is {number!r}; it must be a number greater than 0.")
+    for name, (is_valid, expected) in _RULES.items():
+        if not is_valid(others[name]):
+            raise UserError(f"{name} is {others[name]!r}; it must be {expected}.")
     if others["absolute_actions"] and others["residual_gait"]:
         raise UserError("absolute_actions and residual_gait exclude each other.")
     if others["straight"] and task != "walk":
@@ -62,8 +69,17 @@ def check_arguments(
 
 
 def _check_choice(name, value, choices):
-    if value not in choices:
+    if not isinstance(value, str | None) or value not in choices:
         raise UserError(f"{name} is {value!r}; it must be one of {', '.join(map(str, choices))}.")
+
+
+def finite_numbers(given: Any, size: int) -> np.ndarray | None:
+    """A copy of what somebody gives, as floats `[size]`; None if it is no such numbers."""
+    try:
+        numbers = np.array(given, float)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return numbers if numbers.shape == (size,) and np.isfinite(numbers).all() else None
 
 
 def reset_options(
@@ -81,16 +97,31 @@ def reset_options(
     from_backup = options.get("from_backup", False)
     if from_backup and (other is not None or command is not None):
         raise UserError("from_backup goes on with what was there; it has no other option.")
-    return from_backup, other, None if command is None else checked(command)
+    return from_backup, other, None if command is None else _checked_command(command)
+
+
+def _checked_command(command):
+    """A command that somebody gives, as `[3]`."""
+    numbers = finite_numbers(command, 3)
+    limits = [LIMITS[name] for name in ("forward", "sideways", "turning")]
+    if numbers is None or any(
+        not low <= x <= high for x, (low, high) in zip(numbers, limits, strict=True)
+    ):
+        forward, sideways, turning = (f"from {low:g} to {high:g}" for low, high in limits)
+        raise UserError(
+            f"The command is {command!r}; it must be three numbers: m/s forward, {forward}, m/s to "
+            f"the left, {sideways}, and rad/s to the left, {turning}."
+        )
+    return numbers
 
 
 def check_same_robot(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
     """Raise UserError if the robots of two environments, made with these arguments, differ."""
-    important = ("sim_hz", "kp", "kd", "torque_limit", "velocity_limit", "window")
+    important = ("sim_hz", "kp", "kd", "torque_limit", "velocity_limit", "roughness", "window")
     different = [name for name in important if mine[name] != theirs[name]]
     if different:
         raise UserError(
             f"take_over needs environments whose robots are alike, and these have another "
             f"{', '.join(different)}: {[mine[name] for name in different]} and "
-            f"{[theirs[name] for name in different]}."
+            f"{[theirs[name] for name in different]}. Make them with the same."
         )

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from spinup_tf2.envs.quadruped.conditions import Ranges, draw_from, ranges_of
-from spinup_tf2.errors import UserError
 
 EVERY, GRACE = 4.0, 1.0  # s: between two commands, and until errors of a new one count
 
@@ -78,7 +77,8 @@ def at_rest(command: np.ndarray, fixed: bool) -> Tracking:
 
 def command_ranges(given: Mapping[str, Any] | None) -> Ranges:
     """The ranges of commands: the usual ones, but for those that are given."""
-    return ranges_of("command_ranges", {**USUAL, **(given or {})}, LIMITS)
+    changed = {} if given is None else ranges_of("command_ranges", given, LIMITS)
+    return ranges_of("command_ranges", USUAL, LIMITS) | changed
 
 
 def draw(ranges: Ranges, rng: np.random.Generator) -> np.ndarray:
@@ -86,17 +86,3 @@ def draw(ranges: Ranges, rng: np.random.Generator) -> np.ndarray:
     stands = rng.random() < draw_from(ranges["standing"], rng)
     command = [draw_from(ranges[name], rng) for name in ("forward", "sideways", "turning")]
     return np.zeros(3) if stands else np.array(command)
-
-
-def checked(command: Any) -> np.ndarray:
-    """A command that somebody gives, as `[3]`."""
-    try:
-        numbers = np.array(command, float)
-    except (TypeError, ValueError):
-        numbers = np.array(math.nan)
-    if numbers.shape != (3,) or not np.isfinite(numbers).all():
-        raise UserError(
-            f"The command is {command!r}; it must be three numbers: m/s forward, m/s to the left "
-            "and rad/s to the left."
-        )
-    return numbers

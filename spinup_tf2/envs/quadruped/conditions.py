@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from spinup_tf2.arguments.rules import NUMBER
 from spinup_tf2.errors import UserError
 
 GRAVITY = 9.81  # m/s^2
@@ -92,6 +93,7 @@ def ranges_of(name: str, given: Any, limits: Mapping[str, tuple[float, float]]) 
         raise UserError(
             f"{name} is {given!r}; it must be a dict with some of the keys {', '.join(limits)}."
         )
+    is_number, _ = NUMBER
     ranges = {}
     for key, value in given.items():
         if key not in limits:
@@ -100,7 +102,7 @@ def ranges_of(name: str, given: Any, limits: Mapping[str, tuple[float, float]]) 
         pair = value if isinstance(value, list | tuple) else (value, value)
         if (
             len(pair) != 2
-            or not all(isinstance(x, int | float) and not isinstance(x, bool) for x in pair)
+            or not all(map(is_number, pair))
             or not least <= pair[0] <= pair[1] <= largest
         ):
             raise UserError(

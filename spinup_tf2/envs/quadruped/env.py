@@ -17,6 +17,7 @@ from spinup_tf2.envs.quadruped.checks import (
     RENDER_MODES,
     check_arguments,
     check_same_robot,
+    finite_numbers,
     reset_options,
 )
 from spinup_tf2.envs.quadruped.episode import Episode, motion_since
@@ -88,7 +89,8 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     **Options** of `reset`: `from_backup=True` begins where `backup` was called; `take_over`,
     another QuadrupedEnv, goes on with its robot as it is now; `command`, three numbers, is the
-    command for all of the episode.
+    command for all of the episode: m/s forward and to the left, from -3 to 3, and rad/s to the
+    left, from -5 to 5.
     """
 
     metadata = {"render_modes": [*RENDER_MODES], "render_fps": 20}  # noqa: RUF012
@@ -126,49 +128,51 @@ class QuadrupedEnv(gym.Env, EzPickle):
         self.robot = None  # until everything has been checked
         check_arguments(**arguments)
         self.render_mode = CONNECTIONS.get(render_mode, render_mode)
-        self.sim_hz, self.action_repeat = sim_hz, action_repeat
-        self.dt = action_repeat / sim_hz
-        self.metadata = self.metadata | {"render_fps": round(1 / self.dt)}
+        self.sim_hz, self.action_repeat = int(sim_hz), int(action_repeat)
+        self.dt = self.action_repeat / self.sim_hz
+        self.metadata = self.metadata | {"render_fps": max(1, round(1 / self.dt))}
 
         self.task = TASKS[task]
-        self.phase_hz = self.task.phase_hz if phase_hz is None else phase_hz
-        self.target_speed, self.straight = target_speed, straight
+        self.phase_hz = float(self.task.phase_hz if phase_hz is None else phase_hz)
+        self.target_speed, self.straight = float(target_speed), straight
         self.absolute_actions, self.residual_gait = absolute_actions, residual_gait
         self.reset_noise = reset_noise
         self._randomized = conditions.randomization(domain_randomization)
         self._commands = commands.command_ranges(command_ranges) if self.task.commanded else None
         self.terminate_on_success = terminate_on_success
         rewards = self.task.rewards
-        self._reward = rewards[reward or next(iter(rewards))].with_weights(reward_weights or {})
-        self._scale = np.tile(action_scale or self.task.action_scale, len(LEGS))
+        changed = {} if reward_weights is None else reward_weights
+        self._reward = rewards[reward or next(iter(rewards))].with_weights(changed)
+        scale = self.task.action_scale if action_scale is None else action_scale
+        self._scale = np.tile(np.array(scale, float), len(LEGS))
         self._filter_share = 1.0  # how much of the distance to its goal a target goes in a step
         if action_filter is not None:
-            self._filter_share -= math.exp(-2 * math.pi * action_filter * self.dt)
+            self._filter_share -= math.exp(-2 * math.pi * float(action_filter) * self.dt)
         if self._reward.weights.get("gait") and not self.phase_hz:
             raise UserError("The reward's term gait needs a clock; give a phase_hz other than 0.")
         self._observer = Observer(
-            sim_hz=sim_hz,
+            sim_hz=self.sim_hz,
             phase_hz=self.phase_hz,
             history=history,
             base_velocity=base_velocity,
             straight=straight,
             commanded=self.task.commanded,
         )
-        self._push_steps = round(conditions.PUSH_EVERY / self.dt)
-        self._command_steps = round(commands.EVERY / self.dt)
-        self.set_epoch(prev_epochs)
+        self._push_steps = max(1, round(conditions.PUSH_EVERY / self.dt))
+        self._command_steps = max(1, round(commands.EVERY / self.dt))
+        self.set_epoch(int(prev_epochs))
 
         self._robot_kwargs = dict(
             gui=self.render_mode == "human",
             visible=self.render_mode == "rgb_array",
-            sim_hz=sim_hz,
-            kp=kp,
-            kd=kd,
-            torque_limit=torque_limit,
-            velocity_limit=velocity_limit,
+            sim_hz=self.sim_hz,
+            kp=float(kp),
+            kd=float(kd),
+            torque_limit=float(torque_limit),
+            velocity_limit=None if velocity_limit is None else float(velocity_limit),
             self_collision=self.task.self_collision,
             roughness=max(self._randomized.get("roughness", (0.0,))),
-            window=1 + max([round(KEPT * sim_hz), *self._observer.taps]),
+            window=1 + max([round(KEPT * self.sim_hz), *self._observer.taps]),
         )
         self.robot = Robot(**self._robot_kwargs)
         self._episode = self._backup = None
@@ -331,7 +335,8 @@ class QuadrupedEnv(gym.Env, EzPickle):
         """From now on, have the robot of another environment."""
         if not isinstance(other, QuadrupedEnv):
             raise UserError(f"take_over is {other!r}; it must be another QuadrupedEnv, unwrapped.")
-        other._started()
+        if other._started().broken:
+            raise UserError("The simulation of take_over has failed; reset that environment first.")
         check_same_robot(self._robot_kwargs, other._robot_kwargs)
         if self.robot is not other.robot:
             self.robot.close()
@@ -343,8 +348,8 @@ class QuadrupedEnv(gym.Env, EzPickle):
         if self._episode is not None and self._episode.broken:
             self.robot.close()
             self.robot, self._backup = Robot(**self._robot_kwargs), None
-        if self._randomized:
-            self.robot.set_conditions(conditions.draw(self._randomized, rng))
+        # Also if nothing is drawn: the robot may have been taken over under other conditions.
+        self.robot.set_conditions(conditions.draw(self._randomized, rng))
         self.task.begin(self.robot, rng, self.reset_noise, self.sim_hz)
 
     def _begin(self, command):
@@ -383,10 +388,11 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     def _checked(self, action):
         """An action as floats `[12]` within the bounds."""
-        act = np.asarray(action, float)
-        if act.shape != (12,) or not np.isfinite(act).all():
+        act = finite_numbers(action, 12)
+        if act is None:
+            given = action.tolist() if isinstance(action, np.ndarray) else action
             raise UserError(
-                f"The action is {act.tolist()}; it must be 12 finite numbers, one for each joint."
+                f"The action is {given!r}; it must be 12 finite numbers, one for each joint."
             )
         return np.clip(act, self.action_space.low, self.action_space.high)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from spinup_tf2.arguments.rules import NUMBER
 from spinup_tf2.envs.quadruped.episode import Motion
 from spinup_tf2.envs.quadruped.gait import STANCE, get_up, trot, trot_agreement
 from spinup_tf2.envs.quadruped.keyframes import KEYFRAMES
@@ -27,13 +28,26 @@ class Reward:
     def with_weights(self, weights: Mapping[str, float]) -> "Reward":
         """The same reward, with other weights for some of its terms."""
         known = [*self.weights, *(name for name in self.optional if name not in self.weights)]
+        if not isinstance(weights, Mapping):
+            raise UserError(
+                f"reward_weights is {weights!r}; it must be a dict of numbers for some of the "
+                f"terms {', '.join(known)}."
+            )
         unknown = [name for name in weights if name not in known]
         if unknown:
             raise UserError(
                 f"reward_weights has {', '.join(map(repr, unknown))}; the terms of this reward are "
                 f"{', '.join(known)}."
             )
-        return replace(self, weights={**self.weights, **weights})
+        is_number, _ = NUMBER
+        for name, weight in weights.items():
+            if not is_number(weight):
+                raise UserError(
+                    f"{name} of reward_weights is {weight!r}; it must be a finite number, which is "
+                    "0 for a term that is to pay nothing."
+                )
+        changed = {name: float(weight) for name, weight in weights.items()}
+        return replace(self, weights={**self.weights, **changed})
 
     def __call__(self, motion: Motion) -> dict[str, float]:
         """The weighted terms."""

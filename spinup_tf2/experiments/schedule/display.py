@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from spinup_tf2.experiments.schedule.finished import epochs_of
 from spinup_tf2.experiments.schedule.outcomes import FAILED, Outcome, counted
-from spinup_tf2.experiments.schedule.rows import Progress, progress_of
+from spinup_tf2.experiments.schedule.rows import progress_of
 from spinup_tf2.runs.printing import colored, say
 
 _WIDEST_NAME = 40  # characters
@@ -127,11 +127,7 @@ class _Watched:
     def __init__(self, outcome):
         self._run_dir = outcome.experiment.output_dir
         self._seen = None
-        if outcome.experiment.logger_kwargs.get("overwrite"):
-            self._seen = self._stamp()  # the rows of the run that is to be replaced
-            self.progress = Progress()
-        else:
-            self.progress = progress_of(self._run_dir)
+        self.progress = progress_of(self._run_dir)
 
     def look(self):
         stamp = self._stamp()

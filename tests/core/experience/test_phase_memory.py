@@ -57,6 +57,17 @@ def test_rows_are_what_was_stored(space):
     )
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.uint8])
+def test_rows_are_what_networks_are_given_elsewhere(dtype):
+    """float32, as in the policy phase, whatever the environment's own numbers are."""
+    space = spaces.Box(0, 9, (5,), dtype)
+    obs = np.random.default_rng(0).integers(9, size=(SIZE * T, N, 5)).astype(np.float32)
+    memory = filled(PhaseMemory(SIZE, T, N, space), obs, np.zeros((SIZE * T, N)))
+    rows = memory.rows(np.arange(SIZE * T * N))["obs"]
+    assert rows.dtype == np.float32
+    np.testing.assert_array_equal(rows, obs.reshape(-1, 5))
+
+
 @pytest.mark.parametrize("space", [LAST, FIRST], ids=["last", "first"])
 def test_a_frame_is_stored_once(space):
     """One in each step, and a whole stack at the beginning and after each reset."""

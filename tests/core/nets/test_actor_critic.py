@@ -21,6 +21,7 @@ from spinup_tf2.core.nets.actor_critic import (
 from spinup_tf2.core.nets.bodies import activation_name, count_variables, mlp
 from spinup_tf2.core.nets.distributions import categorical, sample, squashed_gaussian
 from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy, ValueFunction
+from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, make_q_actor_critic
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError
 
@@ -172,6 +173,25 @@ def test_only_actor_critics_are_taken(returned):
     message = rf"returned {type(returned).__name__}; .* return .*\.ActorCritic\(pi, v, action_space"
     with pytest.raises(UserError, match=message):
         make_actor_critic(lambda *spaces: returned, OBS, spaces.Discrete(2), None)
+
+
+@pytest.mark.parametrize(
+    ("actor_critic", "kwargs", "message"),
+    [
+        (MLPActorCritic, dict(hidden=(3,)), "cannot make the networks: .*unexpected .* 'hidden'"),
+        (MLPQActorCritic, {}, "MLPQActorCritic cannot make the networks: missing .* 'stochastic'"),
+        (lambda space: None, {}, "too many positional arguments. It takes \\(space\\)"),
+        (mlp(4, (), 2), {}, "is a Sequential; give the class or function that makes the networks"),
+        (MLPActorCritic(OBS, spaces.Discrete(2)), {}, "is a MLPActorCritic; give the class or"),
+        (3, {}, "actor_critic is a int; give the class"),
+    ],
+)
+def test_what_cannot_make_networks_is_refused(actor_critic, kwargs, message):
+    with pytest.raises(UserError, match=message):
+        make_actor_critic(actor_critic, OBS, spaces.Discrete(2), kwargs)
+    if actor_critic is not MLPQActorCritic:
+        with pytest.raises(UserError, match=message):
+            make_q_actor_critic(actor_critic, OBS, spaces.Box(-1, 1, (2,)), kwargs, True, 2)
 
 
 class Policy(keras.Model):

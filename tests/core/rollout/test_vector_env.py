@@ -52,6 +52,16 @@ def test_final_observations_and_time_limits(vectorization):
         envs.close()
 
 
+@pytest.mark.parametrize("vectorization", ["sync", "async", "threads"])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_one_environment_in_several_places_is_refused(vectorization, wrapped):
+    """It would be reset by one in the middle of another's episode."""
+    env = Counter()
+    again = {True: lambda: gym.wrappers.TimeLimit(env, 3), False: lambda: env}[wrapped]
+    with pytest.raises(UserError, match=r"same environment twice\. Each call must make a new one"):
+        VectorEnv(again, 2, vectorization=vectorization)
+
+
 class Reusing(gym.Env):
     """Shows how many steps its episode has had, always in the same array; clips actions in place.
 

@@ -25,6 +25,18 @@ def test_a_command_for_the_episode(make):
     assert not np.allclose(obs[-3:], (0.5, -0.1, 0.2))
 
 
+def test_the_robot_sees_the_command_that_it_is_paid_for(make):
+    env = make("command")
+    for command in ((3.0, -3.0, 5.0), (-3.0, 3.0, -5.0)):  # the largest
+        given = np.array(command)
+        obs, info = env.reset(seed=0, options={"command": given})
+        given[:] = 0.0  # which is the caller's own
+        assert tuple(obs[-3:]) == command
+        assert info["velocity_error"] == pytest.approx(math.hypot(3, 3))
+        *_, info = env.step(STAND)
+        assert info["velocity_error"] == pytest.approx(math.hypot(3, 3), abs=0.3)
+
+
 def test_commands_change(make):
     env = make("command", command_ranges={"forward": (0.1, 0.2), "turning": 0.0})
     seen = []
@@ -62,11 +74,17 @@ def test_how_often_commands_are_to_stand():
         ({}, {"command": (0.5, 0)}, r"The command is \(0.5, 0\); it must be three numbers"),
         ({}, {"command": "go"}, "'go'"),
         ({}, {"command": (0, 0, math.inf)}, "three numbers"),
+        ({}, {"command": (20, 0, 0)}, r"is \(20, 0, 0\); .* m/s forward, from -3 to 3, "),
+        ({}, {"command": (0, -3.1, 0)}, "m/s to the left, from -3 to 3, "),
+        ({}, {"command": (0, 0, 5.1)}, "rad/s to the left, from -5 to 5"),
+        ({}, {"command": (0, 0, 10**400)}, "three numbers"),
         ({}, {"commands": 1}, "from_backup, take_over, command, not"),
         ({}, {"command": (0, 0, 0), "from_backup": True}, "no other option"),
         (dict(task="walk"), {"command": (0, 0, 0)}, r"from_backup, take_over, not \['command'\]"),
         (dict(command_ranges={"up": 1}), {}, "has 'up'; its keys are forward, sideways, turning"),
         (dict(command_ranges={"standing": 2}), {}, "standing of command_ranges is 2"),
+        (dict(command_ranges="slow"), {}, "command_ranges is 'slow'; it must be a dict"),
+        (dict(command_ranges=0), {}, "command_ranges is 0; it must be a dict"),
         (dict(straight=True), {}, "for the task 'walk' only"),
     ],
 )

@@ -49,6 +49,8 @@ def in_the_air(env, **conditions):
         ({"latency": 20}, "latency of domain_randomization is 20"),
         ({"mass": "heavy"}, "is 'heavy'"),
         ({"mass": True}, "is True"),
+        ({"mass": np.bool_(True)}, "mass of domain_randomization is .*True"),
+        ({"mass": (0.5, np.nan)}, "mass of domain_randomization is"),
         ({"mass": math.nan}, "is nan"),
         ("yes", "is 'yes'; it must be a dict"),
         (1, "domain_randomization is 1"),
@@ -75,6 +77,12 @@ def test_numbers_hold_always_and_pairs_are_drawn():
     assert rng.bit_generator.state == state  # so that episodes begin as without it
     assert {*EVERYTHING} == {*LIMITS}
     assert draw({}, rng) == Conditions()
+
+
+def test_numbers_of_numpy_are_numbers():
+    given = {"mass": np.float32(1.5), "push": (np.int64(10), np.float64(20))}
+    assert randomization(given) == {"mass": (1.5, 1.5), "push": (10.0, 20.0)}
+    assert {type(x) for pair in randomization(given).values() for x in pair} == {float}
 
 
 def test_true_stands_for_a_dict(make):

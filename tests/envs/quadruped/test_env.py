@@ -106,7 +106,14 @@ def test_closed(make):
         env.reset(options={"noops": 3})
 
 
-@pytest.mark.parametrize("action", [np.full(12, np.nan), np.full(12, np.inf), np.zeros(11), 0.0])
+@pytest.mark.parametrize(
+    "action",
+    [
+        *(np.full(12, np.nan), np.full(12, np.inf), np.zeros(11), 0.0),
+        *(["a"] * 12, [10**400] * 12, [[0.0], *[0.0] * 11], None),
+    ],
+    ids=["nan", "inf", "eleven", "one", "words", "too large", "ragged", "none"],
+)
 def test_actions_that_cannot_be_done(make, action):
     env = make(reset_noise=False)
     env.reset(seed=0)
@@ -120,19 +127,36 @@ def test_actions_that_cannot_be_done(make, action):
     ("kwargs", "message"),
     [
         (dict(task="fly"), "task is 'fly'; it must be one of walk, recover, command"),
+        (dict(task=["walk"]), r"task is \['walk'\]; it must be one of walk, recover, command"),
         (dict(render_mode="ansi"), "render_mode is 'ansi'"),
         (dict(reward="bounded"), "reward is 'bounded'; it must be one of None, linear, walk_in"),
         (dict(reward_weights={"speed": 1}), "'speed'; the terms of this reward are forward, alive"),
+        (dict(reward_weights="a"), "reward_weights is 'a'; it must be a dict of numbers"),
+        (dict(reward_weights=0), "reward_weights is 0; it must be a dict of numbers for .* alive"),
+        (dict(reward_weights={"alive": "a"}), "alive of reward_weights is 'a'; it must be a fini"),
+        (dict(reward_weights={"alive": None}), "alive of reward_weights is None"),
+        (dict(reward_weights={"gait": math.nan}), "gait of reward_weights is nan"),
+        (dict(reward_weights={"yaw": -math.inf}), "yaw of reward_weights is -inf"),
+        (dict(reward_weights={"yaw": True}), "yaw of reward_weights is True"),
         (dict(action_repeat=0), "action_repeat is 0"),
         (dict(kp=-1.0), "kp is -1.0"),
+        (dict(kp=True), "kp is True; it must be a number above 0"),
+        (dict(kp=np.bool_(True)), "kp is .*True"),
+        (dict(kp="60"), "kp is '60'"),
         (dict(kd=math.nan), "kd is nan"),
         (dict(velocity_limit=0), "velocity_limit is 0"),
         (dict(base_velocity=1.0), "base_velocity is 1.0"),
         (dict(command_ranges={"forward": 1}), "for the task 'command' only"),
         (dict(reward_weights={"gait": 1}, phase_hz=0), "gait needs a clock"),
         (dict(phase_hz=-1), "phase_hz is -1"),
+        (dict(phase_hz=math.inf), "phase_hz is inf; it must be a number of at least 0"),
         (dict(action_scale=(0.1, 0.2)), "three numbers"),
-        (dict(action_scale=(0.1, 0.2, 0.0)), r"action_scale\[2\] is 0.0"),
+        (
+            dict(action_scale=(0.1, 0.2, 0.0)),
+            r"action_scale is \(0.1, 0.2, 0.0\); it must be three",
+        ),
+        (dict(action_scale=np.zeros((3, 1))), "three numbers above 0, in rad"),
+        (dict(action_scale=0.1), "action_scale is 0.1"),
         (dict(history="no"), "history is 'no'"),
         (dict(action_filter=0), "action_filter is 0"),
         (dict(prev_epochs=-1), "prev_epochs is -1"),
@@ -144,6 +168,36 @@ def test_actions_that_cannot_be_done(make, action):
 def test_bad_arguments(kwargs, message):
     with pytest.raises(UserError, match=message):
         QuadrupedEnv(**kwargs)
+
+
+def test_numbers_of_numpy_are_numbers(make):
+    numbers = dict(
+        kp=55.0, kd=1.5, torque_limit=30, velocity_limit=21.0, action_filter=4.0, target_speed=0.75
+    )
+    numbers |= dict(sim_hz=400, action_repeat=20, phase_hz=1.5)
+    plain = make(**numbers, action_scale=(0.25, 0.5, 1.0), reward_weights={"yaw": 0.5})
+    env = make(
+        **{
+            name: np.float32(x) if isinstance(x, float) else np.int64(x)
+            for name, x in numbers.items()
+        },
+        action_scale=np.array((0.25, 0.5, 1.0), np.float32),
+        reward_weights={"yaw": np.float32(0.5)},
+    )
+    assert play(env, 10, seed=0) == play(plain, 10, seed=0)
+    assert play(env, 10, seed=0) != play(make(), 10, seed=0)
+
+
+def test_a_step_may_be_longer_than_the_time_between_pushes(make, monkeypatch):
+    env = make("command", action_repeat=6000, domain_randomization={"push_speed": 0.01})  # 12 s
+    pushes = []
+    monkeypatch.setattr(env.robot, "disturb", pushes.append)
+    seen = [env.reset(seed=0)[0][-3:].tolist()]
+    for _ in range(3):
+        seen.append(env.step(STAND)[0][-3:].tolist())
+    assert len(pushes) == 2  # none at the beginning
+    assert len({*map(tuple, seen)}) == 4  # a command for each step
+    assert env.metadata["render_fps"] == 1
 
 
 # ------------------------------------------------------------------------------- movements

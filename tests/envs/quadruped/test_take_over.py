@@ -70,6 +70,57 @@ def test_it_goes_back_and_forth(two):
         walk.step(np.zeros(12))
 
 
+def seen_in_an_episode(env):
+    """Observations and rewards of three steps after `reset(seed=0)`."""
+    obs, _ = env.reset(seed=0)
+    steps = [env.step(np.full(12, 0.2)) for _ in range(3)]
+    return [obs.tobytes(), *((obs.tobytes(), rew) for obs, rew, *_ in steps)]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        (False, {"friction": 0.1, "mass": 2.0, "gains": 0.8, "latency": 0.02, "slope": 5.0}),
+        (False, {"sensor_noise": 1.0, "torque_limit": 10.0}),
+        ({"roughness": 0.03}, {"roughness": (0.01, 0.03), "mass": 2.0}),
+    ],
+)
+def test_conditions_end_with_the_episode_that_was_taken_over(make, mine, theirs):
+    env, other = make(domain_randomization=mine), make(domain_randomization=theirs)
+    expected = seen_in_an_episode(env)
+    other.reset(seed=1)
+    env.reset(options={"take_over": other})
+    assert env.robot.conditions.mass == other.robot.conditions.mass  # the robot as it is now
+    env.step(np.zeros(12))
+    assert seen_in_an_episode(env) == expected
+    other_episode = seen_in_an_episode(other)
+    assert other_episode != expected
+    assert seen_in_an_episode(make(domain_randomization=theirs)) == other_episode
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [(0.1, 0.0), (0.0, 0.1), (0.1, (0.0, 0.05))])
+def test_the_ground_must_be_alike(make, mine, theirs):
+    env, other = (make(domain_randomization={"roughness": each}) for each in (mine, theirs))
+    other.reset(seed=0)
+    with pytest.raises(UserError, match=r"another roughness: \[.*Make them with the same"):
+        env.reset(options={"take_over": other})
+    assert env.robot is not other.robot
+
+
+def test_a_simulation_that_has_failed_is_not_taken_over(make):
+    env, other = make(), make()
+    expected = seen_in_an_episode(env)
+    other.reset(seed=0)
+    other.robot._measure = lambda: setattr(other.robot, "velocity", [np.nan] * 12)
+    _, _, terminated, _, _ = other.step(np.zeros(12))
+    assert terminated
+    with pytest.raises(UserError, match="has failed; reset that environment first"):
+        env.reset(options={"take_over": other})
+    other.reset(seed=1)
+    env.reset(options={"take_over": other})
+    assert seen_in_an_episode(env) == expected
+
+
 def test_what_cannot_be_taken_over(two):
     walk, recover = two
     with pytest.raises(UserError, match="take_over is 3; it must be another QuadrupedEnv"):

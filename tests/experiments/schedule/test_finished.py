@@ -2,22 +2,28 @@
 
 import json
 import os
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 
-from spinup_tf2 import ppo
+from spinup_tf2 import ppo, run
 from spinup_tf2.errors import UserError
+from spinup_tf2.experiments import run_entrypoint
 from spinup_tf2.experiments.checks import signature_of
 from spinup_tf2.experiments.grid import ExperimentGrid
+from spinup_tf2.experiments.processes import Processes
 from spinup_tf2.experiments.schedule import finished
 from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.runs.files import holds_run
 from tests.experiments.schedule.fakes import execute, fakes  # noqa: F401
 
 
 def write_run(tmp_path, seed, rows=2, algorithm="ppo", **changes):
     """What a run of `execute` leaves in its directory."""
     run_dir = tmp_path / "g" / f"g_s{seed}"
-    run_dir.mkdir(parents=True)
+    run_dir.mkdir(parents=True, exist_ok=True)
     config = dict(
         signature_of(algorithm).defaults,
         actor_critic="MLPActorCritic",
@@ -175,6 +181,41 @@ def test_killed_before_it_began(fakes, tmp_path, capsys):  # noqa: F811
     assert "not finished (0 of 2 epochs)" in capsys.readouterr().err
     assert execute(tmp_path, f"{flags} --resume") == 0
     assert [seed for seed, *_ in fakes] == [0, 1]
+
+
+def test_the_rest_of_a_grid_that_overwrites(monkeypatch, tmp_path, capsys):
+    """Nothing that it was to replace is taken for finished, nor is it gone on with."""
+    for seed, rows in ((0, 2), (1, 2), (2, 2), (3, 1)):
+        write_run(tmp_path, seed, rows)
+    statuses, started = [0, 143, 0, 0, 0], []
+
+    def run_one(processes, arguments):
+        fields = run_entrypoint.decode(json.loads(Path(arguments[1], "algorithm.json").read_text()))
+        seed, status = fields["kwargs"]["seed"], statuses.pop(0)
+        started.append((seed, holds_run(fields["logger_kwargs"]["output_dir"])))
+        if status == 0:  # otherwise it was stopped before it began to write
+            write_run(tmp_path, seed)
+        return status
+
+    monkeypatch.setattr(Processes, "run", run_one)
+    monkeypatch.setenv("SPINUP_TF2_DATA_DIR", str(tmp_path))
+    assert execute(tmp_path, "--seed 0 1 2 3 --overwrite") == 143
+    out = capsys.readouterr().out
+    assert "4 experiments: 1 finished, 1 stopped, 2 not begun" in out
+    rest = re.search(r"^python -m spinup_tf2\.run (ppo .*)$", out, re.MULTILINE)[1]
+    run.main(shlex.split(rest))
+    assert "4 experiments: 3 finished, 1 skipped" in capsys.readouterr().out
+    assert started == [(seed, False) for seed in (0, 1, 1, 2, 3)]
+
+
+def test_overwrite_keeps_what_is_skipped(fakes, tmp_path):  # noqa: F811
+    for seed, rows in ((0, 2), (1, 1)):
+        write_run(tmp_path, seed, rows)
+    before = (tmp_path / "g" / "g_s0" / "config.json").stat()
+    assert execute(tmp_path, "--seed 0 1 2 --workers 2 --skip_finished --overwrite") == 0
+    assert [seed for seed, *_ in fakes] == [1, 2]
+    assert (tmp_path / "g" / "g_s0" / "config.json").stat() == before
+    assert not (tmp_path / "g" / "g_s1" / "config.json").exists()  # those of `fakes` write none
 
 
 def test_only_algorithms_are_known_well_enough(tmp_path):

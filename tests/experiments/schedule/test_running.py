@@ -124,7 +124,7 @@ def test_a_log_does_not_make_a_directory_look_used(fakes, tmp_path, capsys):  # 
     assert "already exists" not in capsys.readouterr().out
 
 
-def tell(path, seed, logger_kwargs):
+def tell(path, seed, logger_kwargs, x=None):
     """What an experiment in a process of its own sees."""
     names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "MKL_NUM_THREADS")
     path = Path(logger_kwargs["output_dir"], path)
@@ -201,7 +201,7 @@ def test_ranks_share_the_cores_too(monkeypatch, tmp_path):
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "2", None])
 def test_workers_is_a_number(wrong, tmp_path):
     with pytest.raises(UserError, match=r"workers is .*it must be a whole number of at least 1"):
-        grid_of([0, 1]).run(tell, data_dir=tmp_path, workers=wrong)
+        grid_of([0, 1], path="x").run(tell, data_dir=tmp_path, workers=wrong)
     assert not os.listdir(tmp_path)
 
 
@@ -229,10 +229,10 @@ def test_refused_before_anything_starts(flags, message, fakes, tmp_path, capsys)
 
 def test_workers_are_refused_where_nothing_can_be_started(monkeypatch, tmp_path):
     with pytest.raises(UserError, match="logger_kwargs has no output_dir"):
-        grid_of([0, 1], logger_kwargs=dict(exp_name="x")).run(tell, workers=2)
+        grid_of([0, 1], path="x", logger_kwargs=dict(exp_name="x")).run(tell, workers=2)
     monkeypatch.setattr(launch, "find_mpirun", lambda: (_ for _ in ()).throw(UserError("no MPI")))
     with pytest.raises(UserError, match="no MPI"):
-        grid_of([0, 1]).run(tell, num_cpu=2, data_dir=tmp_path, workers=2)
+        grid_of([0, 1], path="x").run(tell, num_cpu=2, data_dir=tmp_path, workers=2)
     monkeypatch.setattr(launched, "by_mpi", lambda: True)
     with pytest.raises(UserError, match="an MPI launcher has started the processes already"):
         running.check_workers(2, [None, None], Processes(1))
