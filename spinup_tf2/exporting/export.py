@@ -18,6 +18,7 @@ from spinup_tf2.exporting.checking import OBSERVATIONS, check
 from spinup_tf2.exporting.described import parts_of
 from spinup_tf2.exporting.to_numpy import ARRAYS, PROGRAM, read_numpy, write_numpy
 from spinup_tf2.exporting.to_tensorflow import (
+    DTYPES,
     SIGNATURE,
     input_names,
     read_savedmodel,
@@ -37,7 +38,7 @@ class _Format(NamedTuple):
         files: What lies in the directory that is written; none if it is a file.
         write: `write(loaded, sample, path)`.
         read: `read(path, loaded)`, the function `act(observations, noise)`.
-        use: Two lines of Python that use it.
+        use: Python that uses it, with places for the `name` of the file and the `inputs`.
     """
 
     suffix: str
@@ -60,7 +61,9 @@ _FORMATS = {
         (),
         write_tflite,
         read_tflite,
-        'runner = ai_edge_litert.interpreter.Interpreter("{name}").get_signature_runner()\n'
+        "from ai_edge_litert.interpreter import Interpreter\n"
+        "import numpy as np\n\n"
+        'runner = Interpreter("{name}").get_signature_runner()\n'
         'act = runner({inputs})["act"][0]',
     ),
     "savedmodel": _Format(
@@ -68,8 +71,11 @@ _FORMATS = {
         ("saved_model.pb", "fingerprint.pb", "variables", "assets"),
         write_savedmodel,
         read_savedmodel,
+        "import numpy as np\n"
+        "import tensorflow as tf\n\n"
         'model = tf.saved_model.load("{name}")\n'
-        f'act = model.signatures["{SIGNATURE}"]({{inputs}})["act"][0]',
+        f'policy = model.signatures["{SIGNATURE}"]\n'
+        'act = policy({inputs})["act"][0].numpy()',
     ),
 }
 
@@ -85,7 +91,7 @@ class Exported:
         sizes: {file: bytes}
         difference: The largest one between its actions and the run's, as a share of their size.
         seconds: The median time of one action.
-        use: Two lines of Python that use it.
+        use: Python that gives its action for an observation `obs`.
     """
 
     path: Path
@@ -217,8 +223,16 @@ def _sizes(path):
 
 
 def _use(how, loaded, sample, path):
-    names = input_names(parts_of(loaded.observation_space)) if how.files[:1] != (ARRAYS,) else []
-    inputs = [f"{name}=obs[None]" if name == "obs" else f"{name}=..." for name in names]
+    inputs = "" if how.files[:1] == (ARRAYS,) else _inputs(loaded, sample)
+    return how.use.format(name=path.name, inputs=inputs)
+
+
+def _inputs(loaded, sample):
+    """The arguments of a signature, of their types whatever the environment returns."""
+    parts, inputs = parts_of(loaded.observation_space), []
+    for part, name in zip(parts, input_names(parts), strict=True):
+        entry = "".join(f"[{key!r}]" for key in part.path)
+        inputs.append(f"{name}=np.asarray(obs{entry}, np.{DTYPES[part.kind].name})[None]")
     if sample:
-        inputs.append("noise=noise")
-    return how.use.format(name=path.name, inputs=", ".join(inputs))
+        inputs.append("noise=np.asarray(noise, np.float32)")
+    return inputs[0] if len(inputs) == 1 else "".join(f"\n    {each}," for each in inputs) + "\n"

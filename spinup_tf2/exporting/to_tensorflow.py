@@ -2,12 +2,14 @@
 
 Its inputs are named: `obs`, or `obs_KEY` for each entry of a Dict, and `noise` if it samples; its
 output is `act`. Images are uint8; one-hot entries and discrete actions int64; all else is float32.
+Where an observation or its noise has a NaN or an infinity in it, a continuous action is NaN.
 """
 
 import re
 import tempfile
 import warnings
 from collections.abc import Callable
+from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,14 +24,14 @@ from spinup_tf2.exporting.described import Part, action_arrays, part_in, parts_o
 from spinup_tf2.persistence.unpickling import load_saved_model
 
 SIGNATURE = "serving_default"
-_DTYPES = {"image": tf.uint8, "one_hot": tf.int64, "numbers": tf.float32}
+DTYPES = {"image": tf.uint8, "one_hot": tf.int64, "numbers": tf.float32}
 
 
 def _policy(loaded, samples):
     """A tf.Module with the function `act` and what it needs."""
     parts, spec = parts_of(loaded.observation_space), loaded.action_spec
     specs = [
-        tf.TensorSpec([None, *part.shape], _DTYPES[part.kind], name=name)
+        tf.TensorSpec([None, *part.shape], DTYPES[part.kind], name=name)
         for part, name in zip(parts, input_names(parts), strict=True)
     ]
     if samples:
@@ -38,7 +40,13 @@ def _policy(loaded, samples):
     def act(*inputs):
         observed = [_encode(*each) for each in zip(parts, inputs, strict=False)]
         x = observed[0] if len(observed) == 1 else tf.concat(observed, axis=1)
-        return {"act": _to_env(spec, _choose(loaded, x, inputs[-1] if samples else None))}
+        noise = inputs[-1] if samples else None
+        chosen = _choose(loaded, x, noise)
+        act = _to_env(spec, chosen)
+        if spec.num_choices is None:  # no integer says that no action is known
+            finite = tf.reshape(_finite(x, noise, chosen), [-1, *(1 for _ in spec.space.shape)])
+            act = tf.where(finite, act, np.nan)
+        return {"act": act}
 
     policy = tf.Module()
     if loaded.ac is None:
@@ -85,6 +93,14 @@ def _encode(part, x):
         return x
     columns = enumerate(zip(part.sizes, part.start, strict=True))
     return tf.concat([tf.one_hot(x[:, i] - start, n) for i, (n, start) in columns], axis=1)
+
+
+def _finite(*tensors):
+    """Whether all numbers `[batch, n]` in a row are finite, `[batch]`; bytes and None are."""
+    numbers = [each for each in tensors if each is not None and each.dtype.is_floating]
+    # TensorFlow Lite has no is_finite. A NaN is not less than anything.
+    rows = [tf.reduce_all(tf.abs(each) <= each.dtype.max, axis=1) for each in numbers]
+    return reduce(tf.logical_and, rows)
 
 
 def _to_env(spec, act):
@@ -162,7 +178,7 @@ def _with_inputs(act, loaded):
 
     def with_inputs(observations, noise):
         inputs = {
-            name: np.asarray(part_in(part, observations), _DTYPES[part.kind].as_numpy_dtype)
+            name: np.asarray(part_in(part, observations), DTYPES[part.kind].as_numpy_dtype)
             for name, part in zip(names, parts, strict=True)
         }
         return act(inputs if noise is None else inputs | {"noise": noise})

@@ -1,9 +1,12 @@
 """Exported policies act as the run's networks do, in every format; the rest is refused."""
 
+import ast
 import json
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium as gym
 import keras
@@ -28,7 +31,8 @@ from spinup_tf2.exporting.described import action_arrays
 from spinup_tf2.exporting.export import export
 from spinup_tf2.run import main
 
-RUNS = Path(__file__).parents[2] / "data"
+ROOT = Path(__file__).parents[2]
+RUNS = ROOT / "data"
 
 OBS = spaces.Box(-1, 1, (4,))
 FAR = spaces.Box(-np.inf, np.inf, (2, 2), np.float64)
@@ -204,6 +208,71 @@ def test_tensorflow(run_of, name):
             np.testing.assert_allclose(together, acts, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("format", TENSORFLOW)
+@pytest.mark.parametrize("name", ["normalized", "sac"])
+def test_what_is_not_finite_makes_the_action_nan(run_of, name, format):
+    """Otherwise clipping would make a command of it, such as full throttle."""
+    (ac, space), samples = run_of(name), name in SAMPLING
+    path = str(export("run", format, sample=samples).path)
+    if format == "tflite":
+        act = tf.lite.Interpreter(path).get_signature_runner()
+    else:
+        model = tf.saved_model.load(path)
+        act = model.signatures["serving_default"]
+    inputs = dict(obs=drawn(space, 4)[1].astype(np.float32))
+    if samples:
+        inputs["noise"] = ac.action_spec.draw_noise(np.random.default_rng(0), 4)
+    acts = np.array(act(**inputs)["act"])
+    assert np.isfinite(acts).all()
+    for name, values in inputs.items():
+        for value in (np.nan, np.inf, -np.inf):
+            broken = values.copy()
+            broken[1].flat[2] = value
+            broken[3] = value
+            others = np.array(act(**inputs | {name: broken})["act"])
+            assert np.isnan(others[[1, 3]]).all()
+            np.testing.assert_array_equal(others[[0, 2]], acts[[0, 2]])
+
+
+def use(exported, **given):
+    """The action that the printed lines give."""
+    assert str(exported).endswith(f"Use it:\n\n{exported.use}")
+    exec(exported.use, given)
+    return given["act"]
+
+
+@pytest.fixture
+def litert(monkeypatch):
+    """The package of that name, as far as the printed lines need it."""
+    interpreter = SimpleNamespace(Interpreter=tf.lite.Interpreter)
+    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", interpreter)
+
+
+@pytest.mark.parametrize("format", TENSORFLOW)
+@pytest.mark.parametrize(
+    "name", ["normalized", "entries", "bits", pytest.param("small", marks=pytest.mark.slow)]
+)
+def test_the_printed_lines_take_what_the_environment_returns(run_of, request, name, format):
+    (ac, space), samples = run_of(name), name in SAMPLING
+    exported = export("run", format, sample=samples)
+    [obs], _ = drawn(space, 1)
+    assert space is not FAR or obs.dtype == np.float64
+    noise = samples * np.random.default_rng(0).standard_normal((1, *ac.action_spec.noise_shape))
+    request.getfixturevalue("litert")  # not before export has looked for the package
+    act = use(exported, obs=obs, **dict(noise=noise) if samples else {})
+    assert isinstance(act, np.ndarray | np.int64)
+    [one] = expected(ac, space, [obs], noise.astype(np.float32))
+    np.testing.assert_allclose(act, one, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("format", TENSORFLOW)
+def test_the_lines_on_the_page_are_those_that_are_printed(run_of, format):
+    run_of("gaussian")
+    name = {"tflite": "quadruped-walk_s0.tflite", "savedmodel": "quadruped-walk_s0_savedmodel"}
+    page = (ROOT / "docs" / "exporting.rst").read_text(encoding="utf-8")
+    assert textwrap.indent(export("run", format, name[format]).use, "   ") in page
+
+
 # ---------------------------------------------------------------- without this package
 
 ALONE = """
@@ -224,6 +293,36 @@ def test_the_file_needs_numpy_alone(tmp_path):
         [sys.executable, "-c", ALONE], cwd="out", capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.stderr) == ("1 [0 1]\n", "")
+
+
+def test_the_file_needs_no_newer_python(run_of):
+    """Python 3.8, which is what many robots have."""
+    run_of("gaussian")
+    export("run", "numpy")
+    tree = ast.parse(Path("run_numpy/policy.py").read_text(), feature_version=(3, 8))
+    # Annotations such as `dict[str, int]` and `int | None` are not evaluated.
+    assert "from __future__ import annotations" in [ast.unparse(node) for node in tree.body]
+    annotations = {
+        part
+        for node in ast.walk(tree)
+        for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None))
+        if annotation is not None
+        for part in ast.walk(annotation)
+    }
+    for node in ast.walk(tree):
+        if node in annotations:
+            continue
+        if isinstance(node, ast.BinOp | ast.AugAssign):
+            assert not isinstance(node.op, ast.BitOr)  # of dicts (3.9), of types (3.10)
+        if isinstance(node, ast.Subscript):  # list[int] (3.9)
+            assert ast.unparse(node.value) not in ("dict", "list", "set", "tuple", "Callable")
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in ("removeprefix", "removesuffix", "bit_count")
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "zip":
+            assert not node.keywords  # strict (3.10)
+        if isinstance(node, ast.Import | ast.ImportFrom):  # tomllib, zoneinfo, itertools.pairwise
+            names = {alias.name for alias in node.names}
+            assert names <= {"annotations", "json", "os", "Callable", "partial", "Any", "numpy"}
 
 
 def test_pendulum(tmp_path):
@@ -357,6 +456,7 @@ def test_names_of_inputs_that_are_the_same(tmp_path):
     export("run", "numpy")
 
 
+@pytest.mark.filterwarnings("error")
 def test_observations_of_another_form(run_of):
     run_of("entries")
     export("run", "numpy")
@@ -385,19 +485,67 @@ def test_observations_of_another_form(run_of):
             policy.act(given)
     with pytest.raises(ValueError, match=r"\['doors'\] must be numbers, of shape \(2,\); got None"):
         policy.act(obs | {"doors": None})
-    for value in (0.5, np.nan):
+    for value in (0.5, np.nan, np.inf):
         with pytest.raises(ValueError, match=r"\['room'\] has a value that was not there"):
             policy.act(obs | {"where": obs["where"] | {"room": value}})
     with pytest.raises(ValueError, match=r"run_numpy is a directory; give the \.npz file"):
         Policy("run_numpy")
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])  # the last is too large
 def test_observations_that_are_not_finite(run_of, value):
     run_of("gaussian")
     export("run", "numpy")
-    with pytest.raises(ValueError, match="has a NaN or an infinity in it"):
-        Policy("run_numpy/policy.npz").act(np.array([0, value, 0, 0], np.float32))
+    with pytest.raises(ValueError, match="The observation has a NaN or an infinity in it"):
+        Policy("run_numpy/policy.npz").act(np.array([0, value, 0, 0]))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["gaussian", "entries"])
+def test_noise_of_another_form(run_of, name):
+    _, space = run_of(name)
+    export("run", "numpy", sample=True)
+    policy = Policy("run_numpy/policy.npz")
+    [obs], batch = drawn(space, 1)
+    one = policy.draw_noise(1)
+    size = one.shape[1]
+    for given, n, shown in [
+        (policy.draw_noise(3), 1, rf"an array of shape \(3, {size}\) of float32"),
+        (one[0], 1, rf"an array of shape \({size},\) of float32"),
+        (one[:, 1:], 1, rf"an array of shape \(1, {size - 1}\) of float32"),
+        (0, 1, r"an array of shape \(\) of int64"),
+        (one.astype(str), 1, rf"an array of shape \(1, {size}\) of <U32"),
+    ]:
+        form = rf"shape \({n}, {size}\), such as draw_noise\({n}\), for {n} observation; got "
+        for observed in (obs, batch):
+            with pytest.raises(ValueError, match=f"The noise must be numbers of {form}{shown}"):
+                policy.act(observed, given)
+    for value in (np.nan, np.inf, -np.inf, 1e39):
+        noise = one.astype(np.float64)
+        noise[0, 1] = value
+        with pytest.raises(ValueError, match="The noise has a NaN or an infinity in it"):
+            policy.act(obs, noise)
+
+
+def test_noise_of_a_batch(run_of):
+    run_of("gaussian")
+    export("run", "numpy", sample=True)
+    policy = Policy("run_numpy/policy.npz")
+    with pytest.raises(ValueError, match=r"\(2, 3\).*draw_noise\(2\), for 2 observations; got"):
+        policy.act(np.zeros((2, 4)), policy.draw_noise(1))
+    # Lists, and numbers of another type, are the same noise.
+    noise = policy.draw_noise(2)
+    np.testing.assert_array_equal(
+        policy.act(np.zeros((2, 4)), noise.tolist()), policy.act(np.zeros((2, 4)), noise)
+    )
+
+
+def test_a_deterministic_policy_has_no_noise(run_of):
+    run_of("gaussian")
+    export("run", "numpy")
+    with pytest.raises(ValueError, match="deterministic: it has no noise"):
+        Policy("run_numpy/policy.npz").draw_noise(3)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "td3", "entries"])

@@ -1,4 +1,4 @@
-"""A trained policy that needs nothing but NumPy.
+"""A trained policy that needs nothing but NumPy (1.20 or newer, on Python 3.8 or newer).
 
     from policy import Policy
 
@@ -8,6 +8,8 @@
 The command `export` of spinup_tf2 writes this file as policy.py, and beside it policy.npz: the
 weights, and in its entry `description` the functions below that they belong to, as JSON.
 """
+
+from __future__ import annotations  # Python 3.8 cannot evaluate `dict[str, ...]`
 
 import json
 import os
@@ -181,30 +183,50 @@ class Policy:
         Args:
             obs: An array, a number, or a dict, as the environment returns it; or several in one
                 array (a dict of arrays) with one more axis in front.
-            noise: What picks the sample, `draw_noise(n)`; None: new noise.
+            noise: What picks the samples of n observations, `draw_noise(n)`, and of a single one
+                `draw_noise(1)`; None: new noise.
 
         Raises:
-            ValueError: The observation is not of the form that the policy was trained on, or has
-                a NaN or an infinity in it.
+            ValueError: The observation is not of the form that the policy was trained on, or the
+                noise not of that of `draw_noise`, or one of them has a NaN or an infinity in it.
         """
         x, single = self._to_network(obs)
-        if self.noise is None:
-            if noise is not None:
-                raise ValueError("This policy is deterministic and takes no noise.")
-            noise = 0.0
-        elif noise is None:
+        if noise is not None:
+            noise = self._checked(noise, len(x))
+        elif self.noise is not None:
             noise = self.draw_noise(len(x))
+        else:
+            noise = 0.0
         for layer in self.layers:
             x = layer(x)
         act = self._to_env(self.head(x, noise))
         return act[0] if single else act
 
     def draw_noise(self, n):
-        """Noise for n actions, `[n, ...]`: standard normal, or for discrete actions Gumbel."""
-        shape = (n, *self.noise["shape"])
+        """Noise for n actions, `[n, ...]`: standard normal, or for discrete actions Gumbel.
+
+        Raises:
+            ValueError: The policy is deterministic.
+        """
+        shape = self._noise_shape(n)
         if self.noise["kind"] == "normal":
             return self.rng.standard_normal(shape, dtype=np.float32)
         return self.rng.gumbel(size=shape).astype(np.float32)
+
+    def _noise_shape(self, n):
+        if self.noise is None:
+            raise ValueError("This policy is deterministic: it has no noise and takes no noise.")
+        return (n, *self.noise["shape"])
+
+    def _checked(self, noise, n):
+        """Noise that was given for n observations."""
+        given, shape = np.asarray(noise), self._noise_shape(n)
+        if given.dtype.kind not in "iuf" or given.shape != shape:
+            raise ValueError(
+                f"The noise must be numbers of shape {shape}, such as draw_noise({n}), for {n} "
+                f"observation{'' if n == 1 else 's'}; got {_shown(given)}."
+            )
+        return _finite(given, "noise")
 
     def _to_network(self, obs):
         """The input of the first layer, `[n, ...]`, and whether it is one observation."""
@@ -215,8 +237,7 @@ class Policy:
             raise ValueError(
                 f"The observation must be a dict with {entries}; got {_shown(obs)}."
             ) from error
-        encoded = (_encode(*each) for each in zip(self.observation, values, strict=True))
-        parts, singles = zip(*encoded, strict=True)
+        parts, singles = zip(*map(_encode, self.observation, values))  # noqa: B905  (Python 3.8)
         if len({len(part) for part in parts}) > 1 or len(set(singles)) > 1:
             raise ValueError("The entries of the observation are of different numbers.")
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1), singles[0]
@@ -259,15 +280,22 @@ def _encode(part, value):
     x = flatten(x) if len(x) else x.reshape(0, int(np.prod(shape)))
     if part["kind"] == "one_hot":
         return _one_hot(part, x), single
+    return _finite(x, f"observation{_entry(part)}"), single
+
+
+@np.errstate(over="ignore")  # what is too large becomes an infinity, which is refused
+def _finite(x, name):
+    """Numbers as float32, in which they must be finite."""
     x = x.astype(np.float32)
     if not np.isfinite(x).all():
         raise ValueError(
-            f"The observation{_entry(part)} has a NaN or an infinity in it, for which no action is "
-            "known; give finite numbers."
+            f"The {name} has a NaN or an infinity in it, for which no action is known; give finite "
+            "numbers."
         )
-    return x, single
+    return x
 
 
+@np.errstate(invalid="ignore")  # the remainder of an infinity
 def _one_hot(part, x):
     """A one for each of the numbers, among as many zeros as it has values."""
     sizes = np.array(part["sizes"])
