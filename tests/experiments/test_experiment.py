@@ -96,7 +96,7 @@ def own_algorithm(env_fn, seed, logger_kwargs, size=1, **options):
         (needs_env, dict(nonsense=3), r"needs_env .*unexpected keyword argument 'nonsense'"),
         (needs_env, dict(env_name=None), r"needs_env .*missing a required argument: 'env_fn'"),
         (lambda: None, {}, r"<lambda> .*It takes nothing, and would be given seed, "),
-        (functools.partial(spinup_tf2.ppo, gamma=0.9), dict(lamda=1), "argument 'lamda'"),
+        (functools.partial(spinup_tf2.ppo, gamma=0.9), dict(gama=1), "argument 'gama'"),
         (functools.partial(needs_env, size=3), {}, None),
         (own_algorithm, dict(size=2, num_envs=2), None),
         (own_algorithm, dict(nonsense=2), "'nonsense'"),
