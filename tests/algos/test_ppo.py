@@ -181,7 +181,7 @@ def test_environments_are_closed_whatever_happens(tmp_path):
 
     train(tmp_path / "run", Counted, num_envs=2)
     assert len(opened) == len(closed) == 3
-    with pytest.raises(TypeError):
+    with pytest.raises(UserError, match="MLPActorCritic cannot make the networks"):
         train(tmp_path / "other", Counted, ac_kwargs=dict(hidden=3))
     assert len(opened) == len(closed)
 

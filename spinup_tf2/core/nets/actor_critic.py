@@ -169,8 +169,8 @@ def called(
         name = getattr(actor_critic, "__name__", repr(actor_critic))
         raise UserError(
             f"{name} cannot make the networks: {error}. It takes "
-            f"{inspect.signature(actor_critic)}, and is given the observation space, the action "
-            f"space and {dict(kwargs)}. Change ac_kwargs or actor_critic."
+            f"{', '.join(parameters_of(actor_critic))}, and is given the observation space, the "
+            f"action space and {dict(kwargs)}. Change ac_kwargs or actor_critic."
         ) from error
     return actor_critic(observation_space, action_space, **kwargs)
 
