@@ -259,7 +259,7 @@ def test_trains_what_is_missing_collects_and_reports(learning, tmp_path, capsys)
     text = path.with_suffix(".md").read_text()
     assert text.count("-1.00") == 2
     assert text in capsys.readouterr().out
-    assert text.count("CartPole-v1") == 4
+    assert text.count("| CartPole-v1 |") == 4
     assert path.with_suffix(".png").stat().st_size > 10_000
 
 
