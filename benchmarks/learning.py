@@ -378,9 +378,13 @@ def markdown(protocol: Protocol, table: pd.DataFrame) -> str:
     return text
 
 
-def _between(low, high, write=None):
+def rounded(x: float) -> str:
+    """A return in a table: three digits, and all of those before the point."""
+    return f"{x:.0f}" if abs(x) >= 100 else f"{x:.3g}"
+
+
+def _between(low, high, write=rounded):
     """An interval in a table; nothing if there is none."""
-    write = write or rounded
     return "" if math.isnan(low) else f"{write(low)} to {write(high)}"
 
 
@@ -403,11 +407,6 @@ def _beside(source, variant, table):
     text += f". On average over the {'former' if len(final) < len(table) else 'cells'}, a run of "
     text += f"ours is better than a published one with probability {better:.2f}."
     return f"\n{text}\n"
-
-
-def rounded(x: float) -> str:
-    """A return in a table: three digits, and all of those before the point."""
-    return f"{x:.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 
 def scores(protocol: Protocol, data: pd.DataFrame) -> str:
