@@ -44,12 +44,9 @@ def take_steps(
 def _pass_by_pass(gradient_steps, batch, minibatches, renewed):
     if len(minibatches) == 0:
         return [steps(batch, minibatches) for steps in gradient_steps]  # what there is to log
-    results: list[Steps] = []
-    for i, minibatch in enumerate(minibatches):
-        if i == 0:
-            of_pass = renewed(batch, minibatch)
-            results = [steps(of_pass, minibatch[None]) for steps in gradient_steps]
-            continue
+    of_pass = renewed(batch, minibatches[0])
+    results = [steps(of_pass, minibatches[:1]) for steps in gradient_steps]
+    for i, minibatch in enumerate(minibatches[1:], start=1):
         left = [
             k
             for k, (steps, (*_, passes)) in enumerate(zip(gradient_steps, results, strict=True))
