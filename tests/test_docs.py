@@ -256,7 +256,7 @@ def test_every_module_is_in_the_reference(folder):
         assert re.search(rf"^\.\. auto\w+:: {module}\b", text, re.MULTILINE), module
 
 
-@pytest.mark.slow
+@pytest.mark.commands
 @pytest.mark.parametrize("name", EXAMPLE_COMMANDS)
 def test_examples_run(tmp_path, name):
     if not dict(presets=MARIO, quadruped=QUADRUPED).get(name, True):

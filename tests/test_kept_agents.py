@@ -61,7 +61,7 @@ def test_mario_clears_the_level():
     assert rows["greedy, after no-ops"]["SuccessRate"] >= 0.6
 
 
-@pytest.mark.slow
+@pytest.mark.learning
 @pytest.mark.mario
 @needs_emulator
 def test_mario_clears_eight_levels():

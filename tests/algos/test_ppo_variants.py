@@ -406,7 +406,6 @@ def test_identity_is_learned(tmp_path, space, variant, good):
     assert max(float(row["AverageEpRet"]) for row in rows) > good
 
 
-@pytest.mark.slow
 @pytest.mark.learning
 @pytest.mark.parametrize("variant", [dict(objective="penalty"), dict(coeff=0.5)])
 def test_cartpole_is_learned(tmp_path, variant):

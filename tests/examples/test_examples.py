@@ -224,13 +224,11 @@ def test_from_the_command_line(name, steps):
     assert np.isfinite(float(last))
 
 
-@pytest.mark.slow
 @pytest.mark.learning
 def test_cartpole_is_solved():
     assert np.mean(ppo_cartpole.train(100_000, 0)[-20:]) >= 450
 
 
-@pytest.mark.slow
 @pytest.mark.learning
 def test_pendulum_swings_up():
     """An untrained policy gets about -1200. The end is averaged over 160 episodes, for relapses."""

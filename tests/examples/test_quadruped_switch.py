@@ -65,7 +65,7 @@ def test_getting_up_is_tried_again_when_its_clock_has_gone_round():
     assert recover.began[1:] == [recover] * 2
 
 
-@pytest.mark.slow
+@pytest.mark.learning
 def test_the_kept_agents_are_pushed_over_and_walk_on(monkeypatch, capsys, tmp_path):
     pytest.importorskip("imageio_ffmpeg")
     flags = ["--push", "150", "--seconds", "30", "--seed", "1", "--record", str(tmp_path)]

@@ -165,14 +165,12 @@ def test_a_time_limit_is_no_end_for_sac(monkeypatch):
 # ---------------------------------------------------------------- learning
 
 
-@pytest.mark.slow
 @pytest.mark.learning
 def test_vpg_balances():
     """An untrained policy gets about 20."""
     assert np.mean(vpg_cartpole.train(60_000, 0)[-20:]) >= 300
 
 
-@pytest.mark.slow
 @pytest.mark.learning
 def test_sac_swings_up():
     """A random policy gets about -1200."""

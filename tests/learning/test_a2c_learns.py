@@ -6,7 +6,7 @@ from spinup_tf2 import a2c
 from spinup_tf2.utils.run_utils import EnvFn
 from tests.on_policy_runs import train
 
-pytestmark = [pytest.mark.learning, pytest.mark.slow]
+pytestmark = pytest.mark.learning
 
 
 def last_return(path, env_id, **kwargs):
@@ -25,6 +25,7 @@ def test_cartpole_is_solved_within_100000_steps(tmp_path):
     assert max(returns) >= 450, returns
 
 
+@pytest.mark.slow
 def test_inverted_pendulum_stands_within_100000_steps(tmp_path):
     pytest.importorskip("mujoco")
     assert last_return(tmp_path / "run", "InvertedPendulum-v5", ent_coef=0.0) > 500

@@ -11,10 +11,13 @@ from spinup_tf2 import ddpg, sac, td3
 from spinup_tf2.utils.run_utils import EnvFn
 from tests.on_policy_runs import train
 
-pytestmark = [pytest.mark.learning, pytest.mark.slow]
+pytestmark = pytest.mark.learning
 
 
-@pytest.mark.parametrize(("algorithm", "epochs"), [(ddpg, 7), (td3, 9), (sac, 6)])
+@pytest.mark.parametrize(
+    ("algorithm", "epochs"),
+    [(ddpg, 7), (td3, 9), pytest.param(sac, 6, marks=pytest.mark.slow)],
+)
 def test_pendulum_stands(tmp_path, algorithm, epochs):
     kwargs = dict(steps_per_epoch=1000, epochs=epochs)
     _, rows = train(algorithm, tmp_path / "run", EnvFn("Pendulum-v1"), **kwargs)

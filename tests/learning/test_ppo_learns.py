@@ -7,7 +7,7 @@ import pytest
 from spinup_tf2 import ppo
 from spinup_tf2.utils.run_utils import EnvFn
 
-pytestmark = [pytest.mark.learning, pytest.mark.slow]
+pytestmark = pytest.mark.learning
 
 
 def last_return(path, env_id, epochs, **kwargs):
@@ -19,7 +19,7 @@ def last_return(path, env_id, epochs, **kwargs):
     return sum(returns[-3:]) / 3
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 1, 2])
 def test_pole_is_balanced_within_100000_steps_and_stays_so(tmp_path, seed):
     """Five seeds: 456 to 500. Runs depend on how a processor rounds, as they do on the seed."""
     assert last_return(tmp_path / "run", "CartPole-v1", 25, seed=seed) >= 400
@@ -31,6 +31,7 @@ def test_inverted_pendulum_stands_within_80000_steps(tmp_path):
     assert last_return(tmp_path / "run", "InvertedPendulum-v5", 20) > 500
 
 
+@pytest.mark.slow
 def test_goal_is_found_in_a_dict_observation(tmp_path):
     """The best return is 0.7; whoever ignores one of the two entries gets -0.3 on average."""
     kwargs = dict(steps_per_epoch=1000, pi_lr=3e-3)

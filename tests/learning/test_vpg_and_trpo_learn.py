@@ -5,7 +5,7 @@ import pytest
 from spinup_tf2 import trpo, vpg
 from tests.on_policy_runs import train
 
-pytestmark = [pytest.mark.learning, pytest.mark.slow]
+pytestmark = pytest.mark.learning
 
 
 def last_return(algorithm, path, **kwargs):
@@ -14,6 +14,7 @@ def last_return(algorithm, path, **kwargs):
     return sum(float(row["AverageEpRet"]) for row in rows[-3:]) / 3
 
 
+@pytest.mark.slow
 def test_trpo_balances_the_pole_within_100000_steps(tmp_path):
     """Five seeds: 468 to 500. Runs depend on how a processor rounds, as they do on the seed."""
     assert last_return(trpo, tmp_path / "run", epochs=25) >= 400

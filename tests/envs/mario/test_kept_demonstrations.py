@@ -21,6 +21,6 @@ def test_every_demonstration_clears_its_level(stage):
     assert reaches_flag(LEVELS[stage], demonstration(stage))
 
 
-@pytest.mark.slow
+@pytest.mark.learning
 def test_the_search_finds_the_demonstration_that_is_kept():
     assert Search((1, 4)).run() == demonstration("1-4")
