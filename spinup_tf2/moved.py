@@ -19,6 +19,7 @@ MOVED = {
     "core.natural_gradient": "core.optimize.natural_gradient",
     "core.networks": "core.nets.bodies",
     "core.normalization": "core.nets.normalization",
+    "core.optimize.objectives": "algos.ppo",
     "core.optimization": ("core.optimize.gradient_steps", "core.optimize.take_steps"),
     "core.policies": ("core.nets.actor_critic", "core.nets.heads", "core.nets.distributions"),
     "core.ppo_buffer": "core.experience.ppo_buffer",

@@ -104,6 +104,7 @@ def a2c(
             return {key: info[key] for key in ("LossPi", "LossV", "Entropy")}
 
         returns = partial(estimates, gamma=gamma, lam=lam, normalize=normalize_adv)
-        steps = [gradient_step]
-        on_policy.train(run, update, steps, returns, n_steps=n_steps, schedule=lr_schedule)
+        on_policy.train(
+            run, update, [gradient_step], returns, n_steps=n_steps, schedule=lr_schedule
+        )
     return ac

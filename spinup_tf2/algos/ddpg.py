@@ -89,7 +89,13 @@ def ddpg(
             ],
             off_policy.pays_to_compile(run, schedule),
         )
-        columns = dict(QVals=True, LossPi=False, LossQ=False)
-        explore = off_policy.noisy(act_noise)
-        off_policy.train(run, target, update, columns, schedule, explore=explore)
+        off_policy.train(
+            run,
+            target,
+            update,
+            schedule,
+            explore=off_policy.noisy(act_noise),
+            with_min_and_max=["QVals"],
+            average_only=["LossPi", "LossQ"],
+        )
     return ac

@@ -18,7 +18,6 @@ from spinup_tf2.core.nets.normalization import RewardScaler
 from spinup_tf2.core.optimize.auxiliary_phase import AuxiliaryPhase
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
 from spinup_tf2.core.optimize.losses import Loss, value_loss, value_regression
-from spinup_tf2.core.optimize.objectives import log_prob
 from spinup_tf2.core.optimize.take_steps import loss_columns, take_steps
 from spinup_tf2.core.settings import Settings, algorithm
 from spinup_tf2.utils.mpi_tf import sync_params
@@ -118,19 +117,27 @@ def ppg(
     )
     needs = ["entropy"] if ent_coef > 0 else []
     needs += ["kl_divergence"] if train_aux_iters else []
-    shared = arch != "dual"
+    make_memory = partial(PhaseMemory, n_pi, settings.local_steps, settings.num_envs)
 
     def check(ac, observation_space):
+        """Refuse what would fail in the first auxiliary phase, before anything is written."""
         if train_aux_iters > 0:
-            PhaseMemory(n_pi, settings.local_steps, settings.num_envs, observation_space)
-            if not shared:
+            make_memory(observation_space)
+            if arch == "dual":
                 check_features(ac.pi)
 
-    opened = partial(on_policy.opened, "ppg", settings, arguments, actor_critic, ac_kwargs)
-    with opened(shared=shared, needs=needs, check=check) as run:
+    with on_policy.opened(
+        "ppg",
+        settings,
+        arguments,
+        actor_critic,
+        ac_kwargs,
+        shared=arch != "dual",
+        needs=needs,
+        check=check,
+    ) as run:
         ac = run.ac
-        of_pi = {id(each) for each in ac.pi.trainable_variables}
-        v_alone = [each for each in ac.v.trainable_variables if id(each) not in of_pi]
+        log_prob = compiled(lambda obs, act: ac.pi(obs).log_prob(act))
 
         def policy_part(pi, batch):
             logp = pi.log_prob(batch["act"])
@@ -149,14 +156,18 @@ def ppg(
             return loss_pi + vf_coef * loss_v, pi_info | v_info
 
         if arch == "shared":
-            steps = [GradientSteps(joint_loss, ac.trainable_variables, adam(pi_lr), train_pi_iters)]
+            gradient_steps = [
+                GradientSteps(joint_loss, ac.trainable_variables, adam(pi_lr), train_pi_iters)
+            ]
         else:
-            steps = [
+            of_pi = {id(each) for each in ac.pi.trainable_variables}
+            v_alone = [each for each in ac.v.trainable_variables if id(each) not in of_pi]
+            gradient_steps = [
                 GradientSteps(pi_loss, ac.pi.trainable_variables, adam(pi_lr), train_pi_iters),
                 value_regression(ac.v, vf_lr, train_v_iters, variables=v_alone),
             ]
-        of_old_policy = compiled(lambda obs, act: log_prob(ac.pi(obs), act))
-        phase = None
+
+        all_steps, state, parts, phase = gradient_steps, [], {}, None
         if train_aux_iters > 0:
             v_aux = value_beside(ac.pi) if arch == "dual" else ac.v
             sync_params(v_aux.trainable_variables)  # its output is as random on each rank
@@ -174,13 +185,17 @@ def ppg(
 
             variables = unique([*ac.trainable_variables, *v_aux.trainable_variables])
             aux_steps = GradientSteps(phase_loss, variables, adam(aux_lr), train_aux_iters)
-            phase = AuxiliaryPhase(run, aux_steps, frozen, n_pi, aux_minibatch_size)
+            memory = make_memory(run.envs.observation_space)
+            phase = AuxiliaryPhase(run, aux_steps, frozen, memory, aux_minibatch_size)
+            all_steps = [*gradient_steps, aux_steps]
+            state, parts = [*v_aux.variables, *phase.state], dict(phase=memory)
 
         def update(batch):
-            batch |= of_old_policy(batch["obs"], batch["act"])  # before any step is taken
+            batch["logp"] = log_prob(batch["obs"], batch["act"])  # of the policy that acted
             minibatches = run.minibatches(minibatch_size, max(train_pi_iters, train_v_iters))
             # With detached values, v learns from features that the policy's steps change.
-            before, after, _ = take_steps(steps, batch, minibatches, in_turn=arch == "detach")
+            in_turn = arch == "detach"
+            before, after, _ = take_steps(gradient_steps, batch, minibatches, in_turn=in_turn)
             if phase is not None:
                 phase.memory.store(batch["obs"].numpy(), batch["ret"].numpy())
             columns = dict(Entropy=before["Entropy"], KL=after["KL"], ClipFrac=after["ClipFrac"])
@@ -188,10 +203,14 @@ def ppg(
 
         scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
         returns = partial(estimates, gamma=gamma, lam=lam, value_target="lambda_return")
-        train = partial(on_policy.train, run, update, returns=returns, scaler=scaler)
-        if phase is None:
-            train(steps)
-        else:
-            state, parts = [*v_aux.variables, *phase.state], dict(phase=phase.memory)
-            train([*steps, aux_steps], phase=phase, state=state, parts=parts)
+        on_policy.train(
+            run,
+            update,
+            all_steps,
+            returns,
+            scaler=scaler,
+            state=state,
+            parts=parts,
+            phase=phase,
+        )
     return ac

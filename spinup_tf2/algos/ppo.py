@@ -2,20 +2,22 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 import gymnasium as gym
+import keras
 import tensorflow as tf
 from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
+from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.experience.ppo_buffer import PPOBuffer
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.normalization import RewardScaler
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
 from spinup_tf2.core.optimize.losses import Loss, value_loss, value_regression
-from spinup_tf2.core.optimize.objectives import Objective, adapted_beta, penalized, penalty_loss
 from spinup_tf2.core.optimize.take_steps import loss_columns, renewal, take_steps
 from spinup_tf2.core.settings import Settings, algorithm
 
@@ -38,18 +40,34 @@ def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, clip_ratio
     return loss, info
 
 
-def clipped(clip_ratio: float, target_kl: float | None) -> Objective:
-    """The clipped objective of a run, with early stopping where the KL divergence is too large."""
+def penalty_loss(
+    logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, kl: tf.Tensor, beta: float | tf.Tensor
+) -> Loss:
+    """Surrogate objective with a KL penalty, negated (Schulman et al. 2017, eq. 8).
 
-    def loss(pi, batch):
-        logp = pi.log_prob(batch["act"])
-        return policy_loss(logp, batch["logp"], batch["adv"], clip_ratio)
+    L = -E[r A] + beta E[KL(pi_old(.|s) || pi(.|s))],  r = pi(a|s) / pi_old(a|s)
 
-    def columns(after, steps):
-        return dict(ClipFrac=after["ClipFrac"], StopIter=steps)
+    Args:
+        logp, logp_old, adv: `[batch]`.
+        kl: `[batch]`, the divergences of the distributions themselves.
+        beta: A scalar.
+    """
+    ratio = tf.exp(logp - logp_old)
+    mean_kl = tf.reduce_mean(kl)
+    loss = beta * mean_kl - tf.reduce_mean(ratio * adv)
+    return loss, dict(KL=mean_kl, Entropy=-tf.reduce_mean(logp))
 
-    stop = None if target_kl is None else lambda info: info["KL"] > 1.5 * target_kl
-    return Objective(loss, columns, stop)
+
+def adapted_beta(beta: float, kl: float, target_kl: float) -> float:
+    """The coefficient of the penalty after an update that has led to divergence `kl` (section 4).
+
+    Twice as large above KLmax = 1.5 target_kl, and half as large below KLmin = target_kl / 1.5.
+    """
+    if kl > 1.5 * target_kl:
+        return 2 * beta
+    if kl < target_kl / 1.5:
+        return beta / 2
+    return beta
 
 
 @algorithm()
@@ -111,20 +129,36 @@ def ppo(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
     penalty = objective == "penalty"
-    surrogate = penalized(beta, target_kl) if penalty else clipped(clip_ratio, target_kl)
+    needs = ["kl_divergence"] if penalty else []
+    needs += ["entropy"] if ent_coef > 0 else []
     with on_policy.opened(
         "ppo",
         settings,
         arguments,
         actor_critic,
         ac_kwargs,
-        needs=[*surrogate.needs, "entropy"] if ent_coef > 0 else surrogate.needs,
+        needs=needs,
         normalize_obs=normalize_obs,
     ) as run:
         ac = run.ac
+        if penalty:
+            coefficient = keras.Variable(beta, dtype="float64", trainable=False)
+
+        @compiled
+        def of_old_policy(obs, act):
+            pi = ac.pi(obs)
+            old = dict(logp=pi.log_prob(act))
+            if penalty:
+                old |= dict(pi_old=pi, beta=tf.cast(coefficient, tf.float32))
+            return old
 
         def policy_part(pi, batch):
-            loss, info = surrogate.loss(pi, batch)
+            logp = pi.log_prob(batch["act"])
+            if penalty:
+                kl = batch["pi_old"].kl_divergence(pi)
+                loss, info = penalty_loss(logp, batch["logp"], batch["adv"], kl, batch["beta"])
+            else:
+                loss, info = policy_loss(logp, batch["logp"], batch["adv"], clip_ratio)
             if ent_coef > 0:
                 loss -= ent_coef * tf.reduce_mean(pi.entropy())
             return loss, dict(info, LossPi=loss)
@@ -142,26 +176,47 @@ def ppo(
         if ac.shared:
             run.logger.log("Shared parameters: vf_lr and train_v_iters are not used.")
             loss, variables = joint_loss, ac.trainable_variables
+        stop = None if penalty or target_kl is None else lambda info: info["KL"] > 1.5 * target_kl
         optimizer = adam(pi_lr, max_grad_norm)
-        steps = [GradientSteps(loss, variables, optimizer, train_pi_iters, surrogate.stop)]
+        gradient_steps = [GradientSteps(loss, variables, optimizer, train_pi_iters, stop)]
         if not ac.shared:
-            steps.append(value_regression(ac.v, vf_lr, train_v_iters, max_grad_norm))
-        of_old_policy = surrogate.compiled_of_old_policy(ac.pi)
+            gradient_steps.append(value_regression(ac.v, vf_lr, train_v_iters, max_grad_norm))
 
         def update(batch, recomputed=None):
             batch |= of_old_policy(batch["obs"], batch["act"])  # before any step is taken
             minibatches = run.minibatches(minibatch_size, max(train_pi_iters, train_v_iters))
             renewed = renewal(recomputed, adv_normalization == "minibatch")
-            before, after, iters = take_steps(steps, batch, minibatches, renewed)
+            before, after, iters = take_steps(gradient_steps, batch, minibatches, renewed)
             if iters < train_pi_iters:
                 unit = "step" if minibatch_size is None else "pass"
                 run.logger.log(f"Early stopping at {unit} {iters} due to reaching max kl.")
             columns = loss_columns(before, after) | dict(Entropy=before["Entropy"], KL=after["KL"])
-            return columns | surrogate.columns(after, min(iters, max(train_pi_iters - 1, 0)))
+            if penalty:
+                columns["Beta"] = float(coefficient)
+                kl_limit = cast(float, target_kl)  # None is refused
+                coefficient.assign(adapted_beta(columns["Beta"], after["KL"], kl_limit))
+                return columns
+            stop_iter = min(iters, max(train_pi_iters - 1, 0))
+            return columns | dict(ClipFrac=after["ClipFrac"], StopIter=stop_iter)
 
-        scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
-        returns = partial(estimates, gamma=gamma, lam=lam, coeff=coeff, value_target=value_target)
-        returns = partial(returns, lam1=lam1, lam2=lam2, normalize=adv_normalization == "epoch")
-        train = partial(on_policy.train, run, update, steps, returns, state=surrogate.state)
-        train(scaler=scaler, schedule=lr_schedule, recompute=recompute_adv)
+        returns = partial(
+            estimates,
+            gamma=gamma,
+            lam=lam,
+            coeff=coeff,
+            lam1=lam1,
+            lam2=lam2,
+            value_target=value_target,
+            normalize=adv_normalization == "epoch",
+        )
+        on_policy.train(
+            run,
+            update,
+            gradient_steps,
+            returns,
+            schedule=lr_schedule,
+            scaler=RewardScaler(settings.num_envs, gamma) if normalize_reward else None,
+            recompute=recompute_adv,
+            state=[coefficient] if penalty else [],
+        )
     return ac

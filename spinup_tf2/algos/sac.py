@@ -161,8 +161,13 @@ def sac(
             ],
             off_policy.pays_to_compile(run, schedule),
         )
-        columns = dict(Q1Vals=True, Q2Vals=True, LogPi=True)
-        columns |= dict(LossPi=False, LossQ1=False, LossQ2=False, Alpha=False)
-        noise = () if discrete else ("next_noise", "noise")
-        off_policy.train(run, target, update, columns, schedule, noise=noise)
+        off_policy.train(
+            run,
+            target,
+            update,
+            schedule,
+            noise=[] if discrete else ["next_noise", "noise"],
+            with_min_and_max=["Q1Vals", "Q2Vals", "LogPi"],
+            average_only=["LossPi", "LossQ1", "LossQ2", "Alpha"],
+        )
     return ac

@@ -107,18 +107,24 @@ def td3(
             q1_pi, _ = ac.q_values(batch["obs"], ac.pi(batch["obs"]))
             return policy_loss(q1_pi)
 
-        variables = (target.trainable_variables, ac.trainable_variables)
         update = UpdateBlock(
             [
                 Minimize(loss_of_q, ac.q_variables, adam(q_lr)),
                 Minimize(loss_of_pi, ac.pi.trainable_variables, adam(pi_lr), every=policy_delay),
-                PolyakAverage(*variables, polyak, every=policy_delay),
+                PolyakAverage(
+                    target.trainable_variables, ac.trainable_variables, polyak, every=policy_delay
+                ),
             ],
             off_policy.pays_to_compile(run, schedule),
         )
-        columns = dict(Q1Vals=True, Q2Vals=True, LossPi=False, LossQ=False)
-        explore = off_policy.noisy(act_noise)
         off_policy.train(
-            run, target, update, columns, schedule, noise=["target_noise"], explore=explore
+            run,
+            target,
+            update,
+            schedule,
+            noise=["target_noise"],
+            explore=off_policy.noisy(act_noise),
+            with_min_and_max=["Q1Vals", "Q2Vals"],
+            average_only=["LossPi", "LossQ"],
         )
     return ac

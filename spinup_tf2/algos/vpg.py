@@ -68,13 +68,14 @@ def vpg(
             return policy_loss(logp, batch["logp"], batch["adv"])
 
         pi_step = GradientSteps(pi_loss, ac.pi.trainable_variables, adam(pi_lr), num_steps=1)
-        steps = [pi_step, value_regression(ac.v, vf_lr, train_v_iters)]
+        gradient_steps = [pi_step, value_regression(ac.v, vf_lr, train_v_iters)]
         log_prob = compiled(lambda obs, act: ac.pi(obs).log_prob(act))
 
         def update(batch):
             batch["logp"] = log_prob(batch["obs"], batch["act"])  # of the policy that acted
-            before, after, _ = take_steps(steps, batch)
+            before, after, _ = take_steps(gradient_steps, batch)
             return loss_columns(before, after) | dict(Entropy=before["Entropy"], KL=after["KL"])
 
-        on_policy.train(run, update, steps, partial(estimates, gamma=gamma, lam=lam))
+        returns = partial(estimates, gamma=gamma, lam=lam)
+        on_policy.train(run, update, gradient_steps, returns)
     return ac

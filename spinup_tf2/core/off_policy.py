@@ -115,11 +115,12 @@ def train(
     run: Run[QActorCritic],
     target: QActorCritic,
     update: UpdateBlock,
-    columns: Mapping[str, bool],
     schedule: Schedule,
     *,
     noise: Sequence[str] = (),
     explore: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+    with_min_and_max: Sequence[str] = (),
+    average_only: Sequence[str] = (),
 ) -> None:
     """Train until the last epoch is over.
 
@@ -128,14 +129,15 @@ def train(
         target: The target networks.
         update: What trains on minibatches `[updates, batch, ...]`, as ReplayBuffer.sample returns
             them, and returns arrays to be logged.
-        columns: The names of these and whether, beside the average, the standard deviation, the
-            largest and the smallest value are logged.
         schedule: When to act at random and when to learn.
         noise: Names of the standard normal numbers that minibatches are to hold, `[updates, batch,
             act_dim]`.
         explore: `explore(act, noise)`, the action that is taken when the policy says `act`, with
             noise `[n, *noise_shape]` of the action spec; None: the policy uses the noise itself,
             and `act` is taken.
+        with_min_and_max: What of the update's arrays is logged with average, standard deviation,
+            largest and smallest value.
+        average_only: What of them is logged with its average alone.
     """
     envs, settings, spec = run.envs, run.settings, run.envs.action_spec
     num_envs = envs.num_envs * num_procs()  # all there are
@@ -152,6 +154,7 @@ def train(
     for theirs, ours in zip(target.variables, run.ac.variables, strict=True):
         theirs.assign(ours)  # also what is not trained
     variables = [*run.ac.variables, *target.variables, *update.variables]
+    columns = dict.fromkeys(with_min_and_max, True) | dict.fromkeys(average_only, False)
     run.begin(
         variables, dict(replay=buffer), replay=buffer, columns=columns, tests=True, first_epoch=1
     )

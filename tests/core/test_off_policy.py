@@ -293,9 +293,15 @@ class Run:
             draw, epochs = run.envs.randomness.noise, range(settings.epochs)
             noise = [draw(epoch, settings.local_steps) for epoch in epochs]
             self.noise = np.concatenate(noise)  # [steps, n, act_dim]
-            columns = dict(QVals=True, LossQ=False)
             off_policy.train(
-                run, target, Record(), columns, schedule, noise=["extra"], explore=explore
+                run,
+                target,
+                Record(),
+                schedule,
+                noise=["extra"],
+                explore=explore,
+                with_min_and_max=["QVals"],
+                average_only=["LossQ"],
             )
         header, *lines = (path / "progress.txt").read_text().splitlines()
         self.header = header.split("\t")

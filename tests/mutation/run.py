@@ -48,11 +48,6 @@ FILES = {
         f"{BY_HAND} -k ppo",
         "tests/algos/test_ppo_variants.py -k closed_forms",
     ],
-    "core/optimize/objectives.py": [
-        f"tests/algos/test_ppo_variants.py {LOSSES}",
-        f"{BY_HAND} -k ppo",
-        "tests/algos/test_ppo_variants.py -k closed_forms",
-    ],
     "algos/a2c.py": [f"tests/algos/test_a2c.py {LOSSES}", f"{BY_HAND} -k a2c"],
     "algos/ddpg.py": ["tests/algos/test_ddpg.py -k (by_hand or columns)", f"{OFF_POLICY} and ddpg"],
     "algos/td3.py": ["tests/algos/test_td3.py -k (by_hand or columns)", f"{OFF_POLICY} and td3"],

@@ -21,12 +21,11 @@ class AuxiliaryPhase:
         run: The run, open.
         steps: What takes them; each pass goes over the experience of all epochs.
         frozen: The policy, which is frozen when the phase begins.
-        epochs: How many.
+        memory: The experience: `memory.store` is called in each epoch.
         minibatch_size: Steps of all processes in each minibatch.
 
     Attributes:
         columns: What `steps` returns of each step, whose means over the phase are logged.
-        memory: The experience: `memory.store` is called in each epoch.
         state: Variables from which the phase goes on.
     """
 
@@ -37,13 +36,11 @@ class AuxiliaryPhase:
         run: Run[ActorCritic],
         steps: GradientSteps,
         frozen: FrozenPolicy,
-        epochs: int,
+        memory: PhaseMemory,
         minibatch_size: int,
     ):
-        settings, space = run.settings, run.envs.observation_space
         self.run, self.steps, self.frozen = run, steps, frozen
-        self.epochs, self.minibatch_size = epochs, minibatch_size
-        self.memory = PhaseMemory(epochs, settings.local_steps, settings.num_envs, space)
+        self.memory, self.minibatch_size = memory, minibatch_size
         self.done = keras.Variable(0, dtype="int32", trainable=False)  # steps of this phase so far
         self.state = [*frozen.variables, self.done]
 
@@ -54,7 +51,7 @@ class AuxiliaryPhase:
         if self.done == 0:
             self.frozen.freeze()
         run, passes = self.run, self.steps.num_steps
-        minibatches = run.minibatches(self.minibatch_size, passes, self.epochs)
+        minibatches = run.minibatches(self.minibatch_size, passes, self.memory.size, stream=3)
         assert minibatches is not None  # they have a size
         for index in np.concatenate(minibatches)[int(self.done) :]:
             if run.asked_to_stop():

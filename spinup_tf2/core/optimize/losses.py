@@ -10,7 +10,10 @@ Loss = tuple[tf.Tensor, dict[str, tf.Tensor]]
 
 
 def value_loss(val: tf.Tensor, ret: tf.Tensor) -> Loss:
-    """Mean squared error of the values against the rewards-to-go. Both [batch]."""
+    """Mean squared error of the values against their targets. Both [batch].
+
+    L = E[(R - V(s))^2]
+    """
     loss = tf.reduce_mean(tf.square(ret - val))
     return loss, dict(LossV=loss)
 

@@ -187,7 +187,7 @@ class Run(Generic[Networks]):
             yield item
 
     def minibatches(
-        self, size: int | None, passes: int, epochs: int | None = None
+        self, size: int | None, passes: int, epochs: int = 1, stream: int = 1
     ) -> np.ndarray | None:
         """Which rows of an epoch's batch make its minibatches, `[passes, count, local size]`.
 
@@ -196,17 +196,17 @@ class Run(Generic[Networks]):
         Args:
             size: Steps of all processes in each minibatch; None: there are no minibatches.
             passes: How often all steps are used.
-            epochs: Those of the latest so many epochs together, for another purpose.
+            epochs: Those of the latest so many epochs together.
+            stream: Which random numbers decide; see Randomness.minibatches.
         """
         if size is None:
             return None
-        settings, draw = self.settings, self.envs.randomness.minibatches
-        count, rows = (epochs or 1) * settings.steps_per_epoch // size, settings.local_steps
+        count = epochs * self.settings.steps_per_epoch // size
+        rows = self.settings.local_steps
         if self.ac.memory is not None:
             rows //= self.ac.memory.segment_length(rows)
-        if epochs is None:
-            return draw(self.epoch, rows, passes, count)
-        return draw(self.epoch, epochs * rows, passes, count, stream=3)
+        draw = self.envs.randomness.minibatches
+        return draw(self.epoch, epochs * rows, passes, count, stream)
 
     def asked_to_stop(self) -> bool:
         """Whether a stop was requested on any rank. Collective."""
