@@ -417,7 +417,10 @@ def scores(protocol: Protocol, data: pd.DataFrame) -> str:
     runs count; nothing is written if there is none, or nothing to compare. The interval is from
     the bootstrap with the environments as strata, if there are several with three runs or more.
     """
-    from scipy.stats import trim_mean
+    from scipy.stats import bootstrap, trim_mean
+
+    def interquartile_mean(*strata, axis=0):
+        return trim_mean(np.concatenate(strata, axis=axis), 0.25, axis=axis)
 
     runs = performance(data, protocol.steps).reset_index()
     ways = [group for _, group in runs.groupby(["algorithm", "variant"], sort=False)]
@@ -436,10 +439,9 @@ def scores(protocol: Protocol, data: pd.DataFrame) -> str:
         low = high = math.nan
         if len(strata) > 1 and min(map(len, strata)) >= 3:
             rng = np.random.default_rng(0)
-            drawn = [rng.choice(part, (RESAMPLES, len(part))) for part in strata]
-            means = trim_mean(np.concatenate(drawn, axis=1), 0.25, axis=1)
-            low, high = np.percentile(means, [2.5, 97.5])
-        estimate = trim_mean(group["score"], 0.25)
+            settings = dict(n_resamples=RESAMPLES, method="percentile", vectorized=True, rng=rng)
+            low, high = bootstrap(strata, interquartile_mean, **settings).confidence_interval
+        estimate = interquartile_mean(group["score"])
         span = _between(low, high, "{:.2f}".format)
         lines.append([algorithm, variant or "-", f"{estimate:.2f}", span, len(group)])
     head = ["algorithm", "variant", "IQM of scores", "95 % CI", "runs"]

@@ -32,6 +32,11 @@ def printable(text: object) -> str:
     )
 
 
+def shortened(text: str, length: int = 200) -> str:
+    """A text, or its beginning and dots if it is longer than `length`."""
+    return text if len(text) <= length else f"{text[:length]}..."
+
+
 def one_line(error: BaseException) -> str:
     """What an exception says, without its line breaks, to be quoted in a message."""
     return " ".join(str(error).split())

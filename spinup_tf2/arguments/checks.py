@@ -7,12 +7,15 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from spinup_tf2.arguments.rules import NETWORK_RULES, OWN_RULES
+from spinup_tf2.arguments.rules import NETWORK_RULES, OWN_RULES, check
 from spinup_tf2.arguments.table import ARGUMENTS
 from spinup_tf2.errors import UserError
 
 # The same name means the same thing in every algorithm, so that the rules are kept by name.
 _RULES = OWN_RULES | {name: argument.rule for name, argument in ARGUMENTS.items()}
+
+# Arguments that only a Python program can give.
+PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
 
 # What may be different when a run goes on.
 MAY_CHANGE = tuple(name for name, argument in ARGUMENTS.items() if argument.may_change)
@@ -87,9 +90,7 @@ def check_network_arguments(ac_kwargs: Mapping[str, Any]) -> None:
 def _check_rules(rules, arguments):
     for name, value in arguments.items():
         if name in rules:
-            is_valid, expected = rules[name]
-            if not is_valid(value):
-                raise UserError(f"{name} is {value!r}; it must be {expected}.")
+            check(rules[name], **{name: value})
 
 
 def _check_division(steps_per_epoch, num_envs, n_steps, num_procs):

@@ -16,7 +16,7 @@ from spinup_tf2.arguments.rules import (
     CALLBACKS,
     DIRECTORY,
     DURATION,
-    INTEGER,
+    NON_NEGATIVE_INTEGER,
     NUMBER,
     POSITIVE,
     POSITIVE_INTEGER,
@@ -109,7 +109,7 @@ OPTIONS = {
         default=False,
     ),
     "checkpoint_freq": Argument(
-        INTEGER,
+        NON_NEGATIVE_INTEGER,
         "int",
         """
         How often (in epochs) to write a checkpoint, from which the run can be
@@ -137,7 +137,7 @@ OPTIONS = {
         default=False,
     ),
     "env_retries": Argument(
-        INTEGER,
+        NON_NEGATIVE_INTEGER,
         "int",
         """
         How many times each environment is made anew after it has raised an exception.
@@ -233,7 +233,7 @@ OPTIONS = {
         default=None,
     ),
     "num_test_episodes": Argument(
-        INTEGER,
+        NON_NEGATIVE_INTEGER,
         "int",
         """
         Episodes in which the policy is evaluated, without noise, at the end of an epoch. Each

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from spinup_tf2.callbacks import has_hooks, seconds_of
+from spinup_tf2.errors import UserError
 
 # Whether a value is valid, and what is expected, as a message says it.
 Rule = tuple[Callable[[Any], object], str]
@@ -56,13 +57,26 @@ def _is_callback(value):
     return has_hooks(value) and not isclass(value)
 
 
-POSITIVE_INTEGER: Rule = (lambda v: _is_integer(v) and v >= 1, "a whole number of at least 1")
-INTEGER: Rule = (lambda v: _is_integer(v) and v >= 0, "a whole number of at least 0")
+def at_least(least: int) -> Rule:
+    """A rule that allows whole numbers from `least` on."""
+    return (lambda v: _is_integer(v) and v >= least, f"a whole number of at least {least}")
+
+
+NON_NEGATIVE_INTEGER = at_least(0)
+POSITIVE_INTEGER = at_least(1)
 POSITIVE: Rule = (lambda v: _is_number(v) and v > 0, "a number above 0")
 NON_NEGATIVE: Rule = (lambda v: _is_number(v) and v >= 0, "a number of at least 0")
 FRACTION: Rule = (lambda v: _is_number(v) and 0 <= v <= 1, "a number between 0 and 1")
 NUMBER: Rule = (_is_number, "a number")
 SWITCH: Rule = (lambda v: isinstance(v, bool), "True or False")
+
+
+def check(rule: Rule, **values: Any) -> None:
+    """Raise UserError for the first value that a rule does not allow, by its name."""
+    is_valid, expected = rule
+    for name, value in values.items():
+        if not is_valid(value):
+            raise UserError(f"{name} is {value!r}; it must be {expected}.")
 
 
 def optional(rule: Rule) -> Rule:
@@ -100,7 +114,7 @@ ACTOR_CRITIC: Rule = (
     callable,
     "a function or class, called as actor_critic(observation_space, action_space, **ac_kwargs)",
 )
-KEYWORDS: Rule = (lambda v: v is None or isinstance(v, dict), "a dict of arguments, or None")
+KEYWORDS = optional((lambda v: isinstance(v, dict), "a dict of arguments"))
 DIRECTORY: Rule = (lambda v: isinstance(v, str | os.PathLike), "the directory of a run")
 DURATION: Rule = (lambda v: seconds_of(v) is not None, "a duration such as '8h', '90m' or '1h30m'")
 CALLBACKS: Rule = (
@@ -108,10 +122,7 @@ CALLBACKS: Rule = (
     "a list of objects with on_start, columns, on_epoch_end or on_end, or of their names, as "
     "module:Name",
 )
-BEHAVIOR_POLICY: Rule = (
-    lambda v: v is None or callable(v),
-    "a function (t, obs) -> action, or None",
-)
+BEHAVIOR_POLICY = optional((callable, "a function (t, obs) -> action"))
 
 
 def _is_learned_alpha(value):
@@ -126,7 +137,7 @@ def _is_learned_alpha(value):
 
 # Of arguments that single algorithms have. An algorithm that is not here checks its own.
 OWN_RULES = {
-    "train_pi_iters": INTEGER,
+    "train_pi_iters": NON_NEGATIVE_INTEGER,
     "clip_ratio": POSITIVE,
     "target_kl": optional(POSITIVE),
     "delta": POSITIVE,
@@ -144,14 +155,14 @@ OWN_RULES = {
         lambda v: _is_learned_alpha(v) or (_is_number(v) and v >= 0),
         "a number of at least 0, or 'auto', or 'auto_' and a number above 0 to start at",
     ),
-    "target_entropy": (lambda v: v is None or _is_number(v), "a number, or None"),
+    "target_entropy": optional(NUMBER),
     "n_steps": POSITIVE_INTEGER,
     "rms_eps": POSITIVE,
     "rms_init": NON_NEGATIVE,
     "normalize_adv": SWITCH,
     "arch": one_of("dual", "shared", "detach"),
     "n_pi": POSITIVE_INTEGER,
-    "train_aux_iters": INTEGER,
+    "train_aux_iters": NON_NEGATIVE_INTEGER,
     "aux_lr": NON_NEGATIVE,
     "beta_clone": NON_NEGATIVE,
     "aux_minibatch_size": POSITIVE_INTEGER,
@@ -222,7 +233,7 @@ NETWORK_RULES = {
     "stochastic": SWITCH,
     "num_q": (lambda v: _is_integer(v) and v in (1, 2), "1 or 2"),
     "log_std_init": NUMBER,
-    "memory": (lambda v: v in (None, "lstm", "gru"), "'lstm' or 'gru', or None"),
+    "memory": optional(one_of("lstm", "gru")),
     "memory_size": POSITIVE_INTEGER,
     "seq_len": POSITIVE_INTEGER,
 }

@@ -9,9 +9,9 @@ from spinup_tf2.arguments.rules import (
     ACTOR_CRITIC,
     ENV_FN,
     FRACTION,
-    INTEGER,
     KEYWORDS,
     NON_NEGATIVE,
+    NON_NEGATIVE_INTEGER,
     POSITIVE,
     POSITIVE_INTEGER,
     SEED,
@@ -184,7 +184,7 @@ ARGUMENTS = {
         "Learning rate of the value function.",
     ),
     "train_v_iters": Argument(
-        INTEGER,
+        NON_NEGATIVE_INTEGER,
         "int",
         "Gradient steps on the value function in each epoch.",
     ),
@@ -260,7 +260,7 @@ ARGUMENTS = {
         "Interactions in a minibatch, of all processes together.",
     ),
     "start_steps": Argument(
-        INTEGER,
+        NON_NEGATIVE_INTEGER,
         "int",
         """
         Up to the interaction of this number, counted from 0, actions are drawn uniformly, and the
@@ -268,7 +268,7 @@ ARGUMENTS = {
         """,
     ),
     "update_after": Argument(
-        INTEGER,
+        NON_NEGATIVE_INTEGER,
         "int",
         """
         Number of the interaction, counted from 0, after which updates may begin, so

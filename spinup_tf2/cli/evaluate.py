@@ -29,12 +29,12 @@ import numpy as np
 
 from spinup_tf2.cli.env_kwargs import ENV_KWARGS_HELP, split_env_kwargs
 from spinup_tf2.cli.test_policy import add_agent_arguments, add_length_argument
-from spinup_tf2.core.runs.remembering import in_episode
+from spinup_tf2.core.runs.policy_with_memory import in_episode
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.nested import merged
 from spinup_tf2.parallel.threads import threads_per_rank
 from spinup_tf2.persistence.saves import find_save
-from spinup_tf2.presets.files import merged
 from spinup_tf2.tensorflow_import import quiet_tensorflow
 from spinup_tf2.utils.test_policy import load_env
 

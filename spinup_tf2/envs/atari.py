@@ -15,8 +15,9 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers import RecordEpisodeStatistics
 
+from spinup_tf2.arguments.rules import POSITIVE_INTEGER, SWITCH, check
 from spinup_tf2.envs.modules import import_installed
-from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames, check_at_least, check_switches
+from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames
 from spinup_tf2.errors import UserError
 
 INSTALL = 'pip install "spinup_tf2[atari]"'
@@ -63,7 +64,7 @@ def make_atari(env_id: str, *, raw: bool = False, **kwargs) -> gym.Env:
     env_id = env_id.removeprefix("ale_py:")
     if not is_atari(env_id):
         raise UserError(f"{env_id} is not a game of ale-py; {INSTALL} brings its games along.")
-    check_switches(raw=raw)
+    check(SWITCH, raw=raw)
     if raw:
         return gym.make(env_id, **kwargs)
     registered = gym.spec(env_id).kwargs["frameskip"]
@@ -109,7 +110,7 @@ def preprocess(
             f"{env.spec.id} was made with frameskip={skips}, so frames would be skipped twice; "
             "make it with frameskip=1, or with make_atari."
         )
-    check_switches(episodic_life=episodic_life, fire_reset=fire_reset, clip_reward=clip_reward)
+    check(SWITCH, episodic_life=episodic_life, fire_reset=fire_reset, clip_reward=clip_reward)
     if noop_max:
         env = NoopReset(env, noop_max)
     env = MaxAndSkip(env, frameskip)
@@ -146,7 +147,7 @@ class NoopReset(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, noop_max: int = 30):
         RecordConstructorArgs.__init__(self, noop_max=noop_max)
         gym.Wrapper.__init__(self, env)
-        check_at_least(1, noop_max=noop_max)
+        check(POSITIVE_INTEGER, noop_max=noop_max)
         self._noop_max = noop_max
         self._noop = _button(env, "NOOP")
 

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import UserError, shortened
 
 _ARRAY = np.ndarray
 _NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64))
@@ -113,7 +113,7 @@ class CheckedEnv(gym.Wrapper):
 
     def _check(self, obs, info):
         if not self._fits(obs):
-            space = _short(str(self.env.observation_space))
+            space = shortened(str(self.env.observation_space))
             expected = f"an element of its observation space is expected, {space}"
             raise ProtocolError(f"returned as observation {_said(obs)}", expected)
         if not isinstance(info, Mapping):
@@ -205,17 +205,13 @@ def _check_cause(error):
     if isinstance(
         error, AssertionError | LookupError | TypeError | ValueError
     ) and frame.f_globals.get("__name__", "").startswith(of_gymnasium):
-        reason = _short(" ".join(f"{type(error).__name__}: {error}".split()))
+        reason = shortened(" ".join(f"{type(error).__name__}: {error}".split()))
         did = f"returned what gymnasium's own wrappers cannot use ({reason})"
         raise ProtocolError(did, "what its protocol says is expected") from error
 
 
 def _said(value):
     if not isinstance(value, np.ndarray):
-        return _short(" ".join(repr(value).split()))
+        return shortened(" ".join(repr(value).split()))
     array = f"an array of shape {value.shape} and dtype {value.dtype}"
     return array if value.size > 1 else f"{value.tolist()}, {array}"
-
-
-def _short(text):
-    return text if len(text) <= 200 else f"{text[:200]}..."

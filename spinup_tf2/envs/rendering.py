@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import AtariPreprocessing, MaxAndSkipObservation
 
-from spinup_tf2.envs.wrappers import frames_per_second
+from spinup_tf2.envs.wrappers import frames_per_second, wrappers_of
 from spinup_tf2.errors import UserError, one_line
 
 INSTALL = 'pip install "spinup_tf2[video]"'
@@ -133,13 +133,14 @@ def record(env: gym.Env, directory: str | os.PathLike, name: str) -> gym.Env:
     It sits inside of the wrappers that skip frames, so that videos have all frames, at the speed of
     the game. A wrapper says so of itself with a class attribute `skips_frames = True`.
     """
-    innermost, wrapper = None, env
-    while isinstance(wrapper, gym.Wrapper):
-        if getattr(wrapper, "skips_frames", False) or isinstance(wrapper, _SKIPS_FRAMES):
-            innermost = wrapper
-        wrapper = wrapper.env
-    if innermost is None:
+    skipping = [
+        wrapper
+        for wrapper in wrappers_of(env)
+        if getattr(wrapper, "skips_frames", False) or isinstance(wrapper, _SKIPS_FRAMES)
+    ]
+    if not skipping:
         return Recorder(env, directory, name)
+    innermost = skipping[-1]
     innermost.env = Recorder(innermost.env, directory, name)
     return env
 

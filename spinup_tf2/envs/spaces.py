@@ -26,6 +26,11 @@ def is_image(space: spaces.Space) -> bool:
     )
 
 
+def channels_first(shape: tuple[int, ...]) -> bool:
+    """Whether images of this shape have their channels first, see `is_image`."""
+    return shape[0] < shape[2]
+
+
 def network_observation_space(space: spaces.Space) -> spaces.Box:
     """The Box of what the networks see of an observation: what `to_network` returns.
 

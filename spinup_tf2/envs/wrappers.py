@@ -2,12 +2,14 @@
 
 import math
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
+from spinup_tf2.arguments.rules import POSITIVE_INTEGER, at_least, check
 from spinup_tf2.errors import UserError
 
 
@@ -26,10 +28,10 @@ class MaxAndSkip(gym.Wrapper, RecordConstructorArgs):
         gym.Wrapper.__init__(self, env)
         if isinstance(frameskip, tuple | list) and len(frameskip) == 2:
             low, high = frameskip
-            check_at_least(1, frameskip=low)
-            check_at_least(low + 1, frameskip=high)
+            check(POSITIVE_INTEGER, frameskip=low)
+            check(at_least(low + 1), frameskip=high)
         else:
-            check_at_least(1, frameskip=frameskip)
+            check(POSITIVE_INTEGER, frameskip=frameskip)
             low, high = frameskip, frameskip + 1
         self._low, self._high = low, high
         # What is around it sees one frame for each step of the agent: so many in a second.
@@ -62,7 +64,7 @@ class StackFrames(gym.ObservationWrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, size: int = 84, stack: int = 4):
         RecordConstructorArgs.__init__(self, size=size, stack=stack)
         gym.ObservationWrapper.__init__(self, env)
-        check_at_least(1, size=size, stack=stack)
+        check(POSITIVE_INTEGER, size=size, stack=stack)
         space = env.observation_space
         if space.dtype != np.uint8 or len(space.shape) != 2:
             raise UserError(
@@ -127,19 +129,8 @@ def frames_per_second(env: gym.Env) -> int:
     return round(fps)
 
 
-def check_at_least(least, **values):
-    for name, value in values.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise UserError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
-
-
-def check_not_negative(**values):
-    for name, value in values.items():
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
-            raise UserError(f"{name} is {value!r}; it must be a number of at least 0.")
-
-
-def check_switches(**values):
-    for name, value in values.items():
-        if not isinstance(value, bool):
-            raise UserError(f"{name} is {value!r}; it must be True or False.")
+def wrappers_of(env: gym.Env) -> Iterator[gym.Wrapper]:
+    """The wrappers of an environment, from outside to inside."""
+    while isinstance(env, gym.Wrapper):
+        yield env
+        env = env.env

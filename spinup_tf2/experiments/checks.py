@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from spinup_tf2.envs.making import EnvFn
 
 # What an experiment has in the place of env_fn.
-# Arguments of the algorithms that only a Python program can give.
-PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
-
 ENVIRONMENT = ("env_name", "env_kwargs")
 
 

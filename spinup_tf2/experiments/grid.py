@@ -23,6 +23,7 @@ from spinup_tf2.experiments.experiment import (
     prepare_experiment,
     remove_replaced,
 )
+from spinup_tf2.experiments.nested import merged, nested
 from spinup_tf2.experiments.processes import resolve_processes
 from spinup_tf2.experiments.schedule.finished import finished_runs
 from spinup_tf2.experiments.schedule.outcomes import NOT_BEGUN, SKIPPED, Again, Outcome
@@ -161,8 +162,8 @@ class ExperimentGrid:
         """All combinations, as keyword arguments: keys with colons have become nested dicts."""
         values = itertools.product(*(parameter.vals for parameter in self._parameters))
         keys = [parameter.key for parameter in self._parameters]
-        own = (_nested(zip(keys, combination, strict=True)) for combination in values)
-        return [_merged(self._base, variant) for variant in own]
+        own = (nested(zip(keys, combination, strict=True)) for combination in values)
+        return [merged(copy.deepcopy(self._base), variant) for variant in own]
 
     def run(
         self,
@@ -283,23 +284,3 @@ def _wait_before_launch(seconds, steps=100):
         bar_format=bar_format,
     ):
         time.sleep(seconds / steps)
-
-
-def _nested(items):
-    """{"a:b": 1, "a:c": 2, "d": 3} as {"a": {"b": 1, "c": 2}, "d": 3}."""
-    result = {}
-    for key, value in items:
-        *path, last = key.split(":")
-        level = functools.reduce(lambda level, part: level.setdefault(part, {}), path, result)
-        level[last] = value
-    return result
-
-
-def _merged(base, own):
-    """`own` over `base`: dicts that both have are merged key by key."""
-    both = {
-        key: _merged(base[key], value)
-        for key, value in own.items()
-        if isinstance(value, dict) and isinstance(base.get(key), dict)
-    }
-    return copy.deepcopy(dict(base)) | own | both

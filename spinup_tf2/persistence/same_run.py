@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from spinup_tf2.arguments.checks import MAY_CHANGE, check_epochs_left
-from spinup_tf2.errors import UserError
+from spinup_tf2.arguments.checks import MAY_CHANGE, PYTHON_ONLY, check_epochs_left
+from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.parallel.mpi import num_procs, on_root
 from spinup_tf2.persistence.checkpoints import Checkpoints, Saved
 from spinup_tf2.persistence.env_spec import describe_env
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # For the first three, other entries stand.
 _NOT_COMPARED = ("env_fn", "logger_kwargs", "num_envs", "resume", "callbacks")
-_PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy", "resume")
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,8 @@ def describe_run(
         preset: Name of the preset that it was started with.
     """
     env_fn = arguments["env_fn"]
-    plain = {name: value for name, value in arguments.items() if name not in _PYTHON_ONLY}
+    left_out = (*PYTHON_ONLY, "resume")
+    plain = {name: value for name, value in arguments.items() if name not in left_out}
     command = None
     if (
         hasattr(env_fn, "env_name")
@@ -162,12 +162,8 @@ def _another_run(run_dir, what, before, now):
         pairs = enumerate(zip_longest(before, now))
         number, (before, now) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
         what = f"{what}, number {number + 1},"
+    before, now = (shortened(repr(value)) for value in (before, now))
     return UserError(
-        f"the run in {run_dir} cannot go on: its {what} was {_short(before)} and is now "
-        f"{_short(now)}. Resume it as it was, or choose another exp_name, seed or data_dir."
+        f"the run in {run_dir} cannot go on: its {what} was {before} and is now {now}. "
+        "Resume it as it was, or choose another exp_name, seed or data_dir."
     )
-
-
-def _short(value):
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."

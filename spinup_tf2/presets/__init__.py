@@ -18,7 +18,8 @@ from typing import Any
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import did_you_mean
-from spinup_tf2.presets.files import Table, as_flags, is_file, merged, own_table, tables
+from spinup_tf2.experiments.nested import as_flags, merged
+from spinup_tf2.presets.files import Table, is_file, own_table, tables
 
 __all__ = ["PRESETS", "Preset", "as_flags", "load", "presets_for"]
 

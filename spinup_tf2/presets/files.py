@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -185,24 +184,3 @@ def _check_known(names, known, what, where):
                 f"{name!r} is not {what} that a preset can have ({where});"
                 f"{did_you_mean(name, known)} they are {', '.join(known)}."
             )
-
-
-# --------------------------------------------------------------------------- nested arguments
-
-
-def merged(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """`base`, in which what `other` has takes its place; dicts key by key."""
-    result = dict(base)
-    for key, value in other.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if both else value
-    return result
-
-
-def as_flags(arguments: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"gamma": 1, "ac_kwargs": {"conv": 2}}` as `{"gamma": 1, "ac_kwargs:conv": 2}`."""
-    flags = {}
-    for name, value in arguments.items():
-        name = f"{prefix}{name}"
-        flags |= as_flags(value, f"{name}:") if isinstance(value, dict) else {name: value}
-    return flags

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup_tf2.core.runs.remembering import in_episode
+from spinup_tf2.core.runs.policy_with_memory import in_episode
 from spinup_tf2.envs.modules import import_named
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.saves import find_save

@@ -12,8 +12,8 @@ from spinup_tf2 import user_config, vpg
 from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
 from spinup_tf2.core.on_policy import collect
+from spinup_tf2.core.rollout.action_log import ActionLog
 from spinup_tf2.core.rollout.demonstrations import Demonstrations
-from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.run import Run
 from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter

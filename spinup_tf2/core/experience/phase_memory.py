@@ -6,7 +6,7 @@ import numpy as np
 import psutil
 from gymnasium import spaces
 
-from spinup_tf2.envs.spaces import is_image, network_dtype
+from spinup_tf2.envs.spaces import channels_first, is_image, network_dtype
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.threads import local_ranks
 
@@ -67,9 +67,9 @@ class Frames:
 
     def __init__(self, size: int, space: spaces.Box):
         self.size, self.shape = size, space.shape
-        channels_first = space.shape[0] < space.shape[2]
-        self.axis = 1 if channels_first else -1  # of the channels, in several images
-        shape = space.shape if channels_first else (space.shape[2], *space.shape[:2])
+        first = channels_first(space.shape)
+        self.axis = 1 if first else -1  # of the channels, in several images
+        shape = space.shape if first else (space.shape[2], *space.shape[:2])
         self.channels, *pixels = shape
         # The most there can be. Memory is claimed as it is written to.
         self.frames = np.empty((size * self.channels, *pixels), space.dtype)

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
+from spinup_tf2.envs.spaces import channels_first
 from spinup_tf2.errors import UserError
 
 if keras.backend.backend() != "tensorflow":  # loaded before spinup_tf2 could choose
@@ -52,7 +53,7 @@ def mlp(
 
 
 # (filters, kernel size, stride) of each layer, and what happens at the borders.
-CONVOLUTIONS = {
+LAYERS_OF = {
     "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), "valid"),
     "small": (((32, 3, 2),) * 4, "same"),
 }
@@ -110,7 +111,7 @@ def cnn(
     Args:
         input_shape: (height, width, channels), or (channels, height, width): channels are the
             fewest.
-        conv: 'impala', or a name in CONVOLUTIONS: 'nature' is that of Mnih et al. 2015; or a list
+        conv: 'impala', or a name in LAYERS_OF: 'nature' is that of Mnih et al. 2015; or a list
             of (filters, kernel size, stride), with zero padding.
         hidden_sizes: Widths of the dense layers behind them.
 
@@ -118,18 +119,17 @@ def cnn(
         UserError: The images are too small for the convolutions.
     """
     function = _keras_activation(activation)
-    channels_first = input_shape[0] < input_shape[2]
-    height, width = input_shape[1:] if channels_first else input_shape[:2]
+    height, width = input_shape[1:] if channels_first(input_shape) else input_shape[:2]
     if conv == "impala":
         convolutions = impala(function)
     else:
-        layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")
+        layers, padding = LAYERS_OF[conv] if isinstance(conv, str) else (conv, "same")
         _check_size(height, width, conv, smallest_image(layers) if padding == "valid" else 1)
         convolutions = [keras.layers.Conv2D(*each, padding, activation=function) for each in layers]
     return keras.Sequential(
         [
             keras.Input(input_shape, dtype="uint8"),
-            *([keras.layers.Permute((2, 3, 1))] if channels_first else []),
+            *([keras.layers.Permute((2, 3, 1))] if channels_first(input_shape) else []),
             keras.layers.Rescaling(1 / 255, -background),
             *convolutions,
             keras.layers.Flatten(),
@@ -184,8 +184,9 @@ def cnn_shapes(
     input_shape: tuple[int, ...], conv: str | Sequence[tuple[int, int, int]]
 ) -> tuple[list[tuple], int]:
     """The shapes of the variables of the convolutions of `cnn`, and the number of its features."""
-    channels_first = input_shape[0] < input_shape[2]
-    channels, *size = input_shape if channels_first else [input_shape[2], *input_shape[:2]]
+    channels, *size = (
+        input_shape if channels_first(input_shape) else [input_shape[2], *input_shape[:2]]
+    )
     shapes: list[tuple] = []
     if conv == "impala":
         for filters in IMPALA:
@@ -194,7 +195,7 @@ def cnn_shapes(
             size = [-(-pixels // 2) for pixels in size]
             channels = filters
         return shapes, math.prod(size) * channels
-    layers, padding = CONVOLUTIONS[conv] if isinstance(conv, str) else (conv, "same")
+    layers, padding = LAYERS_OF[conv] if isinstance(conv, str) else (conv, "same")
     for filters, kernel_size, stride in layers:
         shapes += [(kernel_size, kernel_size, channels, filters), (filters,)]
         border = kernel_size - 1 if padding == "valid" else 0

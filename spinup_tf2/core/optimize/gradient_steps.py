@@ -77,27 +77,18 @@ class GradientStep:
     equally many samples, so that the average of their gradients is that of the whole.
 
     Args:
-        loss: Function `loss(batch) -> (loss, info)` of tensors; info is a dict of tensors to log.
+        loss: Function `loss(batch) -> (loss, info)` of tensors; info is a dict of scalars to log.
         variables: What is trained.
         optimizer: A Keras optimizer.
-        average_info: Whether info, then a dict of scalars, is averaged over ranks, together with
-            the gradients. If not, it is that of this rank's samples.
     """
 
-    def __init__(
-        self,
-        loss: LossFunction,
-        variables: Variables,
-        optimizer: Optimizer,
-        average_info: bool = True,
-    ):
+    def __init__(self, loss: LossFunction, variables: Variables, optimizer: Optimizer):
         self.loss, self.variables, self.optimizer = loss, list(variables), optimizer
-        self.average_info = average_info
         optimizer.build(self.variables)
 
-    def __call__(self, batch: Batch, index: tf.Tensor | None = None) -> Info:
-        """Take the step, on the rows `index` of the batch or on all; returns the loss' info."""
-        grads, info = self.gradients(batch, index)
+    def __call__(self, batch: Batch) -> Info:
+        """Take the step; returns the loss' info, averaged over ranks."""
+        [(grads, info)] = gradients_of([self], batch)
         self.apply(grads)
         return info
 
@@ -106,15 +97,8 @@ class GradientStep:
         """The loss' info, averaged over ranks in float64, without a step."""
         return mpi_avg_scalars(self.loss(batch)[1])
 
-    @do_not_convert
-    def gradients(self, batch: Batch, index: tf.Tensor | None = None) -> tuple[list, Info]:
-        """Gradients, zero for variables that the loss does not use, and the loss' info."""
-        if self.average_info:
-            return gradients_of([self], batch, index)[0]
-        grads, info = self._gradients(batch, index)
-        return mpi_avg_grads(grads), info
-
     def _gradients(self, batch, index=None):
+        # Of this rank's samples; zero for variables that the loss does not use.
         batch = batch if index is None else rows(batch, index)
         with tf.GradientTape() as tape:
             loss, info = self.loss(batch)

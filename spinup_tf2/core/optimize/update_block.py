@@ -11,6 +11,7 @@ import tensorflow as tf
 from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.optimize.gradient_steps import GradientStep, Info, LossFunction
 from spinup_tf2.parallel.mpi import num_procs
+from spinup_tf2.utils.mpi_tf import mpi_avg_grads
 
 Batch = dict[str, tf.Tensor]
 
@@ -34,8 +35,14 @@ class Minimize(GradientStep):
         optimizer: keras.optimizers.Optimizer,
         every: int = 1,
     ):
-        super().__init__(loss, variables, optimizer, average_info=False)
+        super().__init__(loss, variables, optimizer)
         self.every = every
+
+    def __call__(self, batch: Batch) -> Info:
+        """Take the step; returns the loss' info, that of this rank's samples."""
+        grads, info = self._gradients(batch)
+        self.apply(mpi_avg_grads(grads))
+        return info
 
     @property
     def all_variables(self) -> list[keras.Variable]:

@@ -6,6 +6,8 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
+from spinup_tf2.envs.wrappers import wrappers_of
+
 RECORDED = "recorded_episode"  # in the info of a reset: what the episode before it was
 
 MOST_LIVES = 100  # that an episode is thought to have
@@ -121,11 +123,8 @@ def segments(ends: np.ndarray) -> Iterator[tuple[int, slice]]:
 
 def recorder_of(env: gym.Env) -> gym.wrappers.RecordEpisodeStatistics | None:
     """gymnasium's RecordEpisodeStatistics among the wrappers of an environment, if it has one."""
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, gym.wrappers.RecordEpisodeStatistics):
-            return env
-        env = env.env
-    return None
+    recorders = (w for w in wrappers_of(env) if isinstance(w, gym.wrappers.RecordEpisodeStatistics))
+    return next(recorders, None)
 
 
 class RecordedEpisodes(gym.Wrapper):

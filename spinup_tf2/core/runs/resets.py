@@ -6,9 +6,10 @@ import gymnasium as gym
 import numpy as np
 
 from spinup_tf2.core.finite import check_step
-from spinup_tf2.core.rollout.replay import ActionLog
+from spinup_tf2.core.rollout.action_log import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.settings import Settings
+from spinup_tf2.envs.wrappers import wrappers_of
 from spinup_tf2.parallel.mpi import gather_objects
 from spinup_tf2.persistence.keeper import Part
 from spinup_tf2.utils.logx import EpochLogger
@@ -101,8 +102,6 @@ class Resets:
 
 def remembering_wrappers(env: gym.Env) -> list[str]:
     """Names of an environment's wrappers that are known to keep statistics beyond a reset."""
-    names = []
-    while isinstance(env, gym.Wrapper):
-        names += [type(env).__name__] if isinstance(env, _REMEMBERING) else []
-        env = env.env
-    return names
+    return [
+        type(wrapper).__name__ for wrapper in wrappers_of(env) if isinstance(wrapper, _REMEMBERING)
+    ]

@@ -15,8 +15,8 @@ from spinup_tf2 import user_config
 from spinup_tf2.core.finite import check_info, check_variables
 from spinup_tf2.core.nets.actor_critic import ActorCritic, unique
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
+from spinup_tf2.core.rollout.action_log import ActionLog
 from spinup_tf2.core.rollout.memory import Policy
-from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.best import BestWeights, score_of
 from spinup_tf2.core.runs.callbacks import Callbacks

@@ -26,8 +26,8 @@ from spinup_tf2.core.nets.actor_critic import BaseActorCritic
 from spinup_tf2.core.nets.bodies import activation_name
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
+from spinup_tf2.core.runs.policy_with_memory import PolicyWithMemory
 from spinup_tf2.core.runs.rebuilding import build_again
-from spinup_tf2.core.runs.remembering import PolicyWithMemory
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import (
     ActionSpec,

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from spinup_tf2.arguments.rules import POSITIVE_INTEGER, check
 from spinup_tf2.envs.envpool.env import EnvPoolEnv
-from spinup_tf2.envs.wrappers import check_at_least
 from spinup_tf2.errors import UserError
 
 # Of each game, the kinds of levels that it has besides easy and hard ones.
@@ -100,7 +100,7 @@ class ProcgenEnv(EnvPoolEnv):
             raise UserError(
                 f"distribution_mode is {distribution_mode!r}; {game} has {', '.join(modes)}."
             )
-        check_at_least(1, frameskip=frameskip)
+        check(POSITIVE_INTEGER, frameskip=frameskip)
         self.frameskip = frameskip
         # Who records sees one frame for each step.
         fps = max(round(self.metadata["render_fps"] / frameskip), 1)

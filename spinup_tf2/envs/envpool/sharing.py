@@ -17,6 +17,7 @@ from gymnasium.utils.seeding import np_random
 
 from spinup_tf2.envs.envpool.env import EnvPoolEnv
 from spinup_tf2.envs.protocol import CheckedEnv
+from spinup_tf2.envs.wrappers import wrappers_of
 
 # Functions `step` of wrappers that take one step with the action that they are given.
 _PASS_ON = {
@@ -120,13 +121,6 @@ def share(envs: Sequence[gym.Env], pass_on: Collection[Callable] = ()) -> Shared
         return None
     alike = all(env.described() == bare[0].described() for env in bare)
     drawn = bare[0].render_mode is not None
-    plain = all(_hands_on({*_PASS_ON, *pass_on}, env) for env in envs)
+    steps = {*_PASS_ON, *pass_on}
+    plain = all(type(wrapper).step in steps for env in envs for wrapper in wrappers_of(env))
     return SharedPool(bare) if alike and plain and not drawn else None
-
-
-def _hands_on(steps, env):
-    while isinstance(env, gym.Wrapper):
-        if type(env).step not in steps:
-            return False
-        env = env.env
-    return True

@@ -6,13 +6,14 @@ from typing import Any
 
 import gymnasium as gym
 
+from spinup_tf2.arguments.rules import SWITCH, check
 from spinup_tf2.envs.mario.wrappers import (
     DemonstrationStarts,
     NoopStarts,
     ScoreReward,
     StopWithoutProgress,
 )
-from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames, check_switches
+from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames
 from spinup_tf2.errors import UserError
 
 ENTRY_POINT = "spinup_tf2.envs.mario.env:MarioEnv"
@@ -35,7 +36,7 @@ def make_mario(env_id: str, *, raw: bool = False, **kwargs: Any) -> gym.Env:
     """
     if not is_mario(env_id):
         raise UserError(f"{env_id} is not Super Mario Bros.")
-    check_switches(raw=raw)
+    check(SWITCH, raw=raw)
     kwargs = {"disable_env_checker": True} | kwargs
     if raw:
         return gym.make(env_id, **kwargs)

@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from spinup_tf2.envs.wrappers import check_at_least, check_not_negative
+from spinup_tf2.arguments.rules import NON_NEGATIVE, POSITIVE_INTEGER, check
 
 
 class NoopStarts(gym.Wrapper, RecordConstructorArgs):
@@ -21,7 +21,7 @@ class NoopStarts(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, noop_max: int = 30):
         RecordConstructorArgs.__init__(self, noop_max=noop_max)
         gym.Wrapper.__init__(self, env)
-        check_at_least(1, noop_max=noop_max)
+        check(POSITIVE_INTEGER, noop_max=noop_max)
         self._noop_max = noop_max
 
     def reset(
@@ -56,7 +56,7 @@ class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, epochs: int, frames: int = 1024):
         RecordConstructorArgs.__init__(self, epochs=epochs, frames=frames)
         gym.Wrapper.__init__(self, env)
-        check_at_least(1, epochs=epochs, frames=frames)
+        check(POSITIVE_INTEGER, epochs=epochs, frames=frames)
         self._epochs, self._frames = epochs, frames
         self._epoch = 0
         self._left, self._along = 0, False  # frames at this place; whether it is on the way
@@ -111,7 +111,7 @@ class ScoreReward(gym.Wrapper, RecordConstructorArgs):
         )
         RecordConstructorArgs.__init__(self, **terms)
         gym.Wrapper.__init__(self, env)
-        check_not_negative(**terms)
+        check(NON_NEGATIVE, **terms)
         self._score_scale, self._scale = score_scale, scale
         self._flag_bonus, self._death_penalty = flag_bonus, death_penalty
         self._score = 0
@@ -143,7 +143,7 @@ class StopWithoutProgress(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, steps: int = 75):
         RecordConstructorArgs.__init__(self, steps=steps)
         gym.Wrapper.__init__(self, env)
-        check_at_least(1, steps=steps)
+        check(POSITIVE_INTEGER, steps=steps)
         self._steps = steps
         self._place = None  # the level, the life in it, and how far it has come
         self._without_progress = 0

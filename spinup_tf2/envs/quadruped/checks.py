@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from spinup_tf2.arguments.rules import (
-    INTEGER,
     NON_NEGATIVE,
+    NON_NEGATIVE_INTEGER,
     POSITIVE,
     POSITIVE_INTEGER,
     SWITCH,
     Rule,
+    check,
     optional,
 )
 from spinup_tf2.envs.quadruped.commands import LIMITS
@@ -43,7 +44,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(_SWITCHES, SWITCH),
     "action_scale": optional(_SCALE),
     "phase_hz": optional(NON_NEGATIVE),
-    "prev_epochs": INTEGER,
+    "prev_epochs": NON_NEGATIVE_INTEGER,
 }
 
 
@@ -55,9 +56,8 @@ def check_arguments(task: str, render_mode: str | None, reward: str | None, **ot
     _check_choice("task", task, TASKS)
     _check_choice("render_mode", render_mode, [None, *RENDER_MODES])
     _check_choice("reward", reward, [None, *TASKS[task].rewards])
-    for name, (is_valid, expected) in _RULES.items():
-        if not is_valid(others[name]):
-            raise UserError(f"{name} is {others[name]!r}; it must be {expected}.")
+    for name, rule in _RULES.items():
+        check(rule, **{name: others[name]})
     if others["absolute_actions"] and others["residual_gait"]:
         raise UserError("absolute_actions and residual_gait exclude each other.")
     if others["straight"] and task != "walk":

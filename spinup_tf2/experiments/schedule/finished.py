@@ -9,7 +9,7 @@ from typing import Any
 
 from spinup_tf2.arguments.checks import MAY_CHANGE
 from spinup_tf2.arguments.options import OPTIONS
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
 from spinup_tf2.experiments.experiment import Experiment
 from spinup_tf2.experiments.schedule.rows import progress_of
@@ -128,7 +128,8 @@ def _difference(experiment, num_procs, described):
         # An older version may not have known an option, and did what is its default now.
         was = before.get(name, OPTIONS[name].default if name in OPTIONS else None)
         if name not in _NOT_COMPARED and was != now.get(name):
-            return f"its {name} was {_short(was)} and would now be {_short(now.get(name))}"
+            was, wanted = (shortened(repr(value), 100) for value in (was, now.get(name)))
+            return f"its {name} was {was} and would now be {wanted}"
     return ""
 
 
@@ -144,8 +145,3 @@ def _asked(experiment):
 def _as_json(value: Any) -> Any:
     """A value as it comes back from a file."""
     return json.loads(json.dumps(convert_json(value)))
-
-
-def _short(value):
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:100]}..."

@@ -7,7 +7,7 @@ import signal
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 
-from spinup_tf2.errors import printable
+from spinup_tf2.errors import printable, shortened
 from spinup_tf2.experiments import calling, run_entrypoint
 from spinup_tf2.experiments.processes import Processes
 from spinup_tf2.experiments.schedule.outcomes import FAILED, FINISHED, STOPPED, Outcome
@@ -15,7 +15,6 @@ from spinup_tf2.parallel import launch
 from spinup_tf2.parallel.interruption import SIGNALS
 from spinup_tf2.runs.files import OUTPUT, PRINTED_TO
 
-_LONGEST_REASON = 200  # characters
 _END_OF_OUTPUT = 2**14  # bytes in which the last line is looked for
 
 
@@ -46,7 +45,7 @@ class Started:
         except Exception as error:  # no room on the disk, a function that cannot be pickled, ...
             # The others go on.
             reason = f"it could not be started ({type(error).__name__}: {error})"
-            self._close(FAILED, _shortened(reason))
+            self._close(FAILED, _one_line(reason))
 
     def _opened_output(self):
         """The file for its output, which begins with what the experiment is."""
@@ -84,7 +83,7 @@ class Started:
             message, trace = error
             with open(self._output, "a", encoding="utf-8") as file:
                 file.write(f"\n{trace}")
-            self._close(FAILED, _shortened(message))
+            self._close(FAILED, _one_line(message))
         elif status == 0:
             self._close(FINISHED)
         elif status - 128 in SIGNALS or (self._asked and self._mpi):
@@ -104,13 +103,12 @@ class Started:
         except OSError:  # somebody has removed it
             lines = []
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return _shortened(last) or f"exit status {status}"
+        return _one_line(last) or f"exit status {status}"
 
     def _close(self, state, reason="", signum=0):
         self._stack.close()
         self.outcome.end(state, reason, signum)
 
 
-def _shortened(text):
-    line = printable(" ".join(text.split()))
-    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}..."
+def _one_line(text):
+    return shortened(printable(" ".join(text.split())))

@@ -14,6 +14,7 @@ from spinup_tf2.core.optimize.gradient_steps import (
     rows,
 )
 from spinup_tf2.core.optimize.take_steps import take_steps
+from spinup_tf2.core.optimize.update_block import Minimize
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks
 
@@ -144,9 +145,10 @@ def test_ranks_compile_once():
     assert [*map(times_compiled, ranks)] == [1, 1]
 
 
-@pytest.mark.parametrize("average_info", [True, False])
-def test_info_is_averaged_over_ranks_or_is_each_ranks_own(average_info):
+@pytest.mark.parametrize("kind", [GradientStep, Minimize])
+def test_info_is_averaged_over_ranks_or_is_each_ranks_own(kind):
     """The gradient of the mean of x is averaged in any case: of 1, 2 and 6 it is 3."""
+    average_info = kind is GradientStep
 
     def rank():
         variable, x = keras.Variable([1.0]), [1.0, 2.0, 6.0][mpi.proc_id()]
@@ -156,7 +158,7 @@ def test_info_is_averaged_over_ranks_or_is_each_ranks_own(average_info):
             return loss, dict(Loss=loss, Squares=batch["x"] ** 2 if not average_info else loss**2)
 
         optimizer = keras.optimizers.SGD(0.1)
-        step = tf.function(GradientStep(loss, [variable], optimizer, average_info))
+        step = tf.function(kind(loss, [variable], optimizer))
         info = step(dict(x=tf.fill([2], x)))
         return variable.numpy(), {key: np.array(value) for key, value in info.items()}
 

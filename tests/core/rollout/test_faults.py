@@ -15,10 +15,10 @@ import psutil
 import pytest
 from gymnasium.wrappers import RecordEpisodeStatistics
 
+from spinup_tf2.core.rollout.action_log import ActionLog
 from spinup_tf2.core.rollout.episodes import Episodes
 from spinup_tf2.core.rollout.faults import EnvironmentFailure, SupervisedEnv
 from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed, seed_after
-from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv, lost
 from spinup_tf2.errors import UserError
 

@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from spinup_tf2.core.rollout.action_log import ActionLog
 from spinup_tf2.core.rollout.faults import EnvironmentFailure
-from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.rollout.workers import ThreadsVectorEnv
 from spinup_tf2.utils.run_utils import EnvFn

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import spinup_tf2  # noqa: F401  (registers its environments)
-from spinup_tf2.core.rollout.replay import ActionLog
+from spinup_tf2.core.rollout.action_log import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.envpool import GAMES, ProcgenEnv, is_procgen
 from spinup_tf2.envs.making import EnvFn

@@ -4,8 +4,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from spinup_tf2.core.rollout.action_log import ActionLog
 from spinup_tf2.core.rollout.randomness import environment_seed
-from spinup_tf2.core.rollout.replay import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from tests.on_policy_runs import Identity
 
