@@ -17,11 +17,11 @@ import pytest
 
 import spinup_tf2
 from spinup_tf2.algos import ALGORITHMS
+from spinup_tf2.arguments.checks import PYTHON_ONLY
 from spinup_tf2.arguments.rules import ACTIVATIONS
 from spinup_tf2.arguments.signatures import read_signature
 from spinup_tf2.cli import evaluate, export, ls, play, plot, test_policy
 from spinup_tf2.cli.flags import (
-    PYTHON_ONLY,
     RUN_KEYS,
     SUBSTITUTIONS,
     check_names,

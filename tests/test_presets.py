@@ -7,10 +7,11 @@ import gymnasium as gym
 import pytest
 
 from spinup_tf2 import algos
+from spinup_tf2.arguments.checks import PYTHON_ONLY
 from spinup_tf2.arguments.signatures import read_signature
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.experiments import run_entrypoint
-from spinup_tf2.experiments.checks import PYTHON_ONLY, check_experiment
+from spinup_tf2.experiments.checks import check_experiment
 from spinup_tf2.presets import as_flags, load, presets_for
 from spinup_tf2.presets.files import tables
 

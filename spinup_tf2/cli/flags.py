@@ -11,10 +11,10 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spinup_tf2.arguments.checks import PYTHON_ONLY
 from spinup_tf2.arguments.rules import ACTIVATIONS
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import (
-    PYTHON_ONLY,
     did_you_mean,
     network_arguments,
     signature_of,

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from spinup_tf2.algos import ALGORITHMS
+from spinup_tf2.arguments.checks import PYTHON_ONLY
 from spinup_tf2.cli.flags import SUBSTITUTIONS
-from spinup_tf2.experiments.checks import PYTHON_ONLY, signature_of
+from spinup_tf2.experiments.checks import signature_of
 from spinup_tf2.parallel import launched
 from spinup_tf2.presets import as_flags, load, presets_for
 

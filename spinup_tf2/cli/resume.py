@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from spinup_tf2.algos import ALGORITHMS
-from spinup_tf2.arguments.checks import MAY_CHANGE, check_epochs_left, whole_numbers
+from spinup_tf2.arguments.checks import MAY_CHANGE, PYTHON_ONLY, check_epochs_left, whole_numbers
 from spinup_tf2.cli.flags import (
-    PYTHON_ONLY,
     SUBSTITUTIONS,
     number_of_processes,
     only_value,

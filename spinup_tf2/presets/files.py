@@ -8,10 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spinup_tf2.arguments.checks import whole_numbers
+from spinup_tf2.arguments.checks import PYTHON_ONLY, whole_numbers
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import (
-    PYTHON_ONLY,
     did_you_mean,
     network_arguments,
     signature_of,
