@@ -21,10 +21,16 @@ MOVED = {
     "core.normalization": "core.nets.normalization",
     "core.optimize.objectives": "algos.ppo",
     "core.optimization": ("core.optimize.gradient_steps", "core.optimize.take_steps"),
-    "core.policies": ("core.nets.actor_critic", "core.nets.heads", "core.nets.distributions"),
+    "core.policies": (
+        "core.nets.actor_critic",
+        "core.nets.making",
+        "core.nets.heads",
+        "core.nets.distributions",
+    ),
     "core.ppo_buffer": "core.experience.ppo_buffer",
     "core.q_actor_critic": (
         "core.nets.q_actor_critic",
+        "core.nets.making",
         "core.nets.heads",
         "core.nets.distributions",
     ),

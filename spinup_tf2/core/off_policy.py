@@ -12,14 +12,10 @@ from scipy.special import ndtr
 from spinup_tf2.core.experience.replay_buffer import ReplayBuffer, batch_rows
 from spinup_tf2.core.finite import check_step
 from spinup_tf2.core.nets.acting import Actor
-from spinup_tf2.core.nets.actor_critic import class_for
 from spinup_tf2.core.nets.bodies import count_variables
 from spinup_tf2.core.nets.initialization import first_weights
-from spinup_tf2.core.nets.q_actor_critic import (
-    QActorCritic,
-    check_no_variable_in_both,
-    make_q_actor_critic,
-)
+from spinup_tf2.core.nets.making import check_no_variable_in_both, class_for, make_q_actor_critic
+from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 from spinup_tf2.core.optimize.update_block import UpdateBlock
 from spinup_tf2.core.rollout.vector_env import lost
 from spinup_tf2.core.runs.opening import environments, opened_run

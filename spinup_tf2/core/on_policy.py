@@ -14,9 +14,10 @@ from spinup_tf2.core.experience.segments import SegmentBuffer, check_memory
 from spinup_tf2.core.experience.trajectory_buffer import Returns, TrajectoryBuffer
 from spinup_tf2.core.finite import check_experience
 from spinup_tf2.core.nets.acting import Critic
-from spinup_tf2.core.nets.actor_critic import ActorCritic, class_for, make_actor_critic
+from spinup_tf2.core.nets.actor_critic import ActorCritic
 from spinup_tf2.core.nets.bodies import count_variables
 from spinup_tf2.core.nets.initialization import first_weights
+from spinup_tf2.core.nets.making import class_for, make_actor_critic
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.core.rollout.demonstrations import Demonstrations

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.core.nets.actor_critic import two_observations
+from spinup_tf2.core.nets.making import two_observations
 from spinup_tf2.core.runs.saved_policy import LoadedPolicy, load_networks
 from spinup_tf2.envs.modules import import_named
 from spinup_tf2.envs.spaces import network_observation_space

@@ -1,6 +1,5 @@
 """The actor-critics of the on-policy algorithms, and what they share with the off-policy ones."""
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -13,9 +12,6 @@ from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes
 from spinup_tf2.core.nets.distributions import (
     Distribution,
-    check_closed_forms,
-    choice_logits,
-    is_choice,
     mode,
     sample,
 )
@@ -31,9 +27,8 @@ from spinup_tf2.core.nets.recurrent import (
     RecurrentNet,
     Trunk,
     recurrent_shapes,
-    single_steps,
 )
-from spinup_tf2.envs.spaces import ActionSpec, action_spec, is_image, network_dtype, to_network
+from spinup_tf2.envs.spaces import ActionSpec, action_spec, to_network
 from spinup_tf2.errors import UserError
 
 # ----------------------------------------------------------------------- what all have in common
@@ -133,125 +128,6 @@ class BaseActorCritic:
 def unique(variables: Iterable[keras.Variable]) -> list[keras.Variable]:
     """Each variable once, in the order in which it comes first."""
     return list({id(variable): variable for variable in variables}.values())
-
-
-def class_for(actor_critic: Callable[..., Any], observation_space: spaces.Space) -> Callable:
-    """`actor_critic`, or what it names in its place where observations are images."""
-    for_images = getattr(actor_critic, "for_images", None)  # a function has none
-    return for_images if for_images and is_image(observation_space) else actor_critic
-
-
-def parameters_of(actor_critic: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """The parameters of what makes the networks; none if it cannot be called."""
-    return inspect.signature(actor_critic).parameters if callable(actor_critic) else {}
-
-
-def called(
-    actor_critic: Callable[..., Any],
-    observation_space: spaces.Box,
-    action_space: spaces.Space,
-    kwargs: Mapping[str, Any],
-) -> Any:
-    """What `actor_critic(observation_space, action_space, **kwargs)` returns.
-
-    Raises:
-        UserError: It is no function or class, or does not take these arguments.
-    """
-    if isinstance(actor_critic, keras.Layer | BaseActorCritic) or not callable(actor_critic):
-        raise UserError(
-            f"actor_critic is a {type(actor_critic).__name__}; give the class or function that "
-            "makes the networks: it is called with the observation space, the action space and "
-            "ac_kwargs."
-        )
-    try:
-        inspect.signature(actor_critic).bind(observation_space, action_space, **kwargs)
-    except TypeError as error:
-        name = getattr(actor_critic, "__name__", repr(actor_critic))
-        raise UserError(
-            f"{name} cannot make the networks: {error}. It takes "
-            f"{', '.join(parameters_of(actor_critic))}, and is given the observation space, the "
-            f"action space and {dict(kwargs)}. Change ac_kwargs or actor_critic."
-        ) from error
-    return actor_critic(observation_space, action_space, **kwargs)
-
-
-def two_observations(observation_space: spaces.Box) -> np.ndarray:
-    """Two observations `[2, ...]` as networks see them, to try these out."""
-    return np.zeros((2, *observation_space.shape), network_dtype(observation_space))
-
-
-def check_size(distribution: Distribution, spec: ActionSpec) -> None:
-    """Check what a policy gives for two observations, before noise of another size meets it.
-
-    Raises:
-        UserError: The distribution is of another kind than the actions, or of another size.
-    """
-    discrete = spec.num_choices is not None
-    if is_choice(distribution) != discrete:
-        kinds = (
-            "Categorical or Bernoulli of tensorflow_probability, or Independent of these"
-            if discrete
-            else "MultivariateNormalDiag of tensorflow_probability, or Independent(Normal, 1)"
-        )
-        raise UserError(
-            f"The actor-critic's pi(obs) returned {type(distribution).__name__}; for the action "
-            f"space {spec.space} use {kinds}."
-        )
-    if discrete:
-        what, shape = "logits", choice_logits(distribution).shape
-    else:
-        what, shape = "means", distribution.batch_shape + distribution.event_shape
-    # A policy that does not look at observations may have no batch.
-    shape = shape if shape.rank == len(spec.noise_shape) else shape[1:]
-    if tuple(shape) != spec.noise_shape:
-        given, needed = (" x ".join(map(str, each)) for each in (shape, spec.noise_shape))
-        raise UserError(
-            f"pi gives {given} {what} for each observation, and the action space {spec.space} "
-            f"needs {needed}: give the layer that computes them as many units."
-        )
-
-
-def check_returned(ac: object, expected: type[BaseActorCritic], arguments: str) -> None:
-    """Raise UserError if an `actor_critic` returned something else than the algorithm needs.
-
-    Args:
-        arguments: Of the constructor of `expected`, as the message says them.
-    """
-    if not isinstance(ac, expected):
-        raise UserError(
-            f"The actor_critic returned {type(ac).__name__}; this algorithm needs "
-            f"{expected.__name__}: return "
-            f"{expected.__module__}.{expected.__name__}({arguments})."
-        )
-
-
-def check_tracked(networks: Iterable[keras.Model]) -> None:
-    """Raise UserError if a layer of built networks has a variable that Keras does not track.
-
-    It would not be trained, and a computation that has one cannot be saved. It may be an attribute,
-    or lie in a list, a dict or a `tf.Module` that is one.
-    """
-    for net in networks:
-        tracked = {id(variable.value) for variable in net.variables}
-        for layer in net._flatten_layers():  # nothing public gives them all
-            for name, value in vars(layer).items():
-                if name.startswith("_self_"):  # TensorFlow's own; it has all attributes once more
-                    continue
-                if any(id(each) not in tracked for each in _bare_variables(value)):
-                    raise UserError(
-                        f"{type(layer).__name__}.{name} is a tf.Variable, or has one, which Keras "
-                        "does not track: make it with self.add_weight(...), so that it is trained "
-                        "and saved."
-                    )
-
-
-def _bare_variables(value):
-    """The `tf.Variable`s that an attribute of a layer is or has."""
-    if isinstance(value, tf.Module):  # as distributions of tensorflow_probability are
-        return value.variables
-    parts = value.values() if isinstance(value, dict) else value
-    parts = parts if isinstance(value, dict | list | tuple) else [value]
-    return [part for part in parts if isinstance(part, tf.Variable)]
 
 
 # --------------------------------------------------------------------- a policy and its values
@@ -354,80 +230,6 @@ class ActorCritic(BaseActorCritic):
         if state is not None:
             raise UserError("state was given, and these networks have no memory; leave it out.")
         return []
-
-
-def make_actor_critic(
-    actor_critic: Callable[..., ActorCritic],
-    observation_space: spaces.Box,
-    action_space: spaces.Space,
-    ac_kwargs: dict | None,
-    shared: bool | None = None,
-    closed_forms: Sequence[str] = (),
-) -> ActorCritic:
-    """The actor-critic of a run, built and checked.
-
-    Args:
-        shared: Whether the networks must share variables, or must not; None: both will do.
-        closed_forms: What the policy must have, of 'entropy' and 'kl_divergence'.
-
-    Raises:
-        UserError: It is not what the algorithm needs.
-    """
-    actor_critic, kwargs = class_for(actor_critic, observation_space), dict(ac_kwargs or {})
-    if shared is not None and "shared" in parameters_of(actor_critic):
-        kwargs.setdefault("shared", shared)
-    ac = called(actor_critic, observation_space, action_space, kwargs)
-    check_returned(ac, ActorCritic, "pi, v, action_space")
-    obs: Any = two_observations(observation_space)
-    if ac.memory is None:
-        build(ac, obs)
-    else:  # networks of this package
-        obs = single_steps(tf.constant(obs), tf.constant(ac.memory.begin(2)))
-    if shared is False and ac.shared:
-        raise UserError(
-            "The policy and the value function share variables; this algorithm trains them apart. "
-            "Give each its own (ac_kwargs: shared=False), or use ppo or a2c, or ppg with "
-            "arch='shared' or 'detach'."
-        )
-    if shared and not ac.shared:
-        raise UserError(
-            "The policy and the value function share no variables, which this algorithm needs. "
-            "Use networks that have layers in common (ac_kwargs: shared=True)."
-        )
-    if closed_forms:
-        check_closed_forms(ac.pi, obs, closed_forms)
-    return ac
-
-
-def build(ac: ActorCritic, obs: np.ndarray) -> None:
-    """Run an actor-critic on two observations, so that it has all its variables, and check it.
-
-    Raises:
-        UserError: `ac.pi` or `ac.v` is not what ActorCritic promises, or has a variable that Keras
-            does not track.
-    """
-    distribution, val, spec = ac.pi(obs), ac.v(obs), ac.action_spec
-    check_tracked(ac.networks)
-    if not isinstance(distribution, Distribution):
-        raise UserError(
-            f"The actor-critic's pi(obs) returned {type(distribution).__name__}; it must return a "
-            "distribution of tensorflow_probability over the actions."
-        )
-    check_size(distribution, spec)
-    act = sample(distribution, spec.draw_noise(np.random.default_rng(0), 2))
-    logp = distribution.log_prob(act)
-    if tuple(act.shape) != (2, *spec.shape) or tuple(logp.shape) != (2,):
-        raise UserError(
-            f"For 2 observations the actor-critic's pi gives actions of shape {tuple(act.shape)} "
-            f"and log_prob of shape {tuple(logp.shape)}; they must be {(2, *spec.shape)} "
-            "and (2,). For actions with several dimensions, use MultivariateNormalDiag, or "
-            "Independent(..., 1)."
-        )
-    if tuple(val.shape) != (2,):
-        raise UserError(
-            f"The actor-critic's v(obs) returned shape {tuple(val.shape)} for 2 observations; it "
-            "must return (2,): squeeze the last axis."
-        )
 
 
 def memory_arguments(memory: str | None, memory_size: int, seq_len: int) -> dict[str, Any]:

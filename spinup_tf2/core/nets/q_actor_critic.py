@@ -5,7 +5,7 @@ Policies act in [-1, 1]; what the environment is given lies between its own boun
 bounds, and log-probabilities are exact: they are those of actions in [-1, 1].
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
@@ -15,20 +15,10 @@ from gymnasium import spaces
 from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.actor_critic import (
     BaseActorCritic,
-    called,
-    check_returned,
-    check_size,
-    check_tracked,
-    class_for,
-    parameters_of,
-    two_observations,
     unique,
 )
 from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes
 from spinup_tf2.core.nets.distributions import (
-    Distribution,
-    is_bijection,
-    is_categorical,
     mode,
     sample,
 )
@@ -40,7 +30,6 @@ from spinup_tf2.core.nets.heads import (
     policy_shapes,
 )
 from spinup_tf2.envs.spaces import bounded_action_spec
-from spinup_tf2.errors import UserError
 
 
 class QActorCritic(BaseActorCritic):
@@ -248,97 +237,3 @@ def _shapes(features, action_space, hidden_sizes, stochastic):
         return policy_shapes(action_space, net_shapes), net_shapes(*spec.num_choices)
     (act_dim,) = spec.shape
     return net_shapes(act_dim * (2 if stochastic else 1)), net_shapes(1, features + act_dim)
-
-
-def make_q_actor_critic(
-    actor_critic: Callable[..., QActorCritic],
-    observation_space: spaces.Box,
-    action_space: spaces.Space,
-    ac_kwargs: dict | None,
-    stochastic: bool,
-    num_q: int,
-) -> QActorCritic:
-    """The actor-critic of a run, built and checked.
-
-    Args:
-        stochastic, num_q: What the algorithm needs. Those that have arguments of these names, as
-            MLPQActorCritic and CNNQActorCritic do, are told; what is returned is checked.
-
-    Raises:
-        UserError: It is not what the algorithm needs.
-    """
-    actor_critic, kwargs = class_for(actor_critic, observation_space), dict(ac_kwargs or {})
-    known = parameters_of(actor_critic)
-    chosen = dict(stochastic=stochastic, num_q=num_q)
-    if chosen.keys() & kwargs.keys():
-        raise UserError(f"ac_kwargs has {kwargs}; the algorithm itself chooses {chosen}.")
-    chosen = {name: value for name, value in chosen.items() if name in known}
-    ac = called(actor_critic, observation_space, action_space, kwargs | chosen)
-    check_returned(ac, QActorCritic, "pi, [q, ...], action_space")
-    _build(ac, two_observations(observation_space), stochastic, num_q)
-    check_no_variable_in_both(
-        ac.pi.trainable_variables, ac.q_variables, "the policy and the Q-functions"
-    )
-    return ac
-
-
-def check_no_variable_in_both(
-    some: Iterable[keras.Variable], others: Iterable[keras.Variable], names: str
-) -> None:
-    """Raise UserError if two networks that must be apart have a variable in common."""
-    if {id(variable) for variable in some} & {id(variable) for variable in others}:
-        raise UserError(
-            f"In the actor_critic {names} share variables; they are trained apart. Make new Keras "
-            "layers for each, every time that it is called."
-        )
-
-
-def _build(ac, obs, stochastic, num_q):
-    """Run an actor-critic on two observations, so that it has all its variables, and check it."""
-    pi, spec = ac.pi(obs), ac.action_spec
-    if stochastic and not isinstance(pi, Distribution):
-        raise UserError(
-            f"The actor-critic's pi(obs) returned {type(pi).__name__}; this algorithm needs a "
-            "distribution of tensorflow_probability over the actions."
-        )
-    if not stochastic and not tf.is_tensor(pi):
-        raise UserError(
-            f"The actor-critic's pi(obs) returned {type(pi).__name__}; this algorithm needs a "
-            "deterministic policy, which returns the actions themselves as a tensor."
-        )
-    if stochastic:
-        _check_distribution(pi, spec)
-        check_size(pi, spec)
-    act = sample(pi, spec.draw_noise(np.random.default_rng(0), 2))
-    if tuple(act.shape) != (2, *spec.shape):
-        raise UserError(
-            f"For 2 observations the actor-critic's pi gives actions of shape {tuple(act.shape)}; "
-            f"they must be {(2, *spec.shape)}."
-        )
-    choice = spec.num_choices is not None
-    values = ac.q_values(obs) if choice else ac.q_values(obs, act)
-    expected = (2, *spec.num_choices) if choice else (2,)
-    if len(values) != num_q or any(tuple(q.shape) != expected for q in values):
-        raise UserError(
-            f"For 2 observations the actor-critic's q_values returned shapes "
-            f"{[tuple(q.shape) for q in values]}; this algorithm needs {num_q} of shape {expected}."
-        )
-    check_tracked(ac.networks)
-
-
-def _check_distribution(pi, spec):
-    """Check that a distribution is of the kind that SAC can learn."""
-    if spec.num_choices is not None:
-        if not is_categorical(pi):
-            raise UserError(
-                f"The actor-critic's pi(obs) returned {type(pi).__name__}; for Discrete actions "
-                "this algorithm needs a Categorical of tensorflow_probability."
-            )
-        return
-    if not is_bijection(pi) or pi.event_shape.rank != 1:
-        raise UserError(
-            f"The actor-critic's pi(obs) returned {type(pi).__name__}, of events of shape "
-            f"{tuple(pi.event_shape)}; this algorithm needs tensorflow_probability's "
-            "TransformedDistribution(MultivariateNormalDiag(mean, std), bijectors.Tanh()), whose "
-            f"events are actions of shape {spec.shape} in [-1, 1]."
-        )

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from spinup_tf2.core.nets.actor_critic import class_for
+from spinup_tf2.core.nets.making import class_for
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.callbacks import Callbacks, callbacks_of
 from spinup_tf2.core.runs.evaluation import make_test_envs

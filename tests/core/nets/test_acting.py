@@ -16,7 +16,8 @@ from spinup_tf2.core.nets.actor_critic import (
 from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.distributions import mode, sample
 from spinup_tf2.core.nets.heads import GaussianPolicy
-from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic, make_q_actor_critic
+from spinup_tf2.core.nets.making import make_q_actor_critic
+from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.envs.spaces import action_spec, bounded_action_spec
 
 OBS = spaces.Box(-1, 1, (4,))

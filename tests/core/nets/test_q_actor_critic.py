@@ -21,12 +21,8 @@ from spinup_tf2.core.nets.heads import (
     QFunction,
     SquashedGaussianPolicy,
 )
-from spinup_tf2.core.nets.q_actor_critic import (
-    CNNQActorCritic,
-    MLPQActorCritic,
-    QActorCritic,
-    make_q_actor_critic,
-)
+from spinup_tf2.core.nets.making import make_q_actor_critic
+from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
 from spinup_tf2.errors import UserError
 
 tfd = tfp.distributions

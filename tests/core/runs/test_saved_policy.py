@@ -8,7 +8,8 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2.core.nets.distributions import mode, sample
-from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, make_q_actor_critic
+from spinup_tf2.core.nets.making import make_q_actor_critic
+from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
 from spinup_tf2.core.runs.saved_policy import SavedPolicy, load_policy
 
 OBS = spaces.Box(-1, 1, (4,))
