@@ -120,7 +120,8 @@ def _list(folder):
         print(f"\nTo begin, copy the files: {_PROGRAM} --copy {_COPIES}")
         print(f"(or fill in those in {TASKS})")
     else:
-        print(f"\nFill in a file in {folder}, and check it: {_check_in(folder, 'gaussian')}")
+        first = next(iter(EXERCISES))
+        print(f"\nFill in a file in {folder}, and check it: {_check_in(folder, first)}")
 
 
 def _parser():

@@ -16,20 +16,20 @@ from types import ModuleType
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.exercises.checking import Check, Wrong
 
-# In the order in which one does them.
+# In the order of the course's chapters.
 EXERCISES = {
+    "backup": "The Bellman backup: terminated and truncated",
     "gaussian": "The log-likelihood of a diagonal Gaussian",
     "policy": "A Gaussian policy of one's own: network and distribution",
     "gae": "Generalized advantage estimates",
     "clip": "The clipped objective of PPO",
-    "init": "First weights of networks: draw them, and recognize them",
     "cg": "Conjugate gradients, for TRPO",
-    "backup": "The Bellman backup: terminated and truncated",
+    "ranks": "The work of environments, divided over MPI ranks",
     "bug": "A DDPG that does not learn: find the bug",
     "td3": "The targets and losses of TD3",
     "temperature": "The temperature loss of SAC",
+    "init": "First weights of networks: draw them, and recognize them",
     "repeat": "A gymnasium wrapper that repeats actions",
-    "ranks": "The work of environments, divided over MPI ranks",
 }
 
 _HERE = Path(__file__).parent
@@ -89,12 +89,17 @@ def copy(names: Iterable[str], folder: Path) -> list[Path]:
 
 
 def state(path: Path) -> str:
-    """'right', if this very text has been checked and was; 'to do' or 'begun' if not."""
+    """'no file', 'to do' (as it was copied), 'begun', or 'right' (as it was when it was checked).
+
+    The package's own files may be edited as well: such a file is begun once it has no gap left.
+    """
     if not path.is_file():
         return "no file"
     if _recorded(path.parent).get(path.name) == _digest(path):
         return "right"
-    return "to do" if "raise NotImplementedError" in path.read_text(encoding="utf-8") else "begun"
+    text = path.read_text(encoding="utf-8")
+    as_copied = text == (TASKS / path.name).read_text(encoding="utf-8")
+    return "to do" if as_copied and "raise NotImplementedError" in text else "begun"
 
 
 def record_right(path: Path) -> None:

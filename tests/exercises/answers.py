@@ -45,13 +45,27 @@ WRONG_ANSWERS = {
         ),
         ("z**2 - self.log_std - ", "z**2 - ", "forgot -log sigma"),
         ("return tf.reduce_sum(-0.5", "return tf.reduce_mean(-0.5", "mean over the dimensions"),
+        (
+            "return self(obs) + tf.exp(self.log_std) * noise",
+            "return tf.stop_gradient(self(obs) + tf.exp(self.log_std) * noise)",
+            "gradient of sample does not reach all weights",
+        ),
+        ("return self(obs) +", "return self(obs).numpy() +", "gradient of sample does not reach"),
+        ("tf.exp(self.log_std) * noise", "np.exp(self.log_std) * noise", "gradient of sample does"),
         ("(act - self(obs))", "(act - tf.stop_gradient(self(obs)))", "does not reach all weights"),
         (
-            "0.5 + 0.5 * np.log(2 * np.pi) + self",
-            "0.5 * np.log(2 * np.pi) + self",
-            "forgot the 1/2",
+            "return tf.reduce_sum(self.log_std + 0.5 + 0.5 * np.log(2 * np.pi))",
+            "return float(tf.reduce_sum(self.log_std + 0.5 + 0.5 * np.log(2 * np.pi)))",
+            "no gradient reaches log_std",
         ),
-        ("reduce_sum(0.5 +", "reduce_mean(0.5 +", "mean over the dimensions"),
+        ("reduce_sum(self.log_std", "reduce_sum(tf.stop_gradient(self.log_std)", "reaches log_std"),
+        (
+            "self.log_std + 0.5 + 0.5 * np.log(2 * np.pi)",
+            "0.5 + 0.5 * np.log(2 * np.pi) + self.log_std",
+            "write log_std first",
+        ),
+        ("self.log_std + 0.5 +", "self.log_std +", "forgot the 1/2"),
+        ("reduce_sum(self.log_std +", "reduce_mean(self.log_std +", "mean over the dimensions"),
     ],
     "gae": [
         ("np.where(terminated", "np.where(terminated | truncated", "time limit (truncated) as an"),
@@ -141,6 +155,7 @@ WRONG_ANSWERS = {
         ),
         ("return x", "return -x", "sign of x"),
         ("        h_p = product(p)\n", "        h_p = product(p) + 0 * product(p)\n", "6 times"),
+        ("r, p = b, b", "r, p = b - product(x), b", "With x = 0 the first residual is b"),
         ("        if error == 0:\n            break\n", "", "b = 0 gives nan"),
     ],
     "backup": [
@@ -183,6 +198,11 @@ WRONG_ANSWERS = {
             "around y alone",
         ),
         ("return -tf", "return tf", "do its worst"),
+        (
+            'pi(batch["obs"])]',
+            'tf.stop_gradient(pi(batch["obs"]))]',
+            "no gradient reaches the policy",
+        ),
     ],
     "td3": [
         (
@@ -218,6 +238,8 @@ WRONG_ANSWERS = {
         ("reduce_mean((q", "reduce_sum((q", "sum over the batch"),
         ("return -tf.reduce_mean", "return tf.reduce_mean", "look for the worst action"),
         ("return -tf.reduce_mean", "return -tf.reduce_sum", "sum over the batch"),
+        ("(q2 - y)", "(tf.stop_gradient(q2) - y)", "does not reach both Q-functions"),
+        ("reduce_mean(q1_pi)", "reduce_mean(tf.stop_gradient(q1_pi))", "no gradient reaches Q_1"),
     ],
     "temperature": [
         ("return -log", "return log", "minus is missing"),
@@ -259,6 +281,27 @@ WRONG_ANSWERS = {
             "return obs, total, terminated, info",
             "5 things",
         ),
+        # A sum that is never set back, as if it were set to 0 in __init__ only.
+        (
+            "total += rew",
+            'self.total = total = getattr(self, "total", 0.0) + rew',
+            "not in __init__",
+        ),
+        (
+            "    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:\n"
+            "        total = 0.0\n"
+            "        for _ in range(self.times):\n"
+            "            obs, rew, terminated, truncated, info = self.env.step(action)\n"
+            "            total += rew\n",
+            "    def reset(self, **kwargs):\n"
+            "        self.total = 0.0\n"
+            "        return self.env.reset(**kwargs)\n\n"
+            "    def step(self, action):\n"
+            "        for _ in range(self.times):\n"
+            "            obs, rew, terminated, truncated, info = self.env.step(action)\n"
+            "            self.total = total = self.total + rew\n",
+            "not in reset",
+        ),
     ],
     "ranks": [
         ("range(rank * num_envs, (rank + 1) * num_envs)", "range(num_envs)", "all ranks would see"),
@@ -274,6 +317,22 @@ WRONG_ANSWERS = {
         ),
         ("(rank + 1) * num_envs", "(rank + 1) * num_envs - 1", "range leaves out its end"),
         ("int(np.random.SeedSequence([seed, i]).generate_state(1)[0])", "seed + i", "independent"),
+        (
+            "int(np.random.SeedSequence([seed, i]).generate_state(1)[0])",
+            "10 * seed + i",
+            "Environment 0 of the run with seed 1 has the same seed as environment 10 of the run "
+            "with seed 0",
+        ),
+        (
+            "int(np.random.SeedSequence([seed, i]).generate_state(1)[0])",
+            "1000 * seed + i",
+            "independent",
+        ),
+        (
+            "int(np.random.SeedSequence([seed, i]).generate_state(1)[0])",
+            "seed + 1000 * i",
+            "independent",
+        ),
         ("int(np.random.SeedSequence([seed, i]).generate_state(1)[0])", "seed", "needs its own"),
         (
             "[seed, i]).generate_state(1)[0]) for i in indices",
@@ -375,6 +434,9 @@ RIGHT_ANSWERS = {
             "np.arange(num_envs) + rank * num_envs",
         ),
         ("int(np.random.SeedSequence([seed, i]).generate_state(1)[0])", "seed * 1_000_003 + i"),
+        ("SeedSequence([seed, i])", "SeedSequence([i, seed])"),
+        ("SeedSequence([seed, i])", "SeedSequence(seed, spawn_key=(i,))"),
+        ("SeedSequence([seed, i])", "SeedSequence([7, seed, i])"),
         ("total / count if count else np.nan", 'total / count if count else float("nan")'),
     ],
 }

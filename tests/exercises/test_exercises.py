@@ -14,6 +14,8 @@ from spinup_tf2.exercises.catalogue import EXERCISES, SOLUTIONS, TASKS, checks_o
 from spinup_tf2.exercises.checking import NotDoneYet, Wrong, compare, run
 from tests.exercises.answers import RIGHT_ANSWERS, WRONG_ANSWERS
 
+DOCS = Path(__file__).parents[2] / "docs"
+
 
 def check(name, path):
     student = load(path)
@@ -153,6 +155,11 @@ def test_a_student_at_work(tmp_path, capsys):
     assert main(["backup", "--file", str(folder)]) == 1
     assert "backup: not done yet" in capsys.readouterr().out
 
+    # One of its two functions is written.
+    half = text_of(TASKS, "backup").replace("raise NotImplementedError", "return rew", 1)
+    backup.write_text(half, encoding="utf-8")
+    assert state(backup) == "begun"
+
     solution = text_of(SOLUTIONS, "backup")
     backup.write_text(solution.replace("final_obs, obs)", "obs, obs)"), encoding="utf-8")
     assert main(["backup", "--file", str(backup)]) == 1
@@ -165,7 +172,7 @@ def test_a_student_at_work(tmp_path, capsys):
     assert main(["backup", "--file", str(folder)]) == 0
     assert capsys.readouterr().out == (
         "backup: right (bellman backup, next observation).\n"
-        "Next: bug. A DDPG that does not learn: find the bug\n"
+        "Next: gaussian. The log-likelihood of a diagonal Gaussian\n"
     )
     assert state(backup) == "right"
     backup.write_text(solution + "# and on\n", encoding="utf-8")
@@ -242,8 +249,24 @@ def test_what_is_needed_only_is_imported():
 
 
 def test_the_docs_list_the_exercises_in_their_order_and_explain_the_options():
-    docs = Path(__file__).parents[2] / "docs"
-    page = (docs / "exercises.rst").read_text(encoding="utf-8")
+    page = (DOCS / "exercises.rst").read_text(encoding="utf-8")
     table = page.partition("What the first weights do")[0]
     assert re.findall(r"^   \* - ``(\w+)``$", table, re.MULTILINE) == [*EXERCISES]
     assert {*re.findall(r"^``(--\w+)", page, re.MULTILINE)} == {"--file", "--solution", "--copy"}
+
+
+def test_they_come_in_the_order_of_the_chapters_that_set_them():
+    index = (DOCS / "course" / "index.rst").read_text(encoding="utf-8")
+    chapters = re.findall(r"^   \* - :doc:`(\w+)`$", index, re.MULTILINE)
+    assert len(chapters) == 7
+    set_in = {name: [] for name in EXERCISES}
+    for number, chapter in enumerate(chapters, 1):
+        page = (DOCS / "course" / f"{chapter}.rst").read_text(encoding="utf-8")
+        names = re.findall(r"^   python -m spinup_tf2\.exercises (\w+)$", page, re.MULTILINE)
+        for name in names:
+            set_in[name].append(number)
+    assert [*EXERCISES] == sorted(EXERCISES, key=lambda name: set_in[name][0])
+
+    page = (DOCS / "exercises.rst").read_text(encoding="utf-8")
+    table = re.findall(r"^   \* - ``(\w+)``\n     - ([\d, ]+)$", page, re.MULTILINE)
+    assert dict(table) == {name: ", ".join(map(str, set_in[name])) for name in EXERCISES}

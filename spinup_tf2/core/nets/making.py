@@ -65,7 +65,7 @@ def called(
     return actor_critic(observation_space, action_space, **kwargs)
 
 
-# ---------------------------------------------------------------------------------------- on-policy
+# --------------------------------------------------------------------------------- on-policy
 
 
 def make_actor_critic(
@@ -142,7 +142,7 @@ def build(ac: ActorCritic, obs: np.ndarray) -> None:
         )
 
 
-# --------------------------------------------------------------------------------------- off-policy
+# -------------------------------------------------------------------------------- off-policy
 
 
 def make_q_actor_critic(
@@ -239,7 +239,7 @@ def _check_distribution(pi, spec):
         )
 
 
-# ------------------------------------------------------------------------- what both are tried with
+# ------------------------------------------------------------------ what both are tried with
 
 
 def two_observations(observation_space: spaces.Box) -> np.ndarray:

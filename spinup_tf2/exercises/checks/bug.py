@@ -142,4 +142,16 @@ def pi_loss(student):
     )
 
 
-CHECKS = [shape_of_error, q_loss, gradient_of_q_loss, pi_loss]
+def gradient_of_pi_loss(student):
+    weights = tf.constant(_PI)
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        loss = student.pi_loss(_network(_Q), _network(weights), _tensors(_batch(6)))
+    expect(
+        tape.gradient(loss, weights) is not None,
+        "There was no bug in pi_loss: no gradient reaches the policy through its action now. Leave "
+        "out stop_gradient.",
+    )
+
+
+CHECKS = [shape_of_error, q_loss, gradient_of_q_loss, pi_loss, gradient_of_pi_loss]

@@ -120,16 +120,26 @@ def log_prob(student):
     compare(answer, {"6 actions": (_ACT,)}, of_gaussian(gaussian.right), mistakes)
 
 
-def gradient(student):
-    policy = _with_weights(student)
+def _reached(variables, function):
+    """Whether the gradient of what a function returns reaches all of these."""
     with tf.GradientTape() as tape:
-        total = tf.reduce_sum(policy.log_prob(tf.constant(_OBS), tf.constant(_ACT)))
-    gradients = tape.gradient(total, [each.value for each in policy.trainable_variables])
-    expect(
-        all(each is not None for each in gradients),
-        "The gradient of log_prob does not reach all weights: keep to TensorFlow's functions "
-        "from obs to the result, without .numpy() and without stop_gradient.",
+        total = tf.reduce_sum(function())
+    found = tape.gradient(total, [each.value for each in variables])
+    return all(each is not None for each in found)
+
+
+def gradients(student):
+    policy = _with_weights(student)
+    obs, noise, act = map(tf.constant, (_OBS, _NOISE, _ACT))
+    results = dict(
+        sample=lambda: policy.sample(obs, noise), log_prob=lambda: policy.log_prob(obs, act)
     )
+    for name, result in results.items():
+        expect(
+            _reached(policy.trainable_variables, result),
+            f"The gradient of {name} does not reach all weights: keep to TensorFlow's functions "
+            "from obs to the result, without .numpy() and without stop_gradient.",
+        )
 
 
 def entropy(student):
@@ -158,6 +168,13 @@ def entropy(student):
             ),
         },
     )
+    policy = _with_weights(student)
+    expect(
+        _reached([policy.log_std], policy.entropy),
+        "The value is right, but no gradient reaches log_std, so that an entropy bonus would train "
+        "nothing. Keep to TensorFlow, without float() and .numpy(). A number of NumPy plus log_std "
+        "is computed by NumPy: write log_std first.",
+    )
 
 
-CHECKS = [weights, mean, sample, log_prob, gradient, entropy]
+CHECKS = [weights, mean, sample, log_prob, gradients, entropy]

@@ -49,7 +49,7 @@ def _taken(times, length):
 
 
 def _after(student, times, *episode):
-    """The wrapped environment, and what the first step of the wrapper returns."""
+    """The wrapper, and what its first step returns."""
     env = student.RepeatAction(_Steps(*episode), times)
     env.reset()
     result = env.step(2)
@@ -57,12 +57,12 @@ def _after(student, times, *episode):
         isinstance(result, tuple) and len(result) == 5,
         "step should return 5 things: observation, reward, terminated, truncated, info.",
     )
-    return env.unwrapped, result
+    return env, result
 
 
 def number_of_steps(student):
     def answer(*case):
-        env, _ = _after(student, *case)
+        env = _after(student, *case)[0].unwrapped
         expect(set(env.actions) <= {2}, f"Action 2 was given, the environment got {env.actions}.")
         return env.steps
 
@@ -147,4 +147,48 @@ def observation_and_info(student):
         )
 
 
-CHECKS = [number_of_steps, reward, ends, observation_and_info]
+_ACTIONS = {
+    "2 actions of 3 steps, a reset, and 1 more": (3, 100, False, False),
+    "the second of 2 actions ends the episode; a reset, and 1 more": (3, 5, False, True),
+}
+
+
+def _rows(times, length, terminated, truncated):
+    """What three actions should give, `[3, 4]`: the step, sum of rewards, terminated, truncated."""
+    first, second = _taken(times, length), np.arange(times + 1, min(2 * times, length) + 1)
+    rows = []
+    for steps in (first, second, first):
+        over = steps[-1] == length
+        rows.append((steps[-1], np.sum(2.0**steps), over and terminated, over and truncated))
+    return np.float64(rows)
+
+
+def further_actions(student):
+    def answer(times, *episode):
+        env, first = _after(student, times, *episode)
+        second = env.step(2)
+        env.reset()
+        return [[obs[0], *others] for obs, *others, _ in (first, second, env.step(2))]
+
+    def with_rewards(function):
+        def mistaken(*case):
+            rows = _rows(*case)
+            rows[:, 1] = function(rows[:, 1])
+            return rows
+
+        return mistaken
+
+    compare(
+        answer,
+        _ACTIONS,
+        _rows,
+        {
+            "The rewards of all actions are added up: begin the sum with 0 in each step, not in "
+            "__init__.": with_rewards(np.cumsum),
+            "The rewards of all actions of an episode are added up: begin the sum with 0 in each "
+            "step, not in reset.": with_rewards(lambda rew: [rew[0], rew[0] + rew[1], rew[2]]),
+        },
+    )
+
+
+CHECKS = [number_of_steps, reward, ends, observation_and_info, further_actions]

@@ -195,4 +195,21 @@ def pi_loss(student):
     )
 
 
-CHECKS = [smoothed_action, backup, backup_is_constant, q_loss, pi_loss]
+def gradients_of_losses(student):
+    q1, q2, y = map(tf.constant, _LOSSES["12 random steps"])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([q1, q2])
+        losses = student.q_loss(q1, q2, y), student.pi_loss(q1)
+    expect(
+        all(each is not None for each in tape.gradient(losses[0], [q1, q2])),
+        "The value of q_loss is right, but its gradient does not reach both Q-functions: y alone "
+        "is a constant.",
+    )
+    expect(
+        tape.gradient(losses[1], q1) is not None,
+        "The value of pi_loss is right, but no gradient reaches Q_1(s, pi(s)), through which the "
+        "policy learns: leave out stop_gradient.",
+    )
+
+
+CHECKS = [smoothed_action, backup, backup_is_constant, q_loss, pi_loss, gradients_of_losses]

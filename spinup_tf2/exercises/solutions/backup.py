@@ -1,4 +1,4 @@
-"""What Q-functions are fitted to, and how a step ends."""
+"""The Bellman backup, and how a step ends."""
 
 import numpy as np
 

@@ -26,4 +26,4 @@ class GaussianPolicy(keras.Model):
         return tf.reduce_sum(-0.5 * z**2 - self.log_std - 0.5 * np.log(2 * np.pi), axis=-1)
 
     def entropy(self) -> tf.Tensor:
-        return tf.reduce_sum(0.5 + 0.5 * np.log(2 * np.pi) + self.log_std)
+        return tf.reduce_sum(self.log_std + 0.5 + 0.5 * np.log(2 * np.pi))

@@ -1,12 +1,16 @@
-"""What Q-functions are fitted to, and how a step ends.
+"""The Bellman backup, and how a step ends.
 
-    y = r + gamma V(s')        V(s') counts as 0 if s' is terminal
+    y = R + gamma V(s')        V(s') counts as 0 if s' is terminal
+
+It is what the value of s, or of an action in s, is fitted to after a step to s' with reward R.
 
 gymnasium's step returns `terminated` (the environment says that it is over: a fall, a goal) and
 `truncated` (a time limit; the world would have gone on). Only the first one makes s' terminal.
 
-Then there is the question what s' is. Vector environments that reset in the same step return the
-first observation of the next episode, and keep the one that the step really led to in final_obs.
+Then there is the question what s' is. A vector environment steps n environments at once and returns
+arrays with a row for each. Here, an environment whose episode has ended is reset in the same step.
+Its row of obs is then the first observation of the next episode. The one that the step led to, s',
+is in another array, final_obs.
 """
 
 import numpy as np

@@ -3,7 +3,7 @@
 Below are the losses of DDPG (Lillicrap et al. 2016). They run, they are finite, they fall. But the
 agent learns next to nothing. Find the bug, and mend it. There is one.
 
-    y = r + gamma (1 - terminated) Q'(s', pi'(s'))      a constant, with the target networks
+    y = R + gamma (1 - terminated) Q'(s', pi'(s'))      a constant, with the target networks
     L_Q = mean((Q(s, a) - y)^2)
     L_pi = -mean(Q(s, pi(s)))
 

@@ -2,7 +2,7 @@
 
 How much better was an action than expected? With the surprise of a single step,
 
-    delta_t = r_t + gamma V(s_{t+1}) - V(s_t)
+    delta_t = R_t + gamma V(s_{t+1}) - V(s_t)
     A_t = delta_t + (gamma lambda) delta_{t+1} + (gamma lambda)^2 delta_{t+2} + ...
 
 The sum ends where the episode ends. What follows the last step depends on how it ended:

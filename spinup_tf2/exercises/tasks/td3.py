@@ -7,7 +7,7 @@ the Q-function cannot be exploited (eq. 14):
 
 The smaller one of two target Q-functions counts, so that errors do not add up to optimism:
 
-    y = r + gamma (1 - terminated) min(Q_1'(s', a'), Q_2'(s', a'))      a constant
+    y = R + gamma (1 - terminated) min(Q_1'(s', a'), Q_2'(s', a'))      a constant
 
 And both Q-functions are fitted to the same y, while the policy follows the first:
 

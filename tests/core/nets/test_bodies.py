@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from spinup_tf2.arguments import rules as arguments
 from spinup_tf2.core.nets.bodies import (
-    CONVOLUTIONS,
+    LAYERS_OF,
     cnn,
     count_variables,
     smallest_image,
@@ -139,7 +139,7 @@ def test_channels_may_come_first(conv):
 
 def test_smallest_image_is_where_one_pixel_is_left():
     """3 pixels for the last layer; (3 - 1) * 2 + 4 = 8 for the second; (8 - 1) * 4 + 8 = 36."""
-    layers, _ = CONVOLUTIONS["nature"]
+    layers, _ = LAYERS_OF["nature"]
     assert smallest_image(layers) == 36
     body = cnn((36, 36, 1), "nature", hidden_sizes=())
     assert body(images(1, 36, 36, 1)).shape == (1, 64)
@@ -154,4 +154,4 @@ def test_too_small_images_are_refused_with_the_sizes(shape):
 
 
 def test_names_of_convolutions_are_those_that_arguments_may_have():
-    assert (*CONVOLUTIONS, "impala") == arguments.CONVOLUTIONS
+    assert (*LAYERS_OF, "impala") == arguments.CONVOLUTIONS
