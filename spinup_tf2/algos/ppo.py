@@ -142,7 +142,7 @@ def ppo(
     ) as run:
         ac = run.ac
         if penalty:
-            coefficient = keras.Variable(beta, dtype="float64", trainable=False)
+            coefficient = keras.Variable(beta, dtype="float64", trainable=False)  # adapts itself
 
         @compiled
         def of_old_policy(obs, act):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from typing import Any
 
+from spinup_tf2.arguments.checks import MAY_CHANGE
 from spinup_tf2.errors import printable
 from spinup_tf2.runs.files import read_json
 
 _LONGEST_NAME = 255  # characters, as of a file
+_OF_ONE_RUN = ("seed", "exp_name", "env_fn", "num_envs", "num_cpu", *MAY_CHANGE)
 
 # The arguments that only one algorithm has; the first that is there decides.
 TELLTALES = {
@@ -50,6 +53,15 @@ def read_config(run_dir: str | os.PathLike) -> dict[str, Any]:
 def name_in(config: dict[str, Any], key: str) -> str:
     """The text at a key, fit to be shown; "" if there is none."""
     return printable(str(config.get(key) or "")[:_LONGEST_NAME])
+
+
+def settings(config: dict[str, Any]) -> dict[str, str]:
+    """What must be equal in the runs of one experiment, as text: all that is no name of one run."""
+    return {
+        name: re.sub(r" at 0x[0-9a-f]+", "", json.dumps(value, sort_keys=True))
+        for name, value in config.items()
+        if name not in _OF_ONE_RUN and not name.startswith("logger")
+    }
 
 
 def env_name(config: dict[str, Any], run_dir: str | os.PathLike) -> str:

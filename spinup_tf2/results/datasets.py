@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.results.config import env_name, name_in, read_config, without_env
+from spinup_tf2.results.config import env_name, name_in, read_config, settings, without_env
 from spinup_tf2.results.rows import PERFORMANCE, read_rows
+from spinup_tf2.results.walking import walk
 from spinup_tf2.runs.printing import print_safely
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 # pandas is imported where it is used: --help does not wait for it.
 
 _RULE_WIDTH = 50
+
+TESTED = PERFORMANCE[0]
 
 
 class NoResults(UserError):
@@ -39,16 +42,16 @@ def get_datasets(logdir: str | os.PathLike, condition: str | None = None) -> lis
         A list of DataFrames, one for each run: the columns of progress.txt, and `Unit` (the number
         of the run), `Condition1` (its experiment), `Condition2` (experiment and number) and, if
         there is a return, `Performance` (AverageTestEpRet, or else AverageEpRet). `attrs` holds
-        its directory (`path`) and the id of its environment (`env`, "" if nothing tells it). What
-        cannot be read is reported and left out: a run, or a damaged row of one.
+        its directory (`path`), the id of its environment (`env`, "" if nothing tells it), its
+        `settings` as text, and whether it is `tested`. What cannot be read is reported and left
+        out: a run, or a damaged row of one.
     """
     return _read_runs(((run_dir, condition) for run_dir in run_dirs(logdir)), print_safely)
 
 
 def run_dirs(logdir: str | os.PathLike) -> Iterator[str]:
-    """The directories at or below `logdir` that hold a progress.txt, in order."""
-    for root, directories, files in os.walk(logdir):
-        directories.sort()
+    """The directories at or below `logdir` that hold a progress.txt, in order, each once."""
+    for root, _, files in walk(logdir):
         if "progress.txt" in files:
             yield root
 
@@ -70,9 +73,31 @@ def _read_runs(runs, report):
         filled = [column for column in own if data[column].notna().any()]
         for column in (filled or own)[:1]:
             data["Performance"] = data[column]
-        data.attrs.update(path=run_dir, env=env_name(config, run_dir))
+        env = env_name(config, run_dir)
+        data.attrs.update(
+            path=run_dir, env=env, settings=settings(config), tested=filled[:1] == [TESTED]
+        )
         datasets.append(data)
-    return datasets
+    return _alike(datasets, report)
+
+
+def _alike(datasets, report):
+    """Without the runs that have no test episodes yet, where others of their experiment have.
+
+    Returns of test episodes and of training would else be in one curve.
+    """
+    tested = {run["Condition1"].iloc[0] for run in datasets if run.attrs["tested"]}
+    left = []
+    for run in datasets:
+        name = run["Condition1"].iloc[0]
+        if TESTED in run and not run.attrs["tested"] and name in tested:
+            report(
+                f"Left out: {run.attrs['path']} has no test episodes yet, and other runs of {name} "
+                "are shown by theirs."
+            )
+        else:
+            left.append(run)
+    return left
 
 
 def _config(run_dir, report):

@@ -15,6 +15,7 @@ from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.results.config import algorithm, env_name, name_in, read_config
 from spinup_tf2.results.rows import UNFINISHED, read_rows
+from spinup_tf2.results.walking import walk
 from spinup_tf2.runs.commands import plot_command, resume_command, watch_command
 from spinup_tf2.runs.files import read_json
 from spinup_tf2.runs.lock import is_locked
@@ -70,11 +71,11 @@ def find_runs(directory: str | os.PathLike) -> Iterator[RunInfo]:
     """
     if not os.path.isdir(directory):
         raise UserError(f"There is no directory {directory}; give one in which runs are.")
-    for root, folders, files in os.walk(directory):
+    for root, folders, files in walk(directory):
         is_run = "progress.txt" in files or "config.json" in files
         if is_run:
             yield describe_run(root, folders)
-        folders[:] = sorted(name for name in folders if not (is_run and _OF_A_RUN.fullmatch(name)))
+        folders[:] = [name for name in folders if not (is_run and _OF_A_RUN.fullmatch(name))]
 
 
 def describe_run(run_dir: str, folders: list[str]) -> RunInfo:

@@ -302,15 +302,28 @@ def _new_figure(on_screen) -> Figure:
 
 
 def _warn_of_mixtures(data, report):
-    envs: dict[str, set[str]] = {}
+    experiments: dict[str, list] = {}
     for run in data:
-        envs.setdefault(run["Condition1"].iloc[0], set()).add(run.attrs.get("env", ""))
-    for name, found in envs.items():
-        if len(found - {""}) > 1:
+        experiments.setdefault(run["Condition1"].iloc[0], []).append(run)
+    for name, runs in experiments.items():
+        envs = {run.attrs.get("env", "") for run in runs} - {""}
+        if len(envs) > 1:
             report(
-                f"Warning: {name} has runs of {', '.join(sorted(found - {''}))} in one curve; "
+                f"Warning: {name} has runs of {', '.join(sorted(envs))} in one curve; "
                 "--by env (by='env') makes a panel for each."
             )
+        different = _different_settings([run.attrs.get("settings", {}) for run in runs])
+        if different:
+            report(
+                f"Warning: the runs of {name} differ in {', '.join(different)}, and are one curve; "
+                "--legend gives each directory a name of its own."
+            )
+
+
+def _different_settings(settings):
+    """The names of settings that all runs have, with several values."""
+    common = set.intersection(*map(set, settings))
+    return sorted(name for name in common if len({each[name] for each in settings}) > 1)
 
 
 def _panels(data, by, **kwargs):

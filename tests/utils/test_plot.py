@@ -245,6 +245,38 @@ def test_performance_is_the_return_in_training_where_there_were_no_tests(tmp_pat
     assert [(run.last, run.best) for run in find_runs(tmp_path)] == [(4.0, 4.0)]
 
 
+def test_a_run_without_tests_so_far_is_not_mixed_with_tested_ones(tmp_path, capsys):
+    header = ("AverageTestEpRet", "AverageEpRet", "TotalEnvInteracts")
+
+    def add(name, seed, tested):
+        run = add_run(tmp_path / name / f"{name}_s{seed}", exp_name=name)
+        test = "100.0" if tested else ""
+        (run / "progress.txt").write_text("\t".join(header) + f"\n{test}\t10.0\t4000\n")
+        return run
+
+    add("ddpg", 0, True)
+    young = add("ddpg", 1, False)
+    add("td3", 0, False)  # no run of it is tested: its returns in training are all there is
+    runs = get_datasets(tmp_path)
+    assert [(*run["Condition1"], *run["Performance"]) for run in runs] == [
+        ("ddpg", 100.0),
+        ("td3", 10.0),
+    ]
+    assert f"Left out: {young} has no test episodes yet" in capsys.readouterr().out
+
+
+def test_runs_behind_links_count_and_each_once(tmp_path):
+    real = add_run(tmp_path / "scratch" / "ppo" / "ppo_s0", exp_name="ppo").parent
+    (tmp_path / "data").mkdir()
+    add_run(tmp_path / "data" / "ppo_s1", exp_name="ppo")
+    for link in ("a", "b"):
+        (tmp_path / "data" / link).symlink_to(real)
+    (real / "back").symlink_to(tmp_path / "data")  # round and round
+    paths = [run.attrs["path"] for run in get_datasets(tmp_path / "data")]
+    assert paths == [str(tmp_path / "data" / each) for each in ("a/ppo_s0", "ppo_s1")]
+    assert [run.path for run in find_runs(tmp_path / "data")] == paths
+
+
 def test_runs_without_the_column_are_left_out_and_the_others_drawn(tmp_path, ax, capsys):
     add_run(tmp_path / "a", exp_name="a")
     add_run(tmp_path / "b", exp_name="b", header=("Epoch", "LossPi", "TotalEnvInteracts"))

@@ -106,6 +106,23 @@ def test_a_curve_of_several_environments_is_warned_of(data, saved, capsys):
     assert "Warning" not in capsys.readouterr().out
 
 
+def test_a_curve_of_several_settings_is_warned_of(tmp_path, saved, capsys):
+    common = dict(exp_name="cmd_ppo", env_name="CartPole-v1", ac_kwargs={"hidden_sizes": [64]})
+    own = dict(env_fn="<function make at 0x7f1>", actor_critic="<class Net at 0x7f2>", lam=0.97)
+    add_run(tmp_path / "monday" / "s0", **common, **own, gamma=0.99, seed=0, epochs=3)
+    own["actor_critic"] = "<class Net at 0x7f3>"
+    add_run(tmp_path / "monday" / "s1", **common, **own, gamma=0.99, seed=1, epochs=9)
+    main([f"{tmp_path}/monday/", "--savefig", "x.png"])
+    assert "Warning" not in capsys.readouterr().out
+    common["ac_kwargs"] = {"hidden_sizes": [32]}
+    add_run(tmp_path / "friday" / "s0", **common, gamma=0.9, seed=0, new_option=1)
+    main([f"{tmp_path}/monday/", f"{tmp_path}/friday/", "--savefig", "x.png"])
+    out = capsys.readouterr().out
+    assert "Warning: the runs of cmd_ppo differ in ac_kwargs, gamma, and are one curve" in out
+    main([f"{tmp_path}/monday/", f"{tmp_path}/friday/", "-l", "a", "b", "--savefig", "x.png"])
+    assert "Warning" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("number", "rows", "columns"), [(1, 1, 1), (4, 1, 4), (5, 2, 3), (8, 2, 4), (9, 3, 3)]
 )
