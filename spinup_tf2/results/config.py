@@ -7,12 +7,11 @@ import os
 import re
 from typing import Any
 
-from spinup_tf2.arguments.checks import MAY_CHANGE
 from spinup_tf2.errors import printable
 from spinup_tf2.runs.files import read_json
 
 _LONGEST_NAME = 255  # characters, as of a file
-_OF_ONE_RUN = ("seed", "exp_name", "env_fn", "num_envs", "num_cpu", *MAY_CHANGE)
+_OF_ONE_RUN = ("seed", "exp_name", "env_fn", "num_envs", "num_cpu")
 
 # The arguments that only one algorithm has; the first that is there decides.
 TELLTALES = {

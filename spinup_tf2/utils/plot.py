@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from spinup_tf2.arguments.checks import MAY_CHANGE
 from spinup_tf2.errors import UserError
 from spinup_tf2.results import look
 from spinup_tf2.results.datasets import (
@@ -322,7 +323,7 @@ def _warn_of_mixtures(data, report):
 
 def _different_settings(settings):
     """The names of settings that all runs have, with several values."""
-    common = set.intersection(*map(set, settings))
+    common = set.intersection(*map(set, settings)) - {*MAY_CHANGE}
     return sorted(name for name in common if len({each[name] for each in settings}) > 1)
 
 
