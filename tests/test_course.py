@@ -292,7 +292,7 @@ def test_the_page_shows_the_table_of_kept_runs():
     assert finals <= {*lines(page("experiments"))}
 
 
-@pytest.mark.slow
+@pytest.mark.commands
 def test_broken_runs_are_made_shown_and_drawn(script, tmp_path, capsys, monkeypatch):
     broken_runs = script("broken_runs")
     short = dict(ppo=dict(steps_per_epoch=200), sac=dict(steps_per_epoch=60, start_steps=60))

@@ -45,7 +45,7 @@ def test_nothing_is_trained_as_root():
     assert all("spinup_tf2.run" not in rest for _, rest in instructions()[:user])
 
 
-@pytest.mark.slow
+@pytest.mark.commands
 def test_the_commands_run(tmp_path):
     home, packages = tmp_path / "home" / "user", tmp_path / "packages"
     environment = os.environ | {

@@ -136,7 +136,7 @@ def test_what_cannot_be_measured(scaling, capsys, flags, message):
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.commands
 @pytest.mark.mpi
 def test_a_short_measurement(scaling, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(scaling, "LOCAL_STEPS", [4, 4000])
