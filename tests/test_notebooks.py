@@ -35,7 +35,7 @@ def test_notebooks_say_how_to_install_and_do_not_install(path):
     assert not any("pip" in cell.source.split() for cell in code_cells(notebook))
 
 
-@pytest.mark.slow
+@pytest.mark.commands
 def test_first_steps(tmp_path, monkeypatch):
     """Each cell prints or shows what the text beside it says."""
     nbclient = pytest.importorskip("nbclient")
@@ -48,6 +48,8 @@ def test_first_steps(tmp_path, monkeypatch):
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
 
     notebook = read("first_steps")
+    watch = code_cells(notebook)[-1]
+    notebook.cells.append(nbformat.v4.new_code_cell(watch.source))  # a cell that is run again
     resources = dict(metadata=dict(path=str(tmp_path)))
     nbclient.NotebookClient(notebook, timeout=300, resources=resources).execute()
 

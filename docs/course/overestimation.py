@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 ACTIONS = 10
 RULES = {
-    "maximum": "maximum: r + 0.9 max Q",
-    "other": "other table: r + 0.9 Q2(best of Q1)",
-    "minimum": "minimum: r + 0.9 min(Q1, Q2)(best of Q1)",
+    "maximum": "maximum: R + 0.9 max Q",
+    "other": "other table: R + 0.9 Q2(best of Q1)",
+    "minimum": "minimum: R + 0.9 min(Q1, Q2)(best of Q1)",
 }
 
 

@@ -60,7 +60,7 @@ def weights(env, pi, obs, rew, next_obs):
         "return of the episode": to_go(rew)[:1] + 0 * rew,
         "reward-to-go": to_go(rew),
         "reward-to-go - V(s)": to_go(rew) - v[obs],
-        "r + V(s') - V(s)": rew + v[next_obs] - v[obs],
+        "R + V(s') - V(s)": rew + v[next_obs] - v[obs],
     }
 
 

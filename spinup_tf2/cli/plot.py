@@ -97,8 +97,8 @@ def _parser():
         nargs="?",
         const=True,
         default=False,
-        help="the final performance of each experiment, over the last tenth of its runs: print "
-        "it, or write it to FILE (.md, .csv); no figure without --savefig",
+        help="the final performance of each experiment, that is the mean over the last tenth of "
+        "each run's rows: print it, or write it to FILE (.md, .csv); no figure without --savefig",
     )
     parser.add_argument(
         "--watch",
@@ -106,7 +106,7 @@ def _parser():
         nargs="?",
         type=_seconds,
         const=WATCH,
-        help=f"make it anew whenever runs have gone on, with a look every SECONDS ({WATCH})",
+        help=f"redraw when runs have made progress; check every SECONDS ({WATCH})",
     )
     return parser
 
