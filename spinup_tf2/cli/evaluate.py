@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -35,6 +36,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.nested import merged
 from spinup_tf2.parallel.threads import threads_per_rank
 from spinup_tf2.persistence.saves import find_save
+from spinup_tf2.runs.files import atomic_output
 from spinup_tf2.tensorflow_import import quiet_tensorflow
 from spinup_tf2.utils.test_policy import load_env
 
@@ -280,10 +282,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `argv` is what follows `evaluate`."""
     argv, env_kwargs = split_env_kwargs(sys.argv[1:] if argv is None else argv)
     args = _parser().parse_args(argv)
-    if args.output and os.path.exists(args.output):
-        raise UserError(f"{args.output} exists; give another name for the results, or remove it.")
-    if args.output and not Path(args.output).absolute().parent.is_dir():
-        raise UserError(f"--output is {args.output}, whose directory does not exist; make it.")
+    if args.output:
+        _check_output(args.output)
     import_for_command(args.modules)
     find_save(args.fpath, args.itr)  # before TensorFlow is loaded, which takes a while
     quiet_tensorflow()
@@ -300,7 +300,34 @@ def main(argv: Sequence[str] | None = None) -> None:
     else:
         rows = evaluate_run(args.fpath, args.episodes, args.noops, **options)
     if args.output:
-        Path(args.output).write_text(json.dumps(rows, indent=4) + "\n", encoding="utf-8")
+        _write(rows, args.output)
+
+
+def _check_output(path):
+    """Find out whether the results can be written, before there are any."""
+    directory = Path(path).absolute().parent
+    if os.path.exists(path):
+        raise UserError(f"{path} exists; give another name for the results, or remove it.")
+    if not directory.is_dir():
+        raise UserError(f"--output is {path}, whose directory does not exist; make it.")
+    try:
+        with tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=directory) as folder:
+            Path(folder, Path(path).name).touch()
+    except OSError as error:
+        raise UserError(
+            f"--output is {path}, which cannot be written ({error.strerror}); give a file in "
+            "another directory."
+        ) from error
+
+
+def _write(rows, path):
+    try:
+        with atomic_output(path) as temporary:
+            Path(temporary).write_text(json.dumps(rows, indent=4) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(
+            f"cannot write the results to {path} ({error.strerror}); they are in the table above."
+        ) from error
 
 
 def _parser():

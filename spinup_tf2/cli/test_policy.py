@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -89,9 +90,9 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow_pickle",
         action="store_true",
-        help="if env_spec.json does not do, load the environment from vars.pkl, and networks that "
-        "are not this package's own from their SavedModel. Both run code in these files: only for "
-        "runs of people you trust",
+        help="if env_spec.json is not sufficient, load the environment from vars.pkl, and networks "
+        "that are not this package's own from their SavedModel. Both run code in these files: only "
+        "for runs of people you trust",
     )
 
 
@@ -129,9 +130,16 @@ def _agent_apart(*args):
 
 def _load_here(*args):
     global _get_action
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     _get_action = _load_quietly(*args)
     return _get_action.size if isinstance(_get_action, PolicyWithMemory) else 0
+
+
+def _end_with_parent():
+    # Where that one is killed, nobody tells this one that there is nothing more to do.
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def _act_here(*args):  # the observation; with a memory the state, too

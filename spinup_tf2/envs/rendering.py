@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from spinup_tf2.errors import UserError, one_line
 INSTALL = 'pip install "spinup_tf2[video]"'
 
 HINT = "Try --norender (returns only) or --record DIR (videos; they need no display)."
+
+HINT_IN_TRAINING = "Train without {}, and look at the agent with test_policy."
 
 # ---------------------------------------------------------------- windows
 
@@ -38,6 +41,8 @@ def choose_render_mode(record: bool, norender: bool, hint: str = HINT) -> str | 
         norender: Whether nothing is to be shown.
         hint: What the user can do without a display.
     """
+    # pygame's SDL would take SIGTERM for a click that closes its window, which nobody looks at.
+    os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")
     if record:
         if not has_display():
             os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo's way to draw without one
@@ -48,6 +53,19 @@ def choose_render_mode(record: bool, norender: bool, hint: str = HINT) -> str | 
     if not has_display():
         raise UserError(f"There is no display to show the environment on. {hint}")
     return "human"
+
+
+def check_shown_in_training(option: str) -> None:
+    """Raise UserError if this machine cannot do what an option of the algorithms asks for.
+
+    Args:
+        option: 'record_every', which needs a package for videos, or 'render_every', which needs a
+            display.
+    """
+    if option == "render_every":
+        choose_render_mode(record=False, norender=False, hint=HINT_IN_TRAINING.format(option))
+    elif find_spec("imageio_ffmpeg") is None:
+        raise UserError(f"{option} needs imageio-ffmpeg; install it with: {INSTALL}.")
 
 
 def make_to_render(
@@ -174,7 +192,8 @@ class Recorder(gym.Wrapper):
                 f"The environment cannot be recorded to {directory}: {error}."
             ) from error
         self._write_frames = write_frames
-        self._path = os.path.join(directory, f"{name}-episode-{{}}.mp4")
+        # Absolute: to ffmpeg, what is before a colon is no directory.
+        self._directory, self._name = os.path.abspath(directory), name
         self._first = None  # the picture with which the episode begins
         self._video = None
         self.videos = 0  # how many have been begun
@@ -208,7 +227,7 @@ class Recorder(gym.Wrapper):
     def _begin(self):
         height, width, _ = self._first.shape
         self._video = self._write_frames(
-            self._path.format(self.videos),
+            os.path.join(self._directory, f"{self._name}-episode-{self.videos}.mp4"),
             (width, height),
             fps=frames_per_second(self.env),
             quality=6,

@@ -11,7 +11,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from spinup_tf2.experiments.processes import Processes, resolve_processes
 from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.parallel.interruption import SIGNALS
 from spinup_tf2.runs.commands import plot_command, watch_command
-from spinup_tf2.runs.printing import RULE, colored
+from spinup_tf2.runs.printing import RULE, colored, say
 from spinup_tf2.utils.serialization_utils import convert_json
 
 _END = """
@@ -149,7 +149,7 @@ def run_experiment(
     """
     silent = quiet or launched.rank() != 0
     if not silent:
-        print(introduction(experiment, shown))
+        say(introduction(experiment, shown))
     if launched.by_mpi():
         for name, value in experiment.environ.items():
             os.environ.setdefault(name, value)
@@ -158,7 +158,7 @@ def run_experiment(
     else:
         _run_in_fresh_process(experiment, processes)
     if not silent and experiment.output_dir is not None:
-        print(_conclusion(experiment))  # otherwise the logger has chosen a directory, and said so
+        say(_conclusion(experiment))  # otherwise the logger has chosen a directory, and said so
 
 
 def introduction(experiment: Experiment, shown: Mapping[str, Any] | None = None) -> str:
@@ -209,7 +209,7 @@ def _run_in_fresh_process(experiment, processes):
     if status - 128 in SIGNALS:  # sent to the processes themselves
         raise Interrupted(status - 128)
     if status != 0:
-        print("\n" * 3 + RULE + _FAILURE + RULE + "\n" * 3, flush=True)
+        say("\n" * 3 + RULE + _FAILURE + RULE + "\n" * 3)
         raise subprocess.CalledProcessError(status, arguments)
 
 
@@ -226,13 +226,27 @@ def handed_over(
         experiment: What is to run.
         processes: How many processes it has, and where.
         environ: Variables for its processes, besides its own.
+
+    Raises:
+        UserError: There is no room for it.
     """
     shared = None
     if not processes.are_here:
         output_dir = experiment.output_dir
         shared = Path(output_dir).parent if output_dir else Path(user_config.DEFAULT_DATA_DIR)
         shared = shared.absolute()
-        shared.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=shared) as folder:
-        run_entrypoint.write_experiment(folder, experiment, environ)
+    with ExitStack() as stack:
+        try:
+            if shared is not None:
+                shared.mkdir(parents=True, exist_ok=True)
+            temporary = tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=shared)
+            folder = stack.enter_context(temporary)
+            run_entrypoint.write_experiment(folder, experiment, environ)
+        except OSError as error:
+            where = shared or tempfile.gettempdir()
+            raise UserError(
+                f"cannot write to {where}, where a process finds its experiment "
+                f"({error.strerror}); make it writable, with room in it, or choose another "
+                f"{'data_dir' if shared else 'directory for temporary files with TMPDIR'}."
+            ) from error
         yield folder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from spinup_tf2.experiments.directories import (
 )
 from spinup_tf2.parallel import mpi
 from spinup_tf2.parallel.threads import FAST_CONVOLUTIONS
+from spinup_tf2.runs.files import holds_run
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -130,10 +131,30 @@ def prepare_experiment(
         logger_kwargs = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
         options = dict(overwrite=overwrite, quiet=quiet, preset=preset)
         logger_kwargs |= {name: value for name, value in options.items() if value}
+    else:
+        options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, preset=preset)
+        _check_logger_kwargs(logger_kwargs, options)
+        logger_kwargs = ({"quiet": True} if quiet else {}) | dict(logger_kwargs)
     experiment = Experiment(exp_name, thunk, kwargs | {"seed": seed}, logger_kwargs)
     if not algorithm:
         check_call(thunk, experiment.arguments)
     return experiment
+
+
+def _check_logger_kwargs(logger_kwargs, options):
+    """Refuse options of which the logger would hear nothing."""
+    if not isinstance(logger_kwargs, Mapping):
+        raise UserError(
+            f"logger_kwargs is {logger_kwargs!r}; it must be a dict such as "
+            "{'output_dir': 'data/run'}, or be left out."
+        )
+    for name, value in options.items():
+        if value:
+            where = "output_dir" if name in ("data_dir", "datestamp") else name
+            raise UserError(
+                f"{name} is {value!r}, and logger_kwargs is given, which takes its place; leave "
+                f"logger_kwargs out, or leave {name} out and put {where!r} into logger_kwargs."
+            )
 
 
 def check_launch(
@@ -152,7 +173,11 @@ def check_launch(
     """
 
     def look():
+        from spinup_tf2.experiments.needs import check_needs
+
         _check_environments(experiments, check_env)
+        runs = (each for each in experiments if each.algorithm and each.output_dir not in finished)
+        check_needs(each.kwargs for each in runs)
         _check_directories(experiments, finished)
 
     mpi.on_root(look)
@@ -164,14 +189,33 @@ def remove_replaced(experiments: Iterable[Experiment]) -> None:
     If each were there until its successor begins, a grid that is stopped or killed would leave old
     runs among the new ones, and nothing would tell them apart.
 
-    Rank 0 removes, and all ranks raise what keeps it from that.
+    Rank 0 removes, and all ranks raise what keeps it from that: also that one of these runs has the
+    weights with which an experiment is to begin.
     """
+    experiments = [*experiments]
     old = {
         each.output_dir: each.logger_kwargs.get("output_fname", "progress.txt")
         for each in experiments
         if each.replaces and each.output_dir is not None
     }
-    mpi.on_root(lambda: remove_runs(old))
+
+    def remove():
+        _check_needed(experiments, old)
+        remove_runs(old)
+
+    mpi.on_root(remove)
+
+
+def _check_needed(experiments, old):
+    experiments = [each for each in experiments if each.algorithm]
+    needed = {each.kwargs["init_from"] for each in experiments if each.kwargs.get("init_from")}
+    needed = {os.path.realpath(run_dir) for run_dir in needed}
+    for output_dir in old:
+        if os.path.realpath(output_dir) in needed and holds_run(output_dir):
+            raise UserError(
+                f"init_from is {output_dir}, whose run is to be replaced before the first "
+                "experiment begins; choose another exp_name, or leave overwrite out."
+            )
 
 
 def _check_environments(experiments, check_env):

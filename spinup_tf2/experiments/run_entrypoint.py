@@ -58,7 +58,10 @@ def write_experiment(
 
 def read_error(folder: str | os.PathLike) -> list[str] | None:
     """(message, traceback) of the UserError with which the experiment ended; None without one."""
-    return _read_json(folder, _ERROR) if Path(folder, _ERROR).exists() else None
+    try:
+        return _read_json(folder, _ERROR)
+    except (OSError, ValueError):  # there is none, or there was no room for it
+        return None
 
 
 def _write_json(folder, name, value):
@@ -123,7 +126,9 @@ def main(folder: str | os.PathLike) -> None:
     from spinup_tf2.errors import Interrupted, UserError
     from spinup_tf2.parallel import mpi
     from spinup_tf2.parallel.interruption import interrupt_once
+    from spinup_tf2.runs.printing import lose_lines
 
+    lose_lines()  # a training goes on where nobody can read what it prints
     if sys.stderr is not None:
         faulthandler.enable()  # says where, if a library crashes
     interrupt_once()

@@ -41,8 +41,11 @@ EXISTING_RUN = (
 
 
 def fresh_directory() -> str:
-    """Make `experiments/<time>` in the temporary directory, with a suffix if there is one."""
-    parent = os.path.join(tempfile.gettempdir(), "experiments")
+    """Make `experiments-<uid>/<time>` in the temporary directory, with a suffix if there is one.
+
+    All users of a machine share that directory, and none can write to another's.
+    """
+    parent = os.path.join(tempfile.gettempdir(), f"experiments-{os.getuid()}")
     os.makedirs(parent, exist_ok=True)
     name = str(int(time.time()))
     for suffix in itertools.chain([""], (f"-{n}" for n in itertools.count(2))):

@@ -1,8 +1,10 @@
 """Text on the terminal: in colour, above the progress bar, and without control characters."""
 
+import io
+import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
@@ -38,15 +40,73 @@ def colored(string: str, color: str, bold: bool = False, highlight: bool = False
     return colorize(string, color, bold, highlight) if sys.stdout.isatty() else string
 
 
-def say(text: str) -> None:
-    """Print a line at once, above the progress bar if there is one."""
-    tqdm.write(text)
-    sys.stdout.flush()
+def say(text: str, file: TextIO | None = None) -> None:
+    """Print a line at once, above the progress bar if there is one.
+
+    A line that cannot be written is lost: the training is worth more.
+
+    Args:
+        text: The line.
+        file: `sys.stderr`, or another stream; None for stdout.
+    """
+    try:
+        tqdm.write(text, file=file)
+        (file or sys.stdout).flush()
+    except OSError:  # the disk is full, or nobody reads the pipe any more
+        lose_lines()
 
 
 def warn(text: str) -> None:
-    """Print a warning, in red."""
+    """Print a warning, in red. One that cannot be written is lost, as with `say`."""
     say(colored(printable(f"Warning: {text}"), "red", bold=True))
+
+
+def lose_lines() -> None:
+    """Let stdout and stderr drop what they cannot write, from now on and without an error.
+
+    So nothing else that is printed fails either, nor does the end of the process. As soon as a disk
+    has room again, lines are written again. What a program or a notebook has put in the place of
+    Python's own streams stays as it is.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and stream is getattr(sys, f"__{name}__"):
+            setattr(sys, name, _lossy(stream))
+
+
+class _LossyFile(io.FileIO):
+    """A file that drops what it cannot write."""
+
+    def write(self, data):
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+def _lossy(stream):
+    """A stream that writes to the same file as `stream`, from which nothing else is written."""
+    _drop_unwritten(stream)
+    return io.TextIOWrapper(
+        io.BufferedWriter(_LossyFile(stream.fileno(), "wb", closefd=False)),
+        stream.encoding,
+        stream.errors,
+        line_buffering=stream.line_buffering or stream.write_through,
+    )
+
+
+def _drop_unwritten(stream):
+    """Leave nothing in a stream's buffer, of which the end of the process would complain."""
+    try:
+        stream.flush()
+    except OSError:
+        fd = stream.fileno()
+        with open(os.devnull, "wb") as nowhere:
+            file = os.dup(fd)
+            os.dup2(nowhere.fileno(), fd)
+            stream.flush()
+            os.dup2(file, fd)
+            os.close(file)
 
 
 def print_safely(text: str) -> None:

@@ -1,6 +1,7 @@
 """Evaluation of a saved agent, greedy and sampled, from its usual initial state and from others."""
 
 import json
+import os
 import threading
 
 import gymnasium as gym
@@ -9,6 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from spinup_tf2 import ppo
+from spinup_tf2.cli import evaluate as command
 from spinup_tf2.cli.evaluate import evaluate_robustness, evaluate_run, main, play
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.saves import WEIGHTS
@@ -279,6 +281,28 @@ def test_the_command_writes_a_file_and_replaces_none(agent, tmp_path, capsys):
     with pytest.raises(UserError, match="whose directory does not exist"):
         main([str(path), "--output", str(tmp_path / "nowhere" / "results.json")])
     assert not capsys.readouterr().out  # nothing has been played in vain
+
+
+@pytest.mark.parametrize("output", ["/proc/results.json", "x" * 300])
+def test_a_file_that_cannot_be_written_is_refused_first(output, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=rf"--output is {output}, which cannot be written \("):
+        main([str(tmp_path), "--output", output])
+    assert not os.listdir(tmp_path)
+
+
+def test_results_that_cannot_be_written_in_the_end(tmp_path, monkeypatch):
+    """They are in the table, and no half file is left."""
+    (tmp_path / "results").mkdir()
+
+    def evaluate(*_, **__):
+        (tmp_path / "results").rmdir()
+        return {}
+
+    monkeypatch.setattr(command, "find_save", lambda *_: "tf2_save")
+    monkeypatch.setattr(command, "evaluate_run", evaluate)
+    with pytest.raises(UserError, match=r"cannot write the results to .*json \(No such file"):
+        main([str(tmp_path), "--output", str(tmp_path / "results" / "1.json")])
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,16 @@ def test_a_video_has_every_frame_of_an_episode(tmp_path):
         assert read(video) == (60, [*range(8)], (42, 36))
 
 
+@pytest.mark.parametrize("directory", ["v{run}", "{", "a:b", "100%d"])
+def test_a_directory_may_have_any_name(tmp_path, monkeypatch, directory):
+    monkeypatch.chdir(tmp_path)
+    env = Recorder(Brighter(end=2), directory, "name {}")
+    env.reset()
+    env.step(0)
+    env.close()
+    assert read(tmp_path / directory / "name {}-episode-0.mp4")[1] == [0, 1]
+
+
 @pytest.mark.parametrize("skipping", [MaxAndSkip, MaxAndSkipObservation])
 def test_what_records_is_inside_of_the_frame_skip(tmp_path, skipping):
     """And inside of the innermost of several. The last of six steps ends after its second frame."""

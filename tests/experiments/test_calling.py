@@ -138,6 +138,32 @@ def test_the_command_to_watch_names_the_module_of_an_own_environment(tmp_path, c
     assert watch in capfd.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("option", "where"),
+    [
+        (dict(data_dir="data"), "output_dir"),
+        (dict(datestamp=True), "output_dir"),
+        (dict(overwrite=True), "overwrite"),
+        (dict(preset="mario"), "preset"),
+    ],
+)
+def test_what_logger_kwargs_would_hide_is_refused(tmp_path, option, where):
+    [name] = option
+    given = dict(logger_kwargs={"output_dir": str(tmp_path / "mine")})
+    with pytest.raises(UserError, match=rf"{name} is .*leave {name} out and put '{where}' into"):
+        call_experiment("name", tell, path="x", **given, **option)
+    assert not (tmp_path / "mine").exists()
+    with pytest.raises(UserError, match="logger_kwargs is 3; it must be a dict"):
+        call_experiment("name", tell, path="x", logger_kwargs=3)
+
+
+def test_a_quiet_experiment_with_logger_kwargs(tmp_path, capfd):
+    path, given = tmp_path / "seen.json", {"output_dir": str(tmp_path / "mine")}
+    call_experiment("name", tell, path=str(path), logger_kwargs=given, quiet=True)
+    assert json.loads(path.read_text())["logger_kwargs"] == {"quiet": True, **given}
+    assert capfd.readouterr().out == "hello from the experiment\n"
+
+
 def test_logger_kwargs_may_be_given(tmp_path, capfd):
     logger_kwargs = {"output_dir": str(tmp_path / "mine")}
     path = tmp_path / "seen.json"

@@ -1,9 +1,12 @@
-"""Colour on terminals only."""
+"""Colour on terminals only; and what becomes of lines that cannot be written."""
 
 import io
+import os
+import subprocess
+import sys
 from contextlib import redirect_stdout
 
-from spinup_tf2.runs.printing import colored, colorize
+from spinup_tf2.runs.printing import colored, colorize, say
 from spinup_tf2.utils.logx import Logger
 
 
@@ -26,3 +29,69 @@ def test_colour_only_on_a_terminal(tmp_path):
             assert colored("x", "red") == ("\x1b[31mx\x1b[0m" if coloured else "x")
         assert ("\x1b[31;1mstop\x1b[0m" in stream.getvalue()) == coloured
         assert ("\x1b[" in stream.getvalue()) == coloured
+
+
+LINES = """
+import sys
+from spinup_tf2.runs.printing import say, warn
+
+print("waits in the buffer")
+say("lost")
+print("lost" * 5000)
+print("lost", flush=True)
+warn("lost")
+say("lost", file=sys.stderr)
+print("lost", file=sys.stderr, flush=True)
+print("waits for the end")
+"""
+
+
+def printing(program, **options):
+    # dev: complains at the end of files that could not be written.
+    command = [sys.executable, "-X", "dev", "-W", "ignore", "-c", program]
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(command, check=False, env=environ, **options)
+
+
+def test_a_full_disk_ends_nothing():
+    with open("/dev/full", "wb") as full:
+        done = printing(LINES, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert (done.returncode, done.stderr) == (0, "lost\nlost\n")
+        assert printing(LINES, stdout=full, stderr=full).returncode == 0
+
+
+def test_a_pipe_that_nobody_reads_ends_nothing():
+    read, write = os.pipe()
+    os.close(read)
+    done = printing(LINES, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "lost\nlost\n")
+
+
+def test_lines_are_written_again_when_there_is_room(tmp_path):
+    program = """
+import resource
+from spinup_tf2.runs.printing import say
+
+say("before")
+resource.setrlimit(resource.RLIMIT_FSIZE, (7, resource.RLIM_INFINITY))
+say("lost")
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print("after")
+"""
+    with open(tmp_path / "output.txt", "wb") as file:
+        assert printing(program, stdout=file).returncode == 0
+    assert (tmp_path / "output.txt").read_text() == "before\nafter\n"
+
+
+def test_the_stream_of_a_program_stays(capsys):
+    """One that it has put in the place of Python's own."""
+
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError("no space left")
+
+    full = Full()
+    with redirect_stdout(full):
+        say("lost")
+        assert sys.stdout is full

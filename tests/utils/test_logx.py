@@ -211,7 +211,16 @@ def test_default_directories_are_fresh_and_temporary(tmp_path, monkeypatch):
     monkeypatch.setattr(run_files.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(run_files.time, "time", lambda: 1234.5)
     directories = [EpochLogger(quiet=True).output_dir for _ in range(3)]
-    assert directories == [f"{tmp_path}/experiments/1234{end}" for end in ("", "-2", "-3")]
+    parent = f"{tmp_path}/experiments-{os.getuid()}"  # of each user one
+    assert directories == [f"{parent}/1234{end}" for end in ("", "-2", "-3")]
+
+
+def test_a_default_directory_that_cannot_be_made_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_files.tempfile, "tempdir", str(tmp_path))
+    parent = tmp_path / f"experiments-{os.getuid()}"
+    parent.write_text("in the way")
+    with pytest.raises(UserError, match=rf"Cannot write to the output directory {parent} "):
+        EpochLogger(quiet=True)
 
 
 def test_a_directory_without_a_run_is_used_with_a_warning(tmp_path, capsys):

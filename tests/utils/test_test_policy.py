@@ -3,12 +3,15 @@
 import os
 import pickle
 import re
+import signal
+import subprocess
 import sys
 from importlib.util import find_spec
 
 import gymnasium as gym
 import joblib
 import numpy as np
+import psutil
 import pytest
 from gymnasium import spaces
 
@@ -399,6 +402,20 @@ def test_a_run_and_its_save_are_not_the_same(trained):
 def test_an_unfinished_save_is_one_clear_line(run, capsys):
     with pytest.raises(UserError, match=r"no complete saved policy in .*tf2_save10"):
         main([str(run), "--norender"])
+
+
+def test_a_signal_ends_a_recording_and_the_agents_own_process(trained, tmp_path):
+    arguments = [str(trained[0]), "--record", str(tmp_path / "videos"), "--episodes", "100000"]
+    command = [sys.executable, "-m", "spinup_tf2.run", "test_policy", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as recording:
+        lines = iter(recording.stdout)
+        assert any(line.startswith("Episode 0") for line in lines)
+        started = psutil.Process(recording.pid).children(recursive=True)
+        assert started
+        recording.send_signal(signal.SIGTERM)
+        assert recording.wait(timeout=20) == -signal.SIGTERM
+    _, alive = psutil.wait_procs(started, timeout=20)
+    assert alive == []
 
 
 def test_record_writes_a_video_of_every_episode(trained, tmp_path, capfd):

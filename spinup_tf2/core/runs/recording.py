@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,13 @@ from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.evaluation import evaluate
 from spinup_tf2.core.settings import Settings
-from spinup_tf2.envs.rendering import INSTALL, choose_render_mode
+from spinup_tf2.envs.rendering import HINT_IN_TRAINING, check_shown_in_training, choose_render_mode
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.persistence.env_spec import describe_env
 
 VIDEOS = "videos"  # the folder in the run's directory
 
-_GRAPHICS = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "MUJOCO_GL")
-_HINT = "Train without {}, and look at the agent with test_policy."
+_GRAPHICS = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "SDL_NO_SIGNAL_HANDLERS", "MUJOCO_GL")
 
 
 class ShowEpisodes(Callback):
@@ -47,9 +45,8 @@ class ShowEpisodes(Callback):
         self.option, self.settings, self.env = option, settings, env
         self.every = getattr(settings, option)
         self.records = option == "record_every"
-        hint = _HINT.format(option)
-        if self.records and find_spec("imageio_ffmpeg") is None:
-            raise UserError(f"{option} needs imageio-ffmpeg; install it with: {INSTALL}.")
+        hint = HINT_IN_TRAINING.format(option)
+        check_shown_in_training(option)
         try:
             description = describe_env(env, settings.env_fn)
         except (TypeError, ValueError) as error:

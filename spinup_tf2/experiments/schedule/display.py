@@ -95,7 +95,7 @@ class Display:
         failed = outcome.state == FAILED
         line = f"{outcome.describe()}  {outcome.reason}".strip()
         if self._quiet and failed:
-            print(f"spinup_tf2: {line}", file=sys.stderr, flush=True)
+            say(f"spinup_tf2: {line}", file=sys.stderr)
         self._say(outcome, colored(line, "red") if failed else line)
         self._show_total()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from spinup_tf2 import user_config
 from spinup_tf2.envs.modules import modules_of
-from spinup_tf2.errors import ExperimentsFailed, Interrupted
+from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, printable, shortened
 from spinup_tf2.experiments.experiment import Experiment
 from spinup_tf2.experiments.schedule.rows import progress_of
 from spinup_tf2.parallel import launched
@@ -144,6 +144,18 @@ def summary(outcomes: Sequence[Outcome], seconds: float, again: Again) -> str:
     if missing:
         lines += ["", again.explain(missing)]
     return "\n".join([*lines, "", RULE])
+
+
+def not_started(error: Exception) -> str:
+    """Why an experiment has failed that could not be started: no room for it, for instance."""
+    if isinstance(error, UserError):
+        return in_one_line(str(error))
+    return in_one_line(f"it could not be started ({type(error).__name__}: {error})")
+
+
+def in_one_line(text: str) -> str:
+    """A reason as the table shows it."""
+    return shortened(printable(" ".join(text.split())))
 
 
 def counted(outcomes: Sequence[Outcome]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from spinup_tf2.experiments.schedule.outcomes import (
     STOPPED,
     Again,
     Outcome,
+    not_started,
     raise_if_incomplete,
     summary,
 )
@@ -27,6 +29,7 @@ from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.threads import available_cores, chosen_threads, threads_of_each
 from spinup_tf2.runs.files import OUTPUT
+from spinup_tf2.runs.printing import say
 
 _POLL = 0.1  # seconds
 
@@ -118,7 +121,7 @@ def run_all(
 
 def _print_summary(outcomes, began, quiet, again):
     if not quiet and launched.rank() == 0 and len(outcomes) > 1:
-        print(f"\n{summary(outcomes, time.monotonic() - began, again)}", flush=True)
+        say(f"\n{summary(outcomes, time.monotonic() - began, again)}")
 
 
 def _run_in_turn(outcomes, processes, quiet):
@@ -137,10 +140,15 @@ def _run_in_turn(outcomes, processes, quiet):
             if launched.by_mpi() or (len(outcomes) == 1 and isinstance(error, UserError)):
                 raise
             if isinstance(error, UserError):
-                print(f"spinup_tf2: error: {one_line(error)}", file=sys.stderr, flush=True)
+                say(f"spinup_tf2: error: {one_line(error)}", file=sys.stderr)
                 outcome.end(FAILED, one_line(error))
             else:
                 outcome.end(FAILED, f"exit status {error.returncode}", status=error.returncode)
+        except Exception as error:  # no room on the disk, a function that cannot be pickled, ...
+            if launched.by_mpi() or len(outcomes) == 1:
+                raise
+            outcome.end(FAILED, not_started(error))
+            say(f"spinup_tf2: error: {outcome.where}: {outcome.reason}", file=sys.stderr)
         else:
             outcome.end(FINISHED)
 
@@ -168,9 +176,22 @@ def _run_side_by_side(outcomes, processes, workers, quiet):
                         started.ask_to_stop(interruption.signum)
                 display.refresh()
                 time.sleep(_POLL)
+        except Exception:
+            _stop_and_wait(running, interruption)
+            raise
         finally:
             # A second Ctrl-C comes here as a KeyboardInterrupt, with experiments that still run.
             for started in filter(None, running):
                 started.kill()
             display.close()
     return interruption.signum
+
+
+def _stop_and_wait(running, interruption):
+    """Let experiments save and end, as a signal does, after an error that nobody has expected."""
+    if not interruption.requested:
+        interruption.request(signal.SIGTERM)  # from here on, Ctrl-C ends it at once
+    for started in filter(None, running):
+        started.ask_to_stop(interruption.signum)
+    while not all(started.is_over() for started in filter(None, running)):
+        time.sleep(_POLL)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack, redirect_stdout, suppress
 from pathlib import Path
 
-from spinup_tf2.errors import printable, shortened
 from spinup_tf2.experiments import calling, run_entrypoint
 from spinup_tf2.experiments.processes import Processes
-from spinup_tf2.experiments.schedule.outcomes import FAILED, FINISHED, STOPPED, Outcome
+from spinup_tf2.experiments.schedule.outcomes import (
+    FAILED,
+    FINISHED,
+    STOPPED,
+    Outcome,
+    in_one_line,
+    not_started,
+)
 from spinup_tf2.parallel import launch
 from spinup_tf2.parallel.interruption import SIGNALS
 from spinup_tf2.runs.files import OUTPUT, PRINTED_TO
@@ -44,8 +50,7 @@ class Started:
             self._child = processes.start(arguments, at_a_time, output)
         except Exception as error:  # no room on the disk, a function that cannot be pickled, ...
             # The others go on.
-            reason = f"it could not be started ({type(error).__name__}: {error})"
-            self._close(FAILED, _one_line(reason))
+            self._close(FAILED, not_started(error))
 
     def _opened_output(self):
         """The file for its output, which begins with what the experiment is."""
@@ -81,9 +86,10 @@ class Started:
         error = run_entrypoint.read_error(self._folder)
         if error:
             message, trace = error
-            with open(self._output, "a", encoding="utf-8") as file:
+            # Where there is no room for it, the message is enough.
+            with suppress(OSError), open(self._output, "a", encoding="utf-8") as file:
                 file.write(f"\n{trace}")
-            self._close(FAILED, _one_line(message))
+            self._close(FAILED, in_one_line(message))
         elif status == 0:
             self._close(FINISHED)
         elif status - 128 in SIGNALS or (self._asked and self._mpi):
@@ -103,12 +109,8 @@ class Started:
         except OSError:  # somebody has removed it
             lines = []
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return _one_line(last) or f"exit status {status}"
+        return in_one_line(last) or f"exit status {status}"
 
     def _close(self, state, reason="", signum=0):
         self._stack.close()
         self.outcome.end(state, reason, signum)
-
-
-def _one_line(text):
-    return shortened(printable(" ".join(text.split())))

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -299,6 +300,31 @@ def test_a_second_ctrl_c_ends_at_once(fakes, tmp_path, capsys):  # noqa: F811
     assert summary.count("without saving") == 2
 
 
+def test_an_unexpected_error_lets_them_save(fakes, tmp_path, monkeypatch):  # noqa: F811
+    def refresh(display):
+        if len([*tmp_path.rglob("running")]) == 2:
+            raise RuntimeError("of the display")
+
+    monkeypatch.setattr(running.Display, "refresh", refresh)
+    with pytest.raises(RuntimeError, match="of the display"):
+        execute(tmp_path, "--seed 100 101 102 --workers 2")
+    saved = [path.read_text() for path in tmp_path.rglob("saved")]
+    assert saved == [str(int(signal.SIGTERM))] * 2
+
+
+def test_there_may_be_no_room_for_an_error(fakes, tmp_path, capsys, monkeypatch):  # noqa: F811
+    """What its process has left of it is not whole; it tells nothing, and ends nothing else."""
+    start = Processes.start
+
+    def start_and_fill(processes, arguments, at_a_time, output):
+        Path(arguments[1], "error.json").write_text('["gamma is')
+        return start(processes, arguments, at_a_time, output)
+
+    monkeypatch.setattr(Processes, "start", start_and_fill)
+    assert execute(tmp_path, "--seed 13 0 --workers 2") == 1
+    assert "2 experiments: 1 finished, 1 failed" in capsys.readouterr().out
+
+
 def test_an_experiment_that_is_stopped_alone(fakes, tmp_path, capsys):  # noqa: F811
     assert execute(tmp_path, "--seed 15 0 1 --workers 2") == 128 + signal.SIGTERM
     assert "3 experiments: 2 finished, 1 stopped" in capsys.readouterr().out
@@ -327,6 +353,34 @@ def test_a_mistake_in_one_does_not_end_the_grid(monkeypatch, tmp_path, capsys):
     with pytest.raises(ExperimentsFailed, match=r"1 of 3 .*g_s1 \(gamma is 3\)"):
         sequential(monkeypatch, [0, 2, 0], tmp_path)
     assert capsys.readouterr().err == "spinup_tf2: error: gamma is 3\n"
+
+
+def test_one_that_cannot_be_started_does_not_end_the_grid(monkeypatch, tmp_path, capsys):
+    """Where the directory for temporary files is gone, or the function cannot be handed over."""
+    started = []
+
+    def write(folder, experiment, environ):
+        started.append(experiment.kwargs["seed"])
+        raise (None, OSError(28, "no room"), TypeError("cannot pickle"))[len(started)]
+
+    monkeypatch.setattr(run_entrypoint, "write_experiment", write)
+    with pytest.raises(ExperimentsFailed, match=r"2 of 2 .*no room.*not be started \(TypeError: c"):
+        sequential(monkeypatch, [], tmp_path, seeds=(0, 1))
+    assert started == [0, 1]
+    out, errors = capsys.readouterr()
+    assert "2 experiments: 2 failed" in out
+    assert errors.splitlines()[0].startswith("spinup_tf2: error: cannot write to ")
+    assert errors.splitlines()[1].endswith("it could not be started (TypeError: cannot pickle)")
+
+    gone = str(tmp_path / "gone")
+    monkeypatch.setattr(tempfile, "tempdir", gone)
+    for workers in (1, 2):
+        with pytest.raises(
+            ExperimentsFailed, match=rf"2 of 2 .*_s1 \(cannot write to {gone}, where a "
+        ):
+            sequential(monkeypatch, [], tmp_path / "2", seeds=(0, 1), workers=workers)
+    with pytest.raises(UserError, match=rf"cannot write to {gone}, .*with TMPDIR"):
+        sequential(monkeypatch, [], tmp_path / "1", seeds=[0])
 
 
 def test_the_only_experiment_fails_as_one_of_several_does(monkeypatch, tmp_path, capsys):

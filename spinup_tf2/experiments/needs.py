@@ -1,0 +1,84 @@
+"""What an algorithm needs besides valid arguments: modules, packages, the run to begin with.
+
+Its own process looks for all of it when it begins. Here it is looked for before anything is removed
+or written, as far as that goes without importing TensorFlow.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from typing import Any
+
+from spinup_tf2.envs.rendering import check_shown_in_training
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.persistence.saves import find_save, read_weights
+from spinup_tf2.tracking.tracker import check_installed
+
+
+def check_needs(runs: Iterable[Mapping[str, Any]]) -> None:
+    """Raise UserError if something is not there that one of the runs will look for.
+
+    Args:
+        runs: The arguments of an algorithm, for each run.
+    """
+    found = []
+
+    def look_once(check, value):
+        if (check, value) not in found:
+            check(value)
+            found.append((check, value))
+
+    for arguments in runs:
+        for callback in arguments.get("callbacks") or ():
+            if isinstance(callback, str):
+                look_once(_check_callback, callback)
+        for name in arguments.get("track") or ():
+            look_once(check_installed, name)
+        for option in ("record_every", "render_every"):
+            if arguments.get(option) is not None:
+                look_once(check_shown_in_training, option)
+        # A run that goes on has its own weights, and the other run may be gone.
+        if arguments.get("init_from") is not None and not arguments.get("resume"):
+            look_once(_check_init_from, arguments["init_from"])
+
+
+def _check_init_from(run_dir):
+    read_weights(find_save(run_dir))  # whether they fit, its own process will see
+
+
+def _check_callback(name):
+    """Find what `module:Name` stands for, and import nothing: the module may load TensorFlow."""
+    module, _, attribute = name.rpartition(":")
+    try:
+        if module in sys.modules:
+            getattr(sys.modules[module], attribute)
+            return
+        spec = _spec_of(module)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named {module!r}")
+        source = getattr(spec.loader, "get_source", lambda _: None)(module)
+        if source is not None:  # not of a module written in C
+            ast.parse(source)
+            made_elsewhere = any(word in source for word in ("import *", "__getattr__", "globals()"))
+            if attribute not in source and not made_elsewhere:
+                raise AttributeError(f"module {module!r} has no attribute {attribute!r}")
+    except Exception as error:  # a finder may raise anything
+        raise UserError(
+            f"the callback {name} cannot be had ({type(error).__name__}: {one_line(error)}); "
+            "give it as module:Name, where Name is an object in the module, or a class without "
+            "arguments."
+        ) from error
+
+
+def _spec_of(module: str) -> ModuleSpec | None:
+    """Where a module lies; None if it is nowhere. The packages that it lies in are not imported."""
+    parts = module.split(".")
+    spec = find_spec(parts[0])
+    for end in range(2, len(parts) + 1):
+        places = spec and spec.submodule_search_locations
+        spec = PathFinder.find_spec(".".join(parts[:end]), places) if places else None
+    return spec
