@@ -14,8 +14,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "spinup_tf2"
 
 # Lowest first. A module imports from lower floors and from its own folder only.
 FLOORS = [
-    ["errors", "user_config", "version", "tensorflow_import", "moved"],
-    ["envs.modules"],
+    ["errors", "version", "tensorflow_import", "moved"],
+    ["user_config", "envs.modules"],
     ["runs"],
     ["callbacks"],
     ["results"],
