@@ -1,10 +1,14 @@
 """Defaults that a user may want to change for good.
 
-Each can be overridden by the environment variable that stands beside it.
+Each can be overridden by the environment variable that stands beside it. One that cannot be used
+raises UserError.
 """
 
+import math
 import os
 from pathlib import Path
+
+from spinup_tf2.errors import UserError
 
 
 def _default_data_dir():
@@ -20,7 +24,9 @@ def _boolean(name, default):
         return default
     words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
     if text.lower() not in words:
-        raise SystemExit(f"{name}={text!r} is not a yes or no; set it to 1 or 0.")
+        raise UserError(
+            f"the environment variable {name} is {text!r}, which is no yes or no; set it to 1 or 0."
+        )
     return words[text.lower()]
 
 
@@ -28,13 +34,20 @@ def _seconds(name, default):
     """Read an environment variable that holds a number of seconds."""
     text = os.environ.get(name, default)
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
-        raise SystemExit(f"{name}={text!r} is not a number of seconds.") from None
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise UserError(
+            f"the environment variable {name} is {text!r}; set it to a number of seconds, "
+            "at least 0."
+        )
+    return seconds
 
 
 # Where experiments are written.                                    SPINUP_TF2_DATA_DIR
-DEFAULT_DATA_DIR = os.environ.get("SPINUP_TF2_DATA_DIR") or _default_data_dir()
+# In a file such as a unit of systemd, no shell replaces the ~.
+DEFAULT_DATA_DIR = os.path.expanduser(os.environ.get("SPINUP_TF2_DATA_DIR") or _default_data_dir())
 
 # Whether every experiment directory begins with its date and time. SPINUP_TF2_FORCE_DATESTAMP
 FORCE_DATESTAMP = _boolean("SPINUP_TF2_FORCE_DATESTAMP", False)

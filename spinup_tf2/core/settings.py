@@ -53,6 +53,13 @@ class Settings:
     test_freq: int = 1  # off-policy: in every epoch
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None
 
+    def __post_init__(self):
+        given = self.logger_kwargs or {}
+        if isinstance(given.get("output_dir"), str | os.PathLike):
+            # Absolute from here on: an environment may change the working directory.
+            output_dir = os.path.abspath(given["output_dir"])
+            object.__setattr__(self, "logger_kwargs", {**given, "output_dir": output_dir})
+
     @property
     def local_steps(self) -> int:
         """How many steps each environment takes in an epoch."""

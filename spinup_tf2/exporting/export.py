@@ -158,6 +158,11 @@ def export(
     name = Path(run_dir).resolve().name
     path = Path(output if output is not None else f"{name}{how.suffix}")
     _check_place(path, how, overwrite)
+    if format == "savedmodel" and "[" in path.name:
+        raise UserError(
+            f"{path.name} has a bracket in its name, and TensorFlow finds no SavedModel in such a "
+            "directory; give another --output."
+        )
     loaded = load_networks(save_dir, allow_pickle=allow_pickle, best=best)
     if loaded.state_size:
         raise UserError(

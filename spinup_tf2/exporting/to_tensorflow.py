@@ -21,6 +21,7 @@ from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.runs.saved_policy import LoadedPolicy
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.exporting.described import Part, action_arrays, part_in, parts_of
+from spinup_tf2.persistence.checkpoints import path_for_tensorflow
 from spinup_tf2.persistence.unpickling import load_saved_model
 
 SIGNATURE = "serving_default"
@@ -131,9 +132,9 @@ def write_tflite(loaded: LoadedPolicy, samples: bool, path: Path) -> None:
     Raises:
         UserError: There is something in the networks that these cannot do.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        write_savedmodel(loaded, samples, Path(folder))
-        converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=[SIGNATURE])
+    with tempfile.TemporaryDirectory() as folder, path_for_tensorflow(folder) as model:
+        write_savedmodel(loaded, samples, model)
+        converter = tf.lite.TFLiteConverter.from_saved_model(str(model), signature_keys=[SIGNATURE])
         try:
             contents = converter.convert()
         except Exception as error:  # of a class that TensorFlow does not make public

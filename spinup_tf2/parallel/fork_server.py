@@ -9,6 +9,7 @@ import multiprocessing.util
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from multiprocessing import forkserver, process, resource_tracker
 
 import gymnasium.vector  # noqa: F401  (what environments need, once for all of them)
 
+from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.interruption import SIGNALS
 
 PATIENCE = 2.0  # seconds that multiprocessing's processes have to end
@@ -26,7 +28,11 @@ def start(preload: Sequence[str] = ()) -> None:
 
     Args:
         preload: Modules that the server imports, once for all that it forks; this one is.
+
+    Raises:
+        UserError: The directory for temporary files has too long a name, and there is no other.
     """
+    _find_room_for_sockets()
     if forkserver._forkserver._forkserver_pid is None:
         # Last of all that is done at exit: what may still need them has priority 0 or more.
         multiprocessing.util.Finalize(None, _end, exitpriority=-1000)
@@ -38,6 +44,31 @@ def start(preload: Sequence[str] = ()) -> None:
         forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+# Bytes that the path of a socket may have (104 with its end on macOS, 108 on Linux), and those of
+# the name that multiprocessing gives one.
+_LONGEST_PATH, _NAME = 103, len("/listener-12345678")
+
+
+def _find_room_for_sockets():
+    """Let multiprocessing's sockets lie in /tmp if TMPDIR is too long for the path of one."""
+    longest = _LONGEST_PATH - _NAME
+    chosen, folder = tempfile.gettempdir(), len("/pymp-12345678")
+    before = tempfile.tempdir
+    if len(os.fsencode(chosen)) + folder > longest:
+        tempfile.tempdir = "/tmp"
+    try:
+        path = multiprocessing.util.get_temp_dir()  # which stays what it is the first time
+    except OSError:
+        path = chosen
+    finally:
+        tempfile.tempdir = before
+    if len(os.fsencode(path)) > longest:
+        raise UserError(
+            f"TMPDIR is {chosen}, which is too long for the sockets of processes; set it to a "
+            f"directory with a shorter path (at most {longest - folder} bytes)."
+        )
 
 
 def _end():

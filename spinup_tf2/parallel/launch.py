@@ -200,14 +200,35 @@ def _host_flag(program):
 
 # ---------------------------------------------------------------- running
 
+# Becomes the command after its first argument, which Linux asks to stop as soon as the process of
+# that number has died: nobody could pass a signal on any longer. It is done here, because Python
+# code between fork and exec (preexec_fn) may hang where there are threads.
+_WITH_PARENT = """
+import signal
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # which prints a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+for signum in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+    signal.signal(signum, signal.SIG_DFL)
+import ctypes, os, sys
+parent, *command = sys.argv[1:]
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+if os.getppid() != int(parent):  # it has died before
+    os.kill(os.getpid(), signal.SIGTERM)
+os.execv(command[0], command)
+"""
+
 
 def start(
     command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
 ) -> subprocess.Popen[bytes]:
     """Start a command, as `run_to_end` does; `ask_to_stop` and `kill` end it.
 
+    On Linux, one that is no MPI launcher gets SIGTERM when the thread that has started it ends,
+    also if that is by SIGKILL: it must be the one that waits for the command.
+
     Args:
-        command: Program and arguments.
+        command: Program, with its path, and arguments.
         mpi: Whether it is an MPI launcher. It gets a session of its own, so that a terminal's
             Ctrl-C does not reach it by another way.
         **popen_kwargs: for subprocess.Popen.
@@ -216,6 +237,9 @@ def start(
         popen_kwargs["start_new_session"] = True
         if sys.stdin is not None and sys.stdin.isatty():  # which only this session can read
             popen_kwargs.setdefault("stdin", subprocess.DEVNULL)
+    elif sys.platform == "linux":
+        parent = str(os.getpid())
+        command = [sys.executable, "-I", "-S", "-c", _WITH_PARENT, parent, *command]
     return subprocess.Popen(command, **popen_kwargs)
 
 
@@ -243,7 +267,8 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
     """Run a command; return its exit status as a shell gives it (128 + signal if killed).
 
     SIGINT, SIGTERM, SIGUSR1 and SIGHUP are passed on, so that the command can save and leave; then
-    Interrupted is raised, also if it ended without an error. A SIGINT that comes a second or more
+    Interrupted is raised, also if it ended without an error. If it failed instead, its own status
+    is returned; that of an MPI launcher says nothing of this. A SIGINT that comes a second or more
     after the first signal kills the command and all that it has started.
 
     Args:
@@ -251,14 +276,15 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
         mpi: Whether it is an MPI launcher; see `start` and `ask_to_stop`.
         **popen_kwargs: for subprocess.Popen.
     """
-    child, first, since = None, None, 0.0
+    child, first, since, killed = None, None, 0.0, False
 
     def handle(signum, _):
-        nonlocal first, since
+        nonlocal first, since, killed
         if first is None:
             since, first = time.monotonic(), signum  # in this order: handlers interrupt each other
             pass_on()
         elif signum == signal.SIGINT and time.monotonic() - since >= SAME_CTRL_C:
+            killed = True
             kill(child)
 
     def pass_on():
@@ -281,9 +307,11 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
             signal.signal(signum, signal.SIG_DFL if handler is None else handler)
         if child is not None and child.poll() is None:
             child.kill()
-    if first is not None:
+    status = shell_status(status)
+    left = [0, *(128 + signum for signum in SIGNALS)]  # it may have got another one before
+    if first is not None and (mpi or killed or status in left):
         raise Interrupted(first)
-    return shell_status(status)
+    return status
 
 
 def _wait_for(child):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import signal
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -112,7 +113,21 @@ def _raise_interrupted_on_sigusr1():
 
 def abort(status: int) -> None:
     """End all processes of the MPI job at once."""
+    _unlink_shared_memory()
     _start_mpi().COMM_WORLD.Abort(status)
+
+
+@lru_cache(maxsize=1)
+def _unlink_shared_memory():
+    """Leave no memory behind, however the job ends.
+
+    MPICH's ranks on one machine share a file in /dev/shm, which it removes at a regular end only.
+    Once all ranks have heard from each other, all have mapped it, and it needs its name no longer.
+    """
+    with suppress(OSError), open("/proc/self/maps") as maps:  # on Linux
+        for path in {*re.findall(r"/dev/shm/mpich_shm_\w+$", maps.read(), re.MULTILINE)}:
+            with suppress(OSError):  # another rank was faster
+                os.unlink(path)
 
 
 def fail_together(report: Callable[[], object], status: int | BaseException) -> None:
@@ -223,6 +238,7 @@ def allreduce(x: np.ndarray, buff: np.ndarray, op: str | MPI.Op = "SUM") -> None
         np.copyto(buff, x)
     else:
         world.Allreduce(x, buff, op=_operation(op))
+        _unlink_shared_memory()
     beat()
 
 
@@ -246,7 +262,10 @@ def broadcast_object(obj: Any, root: int = 0) -> Any:
 def gather_objects(obj: Any) -> list[Any]:
     """The (small, picklable) objects of all processes, in their order, on every process."""
     world = comm()
-    objects = [obj] if world is None else world.allgather(obj)
+    objects = [obj]
+    if world is not None:
+        objects = world.allgather(obj)
+        _unlink_shared_memory()
     beat()
     return objects
 

@@ -23,9 +23,10 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 import zipfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -212,9 +213,27 @@ def restore_variables(saved: Saved, variables: Sequence[keras.Variable]) -> None
 
     try:
         checkpoint = tf.train.Checkpoint(variables=[each.value for each in variables])
-        checkpoint.read(str(saved.path / VARIABLES)).assert_consumed()
+        with path_for_tensorflow(saved.path) as path:
+            checkpoint.read(str(path / VARIABLES)).assert_consumed()
     except (AssertionError, tf.errors.OpError, *_READ_ERRORS) as error:
         raise DamagedCheckpoint(f"its variables cannot be read ({error})") from error
+
+
+@contextmanager
+def path_for_tensorflow(path: str | os.PathLike) -> Iterator[Path]:
+    """A path to the directory `path`, as long as it is entered, that TensorFlow can read from.
+
+    TensorFlow takes the path of what it reads for a pattern, in which [1] stands for 1 (writing
+    does not). So a path with brackets is read through a link.
+    """
+    if "[" not in os.path.abspath(path):
+        yield Path(path)
+        return
+    temporary = tempfile.gettempdir()
+    with tempfile.TemporaryDirectory(dir="/tmp" if "[" in temporary else temporary) as folder:
+        link = Path(folder, "link")
+        link.symlink_to(os.path.abspath(path))
+        yield link
 
 
 def read_best(path: Path) -> list[np.ndarray]:

@@ -12,7 +12,7 @@ import gymnasium as gym
 
 from spinup_tf2.arguments.checks import MAY_CHANGE, PYTHON_ONLY, check_epochs_left
 from spinup_tf2.errors import UserError, shortened
-from spinup_tf2.parallel.mpi import num_procs, on_root
+from spinup_tf2.parallel.mpi import gather_objects, num_procs, on_root
 from spinup_tf2.persistence.checkpoints import Checkpoints, Saved
 from spinup_tf2.persistence.env_spec import describe_env
 from spinup_tf2.persistence.space_json import space_to_json
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 # For the first three, other entries stand.
 _NOT_COMPARED = ("env_fn", "logger_kwargs", "num_envs", "resume", "callbacks")
+
+
+# Of which each rank may have its own, or of which only that of rank 0 counts.
+_OWN_TO_RANK = (
+    *("env_fn", "logger_kwargs", "behavior_policy", "callbacks", "track", "record_every"),
+    *("render_every", "vectorization", "env_retries", "stall_timeout"),
+)
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,46 @@ def describe_run(
         command=command,
     )
     return json.loads(json.dumps(convert_json(run)))  # as it will come back: tuples are lists
+
+
+def check_same_on_all_ranks(
+    algorithm: str, arguments: Mapping[str, Any], networks: Sequence[keras.Variable]
+) -> None:
+    """Raise UserError, on all ranks, if they have not been started for one and the same run.
+
+    They would train together nevertheless, or wait for each other for ever. Collective.
+
+    Args:
+        algorithm, arguments, networks: As in `describe_run`.
+    """
+    env_fn = arguments["env_fn"]
+    own = dict(algorithm=algorithm)
+    own |= {name: getattr(env_fn, name, None) for name in ("env_name", "env_kwargs")}
+    own |= {name: value for name, value in arguments.items() if name not in _OWN_TO_RANK}
+    own["shapes of the networks' variables"] = [list(variable.shape) for variable in networks]
+    texts = {name: json.dumps(_by_name(value), sort_keys=True) for name, value in own.items()}
+    ranks = gather_objects(texts)
+    for rank, others in enumerate(ranks):
+        for name in ranks[0] | others:
+            here, there = ranks[0].get(name), others.get(name)
+            if here != there:
+                raise UserError(
+                    f"the processes of this MPI job have different arguments: {name} is "
+                    f"{shortened(str(here))} on rank 0 and {shortened(str(there))} on rank {rank}. "
+                    "Start all ranks with the same arguments; for several seeds, use --seed 0 1 "
+                    "with --workers, or start a job for each."
+                )
+
+
+def _by_name(value):
+    """An argument as JSON. Functions and classes are their names, and of objects nothing is said:
+    what they hold may be a rank's own.
+    """
+    if isinstance(value, dict):
+        return {str(name): _by_name(each) for name, each in value.items()}
+    if is_json_serializable(value):
+        return value
+    return getattr(value, "__name__", None)
 
 
 def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: str) -> None:

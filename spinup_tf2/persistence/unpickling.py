@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.persistence.checkpoints import path_for_tensorflow
 
 
 def load_trusted(path: str | os.PathLike) -> Any:
@@ -29,7 +30,8 @@ def load_saved_model(path: str | os.PathLike) -> Any:
     """
     import tensorflow as tf
 
-    return tf.saved_model.load(os.fspath(path))
+    with path_for_tensorflow(path) as readable:
+        return tf.saved_model.load(str(readable))
 
 
 def load_private(path: str | os.PathLike) -> Any:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import weakref
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,7 +49,7 @@ class Logger:
     """Writes a table per epoch, the configuration and the saves of one run.
 
     Args:
-        output_dir: Directory of the run; by default a fresh one, `experiments/<time>` in the
+        output_dir: Directory of the run; by default a fresh one, `experiments-<uid>/<time>` in the
             system's directory for temporary files. None on all ranks but the first.
         output_fname: Name of the file of tab-separated rows.
         exp_name: Name of the experiment, shared by all runs that belong to it; `plot` groups by it.
@@ -108,14 +107,14 @@ class Logger:
                 remove_run(output_dir, output_fname)
             elif not self.quiet and {*os.listdir(output_dir)} - {LOCK, OUTPUT}:
                 say(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
-            self.output_dir = os.fspath(output_dir)
+            self.output_dir = os.path.abspath(output_dir)  # an environment may change directories
             mode = "wb" if keep_rows is None else "ab"
             # Unbuffered: what a full disk has not taken is kept here, and written later.
             rows = os.path.join(output_dir, output_fname)
             self.output_file = open(rows, mode, buffering=0)  # noqa: SIM115
         except OSError as error:
             raise UserError(
-                f"Cannot write to the output directory {output_dir or tempfile.gettempdir()} "
+                f"Cannot write to the output directory {output_dir or error.filename} "
                 f"({error.strerror}); choose another data_dir (output_dir)."
             ) from error
         weakref.finalize(self, self.output_file.close)

@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
@@ -372,6 +373,18 @@ def test_nothing_is_overwritten_without_a_word(run_of, format):
     assert contents(path) != first
     assert sorted(each.name for each in path.parent.iterdir()) == ["other", "out"]
     assert (path.parent / "other" / "file").read_text() == "precious"
+
+
+@pytest.mark.parametrize("format", TENSORFLOW)
+def test_directories_with_brackets(run_of, tmp_path, monkeypatch, format):
+    run_of("gaussian")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp[0]"))
+    (tmp_path / "tmp[0]").mkdir()
+    assert export("run", format, "exp[1]/out").difference <= 1e-5
+    if format == "savedmodel":
+        with pytest.raises(UserError, match=r"^exp\[1\] has a bracket in its name.*--output"):
+            export("run", format, "here/exp[1]")
+        assert not Path("here").exists()
 
 
 def test_a_policy_that_acts_otherwise_is_not_written(run_of, monkeypatch):

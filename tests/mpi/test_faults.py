@@ -101,6 +101,26 @@ def test_a_rank_dies(mpi, how, tmp_path):  # noqa: F811
         assert status == 3
 
 
+@pytest.mark.parametrize("how", ["at once", "raises", "killed"])
+def test_no_shared_memory_is_left(mpi, how, tmp_path):  # noqa: F811
+    program = """
+import re, sys, time
+from spinup_tf2.parallel import mpi
+mpi.proc_id()
+shared = re.findall(r"/dev/shm/mpich\\S+$", open("/proc/self/maps").read(), re.MULTILINE)
+open(f"shared{mpi.proc_id()}", "w").write("\\n".join(shared))
+if sys.argv[1] == "at once":
+    if mpi.proc_id() == 1:
+        open("death", "w").write(repr(time.time()))
+        mpi.abort(1)
+    time.sleep(60)
+"""
+    status, _ = die(mpi, program + LOOP, how, tmp_path, 2)
+    assert status != 0
+    shared = {line for path in tmp_path.glob("shared?") for line in path.read_text().split()}
+    assert not any(Path(path).exists() for path in shared)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["in_step", "in_logger", "in_save"])
 def test_a_rank_dies_while_training(mpi, place, tmp_path):  # noqa: F811

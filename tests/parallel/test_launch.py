@@ -3,12 +3,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import psutil
 import pytest
 
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.parallel import launch
 from spinup_tf2.parallel.interruption import SIGNALS
 
@@ -125,6 +126,65 @@ def test_a_second_ctrl_c_kills_the_command(kind):
     assert process.wait(timeout=5) == 128 + signal.SIGTERM
     assert not command.is_running()
     process.stdout.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can do it")
+def test_a_command_is_asked_to_stop_when_its_parent_is_killed():
+    process = start("single")
+    command = psutil.Process(process.pid).children()[0]
+    process.kill()
+    assert process.stdout.read() == f"{int(signal.SIGTERM)}\n"  # until the command has ended, too
+    process.wait()
+    process.stdout.close()
+    psutil.wait_procs([command], timeout=5)
+    assert not command.is_running() or command.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_command_begins_as_if_it_had_been_started_directly():
+    program = """
+import ctypes, signal, sys
+assert sys.argv == ["-c", "a b", ""], sys.argv
+assert sys.flags.isolated == sys.flags.no_site == 0
+assert signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_IGN)
+ignored = [line for line in open("/proc/self/status") if line.startswith("SigIgn")]
+assert ignored == sys.stdin.readlines(), ignored
+"""
+    direct = "print(*[x for x in open('/proc/self/status') if x.startswith('SigIgn')], end='')"
+    ignored = subprocess.run([sys.executable, "-c", direct], capture_output=True, check=True).stdout
+    with tempfile.TemporaryFile() as file:
+        file.write(ignored)
+        file.seek(0)
+        command = [sys.executable, "-c", program, "a b", ""]
+        assert launch.run_to_end(command, stdin=file) == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("sys.exit('boom')", 1),
+        ("sys.exit(3)", 3),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", 128 + signal.SIGSEGV),
+        ("sys.exit(0)", 128 + signal.SIGTERM),
+        ("sys.exit(128 + signal.SIGHUP)", 128 + signal.SIGTERM),
+        ("os.kill(os.getpid(), signal.SIGTERM)", 128 + signal.SIGTERM),
+    ],
+)
+def test_a_command_that_fails_after_the_signal_has_not_saved(end, expected):
+    program = """
+import os, signal, sys, time
+stop = []
+signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+os.kill(os.getppid(), signal.SIGTERM)
+while not stop:
+    time.sleep(0.01)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+"""
+    try:
+        status = launch.run_to_end([sys.executable, "-c", program + end])
+    except Interrupted as interrupted:
+        status = interrupted.status
+        assert expected == 128 + signal.SIGTERM
+    assert status == expected
 
 
 # ---------------------------------------------------------------- several machines

@@ -3,6 +3,7 @@
 import errno
 import json
 import shutil
+import tempfile
 
 import keras
 import numpy as np
@@ -103,6 +104,17 @@ def assert_is(saved, number):
 
 def test_what_is_saved_comes_back(three):
     assert_is(Checkpoints(three).newest(), 3)
+
+
+@pytest.mark.parametrize("name", ["exp[1]", "[", "a]b[c", "{a,b}*?, c"])
+def test_any_name_of_a_directory_will_do(tmp_path, name, monkeypatch):
+    """TensorFlow reads [1] as a pattern, also where the link to such a directory would lie."""
+    save(CheckpointWriter(tmp_path / name), 1)
+    assert_is(Checkpoints(tmp_path / name).newest(), 1)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
+    assert_is(Checkpoints(name).newest(), 1)
+    assert names(tmp_path / name) == ["checkpoint"]
 
 
 def test_a_run_without_checkpoints(tmp_path):

@@ -4,9 +4,10 @@ import os
 import pickle
 
 import pytest
+import tensorflow as tf
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.unpickling import load_private
+from spinup_tf2.persistence.unpickling import load_private, load_saved_model
 
 
 @pytest.fixture
@@ -15,6 +16,14 @@ def path(tmp_path):
     folder.mkdir(mode=0o700)
     (folder / "object.pkl").write_bytes(pickle.dumps({"a": 1}))
     return folder / "object.pkl"
+
+
+def test_a_savedmodel_may_lie_in_a_directory_with_brackets(tmp_path):
+    model = tf.Module()
+    model.weight = tf.Variable(2.0)
+    model.double = tf.function(lambda x: x * model.weight, [tf.TensorSpec([])])
+    tf.saved_model.save(model, str(tmp_path / "exp[1]"))
+    assert load_saved_model(tmp_path / "exp[1]").double(3.0) == 6
 
 
 def test_a_private_file_is_loaded(path):

@@ -21,7 +21,11 @@ from spinup_tf2.parallel.mpi import broadcast_object, exit_together, on_root, pr
 from spinup_tf2.parallel.threads import limit_tensorflow
 from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.persistence.env_spec import write_env_spec
-from spinup_tf2.persistence.same_run import checkpoint_to_resume, describe_run
+from spinup_tf2.persistence.same_run import (
+    check_same_on_all_ranks,
+    checkpoint_to_resume,
+    describe_run,
+)
 from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import sync_params
@@ -77,14 +81,15 @@ def opened_run(
         sizes: Numbers of parameters to print.
 
     Raises:
-        UserError: Before anything in it is changed, if the directory cannot be used, or if it is
-            to be resumed and holds another run.
+        UserError: Before anything in it is changed, if the directory cannot be used, if it is to
+            be resumed and holds another run, or if the MPI ranks have different arguments.
     """
     env = envs.prototype
-    callbacks: list[Any] = []  # of rank 0
-    on_root(lambda: callbacks.extend(callbacks_of(settings, env)))
     actor_critic = class_for(arguments["actor_critic"], envs.observation_space)
     arguments = {**arguments, "actor_critic": actor_critic}
+    check_same_on_all_ranks(algorithm, arguments, ac.variables)
+    callbacks: list[Any] = []  # of rank 0
+    on_root(lambda: callbacks.extend(callbacks_of(settings, env)))
     ac.env_observation_space = env.observation_space
     logger_kwargs = dict(settings.logger_kwargs or {})
     run_dir = broadcast_object(logger_kwargs.get("output_dir"))

@@ -1,0 +1,103 @@
+"""How every run begins, wherever its environments go, and on how many ranks it does."""
+
+import os
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+from spinup_tf2 import trpo, user_config, vpg
+from spinup_tf2.core.nets.actor_critic import MLPActorCritic
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel.mpi import proc_id
+from tests.fake_mpi import run_ranks
+
+VPG = dict(steps_per_epoch=20, train_v_iters=1, ac_kwargs=dict(hidden_sizes=(4,)))
+
+
+class Wanderer(gym.Wrapper):
+    """An environment that changes the current directory, when it is made or when it is reset."""
+
+    def __init__(self, env, directory, when):
+        super().__init__(env)
+        self.directory, self.when = directory, when
+        if when == "made":
+            os.chdir(directory)
+
+    def reset(self, **kwargs):
+        if self.when == "reset":
+            os.chdir(self.directory)
+        return super().reset(**kwargs)
+
+
+@pytest.mark.parametrize("when", ["made", "reset"])
+def test_a_run_stays_where_it_began(tmp_path, monkeypatch, when):
+    monkeypatch.setattr(user_config, "CHECKPOINT_INTERVAL", 0.0)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    logger_kwargs = dict(output_dir=Path("data", "run"), quiet=True)
+    for epochs, resume in ((1, False), (2, True)):
+        monkeypatch.chdir(tmp_path)
+        vpg(
+            lambda: Wanderer(gym.make("CartPole-v1"), elsewhere, when),
+            **dict(VPG, epochs=epochs, resume=resume, logger_kwargs=logger_kwargs),
+        )
+        assert Path.cwd() == elsewhere
+    assert [*elsewhere.iterdir()] == []
+    run = tmp_path / "data" / "run"
+    assert len((run / "progress.txt").read_text().splitlines()) == 3
+    there = {path.name for path in run.iterdir()}
+    assert there >= {"config.json", "env_spec.json", "checkpoint", "tf2_save"}
+    assert "lock" not in "".join(there).lower()
+
+
+def ranks_of(tmp_path, **different):
+    """A run on three ranks; `different` are arguments of the last one."""
+
+    def rank():
+        arguments = dict(VPG, epochs=1, steps_per_epoch=60, env_fn=lambda: gym.make("CartPole-v1"))
+        if proc_id() == 0:
+            arguments["logger_kwargs"] = dict(output_dir=str(tmp_path / "run"), quiet=True)
+        algorithm = different.get("algorithm", vpg)
+        if proc_id() == 2:
+            arguments |= {name: x for name, x in different.items() if name != "algorithm"}
+            return algorithm(**arguments)
+        return vpg(**arguments)
+
+    return run_ranks(3, rank)
+
+
+@pytest.mark.parametrize(
+    ("different", "message"),
+    [
+        (dict(seed=1), "seed is 0 on rank 0 and 1 on rank 2"),
+        (dict(epochs=2), "epochs is 1 on rank 0 and 2 on rank 2"),
+        (dict(resume=True), "resume is false on rank 0 and true on rank 2"),
+        (dict(num_envs=2), "num_envs is 1 on rank 0 and 2 on rank 2"),
+        (dict(env_fn="CartPole-v1"), 'env_name is null on rank 0 and "CartPole-v1" on rank 2'),
+        (
+            dict(ac_kwargs=dict(hidden_sizes=(4,), activation="relu")),
+            r'ac_kwargs is {"hidden_sizes": \[4\]} on rank 0 and {"activation": "relu", ',
+        ),
+        (
+            dict(env_fn=lambda: gym.make("Acrobot-v1")),
+            r"shapes of the networks' variables is \[\[4, 4\].* and \[\[6, 4\]",
+        ),
+        (dict(algorithm=trpo), 'algorithm is "vpg" on rank 0 and "trpo" on rank 2'),
+    ],
+)
+def test_ranks_must_have_the_same_arguments(tmp_path, different, message):
+    with pytest.raises(UserError, match=f"^the processes .*: {message}.* Start all"):
+        ranks_of(tmp_path, **different)
+    assert not (tmp_path / "run").exists()
+
+
+class Networks(MLPActorCritic):
+    """Of another name on a rank."""
+
+
+def test_ranks_may_have_what_is_their_own(tmp_path):
+    callbacks = [type("Callback", (), dict(on_start=lambda self, run: None))()]
+    ranks_of(tmp_path, callbacks=callbacks, vectorization="threads", logger_kwargs={})
+    with pytest.raises(UserError, match=r'is "MLPActorCritic" .* "Networks" on rank 2'):
+        ranks_of(tmp_path, actor_critic=Networks)
