@@ -115,26 +115,18 @@ def ppg(
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
-    needs = ["entropy"] if ent_coef > 0 else []
-    needs += ["kl_divergence"] if train_aux_iters else []
+    needs = ["entropy"] * bool(ent_coef) + ["kl_divergence"] * bool(train_aux_iters)
+    shared = arch != "dual"
     make_memory = partial(PhaseMemory, n_pi, settings.local_steps, settings.num_envs)
 
-    def check(ac, observation_space):
-        """Refuse what would fail in the first auxiliary phase, before anything is written."""
+    def check(ac, observation_space):  # for what would fail in the first auxiliary phase only
         if train_aux_iters > 0:
             make_memory(observation_space)
-            if arch == "dual":
+            if not shared:
                 check_features(ac.pi)
 
     with on_policy.opened(
-        "ppg",
-        settings,
-        arguments,
-        actor_critic,
-        ac_kwargs,
-        shared=arch != "dual",
-        needs=needs,
-        check=check,
+        "ppg", settings, arguments, actor_critic, ac_kwargs, shared=shared, needs=needs, check=check
     ) as run:
         ac = run.ac
         log_prob = compiled(lambda obs, act: ac.pi(obs).log_prob(act))
@@ -166,8 +158,7 @@ def ppg(
                 GradientSteps(pi_loss, ac.pi.trainable_variables, adam(pi_lr), train_pi_iters),
                 value_regression(ac.v, vf_lr, train_v_iters, variables=v_alone),
             ]
-
-        all_steps, state, parts, phase = gradient_steps, [], {}, None
+        phase, state, parts = None, [], {}
         if train_aux_iters > 0:
             v_aux = value_beside(ac.pi) if arch == "dual" else ac.v
             sync_params(v_aux.trainable_variables)  # its output is as random on each rank
@@ -187,7 +178,6 @@ def ppg(
             aux_steps = GradientSteps(phase_loss, variables, adam(aux_lr), train_aux_iters)
             memory = make_memory(run.envs.observation_space)
             phase = AuxiliaryPhase(run, aux_steps, frozen, memory, aux_minibatch_size)
-            all_steps = [*gradient_steps, aux_steps]
             state, parts = [*v_aux.variables, *phase.state], dict(phase=memory)
 
         def update(batch):
@@ -203,14 +193,8 @@ def ppg(
 
         scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
         returns = partial(estimates, gamma=gamma, lam=lam, value_target="lambda_return")
+        steps = gradient_steps if phase is None else [*gradient_steps, phase.steps]
         on_policy.train(
-            run,
-            update,
-            all_steps,
-            returns,
-            scaler=scaler,
-            state=state,
-            parts=parts,
-            phase=phase,
+            run, update, steps, returns, scaler=scaler, state=state, parts=parts, phase=phase
         )
     return ac
