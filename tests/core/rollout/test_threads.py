@@ -14,7 +14,7 @@ from spinup_tf2.core.rollout.faults import EnvironmentFailure
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.rollout.workers import ThreadsVectorEnv
 from spinup_tf2.utils.run_utils import EnvFn
-from tests.core.rollout.test_replay_of_actions import Wandering, states, take_back, wander
+from tests.core.rollout.test_action_log import Wandering, states, take_back, wander
 from tests.envs.mario.consoles import needs_emulator
 
 
