@@ -89,12 +89,19 @@ def ppo_with_the_same_work(num_envs, **spec):
     return on_policy(num_envs=num_envs, **spec, **own)
 
 
-def off_policy(algorithm, env, num_envs, seed, steps, profile, library=stable_baselines3):
-    """SAC, TD3 or DDPG with the settings of spinup_tf2; an epoch is as long as there."""
-    envs = make_vec_env(env, num_envs, seed=seed)
+def off_policy_model(algorithm, envs, seed, library, learning_starts=UPDATE_AFTER):
+    """SAC, TD3 or DDPG with the settings of spinup_tf2.
+
+    Args:
+        algorithm: "sac", "td3" or "ddpg".
+        envs: A vector environment.
+        seed: Of everything random.
+        library: The module that has the algorithms.
+        learning_starts: How many random actions are taken first, without updates.
+    """
     settings = {
         "learning_rate": 1e-3,
-        "learning_starts": UPDATE_AFTER,
+        "learning_starts": learning_starts,
         "batch_size": 100,
         "train_freq": UPDATE_EVERY,
         "gradient_steps": UPDATE_EVERY,
@@ -106,7 +113,13 @@ def off_policy(algorithm, env, num_envs, seed, steps, profile, library=stable_ba
         zeros = np.zeros(envs.action_space.shape)
         settings["action_noise"] = NormalActionNoise(zeros, zeros + 0.1)
     algorithm_class = getattr(library, algorithm.upper())
-    model = algorithm_class("MlpPolicy", envs, seed=seed, device="cpu", **settings)
+    return algorithm_class("MlpPolicy", envs, seed=seed, device="cpu", **settings)
+
+
+def off_policy(algorithm, env, num_envs, seed, steps, profile, library=stable_baselines3):
+    """SAC, TD3 or DDPG with the settings of spinup_tf2; an epoch is as long as there."""
+    envs = make_vec_env(env, num_envs, seed=seed)
+    model = off_policy_model(algorithm, envs, seed, library)
     return train(model, steps, STEPS_PER_EPOCH) | {"steps_without_updates": UPDATE_AFTER}
 
 
