@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import UserError, kind_and_line
 
 __all__ = ["Callback", "StopAfter", "StopAtReturn", "StopWithoutImprovement"]
 
@@ -90,6 +90,14 @@ def hook_of(value: Any, hook: str) -> Callable[..., Any] | None:
 def has_hooks(value: Any) -> bool:
     """Whether an object, or the instances of a class, can be called back."""
     return any(hook_of(value, hook) for hook in HOOKS)
+
+
+def not_available(name: str, error: Exception) -> UserError:
+    """What is raised where the callback `module:Name` cannot be had, because of `error`."""
+    return UserError(
+        f"the callback {name} cannot be had ({kind_and_line(error)}); give it as module:Name, "
+        "where Name is an object in the module, or a class without arguments."
+    )
 
 
 def mean_return(run: Any, row: Mapping[str, Any]) -> float | None:

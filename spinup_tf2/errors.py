@@ -42,6 +42,11 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
+def kind_and_line(error: BaseException) -> str:
+    """An exception's class and what it says, in one line."""
+    return f"{type(error).__name__}: {one_line(error)}"
+
+
 class ExperimentsFailed(Exception):
     """Experiments of a grid have failed while they ran; the others were not kept from running.
 

@@ -34,8 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     argv = sys.argv[1:] if argv is None else list(argv)
     # --debug belongs to this function, unless the arguments are another program's.
-    is_utility = bool(argv) and argv[0] in UTILITIES
-    debug = "--debug" in argv and not is_utility
+    debug = "--debug" in argv and argv[0] not in UTILITIES
     if debug:
         argv = [argument for argument in argv if argument != "--debug"]
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0")

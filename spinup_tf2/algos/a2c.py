@@ -75,14 +75,14 @@ def a2c(
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
-    needs = ["entropy"] if ent_coef > 0 else []
+    closed_forms = ["entropy"] if ent_coef > 0 else []
     with on_policy.opened(
         "a2c",
         settings,
         arguments,
         actor_critic,
         ac_kwargs,
-        needs=needs,
+        closed_forms=closed_forms,
         init="orthogonal",
     ) as run:
         ac = run.ac
@@ -105,6 +105,6 @@ def a2c(
 
         returns = partial(estimates, gamma=gamma, lam=lam, normalize=normalize_adv)
         on_policy.train(
-            run, update, [gradient_step], returns, n_steps=n_steps, schedule=lr_schedule
+            run, update, [gradient_step], returns, n_steps=n_steps, lr_schedule=lr_schedule
         )
     return ac

@@ -60,14 +60,13 @@ def ddpg(
     """Deep Deterministic Policy Gradient."""
     arguments = dict(locals())  # for config.json
     settings = Settings(
-        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
+        *(env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq),
+        num_test_episodes=num_test_episodes,
+        **options,
     )
-    schedule = off_policy.Schedule(
-        replay_size, batch_size, start_steps, update_after, update_every, num_test_episodes
-    )
-    with off_policy.opened(
-        "ddpg", settings, schedule, arguments, actor_critic, ac_kwargs, num_q=1
-    ) as (run, target):
+    schedule = off_policy.Schedule(replay_size, batch_size, start_steps, update_after, update_every)
+    opened = off_policy.opened("ddpg", settings, arguments, actor_critic, ac_kwargs, num_q=1)
+    with opened as (run, target):
         ac = run.ac
 
         def loss_of_q(batch):

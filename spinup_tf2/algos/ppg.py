@@ -115,18 +115,19 @@ def ppg(
     settings = Settings(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
-    needs = ["entropy"] * bool(ent_coef) + ["kl_divergence"] * bool(train_aux_iters)
-    shared = arch != "dual"
     make_memory = partial(PhaseMemory, n_pi, settings.local_steps, settings.num_envs)
 
     def check(ac, observation_space):  # for what would fail in the first auxiliary phase only
         if train_aux_iters > 0:
             make_memory(observation_space)
-            if not shared:
+            if arch == "dual":
                 check_features(ac.pi)
 
     with on_policy.opened(
-        "ppg", settings, arguments, actor_critic, ac_kwargs, shared=shared, needs=needs, check=check
+        *("ppg", settings, arguments, actor_critic, ac_kwargs),
+        shared=arch != "dual",
+        closed_forms=["entropy"] * bool(ent_coef) + ["kl_divergence"] * bool(train_aux_iters),
+        check=check,
     ) as run:
         ac = run.ac
         log_prob = compiled(lambda obs, act: ac.pi(obs).log_prob(act))
@@ -148,9 +149,8 @@ def ppg(
             return loss_pi + vf_coef * loss_v, pi_info | v_info
 
         if arch == "shared":
-            gradient_steps = [
-                GradientSteps(joint_loss, ac.trainable_variables, adam(pi_lr), train_pi_iters)
-            ]
+            joint = GradientSteps(joint_loss, ac.trainable_variables, adam(pi_lr), train_pi_iters)
+            gradient_steps = [joint]
         else:
             of_pi = {id(each) for each in ac.pi.trainable_variables}
             v_alone = [each for each in ac.v.trainable_variables if id(each) not in of_pi]

@@ -129,15 +129,15 @@ def ppo(
         env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
     )
     penalty = objective == "penalty"
-    needs = ["kl_divergence"] if penalty else []
-    needs += ["entropy"] if ent_coef > 0 else []
+    closed_forms = ["kl_divergence"] if penalty else []
+    closed_forms += ["entropy"] if ent_coef > 0 else []
     with on_policy.opened(
         "ppo",
         settings,
         arguments,
         actor_critic,
         ac_kwargs,
-        needs=needs,
+        closed_forms=closed_forms,
         normalize_obs=normalize_obs,
     ) as run:
         ac = run.ac
@@ -214,7 +214,7 @@ def ppo(
             update,
             gradient_steps,
             returns,
-            schedule=lr_schedule,
+            lr_schedule=lr_schedule,
             scaler=RewardScaler(settings.num_envs, gamma) if normalize_reward else None,
             recompute=recompute_adv,
             state=[coefficient] if penalty else [],

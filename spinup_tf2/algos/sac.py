@@ -103,14 +103,15 @@ def sac(
     """
     arguments = dict(locals())  # for config.json
     settings = Settings(
-        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
+        *(env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq),
+        num_test_episodes=num_test_episodes,
+        **options,
     )
-    schedule = off_policy.Schedule(
-        replay_size, batch_size, start_steps, update_after, update_every, num_test_episodes
+    schedule = off_policy.Schedule(replay_size, batch_size, start_steps, update_after, update_every)
+    opened = off_policy.opened(
+        "sac", settings, arguments, actor_critic, ac_kwargs, num_q=2, stochastic=True
     )
-    with off_policy.opened(
-        "sac", settings, schedule, arguments, actor_critic, ac_kwargs, num_q=2, stochastic=True
-    ) as (run, target):
+    with opened as (run, target):
         ac = run.ac
         discrete = run.envs.action_spec.num_choices is not None
         if target_entropy is None:

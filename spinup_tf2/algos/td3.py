@@ -84,14 +84,13 @@ def td3(
     """
     arguments = dict(locals())  # for config.json
     settings = Settings(
-        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
+        *(env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq),
+        num_test_episodes=num_test_episodes,
+        **options,
     )
-    schedule = off_policy.Schedule(
-        replay_size, batch_size, start_steps, update_after, update_every, num_test_episodes
-    )
-    with off_policy.opened(
-        "td3", settings, schedule, arguments, actor_critic, ac_kwargs, num_q=2
-    ) as (run, target):
+    schedule = off_policy.Schedule(replay_size, batch_size, start_steps, update_after, update_every)
+    opened = off_policy.opened("td3", settings, arguments, actor_critic, ac_kwargs, num_q=2)
+    with opened as (run, target):
         ac = run.ac
 
         def loss_of_q(batch):

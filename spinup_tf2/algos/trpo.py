@@ -92,7 +92,7 @@ def trpo(
         actor_critic,
         ac_kwargs,
         shared=False,
-        needs=["kl_divergence"],
+        closed_forms=["kl_divergence"],
     ) as run:
         ac = run.ac
 

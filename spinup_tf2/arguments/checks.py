@@ -66,9 +66,10 @@ def whole_numbers(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """`arguments`, in which 1e6 has become 1000000 where only a whole number will do."""
 
     def converted(name, value):
-        is_valid, _ = _RULES.get(name, (callable, ""))
-        whole = isinstance(value, float) and value.is_integer() and not is_valid(value)
-        return int(value) if whole and is_valid(int(value)) else value
+        if name not in _RULES or not (isinstance(value, float) and value.is_integer()):
+            return value
+        is_valid, _ = _RULES[name]
+        return int(value) if not is_valid(value) and is_valid(int(value)) else value
 
     return {name: converted(name, value) for name, value in arguments.items()}
 

@@ -191,9 +191,15 @@ _OF_CLASSES = {name.replace("_", ""): name for name in ACTIVATIONS} | {"identity
 del _OF_CLASSES["leakyrelu"]
 
 
-def activation_of_class(layer: type) -> str | None:
-    """The name of the activation that a layer of Keras or PyTorch is: 'relu' for ReLU."""
-    return _OF_CLASSES.get(layer.__name__.lower())
+def activation_of_class(name: str) -> str | None:
+    """The name of the activation that a class of Keras or PyTorch computes: 'relu' for ReLU."""
+    return _OF_CLASSES.get(name.lower())
+
+
+def _is_activation(value):
+    if isclass(value):
+        return activation_of_class(value.__name__)
+    return callable(value) or value in (None, *ACTIVATIONS)
 
 
 CONVOLUTIONS = ("nature", "small", "impala")
@@ -213,9 +219,7 @@ NETWORK_RULES = {
         "a list of layer widths such as [64,64]",
     ),
     "activation": (
-        lambda v: (
-            activation_of_class(v) if isclass(v) else callable(v) or v in (None, *ACTIVATIONS)
-        ),
+        _is_activation,
         f"one of {', '.join(ACTIVATIONS)}, a class of such a name (keras.layers.ReLU), or a "
         "function of a tensor (for LeakyReLU, whose slope differs from one library to another, "
         "leaky_relu, which has 0.2, or lambda x: keras.activations.leaky_relu(x, 0.01))",

@@ -28,24 +28,22 @@ from spinup_tf2.parallel import mpi
 from spinup_tf2.presets import as_flags, load, presets_for
 
 
-def run_algorithm(algorithm: str, arguments: Sequence[str]) -> None:
+def run_algorithm(algorithm: str, argv: Sequence[str]) -> None:
     """Run the experiments that the flags of an algorithm ask for."""
 
     mpi.write_by_lines()
     look_here()  # for environments as module:EnvId
     mpi.comm()  # first of all: without MPI nobody could wait for a rank that has failed
 
-    grid, run_options = parse_experiments(algorithm, arguments)
+    grid, run_options = parse_experiments(algorithm, argv)
     # Every environment of a grid is combined with every argument of its networks.
     names = {name for variant in grid.variants() for name in variant.get("ac_kwargs") or {}}
     check_env = functools.partial(check_spaces, algorithm=algorithm, ac_kwargs=names)
-    command = (algorithm, *arguments)
+    command = (algorithm, *argv)
     grid.run(NamedAlgorithm(algorithm), check_env=check_env, command=command, **run_options)
 
 
-def parse_experiments(
-    algorithm: str, arguments: Sequence[str]
-) -> tuple[ExperimentGrid, dict[str, Any]]:
+def parse_experiments(algorithm: str, argv: Sequence[str]) -> tuple[ExperimentGrid, dict[str, Any]]:
     """Read and check the arguments of an algorithm's command line.
 
     Returns:
@@ -54,7 +52,7 @@ def parse_experiments(
     Raises:
         UserError: For everything that can be known to be wrong without starting.
     """
-    flags, shorthands = parse_flags(arguments)
+    flags, shorthands = parse_flags(argv)
     check_names(algorithm, flags)
 
     run_options = {key: only_value(key, flags.pop(key)) for key in RUN_KEYS if key in flags}

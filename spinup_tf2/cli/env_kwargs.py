@@ -32,14 +32,14 @@ def split_env_kwargs(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     return others, parse_env_kwargs(own)
 
 
-def parse_env_kwargs(arguments: Sequence[str], command: str = "") -> dict[str, Any]:
+def parse_env_kwargs(argv: Sequence[str], command: str = "") -> dict[str, Any]:
     """The dict that `--env_kwargs:NAME VALUE ...` stands for, as with the algorithms.
 
     Args:
-        command: Is named where there is another flag.
+        command: Named in the error message about an unknown flag.
     """
     grid = ExperimentGrid()
-    for name, values in parse_flags(arguments)[0].items():
+    for name, values in parse_flags(argv)[0].items():
         if name.partition(":")[0] != "env_kwargs":
             raise UserError(
                 f"--{name} is not a flag of {command}; "

@@ -17,17 +17,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, check
 from spinup_tf2.cli.env_kwargs import ENV_KWARGS_HELP, split_env_kwargs
 from spinup_tf2.cli.test_policy import add_agent_arguments, add_length_argument
 from spinup_tf2.core.runs.policy_with_memory import in_episode
@@ -36,9 +36,10 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.nested import merged
 from spinup_tf2.parallel.threads import threads_per_rank
 from spinup_tf2.persistence.saves import find_save
+from spinup_tf2.results.config import read_config
 from spinup_tf2.runs.files import atomic_output
 from spinup_tf2.tensorflow_import import quiet_tensorflow
-from spinup_tf2.utils.test_policy import load_env
+from spinup_tf2.utils.test_policy import environment_failed, load_env
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -85,8 +86,8 @@ def evaluate_run(
         `StdEpRet`, `EpLen` and, where the environment tells, `X`, how far the agent has come, and
         `VelError`, how far its speed was from what was commanded.
     """
-    numbers = dict(episodes=(episodes, 1), noops=(noops, 0), seed=(seed, 0))
-    _check_numbers(**numbers, max_ep_len=(max_ep_len or 0, 0))
+    check(POSITIVE_INTEGER, episodes=episodes)
+    check(NON_NEGATIVE_INTEGER, noops=noops, seed=seed, max_ep_len=max_ep_len or 0)
     from spinup_tf2.core.runs.saved_policy import load_policy
 
     import_named(modules)
@@ -109,7 +110,7 @@ def evaluate_run(
             greedy = way != "sampled"
             get_action = load_policy(save_dir, greedy, seed, allow_pickle=allow_pickle, best=best)
             resets = [dict(seed=seed + i, options=o or None) for i, o in enumerate(options)]
-            row = _summary(play(envs, get_action, resets, max_ep_len or None))
+            row = _summary(play(envs, get_action, resets, max_ep_len or None, _threads(fpath)))
             _show(rows, f"{start}: {way}" if several else way, row)
         for way in _ways({}, episodes, noops) if several else ():
             _show(rows, f"mean: {way}", _mean([rows[f"{start}: {way}"] for start in fixed]))
@@ -145,7 +146,8 @@ def evaluate_robustness(
         For each condition a dict of `Episodes`, `Falls`, which is the share of them that were
         terminated, and the other columns of `evaluate_run` but for `StdEpRet`.
     """
-    _check_numbers(episodes=(episodes, 1), max_ep_len=(max_ep_len or 0, 0))
+    check(POSITIVE_INTEGER, episodes=episodes)
+    check(NON_NEGATIVE_INTEGER, max_ep_len=max_ep_len or 0)
     from spinup_tf2.core.runs.saved_policy import load_policy
 
     import_named(modules)
@@ -168,7 +170,7 @@ def evaluate_robustness(
                 envs.append(load_env(save_dir, None, allow_pickle, kwargs))
             get_action = load_policy(save_dir, True, seed, allow_pickle=allow_pickle, best=best)
             resets = [dict(seed=seed + i) for i in range(episodes)]
-            played = play(envs, get_action, resets, max_ep_len or None)
+            played = play(envs, get_action, resets, max_ep_len or None, _threads(fpath))
         finally:
             for env in envs:
                 env.close()
@@ -179,11 +181,16 @@ def evaluate_robustness(
     return rows
 
 
-def _check_numbers(**numbers):
-    """Raise UserError for a number that is below its least value: (number, least) by name."""
-    for name, (value, least) in numbers.items():
-        if value < least:
-            raise UserError(f"{name} is {value}; it must be at least {least}.")
+def _threads(fpath):
+    """In how many threads environments are stepped: one, the main thread, if training used one.
+
+    Some belong to the thread that has made them, such as those with a database or with OpenGL.
+    """
+    try:
+        vectorization = read_config(fpath).get("vectorization", "threads")
+    except (OSError, ValueError):
+        vectorization = "sync"
+    return threads_per_rank() if vectorization == "threads" else 1
 
 
 def _ways(start, episodes, noops):
@@ -200,16 +207,23 @@ def _ways(start, episodes, noops):
 class _Episode:
     """An episode that is being played."""
 
-    def __init__(self, env, start, max_ep_len, get_action):
+    def __init__(self, number, env, start, max_ep_len, get_action):
+        self.number, self.seed = number, start.get("seed")
         self.env, self.get_action = env, in_episode(get_action)
-        self.obs, self.info = env.reset(**start)
         self.ret, self.len, self.max_ep_len = 0.0, 0, max_ep_len
         self.terminated = self.over = False
+        try:
+            self.obs, self.info = env.reset(**start)
+        except Exception as error:
+            raise environment_failed(error, number, self.seed, 0) from error
 
     def step(self, action):
-        self.obs, rew, self.terminated, truncated, self.info = self.env.step(action)
-        self.ret += float(rew)
         self.len += 1
+        try:
+            self.obs, rew, self.terminated, truncated, self.info = self.env.step(action)
+            self.ret += float(rew)
+        except Exception as error:
+            raise environment_failed(error, self.number, self.seed, self.len) from error
         self.over = self.terminated or truncated or self.len == self.max_ep_len
 
 
@@ -218,31 +232,43 @@ def play(
     get_action: Callable[[Any], Any],
     starts: Iterable[dict[str, Any]],
     max_ep_len: int | None = None,
+    threads: int = 1,
 ) -> list[_Episode]:
     """Play an episode for each of `starts`, the arguments of its `reset`, in their order.
 
     As many as there are environments are played at the same time. The agent acts for one after the
-    other, so that the same starts give the same episodes; the environments step in threads.
+    other, so that the same starts give the same episodes. With one thread, the environments step in
+    the thread of the caller; with more, in others.
+
+    Raises:
+        UserError: An environment has failed; the message says where, and what was played before.
     """
     waiting = enumerate(starts)
     episodes = {}
 
     def begin(env):
         for number, start in waiting:
-            episodes[number] = _Episode(env, start, max_ep_len, get_action)
+            episodes[number] = _Episode(number, env, start, max_ep_len, get_action)
             return [episodes[number]]
         return []
 
-    with ThreadPoolExecutor(threads_per_rank()) as pool:
-        playing = [episode for env in envs for episode in begin(env)]
-        while playing:
-            actions = [episode.get_action(episode.obs) for episode in playing]
-            list(pool.map(_Episode.step, playing, actions))
-            playing = [
-                episode
-                for each in playing
-                for episode in (begin(each.env) if each.over else [each])
-            ]
+    try:
+        with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
+            playing = [episode for env in envs for episode in begin(env)]
+            while playing:
+                actions = [episode.get_action(episode.obs) for episode in playing]
+                list((pool.map if pool else map)(_Episode.step, playing, actions))
+                playing = [
+                    episode
+                    for each in playing
+                    for episode in (begin(each.env) if each.over else [each])
+                ]
+    except UserError as error:
+        rets = [episode.ret for episode in episodes.values() if episode.over]
+        if not rets:
+            raise
+        played = f"{len(rets)} episodes were over, with a mean return of {np.mean(rets):.4g}."
+        raise UserError(f"{error} {played}") from error.__cause__
     return [episodes[number] for number in range(len(episodes))]
 
 
@@ -278,9 +304,9 @@ def _show(rows, name, row):
     print(f"{name:26}" + cells, flush=True)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: Sequence[str]) -> None:
     """The command line; `argv` is what follows `evaluate`."""
-    argv, env_kwargs = split_env_kwargs(sys.argv[1:] if argv is None else argv)
+    argv, env_kwargs = split_env_kwargs(argv)
     args = _parser().parse_args(argv)
     if args.output:
         _check_output(args.output)

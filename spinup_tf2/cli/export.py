@@ -15,7 +15,7 @@ FORMATS = ("numpy", "tflite", "savedmodel")
 _NOISE = r"INFO: |[IW]\d{4} |WARNING: All log messages before absl"
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: Sequence[str]) -> None:
     """The command line; `argv` is what follows `export`."""
     args = _parser().parse_args(argv)
     import_for_command(args.modules)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spinup_tf2.arguments.checks import PYTHON_ONLY
-from spinup_tf2.arguments.rules import ACTIVATIONS
+from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import (
     did_you_mean,
@@ -54,7 +54,7 @@ _ONLY_ONCE = {
 }
 
 
-def parse_flags(arguments: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
+def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
     """Parse `--flag value value --flag[shorthand] ...`.
 
     Returns:
@@ -62,13 +62,13 @@ def parse_flags(arguments: Sequence[str]) -> tuple[dict[str, list], dict[str, st
         of the flag. The order is that of Spinning Up, which decides the order of a grid: plain
         flags as typed, then those with a shorthand, then substituted ones.
     """
-    if arguments and not arguments[0].startswith("--"):
+    if argv and not argv[0].startswith("--"):
         raise UserError(
-            f"You didn't specify a first flag. {arguments[0]!r} stands before any flag; "
+            f"You didn't specify a first flag. {argv[0]!r} stands before any flag; "
             "write for instance --env CartPole-v1."
         )
     words = {}
-    for argument in arguments:
+    for argument in argv:
         if argument.startswith("--"):
             name = argument[2:]
             if name in words and name in _ONLY_ONCE:
@@ -110,25 +110,18 @@ def parse_flags(arguments: Sequence[str]) -> tuple[dict[str, list], dict[str, st
 # tf.nn.tanh, tf.tanh, torch.nn.Tanh, ...: activations under the names that their libraries give
 # them. Keras knows them all by their plain name. (Not torch.nn.LeakyReLU: its slope is another.)
 _ACTIVATION_PREFIXES = ("tf.nn.", "tf.", "tf.keras.activations.", "keras.activations.")
-_TORCH_ACTIVATIONS = {
-    "torch.nn.ELU": "elu",
-    "torch.nn.GELU": "gelu",
-    "torch.nn.Identity": "linear",
-    "torch.nn.ReLU": "relu",
-    "torch.nn.SELU": "selu",
-    "torch.nn.Sigmoid": "sigmoid",
-    "torch.nn.SiLU": "silu",
-    "torch.nn.Softplus": "softplus",
-    "torch.nn.Softsign": "softsign",
-    "torch.nn.Tanh": "tanh",
-}
+_TORCH_CLASSES = (
+    *("ELU", "GELU", "Identity", "ReLU", "SELU", "Sigmoid", "SiLU"),
+    *("Softplus", "Softsign", "Tanh"),
+)
 
 
 @functools.cache
 def _known_names():
     """What words other than literals stand for."""
     dotted = {prefix + name: name for prefix in _ACTIVATION_PREFIXES for name in ACTIVATIONS}
-    return dotted | _TORCH_ACTIVATIONS
+    of_torch = {f"torch.nn.{name}": activation_of_class(name) for name in _TORCH_CLASSES}
+    return dotted | of_torch
 
 
 def parse_value(text: str) -> Any:

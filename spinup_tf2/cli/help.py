@@ -10,7 +10,7 @@ from spinup_tf2.arguments.checks import PYTHON_ONLY
 from spinup_tf2.cli.flags import SUBSTITUTIONS
 from spinup_tf2.experiments.checks import signature_of
 from spinup_tf2.parallel import launched
-from spinup_tf2.presets import as_flags, load, presets_for
+from spinup_tf2.presets import Preset, as_flags, load, presets_for
 
 HELP = ("--help", "-h", "help")
 
@@ -55,7 +55,7 @@ These flags go with every algorithm:
 \t--datestamp           date and time in the names of directories
 \t--overwrite           replace a run that is in the directory already
 \t--resume              go on with the run that is in the directory, if there is one
-\t--quiet               print nothing but errors
+\t--quiet               print only errors and warnings
 \t--debug               show where in the program an error comes from
 
 These are the presets. The flags that are given beside them win. A file of your own works as well:
@@ -74,15 +74,15 @@ def usage(commands: Iterable[str]) -> str:
         f"\t--{short.ljust(10)}for       --{flag}" for short, flag in SUBSTITUTIONS.items()
     )
     presets = "\n".join(
-        f"\t{algorithm.ljust(5)} --preset {name.ljust(17)} {preset.doc}"
+        f"\t{preset_line(preset)}"
         for algorithm in ALGORITHMS
-        for name, preset in presets_for(algorithm).items()
+        for preset in presets_for(algorithm).values()
     )
     return USAGE.format(commands=names, substitutions=substitutions, presets=presets)
 
 
-def algorithm_help(algorithm: str, arguments: Sequence[str]) -> str:
-    """What an algorithm's flags are, and its presets; those among the arguments in full."""
+def algorithm_help(algorithm: str, argv: Sequence[str]) -> str:
+    """What an algorithm's flags are, and its presets; those that `argv` names in full."""
     signature = signature_of(algorithm)
     flags = {name: x for name, x in signature.defaults.items() if name not in PYTHON_ONLY}
     text = (
@@ -94,22 +94,27 @@ def algorithm_help(algorithm: str, arguments: Sequence[str]) -> str:
         docs = {f"preset {name}": preset.doc for name, preset in presets.items()}
         lines = "\n".join(f"    --{flag.ljust(20)} {doc}" for flag, doc in docs.items())
         text += f"\nPresets, which take the place of the defaults:\n\n{lines}\n"
-    name, env = _value_of(arguments, "--preset"), _value_of(arguments, "--env", "--env_name")
+    name, env = _value_of(argv, "--preset"), _value_of(argv, "--env", "--env_name")
     if name is not None:
         settings = _flag_lines(as_flags(load(algorithm, name, env).arguments))
         text += f"\nThe hyperparameters of preset {name}:\n\n{settings}\n"
     return text
 
 
-def _value_of(arguments, *flags):
+def _value_of(argv, *flags):
     """The word behind a flag; None if there is none."""
-    pairs = itertools.pairwise(arguments)
+    pairs = itertools.pairwise(argv)
     return next((word for flag, word in pairs if flag in flags and word[:1] != "-"), None)
 
 
 def _flag_lines(flags):
     width = max(map(len, flags))
     return "\n".join(f"    --{name.ljust(width)} {value!r}" for name, value in flags.items())
+
+
+def preset_line(preset: Preset) -> str:
+    """A preset in one line: the flag that chooses it, and what it is."""
+    return f"{preset.algorithm.ljust(5)} --preset {preset.name.ljust(17)} {preset.doc}"
 
 
 def print_once(text: str) -> None:

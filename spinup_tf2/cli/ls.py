@@ -35,7 +35,7 @@ _COLORS = {"running": "green", "damaged": "red", "stopped": "yellow"}
 _GAP = "  "
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: Sequence[str]) -> None:
     """The command line; `argv` is what follows `ls`."""
     args = _parser().parse_args(argv)
     directory = args.directory or user_config.DEFAULT_DATA_DIR

@@ -33,7 +33,7 @@ _RANDOM_HINT = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: Sequence[str]) -> None:
     """The command line; `argv` is what follows `play`."""
     args, rest = _parser().parse_known_args(argv)
     _check_arguments(args)

@@ -10,7 +10,7 @@ from spinup_tf2.utils.plot import ERRORBARS, ESTIMATORS, STYLES, make_plots
 WATCH = 10  # seconds
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: Sequence[str]) -> None:
     """The command line; `argv` is what follows `plot`."""
     args = _parser().parse_args(argv)
     forget_current_directory()

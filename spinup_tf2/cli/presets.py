@@ -6,15 +6,15 @@ import argparse
 from collections.abc import Sequence
 
 from spinup_tf2.algos import ALGORITHMS
-from spinup_tf2.cli.help import print_once
+from spinup_tf2.cli.help import preset_line, print_once
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import did_you_mean
 from spinup_tf2.presets import Preset, as_flags, presets_for
 
 
-def main(arguments: Sequence[str]) -> None:
-    """List the presets that the arguments ask for."""
-    args = _parser().parse_args(arguments)
+def main(argv: Sequence[str]) -> None:
+    """The command line; `argv` is what follows `presets`."""
+    args = _parser().parse_args(argv)
     everything = {algorithm: presets_for(algorithm, args.env) for algorithm in ALGORITHMS}
     names = {name for algorithm in ALGORITHMS for name in presets_for(algorithm)}
     for word in args.words:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> None:
         fitting = f" that fits {args.env}" if args.env else ""
         raise UserError(f"there is no such preset{fitting}; leave a filter out.")
     in_full = args.full or names.intersection(args.words)
-    print_once("\n".join(map(described if in_full else _line, presets)))
+    print_once("\n".join(map(described if in_full else preset_line, presets)))
 
 
 def described(preset: Preset) -> str:
@@ -51,10 +51,6 @@ def described(preset: Preset) -> str:
     head = f"{preset.algorithm} --preset {preset.name} --env {preset.env}"
     fits = f"  fits {', '.join(preset.fits)}"
     return "\n".join([head, f"  {preset.doc}", fits, "", *lines, ""])
-
-
-def _line(preset):
-    return f"{preset.algorithm.ljust(5)} --preset {preset.name.ljust(17)} {preset.doc}"
 
 
 def _parser():

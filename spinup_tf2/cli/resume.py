@@ -30,6 +30,7 @@ from spinup_tf2.experiments.experiment import NamedAlgorithm
 from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.persistence.env_spec import register_for_file
+from spinup_tf2.persistence.kwargs_json import from_json
 from spinup_tf2.runs.files import runs_in
 
 # What `resume` may be given beside the directory: what does not make it another run.
@@ -50,30 +51,30 @@ alone does not import it.
 """
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Go on with a run: `resume RUN_DIR [--epochs N] ...`."""
-    if any(argument in HELP for argument in arguments):
+def main(argv: Sequence[str]) -> None:
+    """The command line; `argv` is what follows `resume`: `RUN_DIR [--epochs N] ...`."""
+    if any(argument in HELP for argument in argv):
         print_once(USAGE.format(flags="\n".join(f"\t--{key}" for key in RESUME_KEYS)))
         return
 
     mpi.write_by_lines()
     mpi.comm()
-    modules, arguments = _take_modules(arguments)
+    modules, argv = _take_modules(argv)
     import_for_command(modules)
-    run_dir, algorithm, options, kwargs = parse_resume(arguments)
+    run_dir, algorithm, options, kwargs = parse_resume(argv)
     options |= dict(modules=modules)
     resume_experiment(run_dir, NamedAlgorithm(algorithm), **options, **kwargs)
 
 
-def _take_modules(arguments):
+def _take_modules(argv):
     """What `--import` names in a command line, and the rest of it."""
     parser = argparse.ArgumentParser("resume", add_help=False, allow_abbrev=False)
     add_import_argument(parser)
-    known, rest = parser.parse_known_args(arguments)
+    known, rest = parser.parse_known_args(argv)
     return known.modules, rest
 
 
-def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
+def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
     """Read and check the arguments of `resume`, and what the run's checkpoint says of it.
 
     Returns:
@@ -83,13 +84,13 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
     Raises:
         UserError: For what cannot be resumed.
     """
-    if not arguments or arguments[0].startswith("--"):
+    if not argv or argv[0].startswith("--"):
         raise UserError("resume needs the directory of a run: resume RUN_DIR [--epochs N].")
-    run_dir, *rest = arguments
+    run_dir, *rest = argv
     given = _changes(rest)
     run = _described_run(run_dir)
     algorithm, command = run["algorithm"], run["command"]
-    _register_environment(command, run_dir)
+    command = command | dict(env_kwargs=_checked_env_kwargs(command, run_dir))
     _import_callbacks({**command, **given}.get("callbacks"), run_dir)
 
     options = {key: given.pop(key) for key in ("hosts", "launcher") if key in given}
@@ -112,9 +113,9 @@ def parse_resume(arguments: Sequence[str]) -> tuple[str, str, dict[str, Any], di
     return run_dir, algorithm, options, command | given
 
 
-def _changes(arguments):
+def _changes(argv):
     """The flags, of which a run allows only some to be changed."""
-    flags, _ = parse_flags(arguments)
+    flags, _ = parse_flags(argv)
     for name in flags:
         if name not in RESUME_KEYS:
             raise UserError(
@@ -168,11 +169,16 @@ def _import_callbacks(callbacks, run_dir):
             raise UserError(f"the run in {run_dir} has a callback {name}: {error}.") from error
 
 
-def _register_environment(command, run_dir):
-    """Register the environment of a checkpoint, of which the file's word decides nothing more."""
+def _checked_env_kwargs(command, run_dir):
+    """The arguments of the environment of a checkpoint, which is registered.
+
+    The file's word decides nothing more.
+    """
     try:
         register_for_file(command.get("env_name"))
-        check_environment_arguments(command.get("env_kwargs"))
+        env_kwargs = from_json(command.get("env_kwargs"))
+        check_environment_arguments(env_kwargs)
+        return env_kwargs
     except (Exception, SystemExit) as error:  # what is installed may raise anything, too
         reason = one_line(error)
         raise UserError(

@@ -6,7 +6,6 @@ import argparse
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -25,9 +24,9 @@ EPISODES = 100
 RECORDED_EPISODES = 3
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: Sequence[str]) -> None:
     """The command line; `argv` is what follows `test_policy`."""
-    argv, env_kwargs = split_env_kwargs(sys.argv[1:] if argv is None else argv)
+    argv, env_kwargs = split_env_kwargs(argv)
     args = _parser().parse_args(argv)
     if args.seed is not None and args.seed < 0:
         raise UserError(f"--seed is {args.seed}; it must be at least 0.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ XLA_PAYS_AFTER = 5000  # updates; below, it saves less time than it takes to com
 
 @dataclass(frozen=True)
 class Schedule:
-    """When an off-policy algorithm acts at random, when it learns and from what, how it is tested.
+    """When an off-policy algorithm acts at random, and when it learns and from what.
 
     The arguments of these names; `arguments.table` describes them.
     """
@@ -40,7 +40,6 @@ class Schedule:
     start_steps: int
     update_after: int
     update_every: int
-    num_test_episodes: int
 
     def updates_due(self, end: int) -> int:
         """How many blocks of updates follow the interactions 0 to `end - 1`.
@@ -57,7 +56,6 @@ class Schedule:
 def opened(
     algorithm: str,
     settings: Settings,
-    schedule: Schedule,
     arguments: Mapping[str, Any],
     actor_critic: Callable[..., QActorCritic],
     ac_kwargs: dict | None,
@@ -70,7 +68,6 @@ def opened(
     Args:
         algorithm: Its name.
         settings: The run's settings.
-        schedule: When it learns and is tested.
         arguments: What `dict(locals())` is in its first line, for config.json.
         actor_critic: What makes the networks.
         ac_kwargs: Its arguments.
@@ -81,7 +78,6 @@ def opened(
     Raises:
         UserError: Before anything is written, for what cannot be used.
     """
-    settings = replace(settings, num_test_episodes=schedule.num_test_episodes)
     make_action_spec = partial(bounded_action_spec, discrete=stochastic)
     with environments(settings, make_action_spec) as (envs, test_envs):
         spaces = envs.observation_space, envs.prototype.action_space
@@ -151,9 +147,7 @@ def train(
         theirs.assign(ours)  # also what is not trained
     variables = [*run.ac.variables, *target.variables, *update.variables]
     columns = dict.fromkeys(with_min_and_max, True) | dict.fromkeys(average_only, False)
-    run.begin(
-        variables, dict(replay=buffer), replay=buffer, columns=columns, tests=True, first_epoch=1
-    )
+    run.begin(variables, replay=buffer, columns=columns, tests=True, first_epoch=1)
     act.refresh()  # the weights may be those of a checkpoint
 
     obs = None

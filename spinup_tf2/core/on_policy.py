@@ -53,7 +53,7 @@ def opened(
     ac_kwargs: dict | None,
     *,
     shared: bool | None = None,
-    needs: Sequence[str] = (),
+    closed_forms: Sequence[str] = (),
     init: str = "torch",
     normalize_obs: bool = False,
     check: Callable[[ActorCritic, spaces.Box], Any] | None = None,
@@ -66,7 +66,7 @@ def opened(
         arguments: What `dict(locals())` is in its first line, for config.json.
         actor_critic, ac_kwargs: What makes the networks.
         shared: Whether its networks must share variables, or must not; None: both will do.
-        needs: What the policy must have in closed form: 'entropy', 'kl_divergence'.
+        closed_forms: What the policy must have in closed form: 'entropy', 'kl_divergence'.
         init: The networks' first weights, where the settings name none.
         normalize_obs: As PPO takes it.
         check: `check(ac, observation_space)` refuses what else the algorithm cannot use.
@@ -76,8 +76,9 @@ def opened(
     """
     with environments(settings) as (envs, test_envs):
         observed, actions = envs.observation_space, envs.prototype.action_space
-        needs = [*needs, "kl_divergence"] if normalize_obs else needs
-        ac = make_actor_critic(actor_critic, observed, actions, ac_kwargs, shared, needs)
+        if normalize_obs:
+            closed_forms = [*closed_forms, "kl_divergence"]
+        ac = make_actor_critic(actor_critic, observed, actions, ac_kwargs, shared, closed_forms)
         first_weights(ac, class_for(actor_critic, observed), settings.init, init)
         if check is not None:
             check(ac, observed)
@@ -101,7 +102,7 @@ def train(
     scaler: RewardScaler | None = None,
     state: Sequence[keras.Variable] = (),
     parts: Mapping[str, Part] | None = None,
-    schedule: str = "constant",
+    lr_schedule: str = "constant",
     recompute: bool = False,
     phase: Phase | None = None,
 ) -> None:
@@ -118,7 +119,7 @@ def train(
         scaler: Of rewards; None: they stay as they are.
         state: Other variables from which updates go on.
         parts: What else remembers something of each environment, by name.
-        schedule: 'constant', or 'linear' for learning rates that fall to 0 at the end.
+        lr_schedule: 'constant', or 'linear' for learning rates that fall to 0 at the end.
         recompute: Whether `update` gets a second argument, `recomputed() -> dict`: what of the
             batch depends on values, with the value function as it then is.
         phase: What else is done in each epoch.
@@ -136,7 +137,7 @@ def train(
     run.begin(variables, present, saved_with_policy=scaling, columns=columns, tests=tests)
     for _ in run.epochs():
         for batch in rollouts():
-            if schedule == "linear":
+            if lr_schedule == "linear":
                 for each in gradient_steps:
                     each.decay(run.progress)
             run.record(update(tf.nest.map_structure(tf.constant, batch)))

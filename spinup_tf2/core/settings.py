@@ -13,7 +13,7 @@ import numpy as np
 from spinup_tf2.arguments.checks import check_arguments
 from spinup_tf2.arguments.docs import documented
 from spinup_tf2.envs.making import EnvFn
-from spinup_tf2.envs.modules import is_own, modules_of
+from spinup_tf2.envs.modules import is_own
 from spinup_tf2.parallel.mpi import num_procs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -49,7 +49,7 @@ class Settings:
     track: Sequence[str] | None
     record_every: int | None
     render_every: int | None
-    num_test_episodes: int = 0  # off-policy: put in by off_policy.opened
+    num_test_episodes: int = 0
     test_freq: int = 1  # off-policy: in every epoch
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None
 
@@ -64,11 +64,6 @@ class Settings:
     def local_steps(self) -> int:
         """How many steps each environment takes in an epoch."""
         return self.steps_per_epoch // (self.num_envs * num_procs())
-
-    @property
-    def callback_modules(self) -> list[str]:
-        """Modules of the callbacks that are given by name, which nobody imports unasked."""
-        return modules_of(self.callbacks)
 
     def recorded(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """All arguments of an algorithm by name, as config.json holds them.

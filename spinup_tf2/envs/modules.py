@@ -26,7 +26,7 @@ from typing import Any
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
-from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.errors import UserError, kind_and_line
 
 _OWN = ("gymnasium", "spinup_tf2")
 
@@ -83,7 +83,7 @@ def import_named(modules: str | Iterable[str]) -> None:
             raise UserError(
                 no_such_module(name, error)
                 or f"the module {name!r}, which you name, cannot be imported "
-                f"({type(error).__name__}: {one_line(error)})."
+                f"({kind_and_line(error)})."
             ) from error
 
 

@@ -13,7 +13,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.errors import UserError, kind_and_line
 from spinup_tf2.exercises.checking import Check, Wrong
 
 # In the order of the course's chapters.
@@ -64,7 +64,7 @@ def load(path: Path) -> ModuleType:
     except SyntaxError as error:
         raise Wrong(f"Line {error.lineno} is not Python yet: {error.msg}") from error
     except Exception as error:
-        raise Wrong(f"It cannot be imported: {type(error).__name__}: {one_line(error)}") from error
+        raise Wrong(f"It cannot be imported: {kind_and_line(error)}") from error
     finally:
         sys.dont_write_bytecode = written
     return module

@@ -81,7 +81,7 @@ def call_experiment(
         data_dir: Where to save, see `setup_logger_kwargs`.
         datestamp: Whether to put date and time into the directory's name.
         overwrite: Whether a run that the directory holds already may be replaced.
-        quiet: Print nothing but errors.
+        quiet: Print only errors and warnings.
         hosts: The machines that run the processes, such as `node1:2,node2:2`. `data_dir` must be
             the same directory on all of them.
         launcher: What starts the processes instead of mpirun, such as `srun --mpi=pmi2`.
@@ -144,7 +144,7 @@ def run_experiment(
     Args:
         experiment: What to run.
         processes: How many processes it has, and where.
-        quiet: Print nothing but errors.
+        quiet: Print only errors and warnings.
         shown: Those of its arguments that are printed; None for all.
     """
     silent = quiet or launched.rank() != 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import math
 import os
 import re
 import sys
@@ -34,6 +35,8 @@ from spinup_tf2.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:
     import gymnasium as gym
+
+_STEPS_OF_WAITING = 100  # before the launch: how often the bar may move
 
 
 def all_bools(vals: Iterable[Any]) -> bool:
@@ -147,7 +150,7 @@ class ExperimentGrid:
                 print(f"\t{convert_json(value)}")
             print()
         sizes = {parameter.key: len(parameter.vals) for parameter in self._parameters}
-        total = functools.reduce(lambda a, b: a * b, sizes.values(), 1)
+        total = math.prod(sizes.values())
         print(" Variants, counting seeds: ".ljust(40), total)
         print(" Variants, not counting seeds: ".ljust(40), total // sizes.get("seed", 1))
         print()
@@ -263,7 +266,7 @@ class ExperimentGrid:
             _wait_before_launch(user_config.WAIT_BEFORE_LAUNCH)
 
 
-def _wait_before_launch(seconds, steps=100):
+def _wait_before_launch(seconds):
     message = dedent(
         """
         Launch delayed to give you a few seconds to review your experiments.
@@ -276,11 +279,11 @@ def _wait_before_launch(seconds, steps=100):
     print(colored(message, color="cyan", bold=True) + RULE)
     bar_format = "{desc}: {bar}| {remaining} {elapsed}"
     for _ in trange(
-        steps,
+        _STEPS_OF_WAITING,
         desc="Launching in...",
         leave=False,
         ncols=RULE_WIDTH,
         mininterval=0.25,
         bar_format=bar_format,
     ):
-        time.sleep(seconds / steps)
+        time.sleep(seconds / _STEPS_OF_WAITING)

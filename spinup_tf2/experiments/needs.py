@@ -13,8 +13,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from typing import Any
 
+from spinup_tf2.callbacks import not_available
 from spinup_tf2.envs.rendering import check_shown_in_training
-from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.persistence.saves import find_save, read_weights
 from spinup_tf2.tracking.tracker import check_installed
 
@@ -67,11 +67,7 @@ def _check_callback(name):
             if not any(way in source for way in ways):
                 raise AttributeError(f"module {module!r} has no attribute {attribute!r}")
     except Exception as error:  # a finder may raise anything
-        raise UserError(
-            f"the callback {name} cannot be had ({type(error).__name__}: {one_line(error)}); "
-            "give it as module:Name, where Name is an object in the module, or a class without "
-            "arguments."
-        ) from error
+        raise not_available(name, error) from error
 
 
 def _spec_of(module: str) -> ModuleSpec | None:

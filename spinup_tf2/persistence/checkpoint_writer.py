@@ -54,7 +54,7 @@ class CheckpointWriter(Checkpoints):
 
     def save(
         self,
-        run: Mapping[str, Any],
+        description: Mapping[str, Any],
         counters: Mapping[str, Any],
         variables: Sequence[keras.Variable],
         best: Sequence[np.ndarray],
@@ -66,7 +66,8 @@ class CheckpointWriter(Checkpoints):
         """Write a checkpoint. Collective.
 
         Args:
-            run, counters: As in Saved; those of rank 0 count.
+            description: What it belongs to, as `describe_run` gives it: `run` of Saved.
+            counters: As in Saved. Of both, those of rank 0 count.
             variables: Equal on all ranks.
             best: The best weights so far.
             arrays: What this rank goes on from.
@@ -79,7 +80,7 @@ class CheckpointWriter(Checkpoints):
             OSError: On all ranks, if it cannot be written on one; what was there before stays.
         """
         serial = self._on_all(lambda: max([0, *self._serials()]) + 1)[0]
-        final = self.root / f"{serial:06d}"
+        final = self.path_of(serial)
         temporary = final.with_name(final.name + ".tmp")
 
         def prepare():
@@ -118,7 +119,7 @@ class CheckpointWriter(Checkpoints):
                     files[path.name] = _sync(path)
                 content = dict(
                     format=FORMAT,
-                    run=dict(run),
+                    run=dict(description),
                     counters=dict(counters),
                     variables=[list(variable.shape) for variable in variables],
                     num_ranks=len(written),
@@ -140,7 +141,7 @@ class CheckpointWriter(Checkpoints):
         except OSError:
             if proc_id() == 0:
                 shutil.rmtree(temporary, ignore_errors=True)
-                for path in (self.root / REPLAY).glob(f"{final.name}-rank*"):
+                for path in self.replay_files(serial):
                     path.unlink(missing_ok=True)
             raise
         self.replay = replay
@@ -180,7 +181,7 @@ class CheckpointWriter(Checkpoints):
         """Remove what no checkpoint that is kept needs, and what a crash has left. Rank 0."""
         serials = self._serials()
         for serial in serials[: -self.keep]:
-            shutil.rmtree(self.root / f"{serial:06d}", ignore_errors=True)
+            shutil.rmtree(self.path_of(serial), ignore_errors=True)
         needed = {each["file"] for each in self.replay}
         for serial in serials[-self.keep :]:
             try:

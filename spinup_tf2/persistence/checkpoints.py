@@ -27,7 +27,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,7 @@ class Saved:
     counters: dict
     variables: list
     num_ranks: int
-    replay: list = field(default_factory=list)
+    replay: list
 
 
 class Checkpoints:
@@ -84,6 +84,14 @@ class Checkpoints:
 
     def __init__(self, run_dir: str | os.PathLike):
         self.root = Path(run_dir, DIRECTORY)
+
+    def path_of(self, serial: int) -> Path:
+        """The directory of a checkpoint."""
+        return self.root / f"{serial:06d}"
+
+    def replay_files(self, serial: int) -> list[Path]:
+        """Those of its files that are in `replay/`, as far as there are any."""
+        return [*(self.root / REPLAY).glob(f"{self.path_of(serial).name}-rank*")]
 
     def newest(self) -> Saved | None:
         """The newest complete checkpoint; None if there is none at all. Collective.
@@ -98,14 +106,14 @@ class Checkpoints:
                 try:
                     saved = self.check(serial)
                 except DamagedCheckpoint as error:
-                    problems.append(f"{self.root / f'{serial:06d}'} is damaged: {error}")
+                    problems.append(f"{self.path_of(serial)} is damaged: {error}")
                     continue
                 for problem in problems:
                     warn(f"{problem}. It is removed.")
                 for damaged in self._serials():
                     if damaged > serial:
-                        remove(self.root / f"{damaged:06d}")
-                        for path in (self.root / REPLAY).glob(f"{damaged:06d}-rank*"):
+                        remove(self.path_of(damaged))
+                        for path in self.replay_files(damaged):
                             remove(path)
                 return saved
             if problems:
@@ -126,11 +134,11 @@ class Checkpoints:
         for serial in reversed(self._serials()):
             try:
                 content = self._content(serial)
-                counters = content["counters"]
-                names = dict(epochs_done=("epoch", 0), stopped=("stopped", ""))
-                return content["run"] | {name: counters.get(*key) for name, key in names.items()}
             except DamagedCheckpoint:
                 continue
+            counters = content["counters"]
+            done, stopped = counters.get("epoch", 0), counters.get("stopped", "")
+            return content["run"] | dict(epochs_done=done, stopped=stopped)
         return None
 
     def best(self) -> tuple[list[np.ndarray], dict[str, Any]]:
@@ -139,7 +147,7 @@ class Checkpoints:
         Raises UserError if no checkpoint has any.
         """
         for serial in reversed(self._serials()):
-            path = self.root / f"{serial:06d}"
+            path = self.path_of(serial)
             try:
                 content = self._content(serial)
                 _check_file(path / BEST, content["files"][BEST])
@@ -157,7 +165,7 @@ class Checkpoints:
     def check(self, serial: int) -> Saved:
         """Check that a checkpoint is complete; raises DamagedCheckpoint if it is not."""
         content = self._content(serial)
-        path = self.root / f"{serial:06d}"
+        path = self.path_of(serial)
         for name, expected in content["files"].items():
             _check_file(path / name, expected)
         for each in content["replay"]:
@@ -167,7 +175,7 @@ class Checkpoints:
 
     def _content(self, serial):
         """What a manifest says, if it is as it was written."""
-        path = self.root / f"{serial:06d}" / MANIFEST
+        path = self.path_of(serial) / MANIFEST
         try:
             _check_regular(path)
             content = read_json(path)

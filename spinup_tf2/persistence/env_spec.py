@@ -11,8 +11,9 @@ registered under that name. The module of a name `module:EnvId` and those of wra
 as `modules.import_for_file` says, and of them nothing is called but wrappers.
 
 Whoever builds an environment again wants to see how well an agent does. Wrappers that only help to
-train, such as one that clips rewards, have a class attribute `training_only = True`; they are left
-out.
+train have a class attribute `training_only = True`; they are left out, and so are gymnasium's own
+that change rewards, ClipReward and NormalizeReward. Tuples and arrays among the arguments come back
+as such: see `kwargs_json`.
 """
 
 import json
@@ -36,7 +37,8 @@ from spinup_tf2.envs.modules import (
     import_registering,
     is_own,
 )
-from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.errors import UserError, kind_and_line, one_line
+from spinup_tf2.persistence.kwargs_json import from_json, to_json
 from spinup_tf2.persistence.space_json import LARGEST_SPACE
 from spinup_tf2.runs.files import atomic_save, read_json
 
@@ -49,6 +51,9 @@ MOST_FRAMES = 10_000
 # These only show or record what happens: whoever builds the environment again decides on that, and
 # not the arguments of a run, which may name any file.
 _DISPLAY_WRAPPERS = ("HumanRendering", "RecordVideo", "Recorder", "RenderCollection")
+
+# Of gymnasium: they make returns something else than the environment's.
+_TRAINING_ONLY = (gym.wrappers.ClipReward, gym.wrappers.NormalizeReward)
 
 _WHAT_TO_DO = (
     "Build the environment yourself and call run_policy(env, get_action), or, if you trust whoever "
@@ -103,15 +108,14 @@ def make_env(
         raise UserError(f"The environment of {path} cannot be built: {error}.") from error
     # The file may hold anything, and environments and modules raise what they like.
     except (Exception, SystemExit) as error:
-        kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-        reason = kind + one_line(error)
+        reason = one_line(error) if isinstance(error, UserError) else kind_and_line(error)
         raise UserError(
             f"The environment of {path} cannot be built: {reason}. {_WHAT_TO_DO}"
         ) from error
 
 
 def make_described(description: Mapping[str, Any], render_mode: str | None = None) -> gym.Env:
-    """Build the environment that `describe_env` describes, of whose word the caller is sure.
+    """Build the environment of a description by `describe_env` that the caller trusts.
 
     Its modules are imported, whichever they are.
     """
@@ -126,7 +130,7 @@ def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
     spec = env.spec
     if spec is None:
         raise ValueError("it was not made by gymnasium.make, so it has no spec")
-    kwargs = {key: _plain(value) for key, value in spec.kwargs.items()}
+    kwargs = _arguments(spec)
     if kwargs.get("render_mode") == "human":
         del kwargs["render_mode"]
     return {
@@ -137,7 +141,7 @@ def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
         "wrappers": [
             {
                 "entry_point": wrapper.entry_point,
-                "kwargs": {key: _plain(value) for key, value in (wrapper.kwargs or {}).items()},
+                "kwargs": to_json(wrapper.kwargs or {}),
             }
             for wrapper in spec.additional_wrappers
             if wrapper.name not in _DISPLAY_WRAPPERS
@@ -145,8 +149,17 @@ def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
     }
 
 
-def _plain(value):
-    return value.item() if isinstance(value, np.generic) else value
+def _arguments(spec):
+    """What the environment was given, as JSON; without what only its registration can give."""
+    registered = getattr(gym.registry.get(spec.id), "kwargs", {})
+    kwargs = {}
+    for key, value in spec.kwargs.items():
+        try:
+            kwargs |= to_json({key: value})
+        except TypeError:
+            if registered.get(key) is not value:
+                raise
+    return kwargs
 
 
 def register_for_file(env_name: object) -> str:
@@ -172,7 +185,7 @@ def register_for_file(env_name: object) -> str:
 
 def _build(spec, render_mode):
     """The environment of a description."""
-    kwargs = dict(spec["kwargs"])
+    kwargs = from_json(dict(spec["kwargs"]))
     check_environment_arguments(kwargs)
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
@@ -183,11 +196,13 @@ def _build(spec, render_mode):
     already_there = len(env.spec.additional_wrappers)
     for description in spec["wrappers"][already_there:]:
         wrapper = _load_wrapper(description["entry_point"])
-        if not getattr(wrapper, "training_only", False):
-            check_environment_arguments(description["kwargs"])
-            if is_own(wrapper.__module__):
-                _check_size(env, description["kwargs"])
-            env = wrapper(env, **description["kwargs"])
+        if wrapper in _TRAINING_ONLY or getattr(wrapper, "training_only", False):
+            continue
+        kwargs = from_json(description["kwargs"])
+        check_environment_arguments(kwargs)
+        if is_own(wrapper.__module__):
+            _check_size(env, kwargs)
+        env = wrapper(env, **kwargs)
     return env
 
 

@@ -39,7 +39,7 @@ class Part(Protocol):
     def restart(self) -> None: ...
 
 
-class StoredSteps(Protocol):
+class StoredSteps(Part, Protocol):
     """A replay buffer, of which a checkpoint holds what is new since the one before."""
 
     steps: int
@@ -47,16 +47,21 @@ class StoredSteps(Protocol):
 
     def new_range(self) -> tuple[int, int, int]: ...
 
-    def new_steps(self, column: int) -> dict[str, np.ndarray]: ...
+    def new_steps(self, i: int) -> dict[str, np.ndarray]: ...
 
-    def put_steps(self, column: int, first: int, steps: Mapping[str, np.ndarray]) -> None: ...
+    def put_steps(self, i: int, first: int, steps: Mapping[str, np.ndarray]) -> None: ...
 
 
 @dataclass(frozen=True)
 class Restored:
-    """Where a run was, beside variables and parts: its best weights and what is known of them,
-    those that wait for their score, if there are any, what the updates of the epoch had logged,
-    and how many seconds the run had taken.
+    """Where a run was, besides its variables and parts.
+
+    Attributes:
+        best_weights: The best weights so far.
+        acting_weights: Those that wait for their score; empty if none do.
+        best: What is known of the best weights, as `BestWeights.record` has it.
+        infos: What the updates of the epoch had logged.
+        seconds: How long the run had taken.
     """
 
     best_weights: list[np.ndarray]
@@ -70,7 +75,7 @@ class Keeper:
     """Writes the checkpoints of a run, and restores the one that it goes on from.
 
     Args:
-        run: As `describe_run` gives it.
+        description: As `describe_run` gives it.
         checkpoints: Those of the run's directory.
         logger: What has been stored for its next row is saved as well.
         indices: Numbers of the environments of this process.
@@ -81,7 +86,7 @@ class Keeper:
 
     def __init__(
         self,
-        run: Mapping[str, Any],
+        description: Mapping[str, Any],
         checkpoints: CheckpointWriter,
         logger: EpochLogger,
         indices: Sequence[int],
@@ -89,7 +94,7 @@ class Keeper:
         parts: Mapping[str, Any],
         replay: StoredSteps | None = None,
     ):
-        self.run, self.checkpoints, self.logger = run, checkpoints, logger
+        self.description, self.checkpoints, self.logger = description, checkpoints, logger
         self.indices, self.variables = indices, variables
         self.parts = {name: part for name, part in parts.items() if hasattr(part, "env_state")}
         self.replay = replay
@@ -126,7 +131,7 @@ class Keeper:
                 }
         try:
             self.checkpoints.save(
-                self.run,
+                self.description,
                 counters,
                 self.variables,
                 best,

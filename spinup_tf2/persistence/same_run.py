@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.parallel.mpi import gather_objects, num_procs, on_root
 from spinup_tf2.persistence.checkpoints import Checkpoints, Saved
 from spinup_tf2.persistence.env_spec import describe_env
+from spinup_tf2.persistence.kwargs_json import to_json, without_tags
 from spinup_tf2.persistence.space_json import space_to_json
 from spinup_tf2.runs.files import holds_rows, holds_run
 from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializable
@@ -22,11 +24,10 @@ from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializa
 if TYPE_CHECKING:
     import keras
 
-# For the first three, other entries stand.
+# The first three are represented by other entries.
 _NOT_COMPARED = ("env_fn", "logger_kwargs", "num_envs", "resume", "callbacks")
 
-
-# Of which each rank may have its own, or of which only that of rank 0 counts.
+# Arguments that may differ between ranks, or that only rank 0 uses.
 _OWN_TO_RANK = (
     *("env_fn", "logger_kwargs", "behavior_policy", "callbacks", "track", "record_every"),
     *("render_every", "vectorization", "env_retries", "stall_timeout"),
@@ -41,12 +42,14 @@ class Position:
     step: int = 0
 
 
-def checkpoint_to_resume(run_dir: str | None, run: Mapping[str, Any], epochs: int) -> Saved | None:
+def checkpoint_to_resume(
+    run_dir: str | None, description: Mapping[str, Any], epochs: int
+) -> Saved | None:
     """The newest checkpoint in a run's directory; None if nothing is over yet. Collective.
 
     Args:
         run_dir: The directory.
-        run: The run that is to go on, as `describe_run` describes it.
+        description: That of the run that is to go on, as `describe_run` gives it.
         epochs: How many it is to have.
 
     Raises:
@@ -57,7 +60,7 @@ def checkpoint_to_resume(run_dir: str | None, run: Mapping[str, Any], epochs: in
         raise UserError("resume is True, but logger_kwargs has no output_dir to resume from.")
     saved = Checkpoints(run_dir).newest()
     if saved is not None:
-        check_same_run(saved.run, run, run_dir)
+        check_same_run(saved.run, description, run_dir)
         check_epochs_left(epochs, position_of(saved).epoch, run_dir)
     elif on_root(lambda: holds_run(run_dir) and holds_rows(run_dir)):
         raise UserError(
@@ -112,9 +115,11 @@ def describe_run(
         hasattr(env_fn, "env_name")
         and own_parts
         and arguments.get("behavior_policy") is None
-        and is_json_serializable([plain, env_fn.env_kwargs])
+        and is_json_serializable(plain)
     ):
-        command = dict(plain, env_name=env_fn.env_name, env_kwargs=env_fn.env_kwargs)
+        with suppress(TypeError):  # the environment's arguments would not come back
+            env_kwargs = to_json(env_fn.env_kwargs)
+            command = dict(plain, env_name=env_fn.env_name, env_kwargs=env_kwargs)
     compared = {name: x for name, x in arguments.items() if name not in _NOT_COMPARED}
     try:
         environment = describe_env(env, env_fn)
@@ -186,7 +191,8 @@ def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: st
         "networks": "networks (names and shapes of their variables)",
     }
     for name, word in words.items():
-        if saved.get(name) != run[name]:
+        # Runs of former versions have lists where there are tuples.
+        if without_tags(saved.get(name)) != without_tags(run[name]):
             raise _another_run(run_dir, word, saved.get(name), run[name])
     if saved.get("num_envs") != run["num_envs"]:
         raise UserError(

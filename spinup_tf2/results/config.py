@@ -55,7 +55,10 @@ def name_in(config: dict[str, Any], key: str) -> str:
 
 
 def settings(config: dict[str, Any]) -> dict[str, str]:
-    """What must be equal in the runs of one experiment, as text: all that is no name of one run."""
+    """What must be equal in the runs of one experiment, as text.
+
+    That is everything except what identifies a single run.
+    """
     return {
         name: re.sub(r" at 0x[0-9a-f]+", "", json.dumps(value, sort_keys=True))
         for name, value in config.items()

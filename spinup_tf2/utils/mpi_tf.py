@@ -31,6 +31,7 @@ def assign_params_from_flat(flat: np.ndarray | tf.Tensor, params: Sequence[keras
 def sync_params(params: Sequence[keras.Variable]) -> None:
     """Give every rank the parameters of rank 0."""
     if num_procs() > 1:
+        _order()  # were it made while TensorFlow compiles, that would be done twice
         flat = flat_concat(params).numpy()
         broadcast(flat)
         assign_params_from_flat(flat, params)

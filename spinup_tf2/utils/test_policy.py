@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ import numpy as np
 
 from spinup_tf2.core.runs.policy_with_memory import in_episode
 from spinup_tf2.envs.modules import import_named
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import UserError, kind_and_line
 from spinup_tf2.persistence.saves import find_save
 from spinup_tf2.persistence.unpickling import load_trusted
 from spinup_tf2.runs.printing import format_table
@@ -164,8 +165,7 @@ def run_policy(
         )
     ep_rets, ep_lens = [], []
     for episode in range(num_episodes):
-        ep_ret, ep_len = _run_episode(env, get_action, max_ep_len, render, seed)
-        seed = None  # the following resets go on from this seed
+        ep_ret, ep_len = _run_episode(env, get_action, max_ep_len, render, episode, seed)
         ep_rets.append(ep_ret)
         ep_lens.append(ep_len)
         print(f"Episode {episode} \t EpRet {ep_ret:.3f} \t EpLen {ep_len}", flush=True)
@@ -180,9 +180,30 @@ def run_policy(
     return row
 
 
-def _run_episode(env, get_action, max_ep_len, render, seed):
-    """Return and length of one episode."""
-    obs, _ = env.reset(seed=seed)
+def environment_failed(error: Exception, episode: int, seed: int | None, step: int) -> UserError:
+    """What to raise from what an environment has raised.
+
+    Args:
+        episode: The episode's number, from 0.
+        seed: Of the last reset that had one.
+        step: The number of the step, from 1; 0: it was the reset.
+    """
+    *_, place = traceback.extract_tb(error.__traceback__)
+    when = f"in step {step}" if step else "in the reset"
+    last = "" if seed is None else f"; last seed: {seed}"
+    return UserError(
+        f"The environment raised {kind_and_line(error)} ({place.filename}, line {place.lineno}), "
+        f"{when} of episode {episode} (counted from 0{last}). Correct the environment; "
+        "env_retries holds for training only."
+    )
+
+
+def _run_episode(env, get_action, max_ep_len, render, episode, seed):
+    """Return and length of one episode. The resets after the first one go on from its seed."""
+    try:
+        obs, _ = env.reset(seed=seed if episode == 0 else None)
+    except Exception as error:
+        raise environment_failed(error, episode, seed, 0) from error
     get_action = in_episode(get_action)
     ep_ret, ep_len, over = 0.0, 0, False
     while not over:
@@ -191,9 +212,12 @@ def _run_episode(env, get_action, max_ep_len, render, seed):
         act = get_action(obs)
         if ep_len == 0:
             _check_action(env, act)
-        obs, rew, terminated, truncated, _ = env.step(act)
-        ep_ret += float(rew)
         ep_len += 1
+        try:
+            obs, rew, terminated, truncated, _ = env.step(act)
+            ep_ret += float(rew)
+        except Exception as error:
+            raise environment_failed(error, episode, seed, ep_len) from error
         over = terminated or truncated or ep_len == max_ep_len
     if render:
         _show(env)  # what it ended with

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import threading
 
 import gymnasium as gym
@@ -234,8 +235,71 @@ def test_episodes_are_cut_off():
 
 def test_environments_step_in_other_threads():
     env = Corridor()
-    play([env], lambda obs: 0, [{}])
+    play([env], lambda obs: 0, [{}], threads=2)
     assert len(env.threads) == 2
+
+
+class Bound(Corridor):
+    """The same, which works only in the thread that has made it, as a connection of sqlite3."""
+
+    fixed_starts = {}  # noqa: RUF012
+
+    def __init__(self, render_mode=None):
+        super().__init__(render_mode)
+        self.database = sqlite3.connect(":memory:")
+
+    def step(self, action):
+        self.database.execute("select 1")
+        return super().step(action)
+
+    def close(self):
+        self.database.close()
+
+
+gym.register("BoundCorridor-v0", Bound)
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async", "threads"])
+@pytest.mark.parametrize("cores", [1, 4])
+def test_environments_step_in_threads_if_they_did_so_in_training(
+    agent, monkeypatch, vectorization, cores
+):
+    path = agent("BoundCorridor-v0")
+    config = json.loads((path / "config.json").read_text())
+    assert config["vectorization"] == "sync"
+    (path / "config.json").write_text(json.dumps(config | dict(vectorization=vectorization)))
+    monkeypatch.setattr(command, "threads_per_rank", lambda: cores)
+    if vectorization == "threads" and cores == 4:
+        with pytest.raises(UserError, match="ProgrammingError: SQLite objects created in a thread"):
+            evaluate_run(path, episodes=2)
+    else:
+        assert evaluate_run(path, episodes=2)["greedy"]["Episodes"] == 2
+
+
+class Broken(Corridor):
+    """The same, which breaks on x = 4 unless the episode began on x = 1."""
+
+    def step(self, action):
+        if self.x == 4:
+            raise OSError("lost\nits way")
+        return super().step(action)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_environment_that_fails(threads):
+    starts = [dict(seed=7 + i, options=dict(noops=1 - i)) for i in range(2)]
+    with pytest.raises(UserError) as caught:
+        play([Broken()], lambda obs: 1, starts, threads=threads)  # 1, 3, 5 and 0, 2, 4
+    message = str(caught.value)
+    assert "The environment raised OSError: lost its way (" in message
+    assert f"{__file__}, line " in message
+    assert "in step 3 of episode 1 (counted from 0; last seed: 8)." in message
+    assert "1 episodes were over, with a mean return of 8." in message
+    assert isinstance(caught.value.__cause__, OSError)
+    with pytest.raises(
+        UserError, match=r"in the reset of episode 0 \(counted from 0\)[^%]*only\.$"
+    ):
+        play([Broken()], lambda obs: 1, [dict(options=1)])
 
 
 def test_an_agent_under_the_conditions_that_its_environment_states(agent, capsys, tmp_path):

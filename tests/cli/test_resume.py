@@ -57,6 +57,12 @@ def test_a_run_goes_on_as_it_was(write_run):
     )
 
 
+def test_tuples_among_the_environments_arguments_stay_tuples(write_run):
+    command = COMMAND | dict(env_kwargs={"size": {"__tuple__": [2, 3]}})
+    _, _, _, kwargs = parse_resume([write_run(command=command)])
+    assert kwargs["env_kwargs"] == {"size": (2, 3)}
+
+
 def test_whole_numbers_may_be_written_as_powers_of_ten(write_run):
     _, _, _, kwargs = parse_resume([write_run(), "--epochs", "1e1"])
     assert (kwargs["epochs"], type(kwargs["epochs"])) == (10, int)

@@ -30,7 +30,7 @@ def test_updates_are_due_when_spinning_up_takes_them():
     """Its rule, for each interaction t: `t >= update_after and t % update_every == 0`."""
     settings = itertools.product((0, 1, 7, 10, 30), (1, 3, 7, 10, 50), (1, 2, 3, 4, 12))
     for update_after, update_every, num_envs in settings:
-        schedule = Schedule(1000, 1, 0, update_after, update_every, 0)
+        schedule = Schedule(1000, 1, 0, update_after, update_every)
         for t in range(0, 120, num_envs):
             interactions = range(t, t + num_envs)
             expected = sum(i >= update_after and i % update_every == 0 for i in interactions)
@@ -252,6 +252,7 @@ class Run:
             deterministic_resume=False,
             env_retries=0,
             stall_timeout=None,
+            num_test_episodes=0,
         )
         schedule = dict(
             replay_size=1000,
@@ -259,7 +260,6 @@ class Run:
             start_steps=20,
             update_after=25,
             update_every=10,
-            num_test_episodes=0,
         )
         for name, value in kwargs.items():
             [group] = (each for each in (settings, schedule) if name in each)
@@ -286,7 +286,7 @@ class Run:
         Watched.actions = []
         networks = MLPQActorCritic, dict(hidden_sizes=())
         with off_policy.opened(
-            "test", settings, schedule, arguments, *networks, num_q=1, stochastic=stochastic
+            "test", settings, arguments, *networks, num_q=1, stochastic=stochastic
         ) as (run, target):
             self.ac, self.target = run.ac, target
             self.spec = run.envs.action_spec

@@ -150,5 +150,5 @@ def test_what_is_saved_when(tmp_path, monkeypatch):
     monkeypatch.setattr(CheckpointWriter, "save", remember_checkpoint)
     monkeypatch.setattr(user_config, "CHECKPOINT_INTERVAL", 0)
     train(vpg, tmp_path, steps_per_epoch=20, epochs=5, save_freq=2, checkpoint_freq=3)
-    assert saved == [2, 4, 5]
+    assert saved == [1, 3, 5]  # after epochs 0, 2 and 4
     assert position == [0, 3, 5]

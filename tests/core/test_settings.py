@@ -121,11 +121,7 @@ def test_all_arguments_are_recorded_and_nothing_else(name, debugged, monkeypatch
         raise Recorded(settings.recorded(arguments))
 
     monkeypatch.setattr(on_policy, "opened", opened)
-    monkeypatch.setattr(
-        off_policy,
-        "opened",
-        lambda _, settings, schedule, *args, **kwargs: opened(_, settings, *args),
-    )
+    monkeypatch.setattr(off_policy, "opened", opened)
     function, before = load(name), sys.gettrace()
     code = inspect.unwrap(function).__code__
 

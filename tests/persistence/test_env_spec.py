@@ -6,7 +6,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.wrappers import ClipReward, FlattenObservation, RecordVideo, TransformObservation
+from gymnasium.wrappers import (
+    ClipReward,
+    FlattenObservation,
+    RecordVideo,
+    RescaleAction,
+    TransformObservation,
+)
 
 import spinup_tf2  # noqa: F401  (registers its environments)
 from spinup_tf2.errors import UserError
@@ -40,13 +46,48 @@ def test_plain_environment_and_render_mode(tmp_path):
 
 def test_kwargs_time_limit_and_wrappers_come_back(tmp_path):
     env = gym.make("Pendulum-v1", g=np.float32(9.0), max_episode_steps=7)
-    env = rebuilt(tmp_path, FlattenObservation(ClipReward(env, -1, 1)))
+    env = rebuilt(tmp_path, FlattenObservation(RescaleAction(env, -0.5, 0.5)))
     assert env.unwrapped.g == 9.0
-    assert wrapper_names(env) == ["ClipReward", "FlattenObservation"]
+    assert wrapper_names(env) == ["RescaleAction", "FlattenObservation"]
+    assert env.action_space.high == 0.5
     env.reset(seed=0)
     steps = [env.step(np.zeros(1, np.float32)) for _ in range(7)]
     assert [truncated for *_, truncated, _ in steps] == [False] * 6 + [True]
-    assert all(reward >= -1 for _, reward, *_ in steps)
+
+
+def test_returns_are_the_environments_own(tmp_path):
+    """Wrappers of gymnasium that change rewards are for the training only, as those here are."""
+    env = gym.wrappers.NormalizeReward(ClipReward(gym.make("Pendulum-v1"), -1, 1))
+    assert wrapper_names(rebuilt(tmp_path, FlattenObservation(env))) == ["FlattenObservation"]
+
+
+class Told(gym.Env):
+    """Keeps what it is told."""
+
+    observation_space = action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, told=None, how=None):
+        self.told, self.how = told, how
+
+
+@pytest.fixture
+def told_by_its_registration():
+    registered = dict(told=(2, (3, 4)), how=print)
+    gym.register("Told-v0", entry_point=Told, kwargs=registered)
+    yield registered["told"]
+    del gym.registry["Told-v0"]
+
+
+def test_tuples_and_arrays_come_back_as_such(tmp_path, told_by_its_registration):
+    again = rebuilt(tmp_path, gym.make("Told-v0"))
+    assert again.unwrapped.told == told_by_its_registration
+    assert again.unwrapped.how is print  # which only the registration can give
+    again = rebuilt(tmp_path, gym.make("Told-v0", told=np.float32([1, 2])))
+    assert again.unwrapped.told.dtype == np.float32
+    assert [*again.unwrapped.told] == [1, 2]
+    box = gym.make("Pendulum-v1", render_mode="rgb_array")
+    image = gym.wrappers.ResizeObservation(gym.wrappers.AddRenderObservation(box), (40, 50))
+    assert rebuilt(tmp_path, image).observation_space.shape == (40, 50, 3)
 
 
 def test_no_time_limit_stays_none(tmp_path):
@@ -107,6 +148,7 @@ class Bare(gym.Env):
             "not JSON serializable",
         ),
         (Bare, "was not made by gymnasium.make"),
+        (lambda: Recorded(gym.make("CartPole-v1"), names={1: 5}), "has the key 1, which JSON"),
     ],
 )
 def test_what_cannot_be_described_says_why_and_what_to_do(tmp_path, make, reason):

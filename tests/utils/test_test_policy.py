@@ -117,6 +117,34 @@ def test_a_seed_gives_the_same_different_episodes():
     assert not np.array_equal(first[0], first[1])
 
 
+class Failing(Countdown):
+    """Fails in the third step of its second episode; and in its third reset."""
+
+    episodes = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.episodes += 1
+        if self.episodes == 3:
+            raise OSError("lost")
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        if self.episodes == 2 and self.steps == 2:
+            raise KeyError("x")
+        return super().step(action)
+
+
+def test_an_environment_that_fails(capsys):
+    with pytest.raises(UserError) as caught:
+        run_policy(Failing(), lambda obs: 4, num_episodes=3, render=False, seed=5)
+    expected = rf"raised KeyError: 'x' \({re.escape(__file__)}, line \d+\), in step 3 of episode 1 "
+    assert re.search(expected + r"\(counted from 0; last seed: 5\)\.", str(caught.value))
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert capsys.readouterr().out == "Episode 0 \t EpRet 6.000 \t EpLen 4\n"
+    with pytest.raises(UserError, match=r"raised OSError: lost \(.*in the reset of episode 2 \("):
+        run_policy(Failing(), lambda obs: 2, num_episodes=3, render=False)
+
+
 def test_what_cannot_be_run_is_explained():
     with pytest.raises(UserError, match=r"^Environment not found!\n\n It looks like the env"):
         run_policy(None, None)

@@ -22,13 +22,12 @@ class Vectors:
     """
 
     def __init__(self, size: int, space: spaces.Box):
-        self.size = size
         self.obs: np.ndarray = np.empty((size, *space.shape), network_dtype(space))
         self.clear()
 
     @property
     def to_come(self) -> int:
-        """How many bytes those will take that are not stored yet."""
+        """How many bytes the observations that are still to come will take."""
         return self.obs[self.count :].nbytes
 
     def clear(self) -> None:
@@ -78,7 +77,7 @@ class Frames:
 
     @property
     def to_come(self) -> int:
-        """How many bytes those will take that are not stored yet, if they are like the others.
+        """How many bytes the images that are still to come will take, if they are like the others.
 
         If there are no others, the least that is possible.
         """
@@ -196,10 +195,10 @@ class PhaseMemory:
     def restart(self) -> None:
         """All environments begin new episodes; what is stored stays."""
 
-    def env_state(self, column: int) -> dict[str, np.ndarray]:
-        obs = self.obs[column]
-        return dict(ret=self.ret[: obs.count, column], **obs.state())
+    def env_state(self, i: int) -> dict[str, np.ndarray]:
+        obs = self.obs[i]
+        return dict(ret=self.ret[: obs.count, i], **obs.state())
 
-    def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
-        self.ret[: len(state["ret"]), column] = state["ret"]
-        self.obs[column].restore(state)
+    def set_env_state(self, i: int, state: Mapping[str, np.ndarray]) -> None:
+        self.ret[: len(state["ret"]), i] = state["ret"]
+        self.obs[i].restore(state)

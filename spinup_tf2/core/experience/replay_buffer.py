@@ -103,45 +103,45 @@ class ReplayBuffer:
         oldest = self.steps - len(self)
         return max(self.saved, oldest), self.steps, oldest
 
-    def new_steps(self, column: int) -> dict[str, np.ndarray]:
-        """The steps of environment `column` in `new_range`, for `put_steps`."""
+    def new_steps(self, i: int) -> dict[str, np.ndarray]:
+        """The steps of environment `i` in `new_range`, for `put_steps`."""
         first, end, _ = self.new_range()
         slots = np.arange(first, end + 1) % self.slots
-        columns = np.full(len(slots), column)
-        obs, slots, columns = self.obs.take(slots, columns), slots[:-1], columns[:-1]
-        ended = self.ended[slots, column]
-        last = [self.final_obs[int(slot), column] for slot in slots[ended]]
+        envs = np.full(len(slots), i)
+        obs, slots, envs = self.obs.take(slots, envs), slots[:-1], envs[:-1]
+        ended = self.ended[slots, i]
+        last = [self.final_obs[int(slot), i] for slot in slots[ended]]
         return dict(
             obs=obs,
-            act=self.act.take(slots, columns),
-            rew=self.rew.take(slots, columns),
-            terminated=self.terminated.take(slots, columns),
+            act=self.act.take(slots, envs),
+            rew=self.rew.take(slots, envs),
+            terminated=self.terminated.take(slots, envs),
             ended=ended,
-            lost=self.lost[slots, column],
+            lost=self.lost[slots, i],
             final_obs=np.array(last, obs.dtype).reshape(-1, *obs.shape[1:]),
         )
 
-    def put_steps(self, column: int, first: int, steps: Mapping[str, np.ndarray]) -> None:
+    def put_steps(self, i: int, first: int, steps: Mapping[str, np.ndarray]) -> None:
         """Take back what `new_steps` gave, beginning at step `first`."""
         slots = np.arange(first, first + len(steps["obs"])) % self.slots
-        self.obs.put(slots, column, steps["obs"])
+        self.obs.put(slots, i, steps["obs"])
         slots = slots[:-1]
         for name in ("act", "rew", "terminated"):
-            getattr(self, name).put(slots, column, steps[name])
-        for slot in slots[self.ended[slots, column]]:
-            del self.final_obs[int(slot), column]
-        self.ended[slots, column] = steps["ended"]
-        self.lost[slots, column] = steps.get("lost", False)  # older checkpoints have none
+            getattr(self, name).put(slots, i, steps[name])
+        for slot in slots[self.ended[slots, i]]:
+            del self.final_obs[int(slot), i]
+        self.ended[slots, i] = steps["ended"]
+        self.lost[slots, i] = steps.get("lost", False)  # older checkpoints have none
         for slot, last in zip(slots[steps["ended"]], steps["final_obs"], strict=True):
-            self.final_obs[int(slot), column] = last
+            self.final_obs[int(slot), i] = last
 
-    def env_state(self, column: int) -> dict[str, np.ndarray]:
-        """What belongs to environment `column`, beside its steps."""
-        generator = json.dumps(self.rngs[column].bit_generator.state)
+    def env_state(self, i: int) -> dict[str, np.ndarray]:
+        """What belongs to environment `i`, besides its steps."""
+        generator = json.dumps(self.rngs[i].bit_generator.state)
         return dict(generator=np.array(generator), steps=np.array(self.steps))
 
-    def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
-        self.rngs[column].bit_generator.state = json.loads(str(state["generator"]))
+    def set_env_state(self, i: int, state: Mapping[str, np.ndarray]) -> None:
+        self.rngs[i].bit_generator.state = json.loads(str(state["generator"]))
         self.steps = self.saved = int(state["steps"])
 
     def sample(

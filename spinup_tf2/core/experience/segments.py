@@ -47,7 +47,7 @@ class SegmentBuffer(TrajectoryBuffer):
         t, envs = int(self.clock[which][0]), np.arange(len(self.clock))[which]
         self.clock[which] += 1
         self.first[t, which] = first
-        # Of an episode that was there before the batch, nobody asks for the end.
+        # The end of an episode from before the batch is never needed.
         self.ends |= {(t - 1, int(envs[i])): state[i].copy() for i in np.flatnonzero(first)}
         if t % self.length == 0:
             self.states[t // self.length, which] = state

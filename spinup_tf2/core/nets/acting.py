@@ -149,8 +149,8 @@ class Actor:
     Both are NumPy arrays, for observations `[n, obs_dim]` or images, and noise as
     `ActionSpec.draw_noise` makes it. The values `[n]` are None unless they cost nothing, because
     the actor-critic's networks share their layers; else it is faster to compute them for many
-    observations at once (`Critic`). A third argument is ignored; Demonstrations, which are called
-    in the same way, need it. Call `refresh` after the weights have changed.
+    observations at once (`Critic`). A third argument is ignored; Demonstrations and RecurrentActor,
+    which are called in the same way, need it. Call `refresh` after the weights have changed.
     """
 
     def __init__(self, ac: Any):  # of either kind

@@ -161,7 +161,7 @@ def smallest_image(layers: Sequence[tuple[int, int, int]]) -> int:
 
 def _keras_activation(activation):
     if inspect.isclass(activation):
-        activation = activation_of_class(activation) or activation
+        activation = activation_of_class(activation.__name__) or activation
     if callable(activation):
         activation = _KERAS_NAME.get(activation, activation)
     return keras.activations.get(activation)

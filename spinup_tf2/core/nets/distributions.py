@@ -12,6 +12,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from tensorflow_probability.python.distributions import Distribution
 
+from spinup_tf2.core.compiled import compiled
 from spinup_tf2.errors import UserError
 
 tfb, tfd = tfp.bijectors, tfp.distributions
@@ -166,27 +167,28 @@ def rows(distribution: Distribution, index: tf.Tensor) -> Distribution:
 
 
 def check_closed_forms(
-    pi: Callable[[tf.Tensor], Distribution], obs: Any, names: Iterable[str]
+    pi: Callable[[tf.Tensor], Distribution], obs: Any, closed_forms: Iterable[str]
 ) -> None:
     """Check that a policy's distribution has what an algorithm needs.
 
     Args:
         pi: The policy.
         obs: Observations `[batch, ...]`, or Sequences, to try it on.
-        names: Of 'entropy' and 'kl_divergence' (to another policy of the kind), what is needed.
+        closed_forms: What is needed, of 'entropy' and 'kl_divergence' (to another policy of the
+            kind).
 
     Raises:
         UserError: tensorflow_probability has no closed form of one of them.
     """
     # Compiled, as they will be used: divergences between bijections depend on it.
-    distribution = tf.function(lambda obs: pi(obs))(tf.nest.map_structure(tf.constant, obs))
-    closed_forms = dict(
-        entropy=tf.function(lambda old: old.entropy()),
-        kl_divergence=tf.function(lambda old: old.kl_divergence(pi(obs))),
+    distribution = compiled(pi, autograph=True)(tf.nest.map_structure(tf.constant, obs))
+    known = dict(
+        entropy=compiled(lambda old: old.entropy(), autograph=True),
+        kl_divergence=compiled(lambda old: old.kl_divergence(pi(obs)), autograph=True),
     )
-    for name in names:
+    for name in closed_forms:
         try:
-            closed_forms[name](distribution)
+            known[name](distribution)
         except NotImplementedError as error:
             raise UserError(
                 f"The policy's distribution {type(distribution).__name__} has no {name}() in "

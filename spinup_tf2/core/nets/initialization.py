@@ -13,8 +13,8 @@ def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, defaul
 
     Args:
         ac: The actor-critic, built.
-        made_by: What has made it. Functions, and classes without `takes_init`, have given it the
-            weights that it keeps if nobody asks for others.
+        made_by: What has made it. If that is a function, or a class without `takes_init`, the
+            weights are kept unless `init` is given.
         init: As all algorithms take it.
         default: What takes the place of None.
 

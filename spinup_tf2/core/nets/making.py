@@ -92,7 +92,7 @@ def make_actor_critic(
     check_returned(ac, ActorCritic, "pi, v, action_space")
     obs: Any = two_observations(observation_space)
     if ac.memory is None:
-        build(ac, obs)
+        _build_actor_critic(ac, obs)
     else:  # networks of this package
         obs = single_steps(tf.constant(obs), tf.constant(ac.memory.begin(2)))
     if shared is False and ac.shared:
@@ -111,7 +111,7 @@ def make_actor_critic(
     return ac
 
 
-def build(ac: ActorCritic, obs: np.ndarray) -> None:
+def _build_actor_critic(ac: ActorCritic, obs: np.ndarray) -> None:
     """Run an actor-critic on two observations, so that it has all its variables, and check it.
 
     Raises:
@@ -170,7 +170,7 @@ def make_q_actor_critic(
     chosen = {name: value for name, value in chosen.items() if name in known}
     ac = called(actor_critic, observation_space, action_space, kwargs | chosen)
     check_returned(ac, QActorCritic, "pi, [q, ...], action_space")
-    _build(ac, two_observations(observation_space), stochastic, num_q)
+    _build_q_actor_critic(ac, two_observations(observation_space), stochastic, num_q)
     check_no_variable_in_both(
         ac.pi.trainable_variables, ac.q_variables, "the policy and the Q-functions"
     )
@@ -188,7 +188,7 @@ def check_no_variable_in_both(
         )
 
 
-def _build(ac, obs, stochastic, num_q):
+def _build_q_actor_critic(ac, obs, stochastic, num_q):
     """Run an actor-critic on two observations, so that it has all its variables, and check it."""
     pi, spec = ac.pi(obs), ac.action_spec
     if stochastic and not isinstance(pi, Distribution):

@@ -210,11 +210,11 @@ class RewardScaler:
         """All environments begin new episodes."""
         self.ret = np.zeros_like(self.ret)
 
-    def env_state(self, column: int) -> dict[str, np.ndarray]:
-        return dict(ret=self.ret[column])
+    def env_state(self, i: int) -> dict[str, np.ndarray]:
+        return dict(ret=self.ret[i])
 
-    def set_env_state(self, column: int, state: Mapping[str, np.ndarray]) -> None:
-        self.ret[column] = state["ret"]
+    def set_env_state(self, i: int, state: Mapping[str, np.ndarray]) -> None:
+        self.ret[i] = state["ret"]
 
     def __call__(
         self, rew: np.ndarray, ends: np.ndarray, lost: np.ndarray | bool = False

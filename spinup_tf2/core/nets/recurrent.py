@@ -173,7 +173,7 @@ class RecurrentNet(keras.Model):
     """A trunk, and a Dense layer on its output: the `net` of a `Head`.
 
     Args:
-        trunk: It may be that of another one, too.
+        trunk: May be shared with another `RecurrentNet`.
         outputs: Width of the Dense layer.
     """
 
@@ -192,7 +192,8 @@ def recurrent_shapes(layers: list[tuple], memory: str | None, memory_size: int) 
     """The shapes of Dense layers of which the last comes behind a cell.
 
     Args:
-        layers: Without it: kernel and bias of each layer. None of `memory`: they stay so.
+        layers: Kernel and bias of each layer, as without a memory; returned unchanged if `memory`
+            is None.
         memory, memory_size: As Trunk takes them.
     """
     if memory is None:
@@ -222,7 +223,11 @@ class Memory:
         self.size = self.of_v.place.stop
 
     def segment_length(self, steps: int) -> int:
-        """How many steps each segment of a batch has that has so many of each environment."""
+        """The length of the segments into which a batch is cut.
+
+        Args:
+            steps: How many steps of each environment the batch has.
+        """
         return min(self.seq_len, steps)
 
     def begin(self, n: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Gradient steps: one, and the loop of several that is compiled whole."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import keras
 import numpy as np
@@ -180,13 +181,8 @@ class GradientSteps:
         each other, neither on several cores nor, in one message, on several ranks.
         """
         several = (self, *others)
-        if several not in self.compiled_passes:
-
-            @tf.function  # with AutoGraph: loops over tensors
-            def compiled_passes(batch, minibatches):
-                return _passes(several, batch, minibatches)
-
-            self.compiled_passes[several] = compiled_passes
+        if several not in self.compiled_passes:  # with AutoGraph: loops over tensors
+            self.compiled_passes[several] = compiled(partial(_passes, several), autograph=True)
         results = self.compiled_passes[several](batch, minibatches)
         return [(floats(before), floats(after), int(passes)) for before, after, passes in results]
 

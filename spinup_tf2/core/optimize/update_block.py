@@ -1,7 +1,7 @@
 """How the off-policy algorithms take many small gradient steps in one compiled call."""
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import lcm
 
 import keras
@@ -116,17 +116,8 @@ class UpdateBlock:
         self.period = lcm(*(step.every for step in self.steps))
         # A whole period is one piece of code, which XLA would take minutes for if it were long.
         self.jit_compile = jit_compile and self.period <= 5
-
-    @cached_property
-    def _compiled(self):
-        # `phase` is a Python number, so that each that occurs is compiled once: only one, where
-        # the period divides the number of updates in a block.
-        if num_procs() == 1 or not self.jit_compile:
-            return compiled(self._block, jit_compile=self.jit_compile)
-        for step in self.steps:  # XLA cannot call MPI
-            for name in step.pieces:
-                setattr(step, name, compiled(getattr(step, name), jit_compile=True))
-        return compiled(self._block)
+        # Compiled, by phase. There is only one where the period divides the length of the blocks.
+        self._blocks: dict[int, Callable] = {}
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -144,8 +135,18 @@ class UpdateBlock:
             What the losses logged, `[updates, ...]`; of steps that are not taken in every update,
             correspondingly less. With several ranks, it is that of this rank's samples.
         """
-        info = self._compiled(batches, first % self.period)
-        return {key: np.asarray(x) for key, x in info.items()}
+        phase = first % self.period
+        if phase not in self._blocks:
+            self._blocks[phase] = self._compiled(phase)
+        return {key: np.asarray(x) for key, x in self._blocks[phase](batches).items()}
+
+    def _compiled(self, phase):
+        whole = num_procs() == 1  # XLA cannot call MPI
+        if self.jit_compile and not whole and not self._blocks:
+            for step in self.steps:
+                for name in step.pieces:
+                    setattr(step, name, compiled(getattr(step, name), jit_compile=True))
+        return compiled(partial(self._block, phase=phase), jit_compile=self.jit_compile and whole)
 
     def _block(self, batches, phase):
         """All updates in one graph: a loop over periods, after which the steps repeat.
@@ -172,7 +173,7 @@ class UpdateBlock:
             infos.append(self._updates({key: x[-rest:] for key, x in batches.items()}, phase))
         return {key: tf.concat([info[key] for info in infos if key in info], 0) for key in infos[0]}
 
-    def _updates(self, batches, phase=0):
+    def _updates(self, batches, phase):
         """The updates on `batches`, one after the other."""
         infos: dict[str, list[tf.Tensor]] = {}
         for j in range(next(iter(batches.values())).shape[0]):

@@ -69,7 +69,7 @@ class Episodes:
         return taken
 
     def clear(self) -> None:
-        """Forget what has been noted and not been taken."""
+        """Discard recorded episodes and successes that have not been taken."""
         self.successes, self.recorded = [], None if self.recorded is None else []
 
     def count(

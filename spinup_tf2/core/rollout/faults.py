@@ -94,9 +94,8 @@ class SupervisedEnv(gym.Wrapper):
         self._retried = 0
         self._failed = False
         self._seed: int | None = None  # of the last reset that had one
-        self._first_seed: int | None = (
-            None  # for the reset of an environment that has been made anew
-        )
+        # For the reset of an environment that has been made anew.
+        self._first_seed: int | None = None
         self._epochs = 0
         super().__init__(self._new_env())
 

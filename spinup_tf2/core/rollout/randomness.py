@@ -61,7 +61,8 @@ class Randomness:
             in which step t of the i-th environment is row t * n + i. Each minibatch holds equally
             many steps of every environment, in the order that the environment's own stream gives
             them, so that minibatches do not depend on how environments are spread over processes
-            either. `stream` tells apart what minibatches are for; the noise has none, generators 2.
+            either. `stream` tells apart what minibatches are for; noise is drawn without one, and
+            `generators` uses 2.
         """
         rows = []
         for i, index in enumerate(self.indices):

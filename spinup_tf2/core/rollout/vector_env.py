@@ -258,7 +258,7 @@ class VectorEnv:
             self.log.forget(steps)
 
     def _tell_epochs(self, epochs):
-        """Tell environments of those that they have not been told of, of `epochs` in all."""
+        """Tell environments about those of the first `epochs` epochs that they do not know of."""
         for _ in range(self._epochs or 0, epochs):
             for group in self.groups:
                 group.call("add_epoch")

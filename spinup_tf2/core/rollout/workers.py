@@ -49,7 +49,7 @@ def make_groups(
         half = (len(makers) + 1) // 2
         pool = ThreadPoolExecutor(min(threads_per_rank(), len(makers)), "environments")
         return [ThreadsVectorEnv(each, pool) for each in (makers[:half], makers[half:]) if each]
-    return [SerialVectorEnv(makers, **_SETTINGS)]
+    return [SerialVectorEnv(makers)]
 
 
 class SerialVectorEnv(SyncVectorEnv):
@@ -58,8 +58,8 @@ class SerialVectorEnv(SyncVectorEnv):
     Environments of EnvPool share a pool, which is at work between the two.
     """
 
-    def __init__(self, env_fns: Sequence[Callable[[], gym.Env]], **kwargs: Any):
-        super().__init__(env_fns, **kwargs)
+    def __init__(self, env_fns: Sequence[Callable[[], gym.Env]]):
+        super().__init__(env_fns, **_SETTINGS)
         self._pool = share(self.envs, [SupervisedEnv.step, RecordedEpisodes.step])
 
     def reset(

@@ -47,7 +47,10 @@ class BestWeights:
         weights: Sequence[np.ndarray],
         acting: Sequence[np.ndarray],
     ) -> None:
-        """Take back what a checkpoint holds; without `acting`, they will be noted again."""
+        """Take back what a checkpoint holds.
+
+        If `acting` is empty, `note_acting` is called again before the next score.
+        """
         self.record, self.weights = dict(record), [*weights]
         self.acting = [*acting] or self.acting
 

@@ -17,12 +17,13 @@ from spinup_tf2.callbacks import (
     StopWithoutImprovement,
     has_hooks,
     hook_of,
+    not_available,
     seconds_of,
 )
 from spinup_tf2.core.runs.recording import ShowEpisodes
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.modules import import_named
-from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import broadcast_object, proc_id
 from spinup_tf2.tracking.tracker import Tracker, check_installed
 
@@ -71,11 +72,7 @@ def _named(name):
             raise TypeError(f"it has none of the methods {', '.join(HOOKS)}")
         return found() if isinstance(found, type) else found
     except Exception as error:  # a module may raise anything
-        raise UserError(
-            f"the callback {name} cannot be had ({type(error).__name__}: {one_line(error)}); "
-            "give it as module:Name, where Name is an object in the module, or a class without "
-            "arguments."
-        ) from error
+        raise not_available(name, error) from error
 
 
 def _check_signatures(callback):
@@ -194,7 +191,7 @@ class Callbacks:
         """(kind, state) of each, as JSON.
 
         Raises:
-            UserError: It is none.
+            UserError: A state cannot be written as JSON.
         """
         return [(_kind(each), _as_json(each, state)) for each, state in self._call("state_dict")]
 

@@ -75,7 +75,7 @@ def evaluate(
     for first in range(episodes.start, episodes.stop, envs.num_envs):
         if stopped():
             break
-        # Where fewer are left than there are environments, what the others do is not looked at.
+        # If fewer episodes are left than environments, the surplus environments are ignored.
         numbers = range(first, first + envs.num_envs)
         seeds = replace(envs.randomness, indices=numbers).environment_seeds()
         obs = envs.reset(epoch, seeds=seeds)

@@ -16,7 +16,7 @@ from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.evaluation import evaluate
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.rendering import HINT_IN_TRAINING, check_shown_in_training, choose_render_mode
-from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.errors import UserError, kind_and_line
 from spinup_tf2.persistence.env_spec import describe_env
 
 VIDEOS = "videos"  # the folder in the run's directory
@@ -88,7 +88,7 @@ class ShowEpisodes(Callback):
         except Exception as error:  # every graphics library has its own
             run.logger.warn_once(
                 f"{self.option}: no episode of epoch {run.logged_epoch} is shown "
-                f"({type(error).__name__}: {one_line(error)}). The training goes on.",
+                f"({kind_and_line(error)}). The training goes on.",
                 about=self.option,
             )
             return

@@ -29,6 +29,7 @@ from spinup_tf2.core.runs.resets import Resets
 from spinup_tf2.core.runs.saved_policy import SavedPolicy
 from spinup_tf2.core.runs.successes import log_successes
 from spinup_tf2.core.settings import Settings
+from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.mpi import broadcast_object, proc_id
@@ -97,7 +98,7 @@ class Run(Generic[Networks]):
     def begin(
         self,
         variables: Iterable[keras.Variable],
-        parts: Mapping[str, Part | None],
+        parts: Mapping[str, Part | None] | None = None,
         *,
         replay: StoredSteps | None = None,
         saved_with_policy: Iterable[keras.Variable] = (),
@@ -110,9 +111,9 @@ class Run(Generic[Networks]):
         Args:
             variables: All that a checkpoint must hold, equal on all ranks.
             parts: What remembers something of each environment, by name; None is left out. The
-                environments' own episodes are added.
-            replay: The part that is the replay buffer, if there is one. A checkpoint holds the
-                steps that are new in it.
+                replay buffer and the environments' own episodes are added.
+            replay: The replay buffer, if there is one. A checkpoint holds the steps that are new
+                in it.
             saved_with_policy: Variables that are saved with the actor-critic and not used by it.
             columns: Names of what is stored with the logger, some number of times in each epoch,
                 and whether, beside the average, the standard deviation, the largest and the
@@ -124,8 +125,8 @@ class Run(Generic[Networks]):
         self.variables = unique(variables)
         log = ActionLog(self.envs) if self.settings.deterministic_resume else None
         self.envs.log = log
-        parts = dict(parts, episodes=self.envs.episodes)
-        present = {name: part for name, part in parts.items() if part is not None}
+        named = {**(parts or {}), "replay": replay, "episodes": self.envs.episodes}
+        present = {name: part for name, part in named.items() if part is not None}
         self._columns, self._tests, self._first_epoch = columns or {}, tests, first_epoch
         self._resets = Resets(
             self.settings, self.envs, log, present.values(), self.saved is not None, self.logger
@@ -248,7 +249,7 @@ class Run(Generic[Networks]):
         self.best.judge(score_of(row, settings.num_test_episodes > 0), self.logged_epoch)
         self._stopped = self._callbacks.end_epoch(self, row) or ""
         last = last or self._stopped != ""
-        if last or (epoch + 1) % settings.save_freq == 0 or not self._policy_saved:
+        if last or self.logged_epoch % settings.save_freq == 0 or not self._policy_saved:
             check_params(self.variables)
             self._policy_saved = self._save_policy()
         self._infos, self.first_step = [], 0
@@ -317,8 +318,7 @@ class Run(Generic[Networks]):
                 self.logger.log_tabular(name, mean)
         self.logger.store(**{name: [] for name in self._columns})  # without any value: blank
         for name, all_four in self._columns.items():
-            how = "with_min_and_max" if all_four else "average_only"
-            self.logger.log_tabular(name, **{how: True})
+            self.logger.log_tabular(name, with_min_and_max=all_four, average_only=not all_four)
 
     # ------------------------------------------------------------------------ saving, restoring
 
@@ -377,5 +377,8 @@ class Run(Generic[Networks]):
         command = self.description["command"]
         if command is None:
             return f"Resume it with the same call and resume=True; it is in {run_dir}."
-        modules = [*getattr(self.settings.env_fn, "modules", ()), *self.settings.callback_modules]
+        modules = [
+            *getattr(self.settings.env_fn, "modules", ()),
+            *modules_of(self.settings.callbacks),
+        ]
         return f"Resume it with: {resume_command(run_dir, command['env_name'], modules)}"

@@ -251,7 +251,7 @@ def load_policy(
     Returns:
         `get_action(obs)`, from an observation of the raw environment to an action for its `step`.
         With a memory, `get_action(obs, state)` gives `(action, next state)`, where state None
-        begins an episode (`remembering.PolicyWithMemory`).
+        begins an episode (`policy_with_memory.PolicyWithMemory`).
 
     Raises:
         UserError: It is a run instead of its save; or there is no complete save, or it holds

@@ -12,7 +12,7 @@ from spinup_tf2.arguments.options import OPTIONS
 from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
 from spinup_tf2.experiments.experiment import Experiment
-from spinup_tf2.experiments.schedule.rows import progress_of
+from spinup_tf2.experiments.schedule.progress import progress_of
 from spinup_tf2.parallel import mpi
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.runs.files import holds_run, read_json

@@ -11,7 +11,7 @@ from spinup_tf2 import user_config
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, printable, shortened
 from spinup_tf2.experiments.experiment import Experiment
-from spinup_tf2.experiments.schedule.rows import progress_of
+from spinup_tf2.experiments.schedule.progress import progress_of
 from spinup_tf2.parallel import launched
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.runs.commands import resume_command

@@ -99,7 +99,7 @@ def run_all(
         outcomes: All experiments of a grid; they are brought up to date.
         processes: How many processes each has, and where.
         workers: How many run at a time.
-        quiet: Print nothing but errors.
+        quiet: Print only errors and warnings.
         again: How the grid was started.
 
     Raises:

@@ -16,6 +16,7 @@ from spinup_tf2.core.optimize.gradient_steps import (
 from spinup_tf2.core.optimize.take_steps import take_steps
 from spinup_tf2.core.optimize.update_block import Minimize
 from spinup_tf2.parallel import mpi
+from spinup_tf2.utils import mpi_tf
 from tests.fake_mpi import run_ranks
 
 
@@ -134,8 +135,15 @@ def test_ranks_with_parts_of_a_batch_equal_one_with_the_whole(stop_at):
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
+def sync(*all_steps):
+    """What every run does before its first step, as the first run of a process."""
+    mpi_tf._order.cache_clear()
+    run_ranks(2, lambda: mpi_tf.sync_params(all_steps[mpi.proc_id()].variables))
+
+
 def test_ranks_compile_once():
     ranks = [make()[1] for _ in range(2)]
+    sync(*ranks)
 
     def rank():
         for seed in range(3):
@@ -249,6 +257,7 @@ def test_minibatches_over_ranks_equal_those_of_one_process():
 
 def test_minibatches_compile_once():
     ranks = [make(2)[1] for _ in range(2)]
+    sync(*ranks)
     run_ranks(
         2,
         lambda: [ranks[mpi.proc_id()](batch(), shuffled(2, 4, 16, i)) for i in range(3)],

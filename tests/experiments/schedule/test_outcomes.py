@@ -16,7 +16,7 @@ from spinup_tf2.experiments.schedule.outcomes import (
     duration,
     raise_if_incomplete,
 )
-from spinup_tf2.experiments.schedule.rows import Progress, progress_of
+from spinup_tf2.experiments.schedule.progress import Progress, progress_of
 
 
 def outcome(state=FAILED, thunk=None, where="data/g/g_s0", signum=0, **kwargs):

@@ -1,0 +1,63 @@
+"""Arguments of environments and wrappers as JSON that gives them back as they were.
+
+JSON has no tuples, no arrays, and only texts as keys. An environment that got a list for a tuple,
+or "1" for 1, might be another one. Here a tuple is `{"__tuple__": [...]}` and an array
+`{"__array__": [...], "dtype": "float32"}`; what cannot be written so is refused.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+
+_TUPLE, _ARRAY = "__tuple__", "__array__"
+_DTYPES = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
+_DTYPES += ("float16", "float32", "float64")
+
+
+def to_json(value: Any) -> Any:
+    """An argument, or a dict of them, for `json.dumps`; TypeError says what would not come back."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray) and str(value.dtype) in _DTYPES:
+        return {_ARRAY: value.tolist(), "dtype": str(value.dtype)}
+    if type(value) is tuple:
+        return {_TUPLE: [to_json(each) for each in value]}
+    if type(value) is list:
+        return [to_json(each) for each in value]
+    if type(value) is dict:
+        for key in value:
+            if not isinstance(key, str) or key in (_TUPLE, _ARRAY):
+                raise TypeError(f"an argument has the key {key!r}, which JSON cannot hold")
+        return {key: to_json(each) for key, each in value.items()}
+    if isinstance(value, tuple | list | dict):
+        raise TypeError(f"an argument is a {type(value).__name__}, which JSON cannot hold")
+    json.dumps(value)
+    return value
+
+
+def from_json(value: Any) -> Any:
+    """The inverse of `to_json`; ValueError if `value` is none of its results."""
+    if isinstance(value, list):
+        return [from_json(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    made = {key: from_json(each) for key, each in value.items()}
+    if isinstance(made.get(_TUPLE), list) and len(made) == 1:
+        return tuple(made[_TUPLE])
+    if made.keys() == {_ARRAY, "dtype"} and str(made["dtype"]) in _DTYPES:
+        return np.array(made[_ARRAY], made["dtype"])
+    if _TUPLE in made or _ARRAY in made:
+        raise ValueError(f"{value} is neither a tuple nor an array")
+    return made
+
+
+def without_tags(value: Any) -> Any:
+    """What was written by `to_json`, as JSON alone would have it: with lists for tuples."""
+    if isinstance(value, list):
+        return [without_tags(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {_TUPLE}:
+        return without_tags(value[_TUPLE])
+    return {key: without_tags(each) for key, each in value.items()}

@@ -1,0 +1,75 @@
+"""Arguments as JSON, and back."""
+
+import json
+from collections import OrderedDict, namedtuple
+
+import numpy as np
+import pytest
+
+from spinup_tf2.persistence.kwargs_json import from_json, to_json, without_tags
+
+Point = namedtuple("Point", "x y")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(None, True, 3, 0.5, "text", [], {}, (), [1, [2]], (1, (2, [3])), [(1,)]),
+        {"size": (2, 3), "deep": {"list": [(4,), {"x": ()}]}},
+    ],
+)
+def test_values_come_back_with_their_types(value):
+    again = from_json(json.loads(json.dumps(to_json(value))))
+    assert repr(again) == repr(value)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        *(np.float32([[1, 2.5]]), np.arange(3, dtype=np.uint8), np.array(7), np.array([True])),
+        np.array([np.inf, -np.inf]),
+    ],
+)
+def test_arrays_come_back_with_their_types(array):
+    [again] = from_json(json.loads(json.dumps(to_json([array]))))
+    assert (again.dtype, again.shape) == (array.dtype, array.shape)
+    np.testing.assert_array_equal(again, array)
+
+
+def test_numbers_of_numpy_become_pythons():
+    assert to_json([np.float32(0.5), np.int64(3)]) == [0.5, 3]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({1: 5}, "the key 1"),
+        ({"x": {None: 5}}, "the key None"),
+        ({"__tuple__": []}, "the key '__tuple__'"),
+        (Point(1, 2), "a Point"),
+        (OrderedDict(x=1), "a OrderedDict"),
+        ({"x": {1, 2}}, "type set"),
+        (np.array(["a"]), "type ndarray"),
+        (print, "not JSON serializable"),
+    ],
+)
+def test_what_would_not_come_back_is_refused(value, reason):
+    with pytest.raises(TypeError, match=reason):
+        to_json(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *({"__tuple__": 5}, {"__tuple__": [], "more": 1}, {"__array__": [1]}),
+        *({"__array__": [1], "dtype": "O"}, {"__array__": [[1], [2, 3]], "dtype": "int64"}),
+    ],
+)
+def test_strange_files_are_refused(value):
+    with pytest.raises(ValueError):
+        from_json([value])
+
+
+def test_without_tags_it_is_what_json_makes_of_it():
+    value = {"size": (2, (3, 4)), "list": [(5,)]}
+    assert without_tags(to_json(value)) == json.loads(json.dumps(value))
