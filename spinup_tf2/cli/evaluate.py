@@ -30,6 +30,7 @@ import numpy as np
 from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, check
 from spinup_tf2.cli.env_kwargs import ENV_KWARGS_HELP, split_env_kwargs
 from spinup_tf2.cli.test_policy import add_agent_arguments, add_length_argument
+from spinup_tf2.core.rollout.faults import environment_failed
 from spinup_tf2.core.runs.policy_with_memory import in_episode
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.errors import UserError
@@ -39,7 +40,7 @@ from spinup_tf2.persistence.saves import find_save
 from spinup_tf2.results.config import read_config
 from spinup_tf2.runs.files import atomic_output
 from spinup_tf2.tensorflow_import import quiet_tensorflow
-from spinup_tf2.utils.test_policy import environment_failed, load_env
+from spinup_tf2.utils.test_policy import load_env
 
 if TYPE_CHECKING:
     import gymnasium as gym

@@ -6,13 +6,14 @@ only others are looked at closely.
 
 import inspect
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from spinup_tf2.envs.spaces import observation_test
 from spinup_tf2.errors import UserError, shortened
 
 _ARRAY = np.ndarray
@@ -57,7 +58,7 @@ class CheckedEnv(gym.Wrapper):
         super().__init__(env)
         self._max_ep_len, self._t = max_ep_len, 0
         space = env.observation_space
-        self._fits = _test_of(space, spaces.flatten_space(space).dtype)
+        self._fits = observation_test(space, spaces.flatten_space(space).dtype)
         is_box = isinstance(space, spaces.Box)
         self._shape, self._dtype = (space.shape, space.dtype) if is_box else (None, None)
 
@@ -131,38 +132,6 @@ def check_is_env(env: Any) -> None:
 
 
 # ------------------------------------------------------------------- what is as it should be
-
-
-def _test_of(space: spaces.Space, dtype: np.dtype) -> Callable[[Any], bool]:
-    """A function that says whether something can stand for an observation of a space.
-
-    The bounds of a Box are not looked at.
-
-    Args:
-        space: The space.
-        dtype: What the numbers of a Box are converted to, which must not change their kind.
-    """
-    if isinstance(space, spaces.Box):
-
-        def fits(obs):
-            try:
-                obs = np.asarray(obs)
-            except (TypeError, ValueError):  # lists of unequal length
-                return False
-            return obs.shape == space.shape and np.can_cast(obs.dtype, dtype, "same_kind")
-
-        return fits
-    if isinstance(space, spaces.Discrete):
-        # In the range, and a whole number; `in` alone takes ten times as long.
-        numbers = range(int(space.start), int(space.start + space.n))
-        return lambda obs: (type(obs) is int and obs in numbers) or obs in space
-    if isinstance(space, spaces.Dict):
-        tests = {key: _test_of(part, dtype) for key, part in space.spaces.items()}
-        return lambda obs: (
-            isinstance(obs, Mapping)
-            and all(key in obs and fits(obs[key]) for key, fits in tests.items())
-        )
-    return lambda obs: obs in space
 
 
 def _is_scalar(x, kinds):

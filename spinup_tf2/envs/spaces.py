@@ -1,5 +1,6 @@
 """Which observation and action spaces are supported, and how they become arrays of numbers."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,6 +56,39 @@ def to_network(space: spaces.Space, obs: Any) -> np.ndarray:
     if is_image(space):
         return np.asarray(obs, np.uint8)
     return spaces.flatten(space, obs).astype(np.float32)
+
+
+def observation_test(space: spaces.Space, dtype: np.dtype) -> Callable[[Any], bool]:
+    """A function that says whether something can stand for an observation of a space.
+
+    The bounds of a Box are not looked at.
+
+    Args:
+        space: The space.
+        dtype: What the numbers of a Box are converted to, which must not change their kind.
+    """
+    if isinstance(space, spaces.Box):
+
+        def fits(obs):
+            try:
+                obs = np.asarray(obs)
+            except (TypeError, ValueError):  # lists of unequal length
+                return False
+            return obs.shape == space.shape and np.can_cast(obs.dtype, dtype, "same_kind")
+
+        return fits
+    if isinstance(space, spaces.Discrete):
+        # In the range, and a whole number; `in` alone takes ten times as long.
+        numbers = range(int(space.start), int(space.start + space.n))
+        whole = (int, np.integer)
+        return lambda obs: (isinstance(obs, whole) and int(obs) in numbers) or obs in space
+    if isinstance(space, spaces.Dict):
+        tests = {key: observation_test(part, dtype) for key, part in space.spaces.items()}
+        return lambda obs: (
+            isinstance(obs, Mapping)
+            and all(key in obs and fits(obs[key]) for key, fits in tests.items())
+        )
+    return lambda obs: obs in space
 
 
 def _check_observation_space(space, where):

@@ -12,6 +12,9 @@ from gymnasium.utils import RecordConstructorArgs
 from spinup_tf2.arguments.rules import POSITIVE_INTEGER, at_least, check
 from spinup_tf2.errors import UserError
 
+# Of wrappers of gymnasium: their running means and variances outlive every reset.
+_REMEMBERING = (gym.wrappers.NormalizeObservation, gym.wrappers.NormalizeReward)
+
 
 class MaxAndSkip(gym.Wrapper, RecordConstructorArgs):
     """Repeats an action for `frameskip` frames and adds up their rewards.
@@ -134,3 +137,10 @@ def wrappers_of(env: gym.Env) -> Iterator[gym.Wrapper]:
     while isinstance(env, gym.Wrapper):
         yield env
         env = env.env
+
+
+def remembering_wrappers(env: gym.Env) -> list[str]:
+    """Names of an environment's wrappers that are known to keep statistics beyond a reset."""
+    return [
+        type(wrapper).__name__ for wrapper in wrappers_of(env) if isinstance(wrapper, _REMEMBERING)
+    ]

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import os
 import re
-import traceback
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spinup_tf2.core.rollout.faults import environment_failed
 from spinup_tf2.core.runs.policy_with_memory import in_episode
 from spinup_tf2.envs.modules import import_named
-from spinup_tf2.errors import UserError, kind_and_line
+from spinup_tf2.errors import UserError, printable
 from spinup_tf2.persistence.saves import find_save
 from spinup_tf2.persistence.unpickling import load_trusted
 from spinup_tf2.runs.printing import format_table
@@ -83,8 +85,27 @@ def load_env(
 ) -> gym.Env:
     """Build the environment of a run; raises UserError if that is not possible.
 
-    The arguments are those of `load_policy_and_env`.
+    If a wrapper of it keeps statistics, which are not saved, it says so on standard error, once for
+    each run. The arguments are those of `load_policy_and_env`.
     """
+    from spinup_tf2.envs.wrappers import remembering_wrappers
+
+    env = _load_env(save_dir, render_mode, allow_pickle, env_kwargs)
+    if names := " and ".join(remembering_wrappers(env)):
+        _warn_once(
+            f"the wrapper {names} of the environment of {Path(save_dir).parent} keeps statistics "
+            "that are not saved. Here they begin empty, so that returns may be much lower than in "
+            "training. Those of ppo's own normalize_obs are saved with the policy."
+        )
+    return env
+
+
+@cache
+def _warn_once(text):
+    print(f"Warning: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def _load_env(save_dir, render_mode, allow_pickle, env_kwargs):
     from spinup_tf2.persistence.env_spec import make_env
 
     run_dir = Path(save_dir).parent
@@ -178,24 +199,6 @@ def run_policy(
     }
     print(format_table(row))
     return row
-
-
-def environment_failed(error: Exception, episode: int, seed: int | None, step: int) -> UserError:
-    """What to raise from what an environment has raised.
-
-    Args:
-        episode: The episode's number, from 0.
-        seed: Of the last reset that had one.
-        step: The number of the step, from 1; 0: it was the reset.
-    """
-    *_, place = traceback.extract_tb(error.__traceback__)
-    when = f"in step {step}" if step else "in the reset"
-    last = "" if seed is None else f"; last seed: {seed}"
-    return UserError(
-        f"The environment raised {kind_and_line(error)} ({place.filename}, line {place.lineno}), "
-        f"{when} of episode {episode} (counted from 0{last}). Correct the environment; "
-        "env_retries holds for training only."
-    )
 
 
 def _run_episode(env, get_action, max_ep_len, render, episode, seed):

@@ -17,12 +17,14 @@ import pytest
 
 import spinup_tf2
 from spinup_tf2 import user_config
+from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.runs import run as runs_module
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence import checkpoint_writer
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.logx import EpochLogger
+from spinup_tf2.utils.test_policy import load_policy_and_env
 from tests.on_policy_runs import make
 from tests.progress import rows_without_time
 from tests.resume.killed import assert_same, left_by
@@ -98,6 +100,7 @@ def test_a_wrapper_that_remembers_is_named(tmp_path, capsys, checkpoint_freq, ep
     train(tmp_path, epochs, env_fn, checkpoint_freq=checkpoint_freq)
     start = capsys.readouterr().out
     assert start.count("the environment's wrapper NormalizeObservation keeps statistics") == 1
+    assert "even with deterministic_resume" in start
     assert "do not come back" not in start
     train(tmp_path, epochs + 1, env_fn, checkpoint_freq=checkpoint_freq, resume=True)
     resumed = capsys.readouterr().out
@@ -105,6 +108,24 @@ def test_a_wrapper_that_remembers_is_named(tmp_path, capsys, checkpoint_freq, ep
     assert "environment 0 (CartPole-v1" in resumed
     assert "from the reset on" in resumed
     assert "(NormalizeObservation)" in resumed
+
+
+def test_statistics_of_a_wrapper_are_not_saved(tmp_path, capsys):
+    """Which is said where training begins, and where the agent is watched and evaluated."""
+
+    def env_fn():
+        return gym.wrappers.NormalizeObservation(gym.make("CartPole-v1"))
+
+    train(tmp_path, 1, env_fn, deterministic_resume=False)
+    start = capsys.readouterr().out
+    assert start.count("wrapper NormalizeObservation keeps statistics that are not saved") == 1
+    assert "returns there may be much lower than in training" in start
+    evaluate_run(tmp_path, episodes=3)
+    load_policy_and_env(tmp_path)
+    warning = capsys.readouterr().err
+    expected = f"the wrapper NormalizeObservation of the environment of {tmp_path} keeps statistics"
+    assert warning.count(expected) == 1
+    assert "begin empty, so that returns may be much lower than in training" in warning
 
 
 # -------------------------------------------------------------------------------------- damage

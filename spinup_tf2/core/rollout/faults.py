@@ -16,7 +16,7 @@ import numpy as np
 from spinup_tf2.core.rollout.episodes import RECORDED
 from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, seed_after
 from spinup_tf2.envs.protocol import ProtocolError
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import UserError, kind_and_line
 from spinup_tf2.parallel.interruption import SIGNALS
 from spinup_tf2.parallel.mpi import proc_id
 
@@ -39,6 +39,24 @@ def label_of(env: gym.Env, index: int) -> str:
     number = index if index < FIRST_TEST_ENV else index - FIRST_TEST_ENV
     kind = "environment" if index < FIRST_TEST_ENV else "test environment"
     return f"{kind} {number} ({name}, rank {proc_id()} on {socket.gethostname()})"
+
+
+def environment_failed(error: Exception, episode: int, seed: int | None, step: int) -> UserError:
+    """What to raise from what an environment has raised where a trained agent plays.
+
+    Args:
+        episode: The episode's number, from 0.
+        seed: Of the last reset that had one.
+        step: The number of the step, from 1; 0: it was the reset.
+    """
+    *_, place = traceback.extract_tb(error.__traceback__)
+    when = f"in step {step}" if step else "in the reset"
+    last = "" if seed is None else f"; last seed: {seed}"
+    return UserError(
+        f"The environment raised {kind_and_line(error)} ({place.filename}, line {place.lineno}), "
+        f"{when} of episode {episode} (counted from 0{last}). Correct the environment; "
+        "env_retries holds for training only."
+    )
 
 
 def _failure_elsewhere(message, trace):

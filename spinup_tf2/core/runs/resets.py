@@ -2,20 +2,16 @@
 
 from collections.abc import Iterable
 
-import gymnasium as gym
 import numpy as np
 
 from spinup_tf2.core.finite import check_step
 from spinup_tf2.core.rollout.action_log import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.settings import Settings
-from spinup_tf2.envs.wrappers import wrappers_of
+from spinup_tf2.envs.wrappers import remembering_wrappers
 from spinup_tf2.parallel.mpi import gather_objects
 from spinup_tf2.persistence.keeper import Part
 from spinup_tf2.utils.logx import EpochLogger
-
-# Of wrappers of gymnasium: their running means and variances outlive every reset.
-_REMEMBERING = (gym.wrappers.NormalizeObservation, gym.wrappers.NormalizeReward)
 
 # How many steps are taken again only to see whether environments answer as before: it is seen at
 # once where it is seen at all, and some environments are slow.
@@ -46,12 +42,14 @@ class Resets:
         self.settings, self.envs, self.log = settings, envs, log
         self.parts, self.resumed, self.logger = [*parts], resumed, logger
         wrappers = remembering_wrappers(envs.prototype)
-        if settings.deterministic_resume and wrappers and not resumed:
+        if wrappers and not resumed:
             logger.warn_once(
-                f"with deterministic_resume, this run cannot go on with the same numbers if it is "
-                f"stopped: the environment's wrapper {' and '.join(wrappers)} keeps statistics "
-                "that begin anew then. Those of the algorithms' own normalize_obs and "
-                "normalize_reward are saved."
+                f"the environment's wrapper {' and '.join(wrappers)} keeps statistics that are not "
+                "saved. Other environments begin with empty ones, in test episodes, evaluate, "
+                "test_policy and record_every, so that returns there may be much lower than in "
+                "training. They begin anew, too, if this run is stopped and goes on, which is then "
+                "not with the same numbers, even with deterministic_resume. Those of ppo's own "
+                "normalize_obs and normalize_reward are saved."
             )
 
     def observations(
@@ -98,10 +96,3 @@ class Resets:
             f"in them is not set by a seed ({memory}). The run goes on, but not with the numbers "
             "that it would have had without the stop."
         )
-
-
-def remembering_wrappers(env: gym.Env) -> list[str]:
-    """Names of an environment's wrappers that are known to keep statistics beyond a reset."""
-    return [
-        type(wrapper).__name__ for wrapper in wrappers_of(env) if isinstance(wrapper, _REMEMBERING)
-    ]

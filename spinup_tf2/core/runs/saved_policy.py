@@ -35,6 +35,7 @@ from spinup_tf2.envs.spaces import (
     bounded_action_spec,
     network_dtype,
     network_observation_space,
+    observation_test,
     to_network,
 )
 from spinup_tf2.errors import UserError, one_line
@@ -261,10 +262,13 @@ def load_policy(
     observation_space, spec = loaded.observation_space, loaded.action_spec
     act = _act_of(loaded, deterministic)
     shape = network_observation_space(observation_space).shape
+    fits = observation_test(observation_space, np.dtype(np.float64))
+    if isinstance(observation_space, spaces.Box):
+        fits = lambda _: True  # noqa: E731 # its shape says enough
     rng = np.random.default_rng(seed)
 
     def step(obs, *state):
-        x = _seen(observation_space, obs, shape)
+        x = _seen(observation_space, obs, shape, fits)
         noise = spec.draw_noise(rng, 1)
         if deterministic:
             noise = np.zeros_like(noise)  # which picks the mode
@@ -292,12 +296,14 @@ def _act_of(loaded, deterministic):
     return act
 
 
-def _seen(observation_space, obs, shape):
+def _seen(observation_space, obs, shape, fits):
     """What the networks see of an observation, which may be that of another environment."""
     try:
         x = to_network(observation_space, obs)
         if x.shape != shape:
             raise ValueError(f"it has shape {x.shape} instead of {shape}")
+        if not fits(obs):  # to_network takes -1 of a Discrete for the last one, and more like it
+            raise ValueError(f"it is {reprlib.repr(obs)}")
     except (LookupError, OverflowError, TypeError, ValueError) as error:
         raise UserError(
             f"The agent was trained on observations in {reprlib.repr(observation_space)}, and this "
@@ -354,6 +360,7 @@ def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
     """
     save_dir = find_save(run_dir)
     weights = read_weights(save_dir)[: len(ac.variables)]
+    _check_normalization(ac, save_dir, run_dir)
     ours, theirs = ([each.shape for each in group] for group in (ac.variables, weights))
     for i, pair in enumerate(zip_longest(ours, theirs)):
         here, there = ("none" if shape is None else str(tuple(shape)) for shape in pair)
@@ -384,11 +391,32 @@ _NOT_IN_SHAPES = ("activation", "conv", "background")
 _EARLIER = {"background": 0.0}  # what networks had before there was such an argument
 
 
-def _arguments_in(save_dir):
+def _networks_in(save_dir):
     with _complete(save_dir):
         networks = read_info(save_dir).get("networks")
-    arguments = networks.get("arguments") if isinstance(networks, dict) else None
+    return networks if isinstance(networks, dict) else {}
+
+
+def _arguments_in(save_dir):
+    arguments = _networks_in(save_dir).get("arguments")
     return _EARLIER | arguments if isinstance(arguments, dict) else {}
+
+
+def _check_normalization(ac, save_dir, run_dir):
+    """Check that both normalize observations, or neither, where the save says it."""
+    here = _inner(ac) is not ac
+    if _networks_in(save_dir).get("normalize_obs", here) == here:
+        return
+    if here:
+        raise UserError(
+            f"init_from is {run_dir}, which was trained without normalize_obs, and here it is "
+            "True. Leave it out here, too, or begin with a run that was trained with it."
+        )
+    raise UserError(
+        f"init_from is {run_dir}, which was trained with normalize_obs=True, and this run does not "
+        "normalize observations. Give it here, too, which only ppo has; with another algorithm, "
+        "begin with a run of it or of a relative that was trained without normalize_obs."
+    )
 
 
 def _check_not_in_shapes(ac, save_dir, run_dir):

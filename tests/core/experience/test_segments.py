@@ -150,7 +150,11 @@ def test_a_batch_that_is_broken_off_is_forgotten():
 
 
 REFUSED = {
-    "observations": (dict(normalize_obs=True), 100, r"normalize_obs is True, but .* have a memory"),
+    "observations": (
+        dict(normalize_obs=True),
+        100,
+        r"normalize_obs is True, but .* have a memory.*Rescale",
+    ),
     "segments": ({}, 102, "seq_len is 5, but each environment takes 51 steps.* such as 3"),
     "segments of a2c": (dict(n_steps=6), 102, "takes 6 steps for a batch,.* such as 6"),
     "minibatches": (dict(minibatch_size=4), 100, "minibatch_size is 4,.* a multiple of 10 that"),

@@ -115,7 +115,7 @@ def test_a_resumed_run_does_not_ask_for_it_again(tmp_path):
             dict(ac_kwargs=dict(hidden_sizes=(8,), activation="relu")),
             "activation 'tanh', and here it is 'relu'",
         ),
-        (dict(normalize_obs=True), r"variable 1 is \(1,\), and here it is \(3,\)"),
+        (dict(normalize_obs=True), "trained without normalize_obs, and here it is True. Leave it"),
         (dict(init_from="nowhere"), "There is no directory nowhere"),
         (dict(init_from=3), "init_from is 3; it must be the directory of a run"),
     ],
@@ -123,6 +123,15 @@ def test_a_resumed_run_does_not_ask_for_it_again(tmp_path):
 def test_what_does_not_fit_is_refused_before_anything_is_written(kwargs, message, first, tmp_path):
     with pytest.raises(UserError, match=message):
         train(ppo, tmp_path / "second", **dict(init_from=first) | kwargs)
+    assert not (tmp_path / "second" / "config.json").exists()
+
+
+@pytest.mark.parametrize("algorithm", [ppo, trpo, sac])
+def test_networks_that_see_normalized_observations_are_refused_elsewhere(algorithm, tmp_path):
+    train(ppo, tmp_path / "first", normalize_obs=True)
+    message = r"with normalize_obs=True, and this run does not .* Give it here, too, which only ppo"
+    with pytest.raises(UserError, match=message):
+        train(algorithm, tmp_path / "second", init_from=tmp_path / "first")
     assert not (tmp_path / "second" / "config.json").exists()
 
 

@@ -294,6 +294,57 @@ def test_what_a_file_says_of_classes_is_not_trusted(tmp_path, monkeypatch, chang
 # ---------------------------------------------------------------- what does not fit
 
 
+PARTS = spaces.Dict(
+    d=spaces.Discrete(3, start=-1),
+    pos=spaces.Box(-1, 1, (2, 2)),
+    choices=spaces.MultiDiscrete([2, 3]),
+    bits=spaces.MultiBinary(3),
+)
+PART = dict(d=-1, pos=np.full((2, 2), 9), choices=[1, 2], bits=np.array([0, 1, 1], bool))
+
+
+@pytest.mark.parametrize(
+    ("space", "possible", "impossible"),
+    [
+        (
+            spaces.Discrete(5, start=3),
+            [3, 7, np.int64(3), np.array(7)],
+            [-1, 0, 2, 8, np.int64(2), 3.0, np.array([3, 4, 5]), None],
+        ),
+        (
+            PARTS,
+            [PART, PART | dict(more=1), PART | dict(pos=[[0.5, 0], [1, 2]])],
+            [
+                PART | changed
+                for changed in (
+                    dict(d=-2),
+                    dict(choices=[-1, 0]),
+                    dict(choices=[0, 3]),
+                    dict(bits=[5, 7, 9]),
+                    dict(pos=np.zeros(4)),
+                    dict(pos="x"),
+                )
+            ]
+            + [{"d": 0}, 3],
+        ),
+        (
+            spaces.Box(0, 3, (2,), np.int32),
+            [np.array([0, 9]), [1, 2], np.array([0.5, -7.0]), np.array([1, 2], object)],
+            [np.zeros(3), "ab"],
+        ),
+    ],
+    ids=["Discrete", "Dict", "Box"],
+)
+def test_impossible_observations_are_refused(tmp_path, space, possible, impossible):
+    save(tmp_path, MLPActorCritic(network_observation_space(space), BOX), space, BOX)
+    get_action = load_policy(tmp_path)
+    for obs in possible:
+        assert get_action(obs).shape == (3,)
+    for obs in impossible:
+        with pytest.raises(UserError, match=r"was trained on observations in .* none of them \(."):
+            get_action(obs)
+
+
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
     path = tmp_path_factory.mktemp("original")
