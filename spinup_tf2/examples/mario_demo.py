@@ -36,7 +36,7 @@ import tensorflow as tf
 from spinup_tf2 import ppo
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic
-from spinup_tf2.core.runs.saved_policy import begin_with, network_arguments
+from spinup_tf2.core.runs.init_from import begin_with, network_arguments
 from spinup_tf2.envs.mario.demonstrations import demonstration
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples.cloning import (

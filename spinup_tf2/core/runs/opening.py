@@ -12,8 +12,8 @@ from spinup_tf2.core.nets.making import class_for
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.callbacks import Callbacks, callbacks_of
 from spinup_tf2.core.runs.evaluation import make_test_envs
+from spinup_tf2.core.runs.init_from import begin_with
 from spinup_tf2.core.runs.run import Networks, Run
-from spinup_tf2.core.runs.saved_policy import begin_with
 from spinup_tf2.core.settings import Settings, comes_with_package
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec

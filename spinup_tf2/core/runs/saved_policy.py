@@ -10,9 +10,8 @@ import json
 import os
 import reprlib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import keras
@@ -124,11 +123,11 @@ class SavedPolicy(tf.Module):
 
 def _describe(ac, observation_space, action_space, extra):
     """How `build_again` makes an actor-critic again; None if its class does not say so."""
-    inner = _inner(ac)
+    inner = without_normalization(ac)
     name = _name_of(type(inner))
     if name is None or type(inner).variable_shapes is None:
         return None
-    arguments = _plain_arguments(inner)
+    arguments = plain_arguments(inner)
     if arguments is None:
         return None
     if not is_own(type(inner).__module__):
@@ -141,11 +140,12 @@ def _describe(ac, observation_space, action_space, extra):
     }
 
 
-def _inner(ac):
+def without_normalization(ac: BaseActorCritic) -> BaseActorCritic:
+    """The actor-critic inside one that normalizes observations; any other is itself."""
     return ac.inner if type(ac) is NormalizedActorCritic else ac
 
 
-def _plain_arguments(ac):
+def plain_arguments(ac: BaseActorCritic) -> dict[str, Any] | None:
     """The arguments of an actor-critic as they are in JSON; None if they do not describe it."""
     if ac.arguments is None or ac.networks != ac.made:
         return None  # somebody put another in the place of one of its networks
@@ -212,7 +212,7 @@ def load_networks(
 ) -> LoadedPolicy:
     """Load the networks in `save_dir`; arguments and errors are those of `load_policy`."""
     _refuse_run(save_dir)
-    with _complete(save_dir):
+    with complete_save(save_dir):
         info = read_info(save_dir)
         observation_space, action_space = (
             space_from_json(info[name]) for name in ("observation_space", "action_space")
@@ -224,7 +224,7 @@ def load_networks(
             raise
         make_spec = bounded_action_spec if info.get("bounded") else action_spec
         spec = make_spec(action_space)
-        with _complete(save_dir):
+        with complete_save(save_dir):
             model = load_saved_model(save_dir)
         return LoadedPolicy(observation_space, spec, None, model, int(info.get("state_size", 0)))
     size = 0 if ac.memory is None else ac.memory.size
@@ -325,7 +325,7 @@ def _refuse_run(save_dir):
 
 
 @contextmanager
-def _complete(save_dir):
+def complete_save(save_dir: str | os.PathLike) -> Iterator[None]:
     """What fails in here says that a save is not whole."""
     try:
         yield
@@ -350,86 +350,3 @@ def _networks_from_weights(save_dir, info, observation_space, action_space, best
             f"The networks in {save_dir} cannot be built again from their weights: {error} "
             f"{_OPT_IN}"
         ) from error
-
-
-def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
-    """Give an actor-critic the weights of the last save of a run; init_from of the algorithms.
-
-    Raises:
-        UserError: They are not those of such networks; nothing is changed.
-    """
-    save_dir = find_save(run_dir)
-    weights = read_weights(save_dir)[: len(ac.variables)]
-    _check_normalization(ac, save_dir, run_dir)
-    ours, theirs = ([each.shape for each in group] for group in (ac.variables, weights))
-    for i, pair in enumerate(zip_longest(ours, theirs)):
-        here, there = ("none" if shape is None else str(tuple(shape)) for shape in pair)
-        if here != there:
-            raise UserError(
-                f"init_from is {run_dir}, whose networks are others than those of this run: the "
-                f"shape of their variable {i + 1} is {there}, and here it is {here}. Use the same "
-                "kind of environment, the same algorithm or a relative of it, and the same "
-                "ac_kwargs."
-            )
-    _check_not_in_shapes(ac, save_dir, run_dir)
-    if not all(np.isfinite(weight).all() for weight in weights):
-        raise UserError(f"init_from is {run_dir}, in whose weights there is NaN or infinity.")
-    for variable, weight in zip(ac.variables, weights, strict=True):
-        variable.assign(weight)
-
-
-def network_arguments(run_dir: str | os.PathLike) -> dict[str, Any]:
-    """What the networks of a run's last save were made with; empty if it does not say so.
-
-    Raises:
-        UserError: There is no complete save.
-    """
-    return _arguments_in(find_save(run_dir))
-
-
-_NOT_IN_SHAPES = ("activation", "conv", "background")
-_EARLIER = {"background": 0.0}  # what networks had before there was such an argument
-
-
-def _networks_in(save_dir):
-    with _complete(save_dir):
-        networks = read_info(save_dir).get("networks")
-    return networks if isinstance(networks, dict) else {}
-
-
-def _arguments_in(save_dir):
-    arguments = _networks_in(save_dir).get("arguments")
-    return _EARLIER | arguments if isinstance(arguments, dict) else {}
-
-
-def _check_normalization(ac, save_dir, run_dir):
-    """Check that both normalize observations, or neither, where the save says it."""
-    here = _inner(ac) is not ac
-    if _networks_in(save_dir).get("normalize_obs", here) == here:
-        return
-    if here:
-        raise UserError(
-            f"init_from is {run_dir}, which was trained without normalize_obs, and here it is "
-            "True. Leave it out here, too, or begin with a run that was trained with it."
-        )
-    raise UserError(
-        f"init_from is {run_dir}, which was trained with normalize_obs=True, and this run does not "
-        "normalize observations. Give it here, too, which only ppo has; with another algorithm, "
-        "begin with a run of it or of a relative that was trained without normalize_obs."
-    )
-
-
-def _check_not_in_shapes(ac, save_dir, run_dir):
-    """Check what networks do with weights of the same shapes, where both say it."""
-    theirs, ours = _arguments_in(save_dir), _plain_arguments(_inner(ac))
-    if not theirs or ours is None:
-        return
-    ours = _EARLIER | ours
-    for name in _NOT_IN_SHAPES:
-        there, here = theirs.get(name), ours.get(name)
-        if there != here:
-            raise UserError(
-                f"init_from is {run_dir}, whose networks have {name} {there!r}, and here it is "
-                f"{here!r}: with the same weights they would do something else. Use the same "
-                "ac_kwargs."
-            )
