@@ -201,7 +201,10 @@ ARGUMENTS = {
     "save_freq": Argument(
         POSITIVE_INTEGER,
         "int",
-        "How often (in epochs) to save the policy; the last epoch always does.",
+        """
+        How often (in epochs) to save the policy: after those whose number is a multiple of
+        it, and after the last.
+        """,
         may_change=True,
     ),
     "ent_coef": Argument(

@@ -268,7 +268,7 @@ def play(
         rets = [episode.ret for episode in episodes.values() if episode.over]
         if not rets:
             raise
-        played = f"{len(rets)} episodes were over, with a mean return of {np.mean(rets):.4g}."
+        played = f"Episodes before that: {len(rets)}, with a mean return of {np.mean(rets):.4g}."
         raise UserError(f"{error} {played}") from error.__cause__
     return [episodes[number] for number in range(len(episodes))]
 

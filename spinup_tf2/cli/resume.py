@@ -90,7 +90,7 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
     given = _changes(rest)
     run = _described_run(run_dir)
     algorithm, command = run["algorithm"], run["command"]
-    command = command | dict(env_kwargs=_checked_env_kwargs(command, run_dir))
+    command = command | _environment_arguments(command, run_dir)
     _import_callbacks({**command, **given}.get("callbacks"), run_dir)
 
     options = {key: given.pop(key) for key in ("hosts", "launcher") if key in given}
@@ -169,16 +169,16 @@ def _import_callbacks(callbacks, run_dir):
             raise UserError(f"the run in {run_dir} has a callback {name}: {error}.") from error
 
 
-def _checked_env_kwargs(command, run_dir):
-    """The arguments of the environment of a checkpoint, which is registered.
+def _environment_arguments(command, run_dir):
+    """env_kwargs of a checkpoint, if there are any. The environment is registered.
 
     The file's word decides nothing more.
     """
     try:
         register_for_file(command.get("env_name"))
-        env_kwargs = from_json(command.get("env_kwargs"))
-        check_environment_arguments(env_kwargs)
-        return env_kwargs
+        known = {name: from_json(command[name]) for name in ("env_kwargs",) if name in command}
+        check_environment_arguments(known)
+        return known
     except (Exception, SystemExit) as error:  # what is installed may raise anything, too
         reason = one_line(error)
         raise UserError(

@@ -157,9 +157,16 @@ def _arguments(spec):
         try:
             kwargs |= to_json({key: value})
         except TypeError:
-            if registered.get(key) is not value:
+            if key not in registered or not _equal(registered[key], value):
                 raise
     return kwargs
+
+
+def _equal(one, other):
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # of somebody's class
+        return False
 
 
 def register_for_file(env_name: object) -> str:

@@ -191,9 +191,12 @@ def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: st
         "networks": "networks (names and shapes of their variables)",
     }
     for name, word in words.items():
-        # Runs of former versions have lists where there are tuples.
-        if without_tags(saved.get(name)) != without_tags(run[name]):
-            raise _another_run(run_dir, word, saved.get(name), run[name])
+        # Runs of former versions have lists where there are tuples, and some environments that can
+        # be described now are a name there.
+        before, now = without_tags(saved.get(name)), without_tags(run[name])
+        only_named = name == "environment" and isinstance(before, str) != isinstance(now, str)
+        if before != now and not only_named:
+            raise _another_run(run_dir, word, before, now)
     if saved.get("num_envs") != run["num_envs"]:
         raise UserError(
             f"the run in {run_dir} has {saved.get('num_envs')} environments, and this would have "

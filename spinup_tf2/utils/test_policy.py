@@ -93,9 +93,9 @@ def load_env(
     env = _load_env(save_dir, render_mode, allow_pickle, env_kwargs)
     if names := " and ".join(remembering_wrappers(env)):
         _warn_once(
-            f"the wrapper {names} of the environment of {Path(save_dir).parent} keeps statistics "
-            "that are not saved. Here they begin empty, so that returns may be much lower than in "
-            "training. Those of ppo's own normalize_obs are saved with the policy."
+            f"the statistics of {names} around the environment of {Path(save_dir).parent} are not "
+            "saved. Here they begin empty, so that returns may be much lower than in training. "
+            "Those of ppo's own normalize_obs are saved with the policy."
         )
     return env
 

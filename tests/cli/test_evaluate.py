@@ -294,7 +294,7 @@ def test_an_environment_that_fails(threads):
     assert "The environment raised OSError: lost its way (" in message
     assert f"{__file__}, line " in message
     assert "in step 3 of episode 1 (counted from 0; last seed: 8)." in message
-    assert "1 episodes were over, with a mean return of 8." in message
+    assert "Episodes before that: 1, with a mean return of 8." in message
     assert isinstance(caught.value.__cause__, OSError)
     with pytest.raises(
         UserError, match=r"in the reset of episode 0 \(counted from 0\)[^%]*only\.$"

@@ -66,13 +66,13 @@ class Told(gym.Env):
 
     observation_space = action_space = gym.spaces.Discrete(2)
 
-    def __init__(self, told=None, how=None):
-        self.told, self.how = told, how
+    def __init__(self, told=None, how=None, names=None):
+        self.told, self.how, self.names = told, how, names
 
 
 @pytest.fixture
 def told_by_its_registration():
-    registered = dict(told=(2, (3, 4)), how=print)
+    registered = dict(told=(2, (3, 4)), how=print, names={1: "one"})
     gym.register("Told-v0", entry_point=Told, kwargs=registered)
     yield registered["told"]
     del gym.registry["Told-v0"]
@@ -81,7 +81,10 @@ def told_by_its_registration():
 def test_tuples_and_arrays_come_back_as_such(tmp_path, told_by_its_registration):
     again = rebuilt(tmp_path, gym.make("Told-v0"))
     assert again.unwrapped.told == told_by_its_registration
-    assert again.unwrapped.how is print  # which only the registration can give
+    # What only the registration can give:
+    assert (again.unwrapped.how, again.unwrapped.names) == (print, {1: "one"})
+    with pytest.raises(UserError, match="the key 2, which JSON cannot hold"):
+        rebuilt(tmp_path, gym.make("Told-v0", names={2: "two"}))
     again = rebuilt(tmp_path, gym.make("Told-v0", told=np.float32([1, 2])))
     assert again.unwrapped.told.dtype == np.float32
     assert [*again.unwrapped.told] == [1, 2]

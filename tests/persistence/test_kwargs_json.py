@@ -47,7 +47,8 @@ def test_numbers_of_numpy_become_pythons():
         ({"x": {None: 5}}, "the key None"),
         ({"__tuple__": []}, "the key '__tuple__'"),
         (Point(1, 2), "a Point"),
-        (OrderedDict(x=1), "a OrderedDict"),
+        (np.zeros(5000), r"shape \(5000,\)"),
+        (np.zeros((0, 3)), r"shape \(0, 3\)"),
         ({"x": {1, 2}}, "type set"),
         (np.array(["a"]), "type ndarray"),
         (print, "not JSON serializable"),
@@ -63,11 +64,23 @@ def test_what_would_not_come_back_is_refused(value, reason):
     [
         *({"__tuple__": 5}, {"__tuple__": [], "more": 1}, {"__array__": [1]}),
         *({"__array__": [1], "dtype": "O"}, {"__array__": [[1], [2, 3]], "dtype": "int64"}),
+        *({"__array__": [300], "dtype": "uint8"}, {"__array__": [None], "dtype": "int8"}),
     ],
 )
 def test_strange_files_are_refused(value):
     with pytest.raises(ValueError):
         from_json([value])
+
+
+def test_what_contains_itself_is_refused():
+    value = []
+    value.append(value)
+    with pytest.raises(TypeError, match="contains itself"):
+        to_json(dict(x=value))
+
+
+def test_ordered_dicts_become_dicts():
+    assert from_json(to_json(OrderedDict(x=(1,)))) == {"x": (1,)}
 
 
 def test_without_tags_it_is_what_json_makes_of_it():

@@ -99,7 +99,7 @@ def test_a_wrapper_that_remembers_is_named(tmp_path, capsys, checkpoint_freq, ep
 
     train(tmp_path, epochs, env_fn, checkpoint_freq=checkpoint_freq)
     start = capsys.readouterr().out
-    assert start.count("the environment's wrapper NormalizeObservation keeps statistics") == 1
+    assert start.count("the statistics of NormalizeObservation around the environment") == 1
     assert "even with deterministic_resume" in start
     assert "do not come back" not in start
     train(tmp_path, epochs + 1, env_fn, checkpoint_freq=checkpoint_freq, resume=True)
@@ -118,12 +118,13 @@ def test_statistics_of_a_wrapper_are_not_saved(tmp_path, capsys):
 
     train(tmp_path, 1, env_fn, deterministic_resume=False)
     start = capsys.readouterr().out
-    assert start.count("wrapper NormalizeObservation keeps statistics that are not saved") == 1
-    assert "returns there may be much lower than in training" in start
+    message = "the statistics of NormalizeObservation around the environment are not saved"
+    assert start.count(message) == 1
+    assert "returns may be much lower" in start
     evaluate_run(tmp_path, episodes=3)
     load_policy_and_env(tmp_path)
     warning = capsys.readouterr().err
-    expected = f"the wrapper NormalizeObservation of the environment of {tmp_path} keeps statistics"
+    expected = f"NormalizeObservation around the environment of {tmp_path} are not saved"
     assert warning.count(expected) == 1
     assert "begin empty, so that returns may be much lower than in training" in warning
 

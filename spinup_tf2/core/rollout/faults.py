@@ -49,13 +49,15 @@ def environment_failed(error: Exception, episode: int, seed: int | None, step: i
         seed: Of the last reset that had one.
         step: The number of the step, from 1; 0: it was the reset.
     """
-    *_, place = traceback.extract_tb(error.__traceback__)
     when = f"in step {step}" if step else "in the reset"
     last = "" if seed is None else f"; last seed: {seed}"
+    where = f"{when} of episode {episode} (counted from 0{last})"
+    if isinstance(error, UserError):  # which says what to do
+        return UserError(f"The environment refuses what it is given, {where}: {error}")
+    *_, place = traceback.extract_tb(error.__traceback__)
     return UserError(
         f"The environment raised {kind_and_line(error)} ({place.filename}, line {place.lineno}), "
-        f"{when} of episode {episode} (counted from 0{last}). Correct the environment; "
-        "env_retries holds for training only."
+        f"{where}. Correct the environment; env_retries holds for training only."
     )
 
 

@@ -78,8 +78,8 @@ def _check_normalization(ac, save_dir, run_dir):
         )
     raise UserError(
         f"init_from is {run_dir}, which was trained with normalize_obs=True, and this run does not "
-        "normalize observations. Give it here, too, which only ppo has; with another algorithm, "
-        "begin with a run of it or of a relative that was trained without normalize_obs."
+        "normalize observations. Give it here, too (only ppo has it); for another algorithm, begin "
+        "with a run of it, or of a relative, that was trained without normalize_obs."
     )
 
 

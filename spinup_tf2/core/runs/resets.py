@@ -44,10 +44,10 @@ class Resets:
         wrappers = remembering_wrappers(envs.prototype)
         if wrappers and not resumed:
             logger.warn_once(
-                f"the environment's wrapper {' and '.join(wrappers)} keeps statistics that are not "
-                "saved. Other environments begin with empty ones, in test episodes, evaluate, "
-                "test_policy and record_every, so that returns there may be much lower than in "
-                "training. They begin anew, too, if this run is stopped and goes on, which is then "
+                f"the statistics of {' and '.join(wrappers)} around the environment are not saved. "
+                "They begin empty in test episodes and wherever the agent plays later, where "
+                "normalized observations are then others than in training and returns may be much "
+                "lower. They begin anew, too, if this run is stopped and goes on, which is then "
                 "not with the same numbers, even with deterministic_resume. Those of ppo's own "
                 "normalize_obs and normalize_reward are saved."
             )
