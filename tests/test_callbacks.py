@@ -221,15 +221,26 @@ def test_one_that_raises_ends_the_training_and_all_hear_of_the_end(tmp_path):
     assert diary.entries == [("start", 0), ("epoch", 0), ("end", 0)]
 
 
-def test_a_training_that_one_has_stopped_says_why_and_goes_on(tmp_path, capsys, monkeypatch):
+def test_the_agent_is_saved_where_a_training_is_stopped(tmp_path, monkeypatch):
+    """Though save_freq is 10."""
+
+    class StopsAtTwo(Callback):
+        def on_epoch_end(self, run, row):
+            saves_before.append(len(saved))
+            if run.epoch == 2:
+                run.stop("enough")
+
+    saves_before, saved, save_state = [], [], EpochLogger.save_state
+    monkeypatch.setattr(
+        EpochLogger, "save_state", lambda self, *args: saved.append(1) or save_state(self, *args)
+    )
+    train(vpg, tmp_path, steps_per_epoch=20, epochs=9, save_freq=10, callbacks=[StopsAtTwo()])
+    assert saves_before == [0, 1, 1]  # after the first epoch, as always
+    assert len(saved) == 2
+
+
+def test_a_training_that_one_has_stopped_says_why_and_goes_on(tmp_path, capsys):
     path = tmp_path / "run"
-    saved, save_state = [], EpochLogger.save_state
-
-    def remember(self, *args):
-        saved.append(len(rows_without_time(path / "progress.txt")))
-        return save_state(self, *args)
-
-    monkeypatch.setattr(EpochLogger, "save_state", remember)
 
     def part(**kwargs):
         options = dict(epochs=4, steps_per_epoch=100, train_v_iters=5, **kwargs)
@@ -240,7 +251,7 @@ def test_a_training_that_one_has_stopped_says_why_and_goes_on(tmp_path, capsys, 
     assert "Stopped: the mean return, " in printed
     assert " has reached 1. Resume it with: python -m spinup_tf2.run resume " in printed
     assert len(rows_without_time(path / "progress.txt")) == 2
-    assert saved == [1, 2]  # after the first epoch, as always, and where it stopped
+    assert (path / "tf2_save").is_dir()
 
     diary = Diary()
     printed = part(resume=True, callbacks=[diary])
