@@ -129,7 +129,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(kwargs, message
 @pytest.mark.parametrize("algorithm", [ppo, trpo, sac])
 def test_networks_that_see_normalized_observations_are_refused_elsewhere(algorithm, tmp_path):
     train(ppo, tmp_path / "first", normalize_obs=True)
-    message = r"with normalize_obs=True, and this run does not .* Give it here, too, which only ppo"
+    message = r"with normalize_obs=True, and this run does not .* Give it here, too .only ppo"
     with pytest.raises(UserError, match=message):
         train(algorithm, tmp_path / "second", init_from=tmp_path / "first")
     assert not (tmp_path / "second" / "config.json").exists()
