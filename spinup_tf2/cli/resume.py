@@ -176,7 +176,9 @@ def _environment_arguments(command, run_dir):
     """
     try:
         register_for_file(command.get("env_name"))
-        known = {name: from_json(command[name]) for name in ("env_kwargs",) if name in command}
+        if "env_kwargs" not in command:
+            return {}
+        known = dict(env_kwargs=from_json(command["env_kwargs"]))
         check_environment_arguments(known)
         return known
     except (Exception, SystemExit) as error:  # what is installed may raise anything, too

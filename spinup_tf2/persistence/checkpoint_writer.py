@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,25 @@ if TYPE_CHECKING:
 Arrays = Mapping[str, np.ndarray]
 
 
+@dataclass(frozen=True)
+class NewSteps:
+    """What is new in the replay buffer of a rank since the checkpoint before.
+
+    Steps are numbered as they come. The numbers are equal on all ranks.
+
+    Attributes:
+        arrays: The steps.
+        first: Number of the first of them.
+        end: Number of the one after the last.
+        oldest: Number of the oldest step that is still in the buffer.
+    """
+
+    arrays: Arrays
+    first: int
+    end: int
+    oldest: int
+
+
 class CheckpointWriter(Checkpoints):
     """Writes the checkpoints of the run in `run_dir`, of which the newest `keep` are kept.
 
@@ -59,8 +79,7 @@ class CheckpointWriter(Checkpoints):
         variables: Sequence[keras.Variable],
         best: Sequence[np.ndarray],
         arrays: Arrays,
-        steps: Arrays | None = None,
-        replay_range: tuple[int, int, int] | None = None,
+        steps: NewSteps | None = None,
         before: Callable[[], None] = lambda: None,
     ) -> None:
         """Write a checkpoint. Collective.
@@ -72,75 +91,35 @@ class CheckpointWriter(Checkpoints):
             best: The best weights so far.
             arrays: What this rank goes on from.
             steps: What is new in its replay buffer.
-            replay_range: Numbers of the first of these steps, of the one after the last, and of
-                the oldest that is still in the buffer.
             before: Called before anything is written; what it raises counts as a failure to write.
 
         Raises:
             OSError: On all ranks, if it cannot be written on one; what was there before stays.
         """
         serial = self._on_all(lambda: max([0, *self._serials()]) + 1)[0]
-        final = self.path_of(serial)
-        temporary = final.with_name(final.name + ".tmp")
-
-        def prepare():
-            remove(temporary)  # of a crash
-            temporary.mkdir(parents=True)
-            (self.root / REPLAY).mkdir(exist_ok=True)
-
-        def write_own():
-            files = {f"rank{proc_id()}.npz": _write_npz(temporary, f"rank{proc_id()}.npz", arrays)}
-            if steps is not None:
-                name = f"{final.name}-rank{proc_id()}.npz"
-                files[name] = _write_npz(self.root / REPLAY, name, steps)
-            return files
-
+        folder = self.path_of(serial).with_suffix(".tmp")  # until it is complete
         try:
             self._on_all(before)
-            self._on_root(prepare)
-            written = self._on_all(write_own)
+            self._on_root(lambda: self._make_folders(folder))
+            written = self._on_all(lambda: self._write_own(serial, folder, arrays, steps))
+            files = {_rank_file(rank): digest for rank, (digest, _) in enumerate(written)}
             replay = []
             if steps is not None:
-                replay = [each for each in self.replay if each["end"] > replay_range[2]]
-            for rank, files in enumerate(written):
-                name = f"{final.name}-rank{rank}.npz"
-                if name in files:
-                    first, end, _ = replay_range
-                    digest = files.pop(name)
-                    replay.append(dict(file=name, rank=rank, first=first, end=end, **digest))
-
-            def complete():
-                self._write_variables(temporary / VARIABLES, variables)
-                files = {name: digest for each in written for name, digest in each.items()}
-                files[BEST] = _write_npz(
-                    temporary, BEST, {str(i): weight for i, weight in enumerate(best)}
-                )
-                for path in temporary.glob(f"{VARIABLES}.*"):
-                    files[path.name] = _sync(path)
-                content = dict(
-                    format=FORMAT,
-                    run=dict(description),
-                    counters=dict(counters),
-                    variables=[list(variable.shape) for variable in variables],
-                    num_ranks=len(written),
-                    files=files,
-                    replay=replay,
-                )
-                manifest = temporary / MANIFEST
-                manifest.write_text(
-                    json.dumps(dict(content, sha256=digest_of(content)), indent=1),
-                    encoding="utf-8",
-                )
-                _sync(manifest)
-                _sync_directory(self.root / REPLAY)
-                _sync_directory(temporary)
-                os.rename(temporary, final)
-                _sync_directory(self.root)
-
-            self._on_root(complete)
+                replay = [each for each in self.replay if each["end"] > steps.oldest]
+                replay += [each for _, each in written]
+            content = dict(
+                format=FORMAT,
+                run=dict(description),
+                counters=dict(counters),
+                variables=[list(variable.shape) for variable in variables],
+                num_ranks=len(written),
+                files=files,
+                replay=replay,
+            )
+            self._on_root(lambda: self._complete(serial, folder, content, variables, best))
         except OSError:
             if proc_id() == 0:
-                shutil.rmtree(temporary, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
                 for path in self.replay_files(serial):
                     path.unlink(missing_ok=True)
             raise
@@ -148,6 +127,40 @@ class CheckpointWriter(Checkpoints):
         if proc_id() == 0:
             with suppress(OSError):  # there is a checkpoint more, whatever stays beside it
                 self.clean()
+
+    def _make_folders(self, folder):
+        remove(folder)  # of a crash
+        folder.mkdir(parents=True)
+        (self.root / REPLAY).mkdir(exist_ok=True)
+
+    def _write_own(self, serial, folder, arrays, steps):
+        """Write what each rank writes; returns what the manifest says of it.
+
+        That is size and digest of its file in `folder`, and its entry in `replay` or None.
+        """
+        rank = proc_id()
+        own = _write_npz(folder, _rank_file(rank), arrays)
+        if steps is None:
+            return own, None
+        name = f"{self.path_of(serial).name}-{_rank_file(rank)}"
+        digest = _write_npz(self.root / REPLAY, name, steps.arrays)
+        return own, dict(file=name, rank=rank, first=steps.first, end=steps.end, **digest)
+
+    def _complete(self, serial, folder, content, variables, best):
+        """Write what is equal on all ranks, and the manifest; then it gets its name."""
+        self._write_variables(folder / VARIABLES, variables)
+        weights = {str(i): weight for i, weight in enumerate(best)}
+        content["files"][BEST] = _write_npz(folder, BEST, weights)
+        for path in folder.glob(f"{VARIABLES}.*"):
+            content["files"][path.name] = _sync(path)
+        manifest = folder / MANIFEST
+        text = json.dumps(dict(content, sha256=digest_of(content)), indent=1)
+        manifest.write_text(text, encoding="utf-8")
+        _sync(manifest)
+        _sync_directory(self.root / REPLAY)
+        _sync_directory(folder)
+        os.rename(folder, self.path_of(serial))
+        _sync_directory(self.root)
 
     def _write_variables(self, prefix, variables):
         import tensorflow as tf
@@ -194,6 +207,10 @@ class CheckpointWriter(Checkpoints):
         for path in (self.root / REPLAY).glob("*.npz"):
             if path.name not in needed:
                 remove(path)
+
+
+def _rank_file(rank):
+    return f"rank{rank}.npz"
 
 
 def _write_npz(folder, name, arrays):

@@ -14,7 +14,7 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import broadcast_object, num_procs, proc_id
-from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
+from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter, NewSteps
 from spinup_tf2.persistence.checkpoints import (
     DamagedCheckpoint,
     Saved,
@@ -116,19 +116,18 @@ class Keeper:
         arrays = {f"log/{key}": values for key, values in self.logger.stored().items()}
         if proc_id() == 0:
             arrays |= {f"acting/{i}": weight for i, weight in enumerate(acting)}
-        steps, replay_range = None, None
         for i, env in enumerate(self.indices):
             for name, part in self.parts.items():
                 state = part.env_state(i)
                 arrays |= {f"env{env}/{name}/{key}": value for key, value in state.items()}
-        if self.replay is not None:
-            replay_range = self.replay.new_range()
-            if self.replay.steps > 0:
-                steps = {
-                    f"env{env}/{key}": value
-                    for i, env in enumerate(self.indices)
-                    for key, value in self.replay.new_steps(i).items()
-                }
+        steps = None
+        if self.replay is not None and self.replay.steps > 0:
+            new = {
+                f"env{env}/{key}": value
+                for i, env in enumerate(self.indices)
+                for key, value in self.replay.new_steps(i).items()
+            }
+            steps = NewSteps(new, *self.replay.new_range())
         try:
             self.checkpoints.save(
                 self.description,
@@ -137,7 +136,6 @@ class Keeper:
                 best,
                 arrays,
                 steps,
-                replay_range,
                 before=self.logger.sync,
             )
         except OSError as error:

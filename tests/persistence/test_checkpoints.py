@@ -13,7 +13,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.persistence import checkpoint_writer
 from spinup_tf2.persistence import checkpoints as checkpoint
-from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
+from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter, NewSteps
 from spinup_tf2.persistence.checkpoints import (
     Checkpoints,
     DamagedCheckpoint,
@@ -58,8 +58,7 @@ def save(checkpoints, number, size=25, **kwargs):
         checkpoints.variables,
         [np.full(4, number, np.float32), np.full((2, 2), -number, np.float32)],
         arrays(number, proc_id()),
-        {"env0/rew": np.arange(first, end)} if number else None,
-        (first, end, oldest),
+        NewSteps({"env0/rew": np.arange(first, end)}, first, end, oldest) if number else None,
         **kwargs,
     )
 

@@ -28,7 +28,8 @@ def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
     """
     save_dir = find_save(run_dir)
     weights = read_weights(save_dir)[: len(ac.variables)]
-    _check_normalization(ac, save_dir, run_dir)
+    networks = _networks_in(save_dir)
+    _check_normalization(ac, networks, run_dir)
     ours, theirs = ([each.shape for each in group] for group in (ac.variables, weights))
     for i, pair in enumerate(zip_longest(ours, theirs)):
         here, there = ("none" if shape is None else str(tuple(shape)) for shape in pair)
@@ -39,7 +40,7 @@ def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
                 "kind of environment, the same algorithm or a relative of it, and the same "
                 "ac_kwargs."
             )
-    _check_not_in_shapes(ac, save_dir, run_dir)
+    _check_not_in_shapes(ac, _arguments_of(networks), run_dir)
     if not all(np.isfinite(weight).all() for weight in weights):
         raise UserError(f"init_from is {run_dir}, in whose weights there is NaN or infinity.")
     for variable, weight in zip(ac.variables, weights, strict=True):
@@ -52,24 +53,25 @@ def network_arguments(run_dir: str | os.PathLike) -> dict[str, Any]:
     Raises:
         UserError: There is no complete save.
     """
-    return _arguments_in(find_save(run_dir))
+    return _arguments_of(_networks_in(find_save(run_dir)))
 
 
 def _networks_in(save_dir):
+    """What a save says of its networks; empty if it does not say so."""
     with complete_save(save_dir):
         networks = read_info(save_dir).get("networks")
     return networks if isinstance(networks, dict) else {}
 
 
-def _arguments_in(save_dir):
-    arguments = _networks_in(save_dir).get("arguments")
+def _arguments_of(networks):
+    arguments = networks.get("arguments")
     return _EARLIER | arguments if isinstance(arguments, dict) else {}
 
 
-def _check_normalization(ac, save_dir, run_dir):
+def _check_normalization(ac, networks, run_dir):
     """Check that both normalize observations, or neither, where the save says it."""
     here = without_normalization(ac) is not ac
-    if _networks_in(save_dir).get("normalize_obs", here) == here:
+    if networks.get("normalize_obs", here) == here:
         return
     if here:
         raise UserError(
@@ -83,9 +85,9 @@ def _check_normalization(ac, save_dir, run_dir):
     )
 
 
-def _check_not_in_shapes(ac, save_dir, run_dir):
+def _check_not_in_shapes(ac, theirs, run_dir):
     """Check what networks do with weights of the same shapes, where both say it."""
-    theirs, ours = _arguments_in(save_dir), plain_arguments(without_normalization(ac))
+    ours = plain_arguments(without_normalization(ac))
     if not theirs or ours is None:
         return
     ours = _EARLIER | ours
