@@ -13,9 +13,9 @@ from spinup_tf2.core.settings import Settings, algorithm
 from spinup_tf2.parallel.mpi import mpi_avg
 
 
-def policy_loss(logp, ret, baseline):
-    """L = -E[log pi(a|s) (R - b)], R: what was gained afterwards. logp, ret: [batch]."""
-    loss = -tf.reduce_mean(logp * (ret - baseline))
+def policy_loss(logp, ret, baseline, valid):
+    """L = -E[log pi(a|s) (R - b)], R: what was gained afterwards. logp, ret, valid: [batch]."""
+    loss = -tf.reduce_mean(tf.where(valid, logp * (ret - baseline), 0.0))
     return loss, dict(LossPi=loss)
 
 
@@ -49,7 +49,8 @@ def reinforce(
         pi, baseline = run.ac.pi, keras.Variable(0.0, trainable=False)
 
         def pi_loss(batch):
-            return policy_loss(pi(batch["obs"]).log_prob(batch["act"]), batch["ret"], baseline)
+            logp = pi(batch["obs"]).log_prob(batch["act"])
+            return policy_loss(logp, batch["ret"], baseline, batch["valid"])
 
         step = GradientSteps(pi_loss, pi.trainable_variables, adam(pi_lr), num_steps=1)
 

@@ -248,7 +248,7 @@ ARGUMENTS = {
         FRACTION,
         "float",
         """
-        How slowly the target networks follow: after each update
+        How slowly the target networks follow: after each update (TD3: of the policy)
         target = polyak * target + (1 - polyak) * variable. (Always between 0 and 1, close to 1.)
         """,
     ),

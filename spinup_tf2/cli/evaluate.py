@@ -33,6 +33,7 @@ from spinup_tf2.cli.test_policy import add_agent_arguments, add_length_argument
 from spinup_tf2.core.rollout.faults import environment_failed
 from spinup_tf2.core.runs.policy_with_memory import in_episode
 from spinup_tf2.envs.modules import import_for_command, import_named
+from spinup_tf2.envs.protocol import success_of
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.nested import merged
 from spinup_tf2.parallel.threads import threads_per_rank
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 EPISODES = 100
 NOOPS = 30
 
-_ENVIRONMENTS = 8  # that are played at the same time
+_MOST = 8  # environments that are played at the same time
 
 
 def evaluate_run(
@@ -103,15 +104,15 @@ def evaluate_run(
             for start in fixed or [None]
             for way, options in _ways(fixed.get(start), episodes, noops).items()
         }
-        wanted = min(_ENVIRONMENTS, max(map(len, ways.values())))
-        while len(envs) < wanted:
+        at_a_time, threads = _at_a_time(fpath)
+        while len(envs) < min(at_a_time, max(map(len, ways.values()))):
             envs.append(load_env(save_dir, None, allow_pickle, env_kwargs))
         several = len(fixed) > 1
         for (start, way), options in ways.items():
             greedy = way != "sampled"
             get_action = load_policy(save_dir, greedy, seed, allow_pickle=allow_pickle, best=best)
             resets = [dict(seed=seed + i, options=o or None) for i, o in enumerate(options)]
-            row = _summary(play(envs, get_action, resets, max_ep_len or None, _threads(fpath)))
+            row = _summary(play(envs, get_action, resets, max_ep_len or None, threads))
             _show(rows, f"{start}: {way}" if several else way, row)
         for way in _ways({}, episodes, noops) if several else ():
             _show(rows, f"mean: {way}", _mean([rows[f"{start}: {way}"] for start in fixed]))
@@ -162,16 +163,19 @@ def evaluate_robustness(
                 "attribute robustness, such as {'windy': {'wind': 3.0}}. Evaluate it without "
                 "--robustness, and give conditions as --env_kwargs:NAME VALUE."
             )
+    changes = {name: merged(env_kwargs or {}, changed) for name, changed in conditions.items()}
+    for kwargs in changes.values():  # what cannot be made is said before anything is played
+        load_env(save_dir, None, allow_pickle, kwargs).close()
+    at_a_time, threads = _at_a_time(fpath)
     rows = {}
-    for name, changed in conditions.items():
-        kwargs = merged(env_kwargs or {}, changed)
+    for name, kwargs in changes.items():
         envs = []
         try:
-            while len(envs) < min(_ENVIRONMENTS, episodes):
+            while len(envs) < min(at_a_time, episodes):
                 envs.append(load_env(save_dir, None, allow_pickle, kwargs))
             get_action = load_policy(save_dir, True, seed, allow_pickle=allow_pickle, best=best)
             resets = [dict(seed=seed + i) for i in range(episodes)]
-            played = play(envs, get_action, resets, max_ep_len or None, _threads(fpath))
+            played = play(envs, get_action, resets, max_ep_len or None, threads)
         finally:
             for env in envs:
                 env.close()
@@ -182,16 +186,21 @@ def evaluate_robustness(
     return rows
 
 
-def _threads(fpath):
-    """In how many threads environments are stepped: one, the main thread, if training used one.
+def _at_a_time(fpath):
+    """How many environments are played at the same time, and in how many threads.
 
-    Some belong to the thread that has made them, such as those with a database or with OpenGL.
+    No more than a process of the training had: some simulators are one for the whole process. And
+    one thread, the main thread, if training used one: some environments belong to the thread that
+    has made them, such as those with a database or with OpenGL.
     """
     try:
-        vectorization = read_config(fpath).get("vectorization", "threads")
+        config = read_config(fpath)
     except (OSError, ValueError):
-        vectorization = "sync"
-    return threads_per_rank() if vectorization == "threads" else 1
+        return 1, 1
+    num_envs = config.get("num_envs", _MOST)
+    at_a_time = min(num_envs, _MOST) if type(num_envs) is int and num_envs > 0 else 1
+    threads = threads_per_rank() if config.get("vectorization", "threads") == "threads" else 1
+    return at_a_time, threads
 
 
 def _ways(start, episodes, noops):
@@ -223,6 +232,8 @@ class _Episode:
         try:
             self.obs, rew, self.terminated, truncated, self.info = self.env.step(action)
             self.ret += float(rew)
+            if "is_success" in self.info:
+                success_of(self.info["is_success"])
         except Exception as error:
             raise environment_failed(error, self.number, self.seed, self.len) from error
         self.over = self.terminated or truncated or self.len == self.max_ep_len
@@ -277,7 +288,7 @@ def _summary(episodes):
     row = dict(Episodes=len(episodes))
     infos = [episode.info for episode in episodes]
     if all("is_success" in info for info in infos):
-        row["SuccessRate"] = float(np.mean([bool(info["is_success"]) for info in infos]))
+        row["SuccessRate"] = float(np.mean([success_of(info["is_success"]) for info in infos]))
     row["EpRet"] = float(np.mean([episode.ret for episode in episodes]))
     row["StdEpRet"] = float(np.std([episode.ret for episode in episodes]))
     row["EpLen"] = float(np.mean([episode.len for episode in episodes]))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import keras
 import numpy as np
 from scipy.special import ndtr
 
@@ -24,6 +25,7 @@ from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.spaces import ActionSpec, bounded_action_spec
 from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.mpi import num_procs
+from spinup_tf2.persistence.keeper import Part
 
 XLA_PAYS_AFTER = 5000  # updates; below, it saves less time than it takes to compile
 
@@ -113,6 +115,8 @@ def train(
     explore: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
     with_min_and_max: Sequence[str] = (),
     average_only: Sequence[str] = (),
+    state: Sequence[keras.Variable] = (),
+    parts: Mapping[str, Part] | None = None,
 ) -> None:
     """Train until the last epoch is over.
 
@@ -130,6 +134,8 @@ def train(
         with_min_and_max: What of the update's arrays is logged with average, standard deviation,
             largest and smallest value.
         average_only: What of them is logged with its average alone.
+        state: Other variables from which the training goes on.
+        parts: What else remembers something of each environment, by name.
     """
     envs, settings, spec = run.envs, run.settings, run.envs.action_spec
     num_envs = envs.num_envs * num_procs()  # all there are
@@ -145,9 +151,9 @@ def train(
     look_every = max(1, schedule.update_every // num_envs)  # for a request to stop
     for theirs, ours in zip(target.variables, run.ac.variables, strict=True):
         theirs.assign(ours)  # also what is not trained
-    variables = [*run.ac.variables, *target.variables, *update.variables]
+    variables = [*run.ac.variables, *target.variables, *update.variables, *state]
     columns = dict.fromkeys(with_min_and_max, True) | dict.fromkeys(average_only, False)
-    run.begin(variables, replay=buffer, columns=columns, tests=True, first_epoch=1)
+    run.begin(variables, parts, replay=buffer, columns=columns, tests=True, first_epoch=1)
     act.refresh()  # the weights may be those of a checkpoint
 
     obs = None

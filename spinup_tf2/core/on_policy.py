@@ -58,7 +58,7 @@ def opened(
     normalize_obs: bool = False,
     check: Callable[[ActorCritic, spaces.Box], Any] | None = None,
 ) -> Iterator[Run[ActorCritic]]:
-    """A run of an on-policy algorithm, in the order of Spinning Up: environments, networks, files.
+    """A run of an on-policy algorithm. Files are written once environments and networks are made.
 
     Args:
         algorithm: Its name.

@@ -97,6 +97,8 @@ class CheckedEnv(gym.Wrapper):
             or type(info) is not dict
         ):
             self._look_closely(*result)
+        if "is_success" in info:
+            success_of(info["is_success"])
         self._t += 1
         if not truncated and self._t < self._max_ep_len:
             return result
@@ -119,6 +121,19 @@ class CheckedEnv(gym.Wrapper):
             raise ProtocolError(f"returned as observation {_said(obs)}", expected)
         if not isinstance(info, Mapping):
             raise ProtocolError(f"returned as info {_said(info)}", "a dict is expected")
+
+
+def success_of(told: Any) -> bool:
+    """What an environment tells in its info as `is_success`.
+
+    Raises:
+        ProtocolError: It is neither True or False, nor 1 or 0.
+    """
+    if not _is_scalar(told, "b") and not (_is_scalar(told, "iuf") and float(told) in (0, 1)):
+        raise ProtocolError(
+            f"told as is_success {_said(told)}", "True or False is expected, or no such entry"
+        )
+    return bool(told)
 
 
 def check_is_env(env: Any) -> None:

@@ -97,13 +97,27 @@ def _check_render_mode(env, render_mode, hint):
         )
 
 
+def _picture_of(env):
+    """What an environment draws, uint8 `[height, width, 3]`."""
+    picture = np.asarray(env.render())
+    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] not in (3, 4):
+        raise UserError(
+            f"its render() has returned shape {picture.shape} and dtype {picture.dtype}, and a "
+            "picture [height, width, 3] of uint8 is expected"
+        )
+    return picture[..., :3]  # without its transparency
+
+
 def _check_drawing(env, hint):
     """Draw once, so that what is missing for it is said before anything else happens."""
     try:
         if env.render_mode is None:
             raise UserError("it was saved without a render mode")  # in vars.pkl
         env.reset()
-        env.render()
+        if env.render_mode == "rgb_array":
+            _picture_of(env)
+        else:
+            env.render()
     except Exception as error:  # every graphics library has its own
         reason = one_line(error)
         raise UserError(f"The environment cannot be drawn: {reason}. {hint}") from error
@@ -219,9 +233,14 @@ class Recorder(gym.Wrapper):
 
     def _picture(self):
         """uint8 `[height, width, 3]`, both even: the format of most players halves the colors."""
-        picture = np.asarray(self.env.render())
+        picture = _picture_of(self.env)
         height, width, _ = picture.shape
         even = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+        if self._video is not None and even.shape != self._first.shape:
+            raise UserError(
+                f"its render() has returned {width} x {height} pixels, and other sizes before; the "
+                "pictures of a video must all have the same"
+            )
         return np.ascontiguousarray(even)
 
     def _begin(self):

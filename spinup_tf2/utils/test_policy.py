@@ -23,6 +23,7 @@ from spinup_tf2.envs.modules import import_named
 from spinup_tf2.errors import UserError, printable
 from spinup_tf2.persistence.saves import find_save
 from spinup_tf2.persistence.unpickling import load_trusted
+from spinup_tf2.results.rows import read_rows
 from spinup_tf2.runs.printing import format_table
 
 if TYPE_CHECKING:
@@ -85,8 +86,9 @@ def load_env(
 ) -> gym.Env:
     """Build the environment of a run; raises UserError if that is not possible.
 
-    If a wrapper of it keeps statistics, which are not saved, it says so on standard error, once for
-    each run. The arguments are those of `load_policy_and_env`.
+    One that becomes harder with the epochs (a method `add_epoch`) is as hard as in the last epoch
+    before the save. If a wrapper of it keeps statistics, which are not saved, it says so on
+    standard error, once for each run. The arguments are those of `load_policy_and_env`.
     """
     from spinup_tf2.envs.wrappers import remembering_wrappers
 
@@ -109,12 +111,17 @@ def _load_env(save_dir, render_mode, allow_pickle, env_kwargs):
     from spinup_tf2.persistence.env_spec import make_env
 
     run_dir = Path(save_dir).parent
+    number = re.search(r"\d*", Path(save_dir).name.removeprefix("tf2_save"))[0]
     try:
-        return make_env(run_dir / "env_spec.json", render_mode, env_kwargs)
+        env = make_env(run_dir / "env_spec.json", render_mode, env_kwargs)
     except UserError:
         if not allow_pickle or env_kwargs:  # a pickled environment has been made already
             raise
-    number = re.search(r"\d*", Path(save_dir).name.removeprefix("tf2_save"))[0]
+    else:
+        if env.has_wrapper_attr("add_epoch"):
+            for _ in range(_epochs_before(run_dir, number)):
+                env.get_wrapper_attr("add_epoch")()
+        return env
     path = run_dir / f"vars{number}.pkl"
     try:
         return load_trusted(path)["env"]
@@ -124,6 +131,20 @@ def _load_env(save_dir, render_mode, allow_pickle, env_kwargs):
             f"({type(error).__name__}: {error}). Build it yourself and call "
             "run_policy(env, get_action)."
         ) from error
+
+
+def _epochs_before(run_dir, number):
+    """How many epochs came before the one that ended with a save; number: "" for the last one."""
+    try:
+        rows = read_rows(run_dir / "progress.txt")
+    except (OSError, UserError):
+        return 0
+    if number and "Epoch" in rows.columns:
+        at = rows.columns.index("Epoch")
+        logged = [line.split("\t")[at] for line in rows.lines]
+        if number in logged:
+            return logged.index(number)
+    return max(0, rows.epochs - 1)
 
 
 def load_agent(

@@ -12,6 +12,7 @@ from spinup_tf2 import ppo, trpo
 from spinup_tf2.algos.ppo import adapted_beta, penalty_loss
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.bodies import mlp
+from spinup_tf2.core.nets.distributions import squashed_gaussian
 from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy, ValueFunction
 from spinup_tf2.core.on_policy import Rollouts
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
@@ -339,6 +340,22 @@ def test_divergences_are_tried_out_as_they_are_used(tmp_path):
     with pytest.raises(UserError, match=r"no kl_divergence\(\) in closed form"):
         train(tmp_path / "run", make("Pendulum-v1"), actor_critic=squashed, objective="penalty")
     assert not (tmp_path / "run").exists()
+
+
+class FarOut(Bent):
+    """A squashed Gaussian nearly all of whose actions round to 1."""
+
+    def call(self, obs):
+        return squashed_gaussian(self.mean(obs) + 12.0, tf.constant([0.5]))
+
+
+def test_actions_that_round_to_1_can_be_learned_from(tmp_path):
+    def far_out(observation_space, action_space):
+        return ActorCritic(FarOut(), ValueFunction(mlp(3, (), 1)), action_space)
+
+    ac, rows = train(tmp_path / "run", make("Pendulum-v1"), actor_critic=far_out, epochs=2)
+    assert float(rows[0]["KL"]) > 0  # it has learned something
+    assert np.isfinite([float(rows[1][name]) for name in ("LossPi", "KL", "Entropy")]).all()
 
 
 @pytest.mark.parametrize(

@@ -103,10 +103,25 @@ class Talkative(Corridor):
 
     def step(self, action):
         obs, rew, over, _, info = super().step(action)
-        told = dict(is_success="yes" if self.x >= 6 else None, velocity_error=np.array([1.0, 2.0]))
+        told = dict(is_success=np.float32(self.x >= 6), velocity_error=np.array([1.0, 2.0]))
         return obs, rew, over, False, info | told | dict(x_pos=self.x if self.x == 5 else "far")
 
 
+class Harder(Corridor):
+    """The same, in which every step costs 10 for each epoch that is over."""
+
+    fixed_starts = {}  # noqa: RUF012
+    epochs = 0
+
+    def add_epoch(self):
+        self.epochs += 1
+
+    def step(self, action):
+        obs, rew, over, _, info = super().step(action)
+        return obs, rew - 10 * self.epochs, over, False, info
+
+
+gym.register("HarderCorridor-v0", Harder)
 gym.register("TalkativeCorridor-v0", Talkative)
 gym.register("WindyCorridor-v0", Windy)
 gym.register("Corridor-v0", Corridor)
@@ -118,7 +133,7 @@ gym.register("PlainCorridor-v0", Plain)
 def agent(tmp_path_factory):
     """A run whose most likely action is the long step."""
 
-    def run(env_id):
+    def run(env_id, **kwargs):
         path = tmp_path_factory.mktemp("runs") / env_id
         ac, _ = train(
             ppo,
@@ -126,8 +141,7 @@ def agent(tmp_path_factory):
             lambda: gym.make(env_id),
             ac_kwargs=dict(hidden_sizes=()),
             steps_per_epoch=40,
-            epochs=1,
-            pi_lr=0.0,
+            **{"epochs": 1, "pi_lr": 0.0, **kwargs},
         )
         (layer,) = ac.pi.net.layers
         layer.kernel.assign(np.zeros((2, 2)))
@@ -276,6 +290,50 @@ def test_environments_step_in_threads_if_they_did_so_in_training(
         assert evaluate_run(path, episodes=2)["greedy"]["Episodes"] == 2
 
 
+@pytest.mark.parametrize(("num_envs", "expected"), [(1, 1), (3, 3), (20, 8), (None, 8), (0, 1)])
+def test_as_many_environments_are_played_at_a_time_as_were_trained_in(
+    agent, monkeypatch, num_envs, expected
+):
+    """No more, as some simulators are one for the whole process."""
+    path, seen = agent("PlainCorridor-v0"), []
+    config = json.loads((path / "config.json").read_text())
+    if num_envs is None:
+        del config["num_envs"]
+    else:
+        config["num_envs"] = num_envs
+    (path / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr(
+        command, "play", lambda envs, *args: seen.append(len({*envs})) or play(envs, *args)
+    )
+    evaluate_run(path, episodes=9)
+    assert seen == [expected, expected]
+
+
+def test_an_environment_is_as_hard_as_in_the_last_epoch_of_training(agent):
+    """After three epochs of training, two were over when the last one began."""
+    path = agent("HarderCorridor-v0", epochs=3)
+    row = evaluate_run(path, episodes=1)["greedy"]
+    assert row["EpRet"] == 2 + 4 + 6 - 3 * 20
+
+
+class Vague(Corridor):
+    """The same, which tells success as something else."""
+
+    fixed_starts = {}  # noqa: RUF012
+
+    def step(self, action):
+        obs, rew, over, _, info = super().step(action)
+        return obs, rew, over, False, info | dict(is_success=0.5)
+
+
+def test_success_is_told_as_a_truth():
+    with pytest.raises(
+        UserError,
+        match=r"told as is_success 0.5 in step 1 of episode 0 .* True or False is expected",
+    ):
+        play([Vague()], lambda obs: 1, [{}])
+
+
 class Broken(Corridor):
     """The same, which breaks on x = 4 unless the episode began on x = 1."""
 
@@ -324,6 +382,14 @@ def test_an_agent_under_the_conditions_that_its_environment_states(agent, capsys
     assert [row["X"] for row in rows.values()] == [7, 5, 7]
     assert [row["SuccessRate"] for row in rows.values()] == [1, 0, 1]
     assert [row["Falls"] for row in rows.values()] == [1, 1, 0]
+
+
+def test_conditions_are_tried_before_anything_is_played(agent, capsys, monkeypatch):
+    path = agent("WindyCorridor-v0")
+    monkeypatch.setitem(Windy.robustness, "wrong", {"wether": {}})
+    with pytest.raises(UserError, match="unexpected keyword argument 'wether'"):
+        evaluate_robustness(path, episodes=1)
+    assert "calm" not in capsys.readouterr().out
 
 
 def test_conditions_must_be_stated(agent, capsys):

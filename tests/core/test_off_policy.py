@@ -3,6 +3,7 @@
 import itertools
 
 import gymnasium as gym
+import keras
 import numpy as np
 import pytest
 import scipy.stats
@@ -231,10 +232,10 @@ class Run:
 
     rows: of progress.txt. actions: all that were taken, in the environment's units, in the order of
     time and environment. explored: what `explore` was called with. updates: for each call of the
-    update, how many actions had been taken, and the minibatches.
+    update, how many actions had been taken, and the minibatches. given: what `train` is given more.
     """
 
-    def __init__(self, path, update=lambda ac: None, stochastic=False, **kwargs):
+    def __init__(self, path, update=lambda ac: None, stochastic=False, given=None, **kwargs):
         settings = dict(
             env_fn=Watched,
             seed=3,
@@ -302,11 +303,54 @@ class Run:
                 explore=explore,
                 with_min_and_max=["QVals"],
                 average_only=["LossQ"],
+                **(given or {}),
             )
         header, *lines = (path / "progress.txt").read_text().splitlines()
         self.header = header.split("\t")
         self.rows = [dict(zip(self.header, x.split("\t"), strict=True)) for x in lines]
         self.actions = np.array(Watched.actions)
+
+
+class Counts:
+    """A part that remembers a number of each environment."""
+
+    def __init__(self, number):
+        self.numbers = [number]
+
+    def restart(self):
+        pass
+
+    def env_state(self, i):
+        return dict(number=np.array(self.numbers[i]))
+
+    def set_env_state(self, i, state):
+        self.numbers[i] = int(state["number"])
+
+
+def test_state_and_parts_of_ones_own_survive_a_stop(tmp_path):
+    variable, part = keras.Variable(7.0), Counts(5)
+    Run(tmp_path, epochs=1, update_every=5, given=dict(state=[variable], parts=dict(counts=part)))
+    variable, part = keras.Variable(0.0), Counts(0)
+    given = dict(state=[variable], parts=dict(counts=part))
+    Run(tmp_path, resume=True, update_every=5, given=given)
+    assert float(variable) == 7
+    assert part.numbers == [5]
+
+
+def test_what_an_update_returns_must_have_a_column(tmp_path, monkeypatch):
+    from spinup_tf2.algos import ddpg as module
+
+    loss = module.q_loss
+
+    def with_error(q, backup):
+        value, info = loss(q, backup)
+        return value, info | dict(TDError=q - backup)
+
+    monkeypatch.setattr(module, "q_loss", with_error)
+    logger_kwargs = dict(output_dir=str(tmp_path / "run"), quiet=True)
+    kwargs = dict(ac_kwargs=dict(hidden_sizes=(8,)), start_steps=10, update_after=20)
+    with pytest.raises(UserError, match="An update has returned TDError"):
+        ddpg("Pendulum-v1", steps_per_epoch=200, logger_kwargs=logger_kwargs, **kwargs)
 
 
 def test_target_networks_begin_as_the_others(tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import MaxAndSkipObservation, TimeLimit
 
-from spinup_tf2.envs.rendering import Recorder, choose_render_mode, record
+from spinup_tf2.envs.rendering import Recorder, choose_render_mode, make_to_render, record
 from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames, frames_per_second
 from spinup_tf2.errors import UserError
 
@@ -135,6 +135,53 @@ def test_pictures_of_odd_size_gain_a_line(tmp_path):
         env.step(0)
     env.close()
     assert read(tmp_path / "odd-episode-0.mp4")[1:] == ([0, 1, 2, 3], (42, 36))
+
+
+class Draws(Brighter):
+    """The same, which draws what it is told to."""
+
+    def __init__(self, *pictures):
+        super().__init__()
+        self.pictures = iter(pictures)
+
+    def render(self):
+        return next(self.pictures)
+
+
+def test_transparency_is_left_out(tmp_path):
+    clear, opaque = (np.full((32, 32, 4), [9, 9, 9, alpha], np.uint8) for alpha in (0, 255))
+    env = Recorder(Draws(clear, opaque, clear), tmp_path, "clear")
+    env.reset()
+    for _ in range(2):
+        env.step(0)
+    env.close()
+    assert len(read(tmp_path / "clear-episode-0.mp4")[1]) == 3
+
+
+@pytest.mark.parametrize(
+    ("picture", "returned"),
+    [
+        (None, r"shape \(\) and dtype object"),
+        (np.zeros((32, 32, 3)), r"shape \(32, 32, 3\) and dtype float64"),
+        (np.zeros((32, 32), np.uint8), r"shape \(32, 32\) and dtype uint8"),
+        (np.zeros((3, 32, 32), np.uint8), r"shape \(3, 32, 32\) and dtype uint8"),
+    ],
+)
+def test_what_is_no_picture_is_refused_before_anything_is_recorded(tmp_path, picture, returned):
+    with pytest.raises(
+        UserError, match=rf"cannot be drawn: its render\(\) has returned {returned}"
+    ):
+        make_to_render(lambda mode: Draws(picture), "rgb_array")
+
+
+def test_pictures_must_have_one_size(tmp_path):
+    pictures = (np.zeros((32, width, 3), np.uint8) for width in (32, 32, 48))
+    env = Recorder(Draws(*pictures), tmp_path, "sizes")
+    env.reset()
+    env.step(0)
+    with pytest.raises(UserError, match="48 x 32 pixels, and other sizes before"):
+        env.step(0)
+    env.close()
 
 
 def test_what_recording_lacks_is_said(tmp_path, monkeypatch):

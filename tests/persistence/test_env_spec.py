@@ -93,6 +93,13 @@ def test_tuples_and_arrays_come_back_as_such(tmp_path, told_by_its_registration)
     assert rebuilt(tmp_path, image).observation_space.shape == (40, 50, 3)
 
 
+def test_another_time_limit_may_be_given(tmp_path):
+    env = gym.make("Pendulum-v1", max_episode_steps=7)
+    for limit in (3, 400):
+        env = rebuilt(tmp_path, env, env_kwargs=dict(max_episode_steps=limit))
+        assert env.spec.max_episode_steps == limit
+
+
 def test_no_time_limit_stays_none(tmp_path):
     env = rebuilt(tmp_path, gym.make("Pendulum-v1", max_episode_steps=-1))
     assert env.spec.max_episode_steps is None

@@ -32,7 +32,25 @@ def gaussian(mean: tf.Tensor, std: tf.Tensor) -> Distribution:
 
 def squashed_gaussian(mean: tf.Tensor, std: tf.Tensor) -> Distribution:
     """The tanh of a `gaussian`: actions in [-1, 1] (Haarnoja et al. 2018, appendix C)."""
-    return tfd.TransformedDistribution(gaussian(mean, std), tfb.Tanh())
+    return tfd.TransformedDistribution(gaussian(mean, std), _Tanh())
+
+
+class _Tanh(tfb.Tanh):
+    """The tanh, and a finite inverse of what rounds to 1 or -1 in float32.
+
+    Such actions count as the nearest ones that do not.
+    """
+
+    _largest = 1 - np.finfo(np.float32).epsneg
+
+    def _inverse(self, y):
+        return super()._inverse(self._clipped(y))
+
+    def _inverse_log_det_jacobian(self, y):
+        return super()._inverse_log_det_jacobian(self._clipped(y))
+
+    def _clipped(self, y):
+        return tf.clip_by_value(y, -self._largest, self._largest)
 
 
 def categorical(logits: tf.Tensor) -> Distribution:

@@ -164,7 +164,7 @@ class NormalizedActorCritic(ActorCritic):
         begins, `normalizer.adopt()` moves it, by a mean KL divergence on this batch that is logged
         as NormKL and is at most MAX_KL.
 
-        The first statistics are adopted at once, so that nothing is learned from observations on
+        The first statistics are adopted at once, so that no gradient step sees observations on
         their raw scale. The first batch has then been collected by a policy that does not exist
         any more. It is learned from as if it had been collected by the new one: old probabilities
         are the new policy's. Ratios to those of the policy that acted would be beyond every clip

@@ -118,7 +118,12 @@ def gradients_of(
 ) -> list[tuple[list, Info]]:
     """Gradients and info of several steps, averaged over ranks in one message for all of them."""
     parts = [step._gradients(batch, index) for step in steps]
-    averaged = iter(mpi_avg_grads([x for grads, info in parts for x in (*grads, *info.values())]))
+    numbers = [
+        number
+        for grads, info in parts
+        for number in (*grads, *(tf.cast(x, tf.float32) for x in info.values()))
+    ]
+    averaged = iter(mpi_avg_grads(numbers))
     return [
         ([next(averaged) for _ in grads], {key: next(averaged) for key in info})
         for grads, info in parts
@@ -163,6 +168,7 @@ class GradientSteps:
         self.variables, self.optimizer = self._step.variables, optimizer
         self.learning_rate = float(optimizer.learning_rate)
         self._compiled_step = compiled(self._step.__call__)
+        self._compiled_info = compiled(self._step.evaluate)
         self.compiled_passes: dict[tuple[GradientSteps, ...], Callable] = {}
 
     def __call__(self, batch: Batch, minibatches: np.ndarray | None = None) -> Steps:
@@ -192,6 +198,10 @@ class GradientSteps:
         Nothing but the gradient is computed: what counts where batches are small and many.
         """
         return floats(self._compiled_step(batch))
+
+    def info(self, batch: Batch) -> Floats:
+        """The loss' info, averaged over ranks, without a step."""
+        return floats(self._compiled_info(batch))
 
     def decay(self, progress: float) -> None:
         """Make the learning rate its initial value times 1 - progress."""

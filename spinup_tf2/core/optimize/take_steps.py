@@ -32,7 +32,10 @@ def take_steps(
     """
     first, *others = gradient_steps = [*gradient_steps]
     if in_turn:
-        return _together([steps(batch, minibatches) for steps in gradient_steps])
+        infos = [steps.info(batch) for steps in gradient_steps]  # before anything has changed
+        results = [steps(batch, minibatches) for steps in gradient_steps]
+        results = [(info, *rest) for info, (_, *rest) in zip(infos, results, strict=True)]
+        return _together(results)
     if renewed is None:
         return _together(first.beside(others, batch, minibatches))
     if minibatches is None:  # a pass is a step on everything

@@ -24,6 +24,7 @@ class Minimize(GradientStep):
         variables: What is trained.
         optimizer: A Keras optimizer.
         every: In which updates the step is taken: 2 means in the first, third, fifth, ... of a run.
+            A small number: what is compiled is as long as it takes until all steps repeat.
     """
 
     pieces = ("_gradients", "apply")  # what XLA can compile, where it cannot have the whole
@@ -74,8 +75,6 @@ class PolyakAverage:
         self.pairs = list(zip(targets, variables, strict=True))
         self.polyak = polyak
         self.every = every
-        for target, variable in self.pairs:
-            target.assign(variable)
 
     @property
     def all_variables(self) -> list[keras.Variable]:

@@ -54,6 +54,8 @@ def environment_failed(error: Exception, episode: int, seed: int | None, step: i
     where = f"{when} of episode {episode} (counted from 0{last})"
     if isinstance(error, UserError):  # which says what to do
         return UserError(f"The environment refuses what it is given, {where}: {error}")
+    if isinstance(error, ProtocolError):
+        return UserError(f"The environment {error.did} {where}; {error.expected}. {error.advice}")
     *_, place = traceback.extract_tb(error.__traceback__)
     return UserError(
         f"The environment raised {kind_and_line(error)} ({place.filename}, line {place.lineno}), "

@@ -30,6 +30,7 @@ from spinup_tf2.core.runs.saved_policy import SavedPolicy
 from spinup_tf2.core.runs.successes import log_successes
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.modules import modules_of
+from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.mpi import broadcast_object, proc_id
@@ -224,10 +225,17 @@ class Run(Generic[Networks]):
     def record(self, info: Mapping[str, Any]) -> None:
         """Log what an update has returned, in the row of this epoch."""
         check_info(info, self.logged_epoch)
-        if info.keys() <= self._columns.keys():
+        unknown = info.keys() - self._columns.keys()
+        if not unknown:
             self.logger.store(**info)
-        else:
+        elif len(unknown) == len(info):
             self._infos.append(dict(info))
+        else:
+            raise UserError(
+                f"An update has returned {', '.join(sorted(unknown))} to be logged, for which no "
+                "column was declared, as for the rest of it; off_policy.train takes such names in "
+                "with_min_and_max and average_only."
+            )
 
     def finish_epoch(self, act: Policy) -> None:
         """Test the policy, save it, write the row of the log and a checkpoint, if they are due.
@@ -302,7 +310,7 @@ class Run(Generic[Networks]):
             logger.log_tabular("TestEpLen", average_only=True)
         rates = ("SuccessRate", "TestSuccessRate") if tests else ("SuccessRate",)
         log_successes(logger, rates, (self.envs, self.test_envs))
-        if self._infos:  # on-policy
+        if "VVals" in logger.epoch_dict:  # on-policy
             logger.log_tabular("VVals", with_min_and_max=True)
         logger.log_tabular("TotalEnvInteracts", (self.epoch + 1) * self.settings.steps_per_epoch)
         self._log_updates()

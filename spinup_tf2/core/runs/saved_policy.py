@@ -302,6 +302,8 @@ def _seen(observation_space, obs, shape, fits):
         x = to_network(observation_space, obs)
         if x.shape != shape:
             raise ValueError(f"it has shape {x.shape} instead of {shape}")
+        if x.dtype.kind == "f" and not np.isfinite(x).all():
+            raise ValueError("it has NaN or infinity")
         if not fits(obs):  # to_network takes -1 of a Discrete for the last one, and more like it
             raise ValueError(f"it is {reprlib.repr(obs)}")
     except (LookupError, OverflowError, TypeError, ValueError) as error:
@@ -340,8 +342,9 @@ def _networks_from_weights(save_dir, info, observation_space, action_space, best
             f"The networks in {save_dir} are not this package's own (or were saved by an earlier "
             f"version), so that they cannot be built again from their weights. {_OPT_IN}"
         )
+    of_best = read_best_weights(save_dir) if best else None
     try:
-        weights = read_best_weights(save_dir) if best else read_weights(save_dir)
+        weights = read_weights(save_dir) if of_best is None else of_best
         if best and isinstance(networks, dict):
             networks = networks | {"extra": 0}
         return build_again(networks, observation_space, action_space, weights)

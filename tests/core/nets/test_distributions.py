@@ -182,6 +182,15 @@ def test_log_prob_of_a_squashed_gaussian():
     np.testing.assert_allclose(logp, expected, rtol=1e-4, atol=1e-4)
 
 
+def test_log_prob_of_what_rounds_to_1_is_that_of_the_nearest_action_that_does_not():
+    largest = 1 - 2.0**-24
+    distribution = squashed_gaussian(tf.constant([[9.5], [-9.5]]), tf.constant([[0.5], [0.5]]))
+    expected = scipy.stats.norm.logpdf(np.arctanh(largest), 9.5, 0.5) - np.log(1 - largest**2)
+    for one in (1.0, largest):
+        logp = distribution.log_prob(tf.constant([[one], [-one]]))
+        np.testing.assert_allclose(logp, [expected, expected], rtol=1e-4)
+
+
 def test_probabilities_of_all_values():
     probs, logp = distributions.probs_and_log_probs(categorical(LOGITS))
     np.testing.assert_allclose(logp, log_softmax(LOGITS), rtol=1e-5, atol=1e-6)

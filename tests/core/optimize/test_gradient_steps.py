@@ -328,6 +328,37 @@ def test_several_steps_on_one_batch_report_together():
     assert after["Y"] == pytest.approx(0.8, abs=1e-4)
 
 
+def test_what_is_logged_before_steps_in_turn_is_before_any_of_them():
+    x, y = keras.Variable(1.0), keras.Variable(1.0)
+    both = [
+        GradientSteps(lambda batch: (x * 1, dict(X=x * 1)), [x], adam(0.1), 1),
+        GradientSteps(lambda batch: (x * y, dict(Y=x * y)), [y], adam(0.1), 1),
+    ]
+    before, after, _ = take_steps(both, dict(x=tf.ones(3)), in_turn=True)
+    assert (before["X"], before["Y"]) == (1, 1)
+    assert after["Y"] == pytest.approx(0.9 * 0.9, abs=1e-4)
+
+
+@pytest.mark.parametrize("num_procs", [1, 2])
+def test_info_may_be_of_any_type(num_procs):
+    """Whole numbers, too, which have no place in a message of float32."""
+
+    def rank():
+        variable = keras.Variable(1.0)
+
+        def loss(batch):
+            count = tf.math.count_nonzero(batch["x"] > 0)
+            return variable * tf.reduce_mean(batch["x"]), dict(Count=count)
+
+        steps = GradientSteps(loss, [variable], adam(0.1), 1)
+        data = dict(x=tf.range(mpi.proc_id() + 2.0))  # one above 0 on rank 0, two on rank 1
+        before, after, _ = steps(data)
+        return before["Count"], after["Count"], steps.step(data)["Count"]
+
+    counts = run_ranks(num_procs, rank)
+    assert counts == [((num_procs + 1) / 2,) * 3] * num_procs
+
+
 # ------------------------------------------------------------------------- side by side
 
 
@@ -400,7 +431,8 @@ def test_side_by_side_on_ranks_takes_half_of_the_messages(minibatches, monkeypat
         found[in_turn] = results, [net for net, _ in ranks[0]], len(messages) / 2
     (in_turn, nets, many), (beside, others, few) = found[True], found[False]
     of_gradients = 10 * (1 if minibatches is None else 4)
-    assert (many, few) == (2 * of_gradients + 4, of_gradients + 4)  # 4: the info before and after
+    # The info before and after; in turn, that before is computed once more, for each of the two.
+    assert (many, few) == (2 * of_gradients + 6, of_gradients + 4)
     for (first, after, steps), (other_first, other_after, other) in zip(
         in_turn, beside, strict=True
     ):
