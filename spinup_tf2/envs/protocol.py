@@ -131,7 +131,7 @@ def success_of(told: Any) -> bool:
     """
     if not _is_scalar(told, "b") and not (_is_scalar(told, "iuf") and float(told) in (0, 1)):
         raise ProtocolError(
-            f"told as is_success {_said(told)}", "True or False is expected, or no such entry"
+            f"returned as is_success {_said(told)}", "True or False is expected, or no such entry"
         )
     return bool(told)
 

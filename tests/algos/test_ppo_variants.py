@@ -354,7 +354,7 @@ def test_actions_that_round_to_1_can_be_learned_from(tmp_path):
         return ActorCritic(FarOut(), ValueFunction(mlp(3, (), 1)), action_space)
 
     ac, rows = train(tmp_path / "run", make("Pendulum-v1"), actor_critic=far_out, epochs=2)
-    assert float(rows[0]["KL"]) > 0  # it has learned something
+    assert float(rows[0]["KL"]) != 0  # it has learned something
     assert np.isfinite([float(rows[1][name]) for name in ("LossPi", "KL", "Entropy")]).all()
 
 

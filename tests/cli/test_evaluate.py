@@ -329,7 +329,7 @@ class Vague(Corridor):
 def test_success_is_told_as_a_truth():
     with pytest.raises(
         UserError,
-        match=r"told as is_success 0.5 in step 1 of episode 0 .* True or False is expected",
+        match=r"returned as is_success 0.5 in step 1 of episode 0 .* True or False is expected",
     ):
         play([Vague()], lambda obs: 1, [{}])
 

@@ -133,7 +133,7 @@ def told(env_fn, vectorization="sync", **kwargs):
         (BOX, dict(terminated=None), "as terminated None in step 2 of its episode; True or False"),
         (BOX, dict(truncated=0), "as truncated 0 in"),
         (BOX, dict(info=None), "as info None in step 2 of its episode; a dict is expected."),
-        (BOX, dict(info={"is_success": np.nan}), "told as is_success nan in step 2 of its episode"),
+        (BOX, dict(info={"is_success": np.nan}), "as is_success nan in step 2 of its episode"),
         (BOX, dict(info={"is_success": None}), "is_success None in"),
         (
             BOX,
