@@ -38,7 +38,7 @@ def ppo_run(output_dir, env_fn="CartPole-v1", epochs=16, **changes):
 def sac_run(output_dir, epochs=16, **changes):
     from spinup_tf2 import sac
 
-    settings = dict(lr=3e-3, steps_per_epoch=500, epochs=epochs, start_steps=2000)
+    settings = dict(lr=3e-3, steps_per_epoch=500, epochs=epochs, start_steps=2000, init="glorot")
     settings |= dict(ac_kwargs=dict(hidden_sizes=(64, 64)), update_after=500, num_test_episodes=5)
     logger_kwargs = dict(output_dir=output_dir, quiet=True, overwrite=True)
     sac("Pendulum-v1", **(settings | changes), logger_kwargs=logger_kwargs)

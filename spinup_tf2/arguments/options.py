@@ -83,9 +83,9 @@ OPTIONS = {
         """
         The first weights of all networks: 'glorot' as in TensorFlow, 'torch' as in PyTorch
         (uniform within 1/sqrt(fan_in), biases as well), or 'orthogonal' kernels, scaled by sqrt(2),
-        in the policy's last layer by 0.01 and in those of the others by 1. None: 'torch' for vpg,
-        trpo, ppo and ppg, 'orthogonal' for a2c, 'glorot' for ddpg, td3 and sac; an actor_critic of
-        your own keeps the weights that it comes with.
+        in the policy's last layer by 0.01 and in those of the others by 1. None: 'orthogonal' for
+        a2c, and 'torch' for all others; an actor_critic of your own keeps the weights that it
+        comes with.
         """,
         default=None,
     ),

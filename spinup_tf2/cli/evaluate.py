@@ -232,11 +232,11 @@ class _Episode:
         try:
             self.obs, rew, self.terminated, truncated, self.info = self.env.step(action)
             self.ret += float(rew)
-            if "is_success" in self.info:
+            self.over = self.terminated or truncated or self.len == self.max_ep_len
+            if self.over and "is_success" in self.info:
                 success_of(self.info["is_success"])
         except Exception as error:
             raise environment_failed(error, self.number, self.seed, self.len) from error
-        self.over = self.terminated or truncated or self.len == self.max_ep_len
 
 
 def play(

@@ -23,6 +23,7 @@ from spinup_tf2.core.runs.opening import environments, opened_run
 from spinup_tf2.core.runs.run import Run
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.spaces import ActionSpec, bounded_action_spec
+from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.mpi import num_procs
 from spinup_tf2.persistence.keeper import Part
@@ -90,7 +91,7 @@ def opened(
         check_no_variable_in_both(
             ac.variables, target.variables, "the networks and the target networks"
         )
-        first_weights(ac, class_for(actor_critic, spaces[0]), settings.init, "glorot")
+        first_weights(ac, class_for(actor_critic, spaces[0]), settings.init, "torch")
         models = zip(["pi", *ac.q_names], [ac.pi, *ac.qs], strict=True)
         sizes = {name: count_variables(model) for name, model in models}
         sizes["total"] = count_variables(ac)
@@ -175,13 +176,25 @@ def train(
             buffer.store(obs, a, rew, terminated, next_obs, final_obs)
             obs = next_obs  # critical: the policy must see what the step led to
             for block in range(schedule.updates_due(t), schedule.updates_due(t + num_envs)):
-                run.record(update_blocks(block))
+                info = update_blocks(block)
+                _check_columns(info, columns)
+                run.record(info)
                 act.refresh()
             if (step + 1) % look_every == 0 and run.asked_to_stop():
                 episodes.log(step + 1)
                 run.leave(step + 1)
         episodes.log(settings.local_steps)
         run.finish_epoch(act)
+
+
+def _check_columns(info, columns):
+    unknown = sorted(info.keys() - columns.keys())
+    if unknown:
+        raise UserError(
+            f"An update has returned {' and '.join(unknown)} to be logged, and no column was "
+            "declared for it; off_policy.train takes such names in with_min_and_max and "
+            "average_only."
+        )
 
 
 class UpdateBlocks:

@@ -97,12 +97,11 @@ class CheckedEnv(gym.Wrapper):
             or type(info) is not dict
         ):
             self._look_closely(*result)
-        if "is_success" in info:
-            success_of(info["is_success"])
         self._t += 1
-        if not truncated and self._t < self._max_ep_len:
-            return result
-        return obs, rew, terminated, True, info
+        cut_off = truncated or self._t >= self._max_ep_len
+        if (terminated or cut_off) and "is_success" in info:
+            success_of(info["is_success"])
+        return (obs, rew, terminated, True, info) if cut_off else result
 
     def _look_closely(self, obs, rew, terminated, truncated, info):
         self._check(obs, info)

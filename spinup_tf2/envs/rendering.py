@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import AtariPreprocessing, MaxAndSkipObservation
 
+from spinup_tf2.envs.protocol import ProtocolError
 from spinup_tf2.envs.wrappers import frames_per_second, wrappers_of
 from spinup_tf2.errors import UserError, one_line
 
@@ -101,9 +102,10 @@ def _picture_of(env):
     """What an environment draws, uint8 `[height, width, 3]`."""
     picture = np.asarray(env.render())
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] not in (3, 4):
-        raise UserError(
-            f"its render() has returned shape {picture.shape} and dtype {picture.dtype}, and a "
-            "picture [height, width, 3] of uint8 is expected"
+        raise ProtocolError(
+            f"drew an array of shape {picture.shape} and dtype {picture.dtype}",
+            "a picture [height, width, 3] of uint8 is expected",
+            "Correct its render().",
         )
     return picture[..., :3]  # without its transparency
 
@@ -118,6 +120,8 @@ def _check_drawing(env, hint):
             _picture_of(env)
         else:
             env.render()
+    except ProtocolError as error:
+        raise UserError(f"The environment {error.did}; {error.expected}. {error.advice}") from error
     except Exception as error:  # every graphics library has its own
         reason = one_line(error)
         raise UserError(f"The environment cannot be drawn: {reason}. {hint}") from error
@@ -237,9 +241,10 @@ class Recorder(gym.Wrapper):
         height, width, _ = picture.shape
         even = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
         if self._video is not None and even.shape != self._first.shape:
-            raise UserError(
-                f"its render() has returned {width} x {height} pixels, and other sizes before; the "
-                "pictures of a video must all have the same"
+            raise ProtocolError(
+                f"drew {width} x {height} pixels",
+                "all pictures of a video must have the size of its first",
+                "Make render() return one size.",
             )
         return np.ascontiguousarray(even)
 

@@ -20,14 +20,15 @@ import numpy as np
 from spinup_tf2.core.rollout.faults import environment_failed
 from spinup_tf2.core.runs.policy_with_memory import in_episode
 from spinup_tf2.envs.modules import import_named
-from spinup_tf2.errors import UserError, printable
-from spinup_tf2.persistence.saves import find_save
+from spinup_tf2.errors import UserError, kind_and_line, printable
+from spinup_tf2.persistence.saves import find_save, read_info
 from spinup_tf2.persistence.unpickling import load_trusted
-from spinup_tf2.results.rows import read_rows
 from spinup_tf2.runs.printing import format_table
 
 if TYPE_CHECKING:
     import gymnasium as gym
+
+_MOST_EPOCHS = 1_000_000  # that an environment is told of, whatever a file says
 
 
 # ---------------------------------------------------------------- loading
@@ -86,9 +87,9 @@ def load_env(
 ) -> gym.Env:
     """Build the environment of a run; raises UserError if that is not possible.
 
-    One that becomes harder with the epochs (a method `add_epoch`) is as hard as in the last epoch
-    before the save. If a wrapper of it keeps statistics, which are not saved, it says so on
-    standard error, once for each run. The arguments are those of `load_policy_and_env`.
+    One that becomes harder with the epochs (a method `add_epoch`) is as hard as in the epoch of the
+    save. If a wrapper of it keeps statistics, which are not saved, it says so on standard error,
+    once for each run. The arguments are those of `load_policy_and_env`.
     """
     from spinup_tf2.envs.wrappers import remembering_wrappers
 
@@ -111,17 +112,21 @@ def _load_env(save_dir, render_mode, allow_pickle, env_kwargs):
     from spinup_tf2.persistence.env_spec import make_env
 
     run_dir = Path(save_dir).parent
-    number = re.search(r"\d*", Path(save_dir).name.removeprefix("tf2_save"))[0]
     try:
         env = make_env(run_dir / "env_spec.json", render_mode, env_kwargs)
     except UserError:
         if not allow_pickle or env_kwargs:  # a pickled environment has been made already
             raise
     else:
-        if env.has_wrapper_attr("add_epoch"):
-            for _ in range(_epochs_before(run_dir, number)):
-                env.get_wrapper_attr("add_epoch")()
+        try:
+            _tell_epochs(env, save_dir)
+        except Exception as error:  # the environment may raise anything
+            env.close()
+            raise UserError(
+                f"The environment of {run_dir} raised {kind_and_line(error)}, in add_epoch."
+            ) from error
         return env
+    number = re.search(r"\d*", Path(save_dir).name.removeprefix("tf2_save"))[0]
     path = run_dir / f"vars{number}.pkl"
     try:
         return load_trusted(path)["env"]
@@ -133,18 +138,17 @@ def _load_env(save_dir, render_mode, allow_pickle, env_kwargs):
         ) from error
 
 
-def _epochs_before(run_dir, number):
-    """How many epochs came before the one that ended with a save; number: "" for the last one."""
+def _tell_epochs(env, save_dir):
+    """Tell an environment that wants to know (`add_epoch`) of the epochs before that of a save."""
+    if not env.has_wrapper_attr("add_epoch"):
+        return
     try:
-        rows = read_rows(run_dir / "progress.txt")
-    except (OSError, UserError):
-        return 0
-    if number and "Epoch" in rows.columns:
-        at = rows.columns.index("Epoch")
-        logged = [line.split("\t")[at] for line in rows.lines]
-        if number in logged:
-            return logged.index(number)
-    return max(0, rows.epochs - 1)
+        epoch = read_info(save_dir).get("epoch")
+    except (OSError, ValueError):  # whoever loads the policy is told
+        return
+    if type(epoch) is int:  # former versions do not say it
+        for _ in range(min(epoch, _MOST_EPOCHS)):
+            env.get_wrapper_attr("add_epoch")()
 
 
 def load_agent(

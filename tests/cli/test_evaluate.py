@@ -317,19 +317,19 @@ def test_an_environment_is_as_hard_as_in_the_last_epoch_of_training(agent):
 
 
 class Vague(Corridor):
-    """The same, which tells success as something else."""
+    """The same, which tells success as something else when an episode is over."""
 
     fixed_starts = {}  # noqa: RUF012
 
     def step(self, action):
         obs, rew, over, _, info = super().step(action)
-        return obs, rew, over, False, info | dict(is_success=0.5)
+        return obs, rew, over, False, info | dict(is_success=0.5 if over else None)
 
 
 def test_success_is_told_as_a_truth():
     with pytest.raises(
         UserError,
-        match=r"returned as is_success 0.5 in step 1 of episode 0 .* True or False is expected",
+        match=r"returned as is_success 0.5 in step 3 of episode 0 .* True or False is expected",
     ):
         play([Vague()], lambda obs: 1, [{}])
 

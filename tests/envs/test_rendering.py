@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import MaxAndSkipObservation, TimeLimit
 
+from spinup_tf2.envs.protocol import ProtocolError
 from spinup_tf2.envs.rendering import Recorder, choose_render_mode, make_to_render, record
 from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames, frames_per_second
 from spinup_tf2.errors import UserError
@@ -149,13 +150,13 @@ class Draws(Brighter):
 
 
 def test_transparency_is_left_out(tmp_path):
-    clear, opaque = (np.full((32, 32, 4), [9, 9, 9, alpha], np.uint8) for alpha in (0, 255))
+    clear, opaque = (np.full((32, 32, 4), [90, 90, 90, alpha], np.uint8) for alpha in (0, 255))
     env = Recorder(Draws(clear, opaque, clear), tmp_path, "clear")
     env.reset()
     for _ in range(2):
         env.step(0)
     env.close()
-    assert len(read(tmp_path / "clear-episode-0.mp4")[1]) == 3
+    assert read(tmp_path / "clear-episode-0.mp4")[1] == [9, 9, 9]
 
 
 @pytest.mark.parametrize(
@@ -168,10 +169,16 @@ def test_transparency_is_left_out(tmp_path):
     ],
 )
 def test_what_is_no_picture_is_refused_before_anything_is_recorded(tmp_path, picture, returned):
-    with pytest.raises(
-        UserError, match=rf"cannot be drawn: its render\(\) has returned {returned}"
-    ):
+    with pytest.raises(UserError, match=rf"environment drew an array of {returned}; a picture"):
         make_to_render(lambda mode: Draws(picture), "rgb_array")
+
+
+def test_a_later_picture_that_is_none_is_named(tmp_path):
+    env = Recorder(Draws(np.zeros((32, 32, 3), np.uint8), None), tmp_path, "later")
+    env.reset()
+    with pytest.raises(ProtocolError, match=r"drew an array of shape"):
+        env.step(0)
+    env.close()
 
 
 def test_pictures_must_have_one_size(tmp_path):
@@ -179,7 +186,7 @@ def test_pictures_must_have_one_size(tmp_path):
     env = Recorder(Draws(*pictures), tmp_path, "sizes")
     env.reset()
     env.step(0)
-    with pytest.raises(UserError, match="48 x 32 pixels, and other sizes before"):
+    with pytest.raises(ProtocolError, match="drew 48 x 32 pixels"):
         env.step(0)
     env.close()
 

@@ -21,8 +21,9 @@ def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, defaul
     Raises:
         UserError: A network has no layers that could be given weights.
     """
-    if init is None and (default == "glorot" or not getattr(made_by, "takes_init", False)):
-        return  # Keras has made them so, or its maker otherwise
+    if init is None and not getattr(made_by, "takes_init", False):
+        return
+    init = init or default
     done: set[int] = set()  # layers that networks have in common are drawn once
     for network in ac.networks:
         layers = _layers_with_kernels(network)
@@ -34,7 +35,7 @@ def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, defaul
         output_gain = 0.01 if network is ac.pi else 1.0
         for layer in layers:
             if id(layer) not in done:
-                initialize(layer, init or default, output_gain if layer is layers[-1] else 2**0.5)
+                initialize(layer, init, output_gain if layer is layers[-1] else 2**0.5)
         done.update(map(id, layers))
 
 

@@ -24,7 +24,7 @@ class Minimize(GradientStep):
         variables: What is trained.
         optimizer: A Keras optimizer.
         every: In which updates the step is taken: 2 means in the first, third, fifth, ... of a run.
-            A small number: what is compiled is as long as it takes until all steps repeat.
+            Keep it small: all updates of a cycle, after which the steps repeat, are compiled.
     """
 
     pieces = ("_gradients", "apply")  # what XLA can compile, where it cannot have the whole

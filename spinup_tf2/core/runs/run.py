@@ -30,7 +30,6 @@ from spinup_tf2.core.runs.saved_policy import SavedPolicy
 from spinup_tf2.core.runs.successes import log_successes
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.modules import modules_of
-from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.mpi import broadcast_object, proc_id
@@ -142,7 +141,8 @@ class Run(Generic[Networks]):
             replay,
         )
         spaces = self.envs.prototype.observation_space, self.envs.prototype.action_space
-        self.logger.setup_tf_saver(SavedPolicy(self.ac, *spaces, saved_with_policy))
+        self._saved_policy = SavedPolicy(self.ac, *spaces, saved_with_policy)
+        self.logger.setup_tf_saver(self._saved_policy)
         if self.settings.track:
             self.logger.keep = HISTOGRAMS
         self._infos: list[dict[str, float]] = []  # of this epoch's updates
@@ -225,17 +225,10 @@ class Run(Generic[Networks]):
     def record(self, info: Mapping[str, Any]) -> None:
         """Log what an update has returned, in the row of this epoch."""
         check_info(info, self.logged_epoch)
-        unknown = info.keys() - self._columns.keys()
-        if not unknown:
+        if info.keys() <= self._columns.keys():
             self.logger.store(**info)
-        elif len(unknown) == len(info):
-            self._infos.append(dict(info))
         else:
-            raise UserError(
-                f"An update has returned {', '.join(sorted(unknown))} to be logged, for which no "
-                "column was declared, as for the rest of it; off_policy.train takes such names in "
-                "with_min_and_max and average_only."
-            )
+            self._infos.append(dict(info))
 
     def finish_epoch(self, act: Policy) -> None:
         """Test the policy, save it, write the row of the log and a checkpoint, if they are due.
@@ -332,6 +325,7 @@ class Run(Generic[Networks]):
 
     def _save_policy(self):
         """Save what `test_policy` shows; returns whether there was room. Collective."""
+        self._saved_policy.info["epoch"] = self.epoch
         # The other ranks wait, since one that leaves takes rank 0 with it.
         return broadcast_object(self.logger.save_state({"env": self.envs.prototype}, None))
 

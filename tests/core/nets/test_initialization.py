@@ -69,7 +69,7 @@ def test_each_has_the_weights_of_its_name(kind, init):
     ac, layers = networks(kind)
     for variable in ac.trainable_variables:
         variable.assign(tf.fill(variable.shape, 7.0))
-    first_weights(ac, type(ac), init, "glorot")
+    first_weights(ac, type(ac), init, "torch")
     for network, expected in zip(ac.networks, layers, strict=True):
         found = weights(network)
         assert len(found) == expected
@@ -101,7 +101,7 @@ def test_layers_differ_from_each_other_and_follow_the_seed(init):
     def start(seed):
         keras.utils.set_random_seed(seed)
         ac = MLPActorCritic(VECTORS, ACTIONS, (16, 16, 16))
-        first_weights(ac, MLPActorCritic, init, "glorot")
+        first_weights(ac, MLPActorCritic, init, "torch")
         return [kernel for kernel, _ in weights(ac.pi)]
 
     first, again, other = start(1), start(1), start(2)
@@ -122,9 +122,9 @@ def test_a_network_without_layers_that_are_found_is_refused():
     ac = MLPActorCritic(VECTORS, ACTIONS)
     ac = ActorCritic(ac.pi, keras.Sequential([keras.Input((30,)), Hidden()]), ACTIONS)
     with pytest.raises(UserError, match="init is 'torch', but no Dense or Conv2D layer was found"):
-        first_weights(ac, lambda: ac, "torch", "glorot")
+        first_weights(ac, lambda: ac, "torch", "orthogonal")
     before = ac.pi.net.layers[0].kernel.numpy()
-    first_weights(ac, lambda: ac, None, "glorot")  # its own weights are welcome
+    first_weights(ac, lambda: ac, None, "torch")  # its own weights are welcome
     np.testing.assert_array_equal(ac.pi.net.layers[0].kernel, before)
 
 
@@ -169,8 +169,7 @@ def test_every_algorithm_begins_as_it_is_asked_to(algorithm, begin):
 
     asked = {init: looks(init=init) for init in ("glorot", "torch", "orthogonal")}
     assert asked == dict(glorot="glorot", torch="torch", orthogonal="orthogonal")
-    defaults = {a2c: "orthogonal", vpg: "torch", trpo: "torch", ppo: "torch"}
-    assert looks() == defaults.get(algorithm, "glorot")
+    assert looks() == ("orthogonal" if algorithm is a2c else "torch")
 
 
 @pytest.mark.parametrize("algorithm", [*ON_POLICY, *OFF_POLICY], ids=lambda f: f.__name__)
