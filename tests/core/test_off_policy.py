@@ -246,6 +246,7 @@ class Run:
             save_freq=1,
             num_envs=1,
             vectorization="sync",
+            init="glorot",  # biases 0
             init_from=None,
             resume=False,
             checkpoint_freq=1,
