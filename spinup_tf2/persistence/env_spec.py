@@ -198,7 +198,7 @@ def _build(spec, render_mode):
         kwargs["render_mode"] = render_mode
     env_id = register_for_file(spec["env_name"])
     # One among the arguments replaces that of the run. -1 is none, and None is the registered one.
-    time_limit = kwargs.pop("max_episode_steps", spec["max_episode_steps"]) or -1
+    time_limit = kwargs.pop("max_episode_steps", spec["max_episode_steps"] or -1)
     env = gym.make(env_id, max_episode_steps=time_limit, **kwargs)
     # The function that is registered may have put the first of the wrappers around it by itself.
     already_there = len(env.spec.additional_wrappers)
