@@ -14,7 +14,7 @@ def write_checkpoint(run_dir: Path, **changes) -> Path:
     """
     import keras
 
-    from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
+    from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter, NewSteps
 
     command = {"env_name": "CartPole-v1", "epochs": 3, "ac_kwargs": {"hidden_sizes": [8]}}
     run = dict(algorithm="ppo", command=command, exp_name="x", num_envs=2, num_procs=1) | changes
@@ -23,8 +23,9 @@ def write_checkpoint(run_dir: Path, **changes) -> Path:
     )
     arrays = {"log/EpRet": np.arange(3.0), "env0/envs/steps": np.arange(2)}
     run_dir.mkdir(exist_ok=True)
+    steps = NewSteps(arrays, first=0, end=3, oldest=0)
     CheckpointWriter(run_dir).save(
-        run, counters, [keras.Variable(np.zeros(2))], [np.zeros(2)], arrays, arrays, (0, 3, 0)
+        run, counters, [keras.Variable(np.zeros(2))], [np.zeros(2)], arrays, steps
     )
     return max((run_dir / "checkpoint").glob("0*"))
 
