@@ -386,8 +386,8 @@ def test_an_agent_under_the_conditions_that_its_environment_states(agent, capsys
 
 def test_conditions_are_tried_before_anything_is_played(agent, capsys, monkeypatch):
     path = agent("WindyCorridor-v0")
-    monkeypatch.setitem(Windy.robustness, "wrong", {"wether": {}})
-    with pytest.raises(UserError, match="unexpected keyword argument 'wether'"):
+    monkeypatch.setitem(Windy.robustness, "wrong", {"snow": {}})
+    with pytest.raises(UserError, match="unexpected keyword argument 'snow'"):
         evaluate_robustness(path, episodes=1)
     assert "calm" not in capsys.readouterr().out
 

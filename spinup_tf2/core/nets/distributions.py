@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
+from tensorflow_probability.python.bijectors import Tanh
 from tensorflow_probability.python.distributions import Distribution
 
 from spinup_tf2.core.compiled import compiled
 from spinup_tf2.errors import UserError
 
-tfb, tfd = tfp.bijectors, tfp.distributions
+tfd = tfp.distributions
 
 # ------------------------------------------------------------------------------------- making
 
@@ -35,7 +36,7 @@ def squashed_gaussian(mean: tf.Tensor, std: tf.Tensor) -> Distribution:
     return tfd.TransformedDistribution(gaussian(mean, std), _Tanh())
 
 
-class _Tanh(tfb.Tanh):
+class _Tanh(Tanh):
     """The tanh, and a finite inverse of what rounds to 1 or -1 in float32.
 
     Such actions count as the nearest ones that do not.

@@ -33,9 +33,10 @@ def take_steps(
     first, *others = gradient_steps = [*gradient_steps]
     if in_turn:
         infos = [steps.info(batch) for steps in others]  # before anything has changed
-        result, *results = [steps(batch, minibatches) for steps in gradient_steps]
-        results = [(info, *rest) for info, (_, *rest) in zip(infos, results, strict=True)]
-        return _together([result, *results])
+        results = [steps(batch, minibatches) for steps in gradient_steps]
+        for i, info in enumerate(infos, start=1):
+            results[i] = (info, *results[i][1:])
+        return _together(results)
     if renewed is None:
         return _together(first.beside(others, batch, minibatches))
     if minibatches is None:  # a pass is a step on everything
