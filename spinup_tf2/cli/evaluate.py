@@ -222,6 +222,7 @@ class _Episode:
         self.env, self.get_action = env, in_episode(get_action)
         self.ret, self.len, self.max_ep_len = 0.0, 0, max_ep_len
         self.terminated = self.over = False
+        self.success: bool | None = None  # where the environment tells it at the end
         try:
             self.obs, self.info = env.reset(**start)
         except Exception as error:
@@ -234,7 +235,7 @@ class _Episode:
             self.ret += float(rew)
             self.over = self.terminated or truncated or self.len == self.max_ep_len
             if self.over and "is_success" in self.info:
-                success_of(self.info["is_success"])
+                self.success = success_of(self.info["is_success"])
         except Exception as error:
             raise environment_failed(error, self.number, self.seed, self.len) from error
 
@@ -287,8 +288,8 @@ def play(
 def _summary(episodes):
     row = dict(Episodes=len(episodes))
     infos = [episode.info for episode in episodes]
-    if all("is_success" in info for info in infos):
-        row["SuccessRate"] = float(np.mean([success_of(info["is_success"]) for info in infos]))
+    if all(episode.success is not None for episode in episodes):
+        row["SuccessRate"] = float(np.mean([episode.success for episode in episodes]))
     row["EpRet"] = float(np.mean([episode.ret for episode in episodes]))
     row["StdEpRet"] = float(np.std([episode.ret for episode in episodes]))
     row["EpLen"] = float(np.mean([episode.len for episode in episodes]))

@@ -42,6 +42,11 @@ class ProtocolError(Exception):
         super().__init__(did, expected, advice)
         self.did, self.expected, self.advice = did, expected, advice
 
+    def sentence(self, environment: str, when: str = "") -> str:
+        """What to say of an environment: that it did so, when, and what was expected."""
+        done = f"{environment} {self.did} {when}".rstrip()
+        return f"{done}; {self.expected}. {self.advice}"
+
 
 class CheckedEnv(gym.Wrapper):
     """An environment that returns what gymnasium's protocol demands, or raises ProtocolError.

@@ -121,7 +121,7 @@ def _check_drawing(env, hint):
         else:
             env.render()
     except ProtocolError as error:
-        raise UserError(f"The environment {error.did}; {error.expected}. {error.advice}") from error
+        raise UserError(error.sentence("The environment")) from error
     except Exception as error:  # every graphics library has its own
         reason = one_line(error)
         raise UserError(f"The environment cannot be drawn: {reason}. {hint}") from error

@@ -55,7 +55,7 @@ def environment_failed(error: Exception, episode: int, seed: int | None, step: i
     if isinstance(error, UserError):  # which says what to do
         return UserError(f"The environment refuses what it is given, {where}: {error}")
     if isinstance(error, ProtocolError):
-        return UserError(f"The environment {error.did} {where}; {error.expected}. {error.advice}")
+        return UserError(error.sentence("The environment", where))
     *_, place = traceback.extract_tb(error.__traceback__)
     return UserError(
         f"The environment raised {kind_and_line(error)} ({place.filename}, line {place.lineno}), "
@@ -173,8 +173,7 @@ class SupervisedEnv(gym.Wrapper):
     def _replace(self, error, when):
         if isinstance(error, ProtocolError):
             self._failed = True
-            text = f"{self._label} {error.did} {when}; {error.expected}. {error.advice}"
-            raise EnvironmentFailure(text) from error.__cause__
+            raise EnvironmentFailure(error.sentence(self._label, when)) from error.__cause__
         if self._retried < self._retries:  # the last one is closed at the end
             with suppress(*FAULTS):
                 self.env.close()

@@ -141,8 +141,8 @@ class Run(Generic[Networks]):
             replay,
         )
         spaces = self.envs.prototype.observation_space, self.envs.prototype.action_space
-        self._saved_policy = SavedPolicy(self.ac, *spaces, saved_with_policy)
-        self.logger.setup_tf_saver(self._saved_policy)
+        self._saved_model = SavedPolicy(self.ac, *spaces, saved_with_policy)
+        self.logger.setup_tf_saver(self._saved_model)
         if self.settings.track:
             self.logger.keep = HISTOGRAMS
         self._infos: list[dict[str, float]] = []  # of this epoch's updates
@@ -325,7 +325,7 @@ class Run(Generic[Networks]):
 
     def _save_policy(self):
         """Save what `test_policy` shows; returns whether there was room. Collective."""
-        self._saved_policy.info["epoch"] = self.epoch
+        self._saved_model.info["epoch"] = self.epoch
         # The other ranks wait, since one that leaves takes rank 0 with it.
         return broadcast_object(self.logger.save_state({"env": self.envs.prototype}, None))
 

@@ -342,10 +342,11 @@ def _networks_from_weights(save_dir, info, observation_space, action_space, best
             f"The networks in {save_dir} are not this package's own (or were saved by an earlier "
             f"version), so that they cannot be built again from their weights. {_OPT_IN}"
         )
-    of_best = read_best_weights(save_dir) if best else None
+    weights = read_best_weights(save_dir) if best else None
     try:
-        weights = read_weights(save_dir) if of_best is None else of_best
-        if best and isinstance(networks, dict):
+        if weights is None:
+            weights = read_weights(save_dir)
+        elif isinstance(networks, dict):
             networks = networks | {"extra": 0}
         return build_again(networks, observation_space, action_space, weights)
     except UserError as error:
