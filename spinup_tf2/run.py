@@ -21,6 +21,7 @@ from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, one_lin
 from spinup_tf2.experiments.checks import did_you_mean
 from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.mpi import fail_together
+from spinup_tf2.runs.printing import lose_lines
 from spinup_tf2.version import __version__
 
 # What is done with runs; each in the module of its name in spinup_tf2.cli.
@@ -32,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run a command line; `argv` is without the program's name, by default that of the process."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as while all this was loaded
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    lose_lines(BrokenPipeError)  # where `| head` has seen enough, what a command does goes on
     argv = sys.argv[1:] if argv is None else list(argv)
     # --debug belongs to this function, unless the arguments are another program's.
     debug = "--debug" in argv and argv[0] not in UTILITIES

@@ -15,12 +15,13 @@ itself with an attribute `robustness`: the arguments that are then different, by
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,36 +90,23 @@ def evaluate_run(
         `VelError`, how far its speed was from what was commanded.
     """
     check(POSITIVE_INTEGER, episodes=episodes)
-    check(NON_NEGATIVE_INTEGER, noops=noops, seed=seed, max_ep_len=max_ep_len or 0)
-    from spinup_tf2.core.runs.saved_policy import load_policy
-
-    import_named(modules)
-    save_dir = find_save(fpath, itr)
-    print(f"Evaluating {save_dir}.", flush=True)
-    envs = [load_env(save_dir, None, allow_pickle, env_kwargs)]
+    check(NON_NEGATIVE_INTEGER, noops=noops)
+    agent = _Agent(fpath, itr, best, max_ep_len, seed, allow_pickle, modules)
     rows = {}
-    try:
+    with _closed_together() as envs:
+        envs.append(agent.make_env(env_kwargs))
         fixed = getattr(envs[0].unwrapped, "fixed_starts", {})
         ways = {
             (start, way): options
             for start in fixed or [None]
             for way, options in _ways(fixed.get(start), episodes, noops).items()
         }
-        at_a_time, threads = _at_a_time(fpath)
-        while len(envs) < min(at_a_time, max(map(len, ways.values()))):
-            envs.append(load_env(save_dir, None, allow_pickle, env_kwargs))
         several = len(fixed) > 1
         for (start, way), options in ways.items():
-            greedy = way != "sampled"
-            get_action = load_policy(save_dir, greedy, seed, allow_pickle=allow_pickle, best=best)
-            resets = [dict(seed=seed + i, options=o or None) for i, o in enumerate(options)]
-            row = _summary(play(envs, get_action, resets, max_ep_len or None, threads))
+            row = _summary(agent.play(envs, env_kwargs, way != "sampled", options))
             _show(rows, f"{start}: {way}" if several else way, row)
         for way in _ways({}, episodes, noops) if several else ():
             _show(rows, f"mean: {way}", _mean([rows[f"{start}: {way}"] for start in fixed]))
-    finally:
-        for env in envs:
-            env.close()
     return rows
 
 
@@ -149,13 +137,8 @@ def evaluate_robustness(
         terminated, and the other columns of `evaluate_run` but for `StdEpRet`.
     """
     check(POSITIVE_INTEGER, episodes=episodes)
-    check(NON_NEGATIVE_INTEGER, max_ep_len=max_ep_len or 0)
-    from spinup_tf2.core.runs.saved_policy import load_policy
-
-    import_named(modules)
-    save_dir = find_save(fpath, itr)
-    print(f"Evaluating {save_dir}.", flush=True)
-    with closing(load_env(save_dir, None, allow_pickle, env_kwargs)) as env:
+    agent = _Agent(fpath, itr, best, max_ep_len, seed, allow_pickle, modules)
+    with closing(agent.make_env(env_kwargs)) as env:
         conditions = getattr(env.unwrapped, "robustness", None)
         if not conditions:
             raise UserError(
@@ -165,25 +148,53 @@ def evaluate_robustness(
             )
     changes = {name: merged(env_kwargs or {}, changed) for name, changed in conditions.items()}
     for kwargs in changes.values():  # what cannot be made is said before anything is played
-        load_env(save_dir, None, allow_pickle, kwargs).close()
-    at_a_time, threads = _at_a_time(fpath)
+        agent.make_env(kwargs).close()
     rows = {}
     for name, kwargs in changes.items():
-        envs = []
-        try:
-            while len(envs) < min(at_a_time, episodes):
-                envs.append(load_env(save_dir, None, allow_pickle, kwargs))
-            get_action = load_policy(save_dir, True, seed, allow_pickle=allow_pickle, best=best)
-            resets = [dict(seed=seed + i) for i in range(episodes)]
-            played = play(envs, get_action, resets, max_ep_len or None, threads)
-        finally:
-            for env in envs:
-                env.close()
+        with _closed_together() as envs:
+            played = agent.play(envs, kwargs, True, [{}] * episodes)
         row = _summary(played)
         del row["StdEpRet"]
         falls = float(np.mean([episode.terminated for episode in played]))
         _show(rows, name, dict(Episodes=row.pop("Episodes"), Falls=falls, **row))
     return rows
+
+
+class _Agent:
+    """A saved agent, and what it plays in. The arguments are those of `evaluate_run`."""
+
+    def __init__(self, fpath, itr, best, max_ep_len, seed, allow_pickle, modules):
+        check(NON_NEGATIVE_INTEGER, seed=seed, max_ep_len=max_ep_len or 0)
+        from spinup_tf2.core.runs.saved_policy import load_policy
+
+        import_named(modules)
+        save_dir = find_save(fpath, itr)
+        print(f"Evaluating {save_dir}.", flush=True)
+        self.make_env = functools.partial(load_env, save_dir, None, allow_pickle)
+        self._load_policy = functools.partial(
+            load_policy, save_dir, seed=seed, allow_pickle=allow_pickle, best=best
+        )
+        self._seed, self._max_ep_len = seed, max_ep_len or None
+        self._at_a_time, self._threads = _at_a_time(fpath)
+
+    def play(self, envs, env_kwargs, greedy, options):
+        """Play an episode for each of `options`, those of its `reset`; `envs` grows as needed."""
+        while len(envs) < min(self._at_a_time, len(options)):
+            envs.append(self.make_env(env_kwargs))
+        resets = [dict(seed=self._seed + i, options=o or None) for i, o in enumerate(options)]
+        get_action = self._load_policy(deterministic=greedy)
+        return play(envs, get_action, resets, self._max_ep_len, self._threads)
+
+
+@contextmanager
+def _closed_together():
+    """A list of environments, which are closed in the end."""
+    envs = []
+    try:
+        yield envs
+    finally:
+        for env in envs:
+            env.close()
 
 
 def _at_a_time(fpath):

@@ -67,22 +67,19 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
             f"You didn't specify a first flag. {argv[0]!r} stands before any flag; "
             "write for instance --env CartPole-v1."
         )
-    words = {}
+    words, shorthands = {}, {}
     for argument in argv:
         if argument.startswith("--"):
-            name = argument[2:]
+            name, shorthand = _name_and_shorthand(argument[2:])
             if name in words and name in _ONLY_ONCE:
                 raise UserError(f"--{name} is given twice; give it once{_ONLY_ONCE[name]}.")
-            words[name] = []  # a repeated flag starts again
+            words[name], shorthands[name] = [], shorthand  # a repeated flag starts again
         else:
             words[name].append(argument)
 
-    shorthands = {}
-    for flag in [*words]:
-        name, bracket, rest = flag.partition("[")
-        if bracket and rest.endswith("]"):
-            words[name] = words.pop(flag)
-            shorthands[name] = rest[:-1]
+    shorthands = {name: short for name, short in shorthands.items() if short is not None}
+    for name in shorthands:
+        words[name] = words.pop(name)
 
     for short, name in SUBSTITUTIONS.items():
         if short in words:
@@ -105,6 +102,12 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
         else:
             flags[name] = [parse_value(value) for value in values] or [True]
     return flags, shorthands
+
+
+def _name_and_shorthand(flag):
+    """`hid[h]` is `hid` with the shorthand `h`; without brackets there is None."""
+    name, bracket, rest = flag.partition("[")
+    return (name, rest[:-1]) if bracket and rest.endswith("]") else (flag, None)
 
 
 # tf.nn.tanh, tf.tanh, torch.nn.Tanh, ...: activations under the names that their libraries give

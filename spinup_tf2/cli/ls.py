@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import os
 import shutil
 import sys
 import time
@@ -41,18 +40,14 @@ def main(argv: Sequence[str]) -> None:
     directory = args.directory or user_config.DEFAULT_DATA_DIR
     runs = sorted(find_runs(directory), key=SORT["name"])
     runs.sort(key=SORT[args.sort], reverse=args.reverse)
-    try:
-        if args.json:
-            print(as_json(runs))
-        elif not runs:
-            print_safely(f"No runs in {directory}.")
-        else:
-            # What goes to a file or another program is not shortened.
-            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-            show(runs, directory, width, args.commands)
-        sys.stdout.flush()
-    except BrokenPipeError:  # `ls | head` has seen enough, which is found out again at the exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if args.json:
+        print(as_json(runs))
+    elif not runs:
+        print_safely(f"No runs in {directory}.")
+    else:
+        # What goes to a file or another program is not shortened.
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        show(runs, directory, width, args.commands)
 
 
 def _parser():

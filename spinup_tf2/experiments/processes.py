@@ -97,6 +97,12 @@ def resolve_processes(
         return Processes(number, None, launcher)
     given = None if num_cpu in (1, "auto") else number
     each = launch.parse_hosts(hosts, given)
+    if num_cpu == "auto" and not all(":" in host for host in str(hosts).split(",")):
+        raise UserError(
+            f"num_cpu is 'auto', but how many cores the hosts {hosts!r} have is not known here; "
+            "give each its number of processes, such as node1:2,node2:2, or give num_cpu the "
+            "number that they share."
+        )
     number = sum(each.values())
     if given not in (None, number):
         raise UserError(f"num_cpu is {given}, but hosts gives {number} processes; leave it out.")

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from spinup_tf2.errors import Interrupted
 from spinup_tf2.parallel import launched, mpi
+from spinup_tf2.runs.printing import say
 
 # Ctrl-C; the polite kill of schedulers, containers and shutdowns; the warning that schedulers send
 # before the time is up, and that mpirun passes on untouched; the end of the terminal.
@@ -128,7 +129,7 @@ class Interruption:
         """
         signum = self._agreed or self.signum
         if mpi.proc_id() == 0:
-            print(f"\nStopped by {signal.Signals(signum).name}. {how_to_go_on}\n", flush=True)
+            say(f"\nStopped by {signal.Signals(signum).name}. {how_to_go_on}\n")
         raise Interrupted(signum)
 
 

@@ -61,34 +61,47 @@ def warn(text: str) -> None:
     say(colored(printable(f"Warning: {text}"), "red", bold=True))
 
 
-def lose_lines() -> None:
+def lose_lines(errors: type[OSError] = OSError) -> None:
     """Let stdout and stderr drop what they cannot write, from now on and without an error.
 
     So nothing else that is printed fails either, nor does the end of the process. As soon as a disk
     has room again, lines are written again. What a program or a notebook has put in the place of
     Python's own streams stays as it is.
+
+    Args:
+        errors: Those that lose lines: BrokenPipeError stands for pipes that nobody reads any more,
+            OSError for full disks, too.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is not None and stream is getattr(sys, f"__{name}__"):
-            setattr(sys, name, _lossy(stream))
+        ours = stream is getattr(sys, f"__{name}__") or isinstance(stream, _LossyStream)
+        if stream is not None and ours:
+            setattr(sys, name, _lossy(stream, errors))
+
+
+class _LossyStream(io.TextIOWrapper):
+    """A stream to a `_LossyFile`."""
 
 
 class _LossyFile(io.FileIO):
-    """A file that drops what it cannot write."""
+    """A file that drops what it cannot write because of `errors`."""
+
+    def __init__(self, fd, errors):
+        super().__init__(fd, "wb", closefd=False)
+        self._errors = errors
 
     def write(self, data):
         try:
             return super().write(data)
-        except OSError:
+        except self._errors:
             return len(data)
 
 
-def _lossy(stream):
+def _lossy(stream, errors):
     """A stream that writes to the same file as `stream`, from which nothing else is written."""
     _drop_unwritten(stream)
-    return io.TextIOWrapper(
-        io.BufferedWriter(_LossyFile(stream.fileno(), "wb", closefd=False)),
+    return _LossyStream(
+        io.BufferedWriter(_LossyFile(stream.fileno(), errors)),
         stream.encoding,
         stream.errors,
         line_buffering=stream.line_buffering or stream.write_through,

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from spinup_tf2 import ppo
+from spinup_tf2 import ppo, run
 from spinup_tf2.cli import evaluate as command
 from spinup_tf2.cli.evaluate import evaluate_robustness, evaluate_run, main, play
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.saves import WEIGHTS
+from tests.cli.closed_pipe import closed_pipe
 from tests.on_policy_runs import train
 
 
@@ -395,8 +396,9 @@ def test_conditions_are_tried_before_anything_is_played(agent, capsys, monkeypat
 def test_conditions_must_be_stated(agent, capsys):
     with pytest.raises(UserError, match="it has no attribute robustness"):
         evaluate_robustness(agent("PlainCorridor-v0"))
-    with pytest.raises(UserError, match="episodes is 0"):
-        evaluate_robustness("nowhere", episodes=0)
+    for name, wrong in (("episodes", 0), ("seed", -1), ("max_ep_len", -1)):
+        with pytest.raises(UserError, match=f"{name} is {wrong}"):
+            evaluate_robustness("nowhere", **{name: wrong})
 
 
 def test_the_command_writes_a_file_and_replaces_none(agent, tmp_path, capsys):
@@ -411,6 +413,10 @@ def test_the_command_writes_a_file_and_replaces_none(agent, tmp_path, capsys):
     with pytest.raises(UserError, match="whose directory does not exist"):
         main([str(path), "--output", str(tmp_path / "nowhere" / "results.json")])
     assert not capsys.readouterr().out  # nothing has been played in vain
+    file.unlink()
+    with closed_pipe():
+        run.main(["evaluate", *arguments])
+    assert json.loads(file.read_text()) == rows
 
 
 @pytest.mark.parametrize("output", ["/proc/results.json", "x" * 300])

@@ -14,6 +14,7 @@ from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.cli.flags import parse_flags, parse_value
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import ExperimentsFailed, Interrupted
+from tests.cli.closed_pipe import closed_pipe
 
 
 def execute(command_line):
@@ -77,6 +78,7 @@ def test_values_are_not_executed(tmp_path, monkeypatch):
         ("--seed 0 10", {"seed": [0, 10]}),
         ("--seed -1 -seed 3", {"seed": [-1, "-seed", 3]}),  # one dash: a value
         ("--seed 0 --seed 5", {"seed": [5]}),  # the last one counts
+        ("--seed[s] 0 --gamma 0.9 --seed 1", {"seed": [1], "gamma": [0.9]}),
         ("--track a b --track None", {"track": [None]}),
         ("--callbacks None --init_from None x", {"callbacks": [None], "init_from": [None, "x"]}),
         ("--exp_name None", {"exp_name": ["None"]}),
@@ -99,6 +101,11 @@ def test_order_of_flags_and_shorthands():
         *("env_name", "ac_kwargs:hidden_sizes", "ac_kwargs:activation"),
     ]
     assert shorthands == {"ac_kwargs:hidden_sizes": "h", "lam": ""}
+    line = "--seed 0 --hid[h] [3] --seed[s] 1 --hid[g] [4]"  # the last one counts
+    assert parse_flags(line.split()) == (
+        {"seed": [1], "ac_kwargs:hidden_sizes": [[4]]},
+        {"seed": "s", "ac_kwargs:hidden_sizes": "g"},
+    )
 
 
 # ---------------------------------------------------------------- golden command lines
@@ -270,6 +277,8 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --env_kwargs 3": "env_kwargs is 3; it must be a dict",
     "ppo --env CartPole-v1 --env_name CartPole-v1": "--env and --env_name are the same flag",
     "ppo --env CartPole-v1 --env Acrobot-v1": "--env is given twice; .* as --env A B for several",
+    "ppo --env CartPole-v1 --env[e] Acrobot-v1": "--env is given twice; give it once",
+    "ppo --env[e] CartPole-v1 --env_name Acrobot-v1": "--env and --env_name are the same flag",
     "ppo --env CartPole-v1 --epoch 3": r"--epoch is not a flag of ppo; did you mean --epochs\?",
     "ppo --env CartPole-v1 --cup 3": r"did you mean --cpu\?",
     "ppo --env CartPole-v1 --gamma:x 3": "--gamma:x is not a flag of ppo",
@@ -311,6 +320,8 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --cpu 1 2": "only provide one value for num_cpu; there are 2: 1 2.$",
     "ppo --env CartPole-v1 --cpu 0": "num_cpu is 0",
     "ppo --env CartPole-v1 --cpu two": "num_cpu is 'two'",
+    "ppo --env CartPole-v1 --cpu auto --hosts a,b": "num_cpu is 'auto', but how many cores the "
+    "hosts 'a,b' have is not known here; give each its number of processes, such as node1:2",
     "ppo --env CartPole-v1 --hosts node1:0": "hosts is 'node1:0'; it must be names of different",
     "ppo --env CartPole-v1 --hosts node1 node2": "only provide one value for hosts",
     "ppo --env CartPole-v1 --hosts": "--hosts was given without a value",
@@ -395,6 +406,35 @@ def test_usage(arguments, capsys):
 def test_version(capsys):
     run.main(["--version"])
     assert capsys.readouterr().out == f"spinup_tf2 {spinup_tf2.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("command_line", "status"),
+    [
+        ("ppo --help", 0),
+        ("presets", 0),
+        ("plot data --table", 0),
+        ("ls data", 0),
+        ("ls --help", 0),  # which argparse prints
+        ("presets no_such_preset", 2),
+        ("ppo --env CartPole-v1 --seed 0 1", 0),
+    ],
+)
+def test_commands_end_as_ever_where_nobody_reads_what_they_print(
+    command_line, status, experiments, tmp_path
+):
+    run_dir = tmp_path / "data" / "a_run"
+    run_dir.mkdir(parents=True)
+    (run_dir / "config.json").write_text('{"exp_name": "a_run"}')
+    (run_dir / "progress.txt").write_text("Epoch\tAverageEpRet\tTotalEnvInteracts\n0\t1\t10\n")
+    left_with = 0
+    with closed_pipe():
+        try:
+            execute(command_line)
+        except SystemExit as left:
+            left_with = left.code
+    assert left_with == status
+    assert len(experiments) == 2 * ("--seed" in command_line)
 
 
 def flags_in(out):

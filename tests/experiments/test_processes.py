@@ -31,11 +31,17 @@ def test_hosts_and_launcher(monkeypatch):
     resolve = resolve_processes
     assert resolve(3) == Processes(3)
     assert resolve(3).are_here
-    for num_cpu in (1, 4, "auto"):  # 1 is what a program gets that does not say
+    for num_cpu in (1, 4):  # 1 is what a program gets that does not say
         expected = Processes(4, {"node1": 1, "node2": 3})
         assert resolve(num_cpu, "node1,node2:3") == expected
         assert not expected.are_here
     assert resolve(4, "node1,node2").hosts == {"node1": 2, "node2": 2}
+    assert resolve("auto", "node1:1,node2:3") == expected
+    for hosts in ("node1,node2", "node1,node2:3"):
+        with pytest.raises(
+            UserError, match=f"how many cores the hosts '{hosts}' have is not known"
+        ):
+            resolve("auto", hosts)
     with pytest.raises(UserError, match="num_cpu is 3, but hosts gives 4 processes; leave it out"):
         resolve(3, "node1:2,node2:2")
     assert resolve(2, None, "env -i") == Processes(2, None, "env -i")

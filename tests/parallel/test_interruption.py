@@ -10,6 +10,7 @@ import pytest
 
 from spinup_tf2.parallel import interruption, mpi
 from spinup_tf2.parallel.interruption import SIGNALS, Interrupted, Interruption
+from tests.cli.closed_pipe import closed_pipe
 from tests.fake_mpi import run_ranks
 
 RESUME = "Resume it with: python -m spinup_tf2.run resume DIRECTORY"
@@ -35,6 +36,13 @@ def test_a_signal_asks_and_leaving_says_how_to_go_on(signum, capfd):
     assert isinstance(left.value, KeyboardInterrupt)
     out = capfd.readouterr().out
     assert f"\nStopped by {signum.name}. {RESUME}\n" in out
+
+
+def test_leaving_is_an_interruption_also_where_nobody_reads(capfd):
+    asked = Interruption()
+    asked.request(signal.SIGTERM)
+    with closed_pipe(), pytest.raises(Interrupted, match="stopped by SIGTERM"):
+        asked.leave(RESUME)
 
 
 def test_handlers_are_put_back():

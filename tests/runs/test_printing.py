@@ -6,8 +6,11 @@ import subprocess
 import sys
 from contextlib import redirect_stdout
 
-from spinup_tf2.runs.printing import colored, colorize, say
+import pytest
+
+from spinup_tf2.runs.printing import colored, colorize, lose_lines, say
 from spinup_tf2.utils.logx import Logger
+from tests.cli.closed_pipe import closed_pipe
 
 
 class Terminal(io.StringIO):
@@ -66,6 +69,20 @@ def test_a_pipe_that_nobody_reads_ends_nothing():
     done = printing(LINES, stdout=write, stderr=subprocess.PIPE, text=True)
     os.close(write)
     assert (done.returncode, done.stderr) == (0, "lost\nlost\n")
+
+
+def test_a_full_disk_is_an_error_until_it_loses_lines_too(monkeypatch):
+    with closed_pipe():
+        lose_lines(BrokenPipeError)
+        print("lost", flush=True)
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        monkeypatch.setattr(sys, "__stdout__", full)
+        lose_lines(BrokenPipeError)
+        with pytest.raises(OSError, match="No space left"):
+            print("not lost", flush=True)
+        say("lost")
+        print("lost", flush=True)
 
 
 def test_lines_are_written_again_when_there_is_room(tmp_path):
