@@ -139,6 +139,10 @@ class StopWithoutImprovement(Callback):
         self.best: float | None = None
         self.waited = 0
 
+    def on_start(self, run: Any) -> None:
+        if run.epoch == 0:  # it may have seen another training
+            self.best, self.waited = None, 0
+
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
         score, settings = mean_return(run, row), run.settings
         if score is not None and (self.best is None or score > self.best + self.min_delta):

@@ -221,6 +221,17 @@ def test_one_that_raises_ends_the_training_and_all_hear_of_the_end(tmp_path):
     assert diary.entries == [("start", 0), ("epoch", 0), ("end", 0)]
 
 
+def test_all_hear_of_the_end_though_one_of_them_raises(tmp_path):
+    class Raises(Callback):
+        def on_end(self, run):
+            raise RuntimeError(f"after epoch {run.epoch}")
+
+    diary = Diary()
+    with pytest.raises(RuntimeError, match="after epoch 1"):
+        train(vpg, tmp_path / "run", callbacks=[Raises(), diary])
+    assert diary.entries[-1] == ("end", 1)
+
+
 def test_the_agent_is_saved_where_a_training_is_stopped(tmp_path, monkeypatch):
     """Though save_freq is 10."""
 
@@ -300,6 +311,12 @@ def test_stop_without_improvement():
     ]
     told = reasons(StopWithoutImprovement(epochs=2), ["", ""])
     assert told[1] == "the mean return has not risen for 2 epochs; no episode has ended"
+
+
+def test_stop_without_improvement_begins_anew_with_each_training():
+    callback = StopWithoutImprovement(epochs=2)
+    assert reasons(callback, [5.0, 5.0])[1] is None
+    assert reasons(callback, [1.0, 2.0, 3.0]) == [None, None, None]
 
 
 def test_stop_without_improvement_waits_for_a_test():

@@ -47,6 +47,7 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
         _check_minibatches("aux_minibatch_size", arguments, of, num_procs)
     if "batch_size" in arguments:
         _check_batch_size(arguments["batch_size"], arguments["num_envs"], num_procs)
+        _check_replay_size(arguments["replay_size"], arguments["num_envs"] * num_procs)
     if arguments.get("deterministic_resume") and arguments["checkpoint_freq"] == 0:
         raise UserError(
             "deterministic_resume is True, but checkpoint_freq is 0, so that nothing is saved; "
@@ -131,6 +132,15 @@ def _check_batch_size(batch_size, num_envs, num_procs):
             f"batch_size is {batch_size}; it must be a multiple of the number of processes, "
             f"{num_procs}, and at least the number of environments of all processes, "
             f"{environments}; use one such as {nearest}."
+        )
+
+
+def _check_replay_size(replay_size, environments):
+    """The buffer has equally many places for each environment."""
+    if replay_size < environments:
+        raise UserError(
+            f"replay_size is {replay_size}; it must be at least the number of environments of all "
+            f"processes, {environments}. A usual one is 1000000."
         )
 
 

@@ -140,7 +140,7 @@ def train(
     """
     envs, settings, spec = run.envs, run.settings, run.envs.action_spec
     num_envs = envs.num_envs * num_procs()  # all there are
-    size = max(1, schedule.replay_size // num_envs)
+    size = schedule.replay_size // num_envs
     shapes = envs.observation_space.shape, spec.shape, spec.dtype
     buffer = ReplayBuffer(*shapes, size, envs.randomness.generators(), obs_dtype=envs.obs_dtype)
     act = Actor(run.ac)

@@ -12,7 +12,7 @@ from typing import Any
 
 from spinup_tf2 import user_config
 from spinup_tf2.errors import UserError
-from spinup_tf2.runs.files import EXISTING_RUN, holds_run, remove_run
+from spinup_tf2.runs.files import EXISTING_RUN, holds_run, set_aside
 from spinup_tf2.runs.lock import run_lock
 
 _LONGEST_NAME = 255 - len("2026-01-31_23-59-59-" + "_s4294967295")  # of what file systems allow
@@ -79,14 +79,14 @@ def check_directory(output_dir: str | os.PathLike, may_hold_run: bool) -> None:
     _check_writable(Path(output_dir).absolute())
 
 
-def remove_runs(output_fnames: Mapping[str, str]) -> None:
-    """Remove the runs that these directories hold: all of them, or none if one is being written.
+def set_runs_aside(output_fnames: Mapping[str, str]) -> None:
+    """Set the runs aside that these directories hold: all, or none if one is being written.
 
     Args:
         output_fnames: The name of the file of rows in each directory.
 
     Raises:
-        UserError: Another process writes to one of them, or its files cannot be removed.
+        UserError: Another process writes to one of them, or its files cannot be moved.
     """
     held = [path for path, rows in output_fnames.items() if holds_run(path, rows)]
     for output_dir in held:
@@ -95,7 +95,7 @@ def remove_runs(output_fnames: Mapping[str, str]) -> None:
     for output_dir in held:
         try:
             with run_lock(output_dir):
-                remove_run(output_dir, output_fnames[output_dir])
+                set_aside(output_dir, output_fnames[output_dir])
         except OSError as error:
             raise UserError(
                 f"cannot remove the run in {output_dir} ({error.strerror}: {error.filename}); "

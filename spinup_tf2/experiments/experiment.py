@@ -22,7 +22,7 @@ from spinup_tf2.experiments.checks import (
 from spinup_tf2.experiments.directories import (
     check_directory,
     check_exp_name,
-    remove_runs,
+    set_runs_aside,
     setup_logger_kwargs,
 )
 from spinup_tf2.parallel import mpi
@@ -183,14 +183,17 @@ def check_launch(
     mpi.on_root(look)
 
 
-def remove_replaced(experiments: Iterable[Experiment]) -> None:
-    """Remove the runs that experiments of a grid replace: all of them before the first begins.
+def set_replaced_aside(experiments: Iterable[Experiment]) -> None:
+    """Set the runs aside that experiments of a grid replace: all before the first begins.
 
     If each were there until its successor begins, a grid that is stopped or killed would leave old
     runs among the new ones, and nothing would tell them apart.
 
-    Rank 0 removes, and all ranks raise what keeps it from that: also that one of these runs has the
-    weights with which an experiment is to begin.
+    Each stays in its directory's `.replaced` until its successor has begun, to be found there if
+    that one cannot begin.
+
+    Rank 0 moves them, and all ranks raise what keeps it from that: also that one of these runs has
+    the weights with which an experiment is to begin.
     """
     experiments = [*experiments]
     old = {
@@ -199,11 +202,11 @@ def remove_replaced(experiments: Iterable[Experiment]) -> None:
         if each.replaces and each.output_dir is not None
     }
 
-    def remove():
+    def move():
         _check_needed(experiments, old)
-        remove_runs(old)
+        set_runs_aside(old)
 
-    mpi.on_root(remove)
+    mpi.on_root(move)
 
 
 def _check_needed(experiments, old):

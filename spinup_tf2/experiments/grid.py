@@ -22,7 +22,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.experiment import (
     check_launch,
     prepare_experiment,
-    remove_replaced,
+    set_replaced_aside,
 )
 from spinup_tf2.experiments.nested import merged, nested
 from spinup_tf2.experiments.processes import resolve_processes
@@ -30,11 +30,19 @@ from spinup_tf2.experiments.schedule.finished import finished_runs
 from spinup_tf2.experiments.schedule.outcomes import NOT_BEGUN, SKIPPED, Again, Outcome
 from spinup_tf2.experiments.schedule.running import check_workers, plan_of, run_all
 from spinup_tf2.parallel import mpi
-from spinup_tf2.runs.printing import RULE, RULE_WIDTH, colored
+from spinup_tf2.runs.printing import RULE, RULE_WIDTH, colored, say
 from spinup_tf2.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:
     import gymnasium as gym
+
+_ONCE = ("thunk", "data_dir", "datestamp", "overwrite", "quiet", "preset")
+# Names that no parameter can have, because `run` passes them on itself, and what to give instead.
+_NOT_PARAMETERS = {
+    **{name: f"run({name}=...)" for name in _ONCE},
+    "num_procs": "run(num_cpu=...)",
+    "exp_name": "ExperimentGrid(name=...)",
+}
 
 _STEPS_OF_WAITING = 100  # before the launch: how often the bar may move
 
@@ -140,21 +148,20 @@ class ExperimentGrid:
         message = f"ExperimentGrid [{self._name}] runs over parameters:\n"
         if len(message) > RULE_WIDTH:
             message = f"ExperimentGrid [{self._name}]\n runs over parameters:\n"
-        print(RULE)
-        print(colored(message, color="green", bold=True))
+        say(RULE)
+        say(colored(message, color="green", bold=True))
         for parameter in self._parameters:
             key = colored(parameter.key.ljust(40), color="cyan", bold=True)
             shorthand = "" if parameter.shorthand is None else f"[{parameter.shorthand}]"
-            print("", key, shorthand, "\n")
+            say(f" {key} {shorthand} \n")
             for value in parameter.vals:
-                print(f"\t{convert_json(value)}")
-            print()
+                say(f"\t{convert_json(value)}")
+            say("")
         sizes = {parameter.key: len(parameter.vals) for parameter in self._parameters}
         total = math.prod(sizes.values())
-        print(" Variants, counting seeds: ".ljust(40), total)
-        print(" Variants, not counting seeds: ".ljust(40), total // sizes.get("seed", 1))
-        print()
-        print(RULE)
+        say(f"{' Variants, counting seeds: ':40} {total}")
+        say(f"{' Variants, not counting seeds: ':40} {total // sizes.get('seed', 1)}\n")
+        say(RULE)
 
     def variant_name(self, variant: dict[str, Any]) -> str:
         """Name of the experiment to which a variant belongs."""
@@ -228,6 +235,7 @@ class ExperimentGrid:
         for variant in self.variants():
             name = self.variant_name(variant)
             function = variant.pop(thunk) if isinstance(thunk, str) else thunk
+            _check_names(variant)
             experiments.append(prepare_experiment(name, function, **options, **variant))
 
         check_workers(workers, experiments, processes)
@@ -244,26 +252,35 @@ class ExperimentGrid:
         plan = plan_of(outcomes, processes, workers)
         if not quiet and mpi.proc_id() == 0:
             if note:
-                print(note)
+                say(note)
             if len(experiments) > 1:  # what a single one is, is said where it begins
                 self._announce({experiment.exp_name for experiment in experiments}, plan)
             elif plan:
-                print(plan)
+                say(plan)
         if len(experiments) > 1:  # a single one replaces its predecessor itself, when it begins
-            remove_replaced(each.experiment for each in outcomes if each.state == NOT_BEGUN)
+            set_replaced_aside(each.experiment for each in outcomes if each.state == NOT_BEGUN)
         again = Again(command, overwrite, datestamp)
         run_all(outcomes, processes, workers, quiet, again)
 
     def _announce(self, names, plan):
         self.print()
         preparing = "Preparing to run the following experiments..."
-        print(f"\n{colored(preparing, color='green', bold=True)}\n")
-        print("\n".join(sorted(names)), f"\n{RULE}", sep="\n")
+        say(f"\n{colored(preparing, color='green', bold=True)}\n")
+        say("\n".join([*sorted(names), f"\n{RULE}"]))
         if plan:
-            print(f"\n{plan}\n")
+            say(f"\n{plan}\n")
         # Nobody reviews what goes into a file.
         if user_config.WAIT_BEFORE_LAUNCH > 0 and sys.stdout.isatty():
             _wait_before_launch(user_config.WAIT_BEFORE_LAUNCH)
+
+
+def _check_names(variant):
+    for name, where in _NOT_PARAMETERS.items():
+        if name in variant:
+            raise UserError(
+                f"{name} cannot be a parameter of a grid, nor be in its base; give it once for all "
+                f"experiments, as {where}."
+            )
 
 
 def _wait_before_launch(seconds):
@@ -276,7 +293,7 @@ def _wait_before_launch(seconds):
 
         """
     )
-    print(colored(message, color="cyan", bold=True) + RULE)
+    say(colored(message, color="cyan", bold=True) + RULE)
     bar_format = "{desc}: {bar}| {remaining} {elapsed}"
     for _ in trange(
         _STEPS_OF_WAITING,

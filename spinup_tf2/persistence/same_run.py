@@ -43,7 +43,10 @@ class Position:
 
 
 def checkpoint_to_resume(
-    run_dir: str | None, description: Mapping[str, Any], epochs: int
+    run_dir: str | None,
+    description: Mapping[str, Any],
+    epochs: int,
+    output_fname: str = "progress.txt",
 ) -> Saved | None:
     """The newest checkpoint in a run's directory; None if nothing is over yet. Collective.
 
@@ -51,6 +54,7 @@ def checkpoint_to_resume(
         run_dir: The directory.
         description: That of the run that is to go on, as `describe_run` gives it.
         epochs: How many it is to have.
+        output_fname: The name of its file of rows.
 
     Raises:
         UserError: The directory holds another run, one without checkpoints, or one that has had
@@ -62,7 +66,7 @@ def checkpoint_to_resume(
     if saved is not None:
         check_same_run(saved.run, description, run_dir)
         check_epochs_left(epochs, position_of(saved).epoch, run_dir)
-    elif on_root(lambda: holds_run(run_dir) and holds_rows(run_dir)):
+    elif on_root(lambda: holds_run(run_dir, output_fname) and holds_rows(run_dir, output_fname)):
         raise UserError(
             f"{run_dir} holds a run without checkpoints, which cannot be resumed; start it anew "
             "with --overwrite (overwrite=True), or choose another exp_name, seed or data_dir."

@@ -3,16 +3,20 @@
 import os
 from collections.abc import Iterator
 
+from spinup_tf2.runs.files import REPLACED
+
 
 def walk(top: str | os.PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
     """os.walk in the order of names, also through symbolic links, to each real directory once.
+
+    It leaves out runs that are being replaced.
 
     Yields (directory, names of its folders, names of its files). As with os.walk, folders that are
     taken out of their list are left out.
     """
     seen = {os.path.realpath(top)}
     for root, folders, files in os.walk(top, followlinks=True):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if not name.startswith(REPLACED))
         yield root, folders, files
         new = []
         for folder in folders:

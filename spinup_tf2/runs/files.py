@@ -57,6 +57,9 @@ def fresh_directory() -> str:
         return path
 
 
+# Where a run is, in its directory, until the one that takes its place has begun.
+REPLACED = ".replaced"
+
 # Whatever has one of these is the directory of a run.
 _MARKS = ("progress.txt", "config.json", "checkpoint")
 
@@ -68,10 +71,10 @@ def holds_run(output_dir: str | os.PathLike, output_fname: str = "progress.txt")
     return any(os.path.lexists(os.path.join(output_dir, name)) for name in names)
 
 
-def holds_rows(output_dir: str | os.PathLike) -> bool:
+def holds_rows(output_dir: str | os.PathLike, output_fname: str = "progress.txt") -> bool:
     """Whether an epoch of the run in this directory is over; True if that cannot be known."""
     try:
-        return len(Path(output_dir, "progress.txt").read_bytes().splitlines()) > 1
+        return len(Path(output_dir, output_fname).read_bytes().splitlines()) > 1
     except FileNotFoundError:
         return False
     except OSError:
@@ -79,18 +82,55 @@ def holds_rows(output_dir: str | os.PathLike) -> bool:
 
 
 def remove_run(output_dir: str | os.PathLike, output_fname: str) -> None:
-    """Remove the files of a run, and nothing else that may be in its directory.
+    """Remove the files of a run, and nothing else that may be in its directory."""
+    for name in _files_of_run(output_dir, output_fname):
+        _remove(os.path.join(output_dir, name))
 
-    The file stays that gets what this process prints: it belongs to the run that follows.
+
+def _files_of_run(output_dir, output_fname):
+    """Their names, in the order in which they are to be taken away.
+
+    Not the file that gets what this process prints: it belongs to the run that follows.
     """
     ours = os.environ.get(PRINTED_TO) or None
     # Checkpoints first: without them, nobody goes on with what a crash may leave. Last what marks
-    # it as a run, so that the rest can still be removed then.
+    # it as a run, so that the rest can still be taken away then.
     order = dict.fromkeys((output_fname, *_MARKS), 2) | {"checkpoint": 0}
-    for name in sorted(os.listdir(output_dir), key=lambda name: order.get(name, 1)):
-        path = os.path.join(output_dir, name)
-        if (name == output_fname or _RUN_FILES.fullmatch(name)) and os.path.abspath(path) != ours:
-            _remove(path)
+    return [
+        name
+        for name in sorted(os.listdir(output_dir), key=lambda name: order.get(name, 1))
+        if (name == output_fname or _RUN_FILES.fullmatch(name))
+        and os.path.abspath(os.path.join(output_dir, name)) != ours
+    ]
+
+
+def set_aside(output_dir: str | os.PathLike, output_fname: str) -> None:
+    """Move the files of a run to `.replaced`, until the run that takes its place has begun."""
+    aside = os.path.join(output_dir, REPLACED)
+    if os.path.isdir(aside):  # of one that had not: that is what lies here
+        remove_run(output_dir, output_fname)
+        return
+    moved = f"{aside}.tmp"
+    os.makedirs(moved, exist_ok=True)  # a crash may have left the first files there
+    for name in _files_of_run(output_dir, output_fname):
+        os.rename(os.path.join(output_dir, name), os.path.join(moved, name))
+    os.rename(moved, aside)
+
+
+def put_back(output_dir: str | os.PathLike, output_fname: str) -> None:
+    """Undo `set_aside`, unless the new run has begun."""
+    aside = os.path.join(output_dir, REPLACED)
+    if os.path.isdir(aside):
+        remove_run(output_dir, output_fname)
+        for name in os.listdir(aside):
+            if name != OUTPUT or not os.path.exists(os.path.join(output_dir, name)):
+                os.rename(os.path.join(aside, name), os.path.join(output_dir, name))
+        shutil.rmtree(aside)
+
+
+def forget_replaced(output_dir: str | os.PathLike) -> None:
+    """Remove what `set_aside` has kept: the new run has begun."""
+    shutil.rmtree(os.path.join(output_dir, REPLACED), ignore_errors=True)
 
 
 def trim_rows(path: str | os.PathLike, count: int) -> list[str]:

@@ -30,6 +30,7 @@ from spinup_tf2.runs.files import (
     EXISTING_RUN,
     LOCK,
     OUTPUT,
+    REPLACED,
     atomic_save,
     fresh_directory,
     holds_run,
@@ -105,7 +106,7 @@ class Logger:
                 if not overwrite:
                     raise UserError(EXISTING_RUN.format(output_dir))
                 remove_run(output_dir, output_fname)
-            elif not self.quiet and {*os.listdir(output_dir)} - {LOCK, OUTPUT}:
+            elif not self.quiet and {*os.listdir(output_dir)} - {LOCK, OUTPUT, REPLACED}:
                 say(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
             self.output_dir = os.path.abspath(output_dir)  # an environment may change directories
             mode = "wb" if keep_rows is None else "ab"
@@ -154,6 +155,11 @@ class Logger:
                 self._write_rows()
         self.log_current_row.clear()
         self.first_row = False
+
+    @property
+    def all_written(self) -> bool:
+        """Whether the file holds all rows: a disk that is full has them wait here (rank 0)."""
+        return not self._unwritten
 
     def _write_rows(self):
         while self._unwritten:

@@ -76,7 +76,12 @@ def load_policy_and_env(
     except UserError as error:
         print(f"Warning: {error}")
         env = None
-    return env, load_agent(save_dir, deterministic, seed, allow_pickle, best)
+    try:
+        return env, load_agent(save_dir, deterministic, seed, allow_pickle, best)
+    except BaseException:
+        if env is not None:
+            env.close()
+        raise
 
 
 def load_env(

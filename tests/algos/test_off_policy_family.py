@@ -547,6 +547,7 @@ def test_choices_are_for_sac(tmp_path, algorithm):
         (dict(polyak=1.5), "polyak is 1.5; it must be a number between 0 and 1"),
         (dict(gamma=-0.1), "gamma is -0.1"),
         (dict(replay_size=0), "replay_size is 0"),
+        (dict(replay_size=3, num_envs=4), "replay_size is 3; it must be at least .*, 4"),
         (dict(batch_size=0), "batch_size is 0"),
         (dict(batch_size=3, num_envs=4), "batch_size is 3;.*at least the number.*4; use .* as 4"),
         (dict(start_steps=-1), "start_steps is -1"),

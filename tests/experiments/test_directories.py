@@ -9,7 +9,7 @@ import pytest
 from spinup_tf2 import user_config
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import directories
-from spinup_tf2.experiments.directories import check_exp_name, remove_runs, setup_logger_kwargs
+from spinup_tf2.experiments.directories import check_exp_name, set_runs_aside, setup_logger_kwargs
 from spinup_tf2.runs.lock import run_lock
 
 
@@ -58,7 +58,7 @@ def test_a_name_that_fits_fits_with_date_and_seed(tmp_path):
     os.makedirs(path)
 
 
-def test_runs_are_removed_all_or_none(tmp_path, monkeypatch):
+def test_runs_are_set_aside_all_or_none(tmp_path, monkeypatch):
     rows = {str(tmp_path / "a"): "progress.txt", str(tmp_path / "b"): "rows.txt"}
     for folder, name in rows.items():
         os.mkdir(folder)
@@ -71,15 +71,16 @@ def test_runs_are_removed_all_or_none(tmp_path, monkeypatch):
 
     before = left()
     with run_lock(tmp_path / "b"), pytest.raises(UserError, match="b is being written to"):
-        remove_runs(rows)
+        set_runs_aside(rows)
     assert left() == before
     with monkeypatch.context() as patch:
         error = PermissionError(13, "Permission denied", "vars.pkl")
-        patch.setattr(directories, "remove_run", lambda *_: (_ for _ in ()).throw(error))
+        patch.setattr(directories, "set_aside", lambda *_: (_ for _ in ()).throw(error))
         with pytest.raises(UserError, match=r"run in .*a \(Permission denied: vars.pkl\); remove"):
-            remove_runs(rows)
-    remove_runs(rows)
-    assert left() == dict(a=["notes.md"], b=["notes.md"])
+            set_runs_aside(rows)
+    set_runs_aside(rows)
+    assert left() == dict(a=[".replaced", "notes.md"], b=[".replaced", "notes.md"])
+    assert sorted(os.listdir(tmp_path / "b" / ".replaced")) == ["rows.txt", "vars.pkl"]
 
 
 def test_a_seed_is_no_path(tmp_path):

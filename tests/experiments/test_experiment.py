@@ -13,7 +13,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import calling
 from spinup_tf2.experiments import experiment as experiments
 from spinup_tf2.experiments.calling import call_experiment
-from spinup_tf2.experiments.experiment import Experiment, check_launch, remove_replaced
+from spinup_tf2.experiments.experiment import Experiment, check_launch, set_replaced_aside
 from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks
@@ -128,7 +128,7 @@ def test_what_is_resumed_is_not_removed(tmp_path, resume, stays):
     (tmp_path / "progress.txt").touch()
     logger_kwargs = dict(output_dir=str(tmp_path), overwrite=True)
     experiment = Experiment("name", tanh, dict(resume=resume), logger_kwargs)
-    run_ranks(3, lambda: remove_replaced([experiment]))
+    run_ranks(3, lambda: set_replaced_aside([experiment]))
     assert (tmp_path / "progress.txt").exists() == stays
 
 

@@ -14,6 +14,7 @@ from spinup_tf2.experiments.experiment import NamedAlgorithm
 from spinup_tf2.experiments.grid import ExperimentGrid, valid_str
 from spinup_tf2.experiments.processes import Processes
 from spinup_tf2.parallel.interruption import SIGNALS
+from tests.cli.closed_pipe import closed_pipe
 
 
 def tanh(*args, **kwargs):
@@ -239,6 +240,11 @@ def test_a_quiet_grid(monkeypatch, tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_a_grid_runs_where_nobody_reads_what_it_prints(monkeypatch, tmp_path):
+    with closed_pipe():
+        run_printed_grid(monkeypatch, tmp_path, note="a note")
+
+
 @pytest.mark.parametrize("seconds", [0, 5])
 def test_launch_is_delayed_on_a_terminal(monkeypatch, tmp_path, capsys, seconds):
     slept = []
@@ -272,6 +278,26 @@ def test_a_grid_runs_a_function_and_not_a_name(tmp_path):
     with pytest.raises(UserError, match=r"'ppo' is not a parameter of this grid.*run\(spinup"):
         ExperimentGrid("name", base=dict(env_name="CartPole-v1")).run("ppo", data_dir=tmp_path)
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"),
+    [
+        ("data_dir", r"run\(data_dir="),
+        ("quiet", r"run\(quiet="),
+        ("preset", r"run\(preset="),
+        ("overwrite:x", r"run\(overwrite="),
+        ("num_procs", r"run\(num_cpu="),
+        ("exp_name", r"ExperimentGrid\(name="),
+    ],
+)
+def test_what_run_says_of_all_experiments_is_no_parameter(key, instead):
+    message = f"{key.partition(':')[0]} cannot be a parameter of a grid.* as {instead}"
+    grid = ExperimentGrid("name")
+    grid.add(key, ["a", "b"])
+    for each in (grid, ExperimentGrid("name", base=grid.variants()[0])):
+        with pytest.raises(UserError, match=message):
+            each.run(tanh)
 
 
 def test_a_grid_with_a_bad_last_variant_does_not_start(tmp_path):

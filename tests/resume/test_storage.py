@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import gymnasium as gym
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -198,6 +199,32 @@ def test_a_full_disk_does_not_end_a_training(runs, tmp_path, monkeypatch, capsys
     assert f"cannot write to {tmp_path} (No space left on device)" in warnings[0]
     assert "the checkpoint cannot be written" in warnings[1]
     assert_same(left_by(tmp_path), left_by(runs / "whole"))
+
+
+def test_a_training_whose_end_finds_no_room_has_failed(tmp_path, monkeypatch):
+    def train_all(epochs, **kwargs):
+        train(tmp_path, epochs=epochs, deterministic_resume=False, **kwargs)
+
+    train_all(2)
+    kept = tmp_path / "tf2_save" / "model_info.json"
+    before = kept.read_text()
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_writer, "_write_npz", full)
+        patch.setattr(EpochLogger, "_write_rows", full)
+        patch.setattr(np, "savez", full)  # a part of the policy
+        with pytest.raises(
+            OSError, match=r"no room in .* for the policy and the checkpoint and the"
+        ):
+            train_all(3, resume=True)
+    assert kept.read_text() == before
+    train_all(3, resume=True)
+    assert json.loads(kept.read_text())["epoch"] == 2
+    train_all(3, resume=True)  # which saves the policy again
+    assert json.loads(kept.read_text())["epoch"] == 2
 
 
 # Trains in argv[1]; a file fills the disk while the epochs 2 to 4 are collected, of 8.

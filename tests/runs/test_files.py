@@ -1,4 +1,4 @@
-"""Saves that survive a crash."""
+"""Saves that survive a crash, and runs that others replace."""
 
 import os
 import subprocess
@@ -7,7 +7,15 @@ import sys
 import pytest
 
 from spinup_tf2.runs import files as run_files
-from spinup_tf2.runs.files import atomic_output, atomic_save
+from spinup_tf2.runs.files import (
+    REPLACED,
+    atomic_output,
+    atomic_save,
+    forget_replaced,
+    holds_run,
+    put_back,
+    set_aside,
+)
 
 
 class Crash(Exception):
@@ -124,3 +132,52 @@ def test_leftovers_of_a_killed_process_are_cleaned(tmp_path):
         subprocess.run([sys.executable, "-c", save, str(path), what], check=False)
         assert os.listdir(path) == names
         assert sorted(os.listdir(tmp_path)) == left
+
+
+RUN = {"checkpoint": "c", "config.json": "old", "progress.txt": "rows", "vars.pkl": "v"}
+
+
+def read(folder):
+    return {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("crash", range(1, 6))
+def test_a_crash_while_a_run_is_set_aside_loses_nothing(tmp_path, monkeypatch, crash):
+    """It is before each of the five renames; the next time the rest follows."""
+    for name, text in dict(RUN, notes="mine").items():
+        (tmp_path / name).write_text(text)
+    rename, calls = os.rename, []
+
+    def crashing(*args):
+        calls.append(args)
+        if len(calls) == crash:
+            raise Crash
+        rename(*args)
+
+    monkeypatch.setattr(os, "rename", crashing)
+    with pytest.raises(Crash):
+        set_aside(tmp_path, "progress.txt")
+    if crash < 5:
+        assert holds_run(tmp_path)  # so that nobody takes the directory for an empty one
+    set_aside(tmp_path, "progress.txt")
+    assert read(tmp_path) == dict(notes="mine")
+    assert read(tmp_path / REPLACED) == RUN
+    assert not (tmp_path / f"{REPLACED}.tmp").exists()
+    put_back(tmp_path, "progress.txt")
+    assert read(tmp_path) == dict(RUN, notes="mine")
+    assert not (tmp_path / REPLACED).exists()
+
+
+def test_what_has_not_begun_replaces_no_other_run(tmp_path):
+    for name, text in RUN.items():
+        (tmp_path / name).write_text(text)
+    set_aside(tmp_path, "progress.txt")
+    (tmp_path / "config.json").write_text("new")
+    (tmp_path / "output.txt").write_text("why it has not begun")
+    set_aside(tmp_path, "progress.txt")  # of the next one
+    assert read(tmp_path) == {}
+    assert read(tmp_path / REPLACED) == RUN
+    (tmp_path / "config.json").write_text("newer")
+    forget_replaced(tmp_path)
+    put_back(tmp_path, "progress.txt")  # it has begun
+    assert read(tmp_path) == {"config.json": "newer"}

@@ -368,6 +368,15 @@ def test_a_saved_agent_acts_as_the_one_in_memory(trained, capsys):
         obs, *_ = env.step(action)
 
 
+def test_no_environment_stays_open_whose_agent_cannot_be_loaded(run, monkeypatch):
+    closed = []
+    cartpole = "gymnasium.envs.classic_control.CartPoleEnv"
+    monkeypatch.setattr(f"{cartpole}.close", lambda self: closed.append(self))
+    with pytest.raises(UserError, match="tf2_save10"):
+        load_policy_and_env(run)
+    assert len(closed) == 1
+
+
 def test_sac_gets_what_its_evaluation_has_logged(tmp_path, capsys):
     """Means of ten episodes of the deterministic policy and of forty others, which differ by less
 

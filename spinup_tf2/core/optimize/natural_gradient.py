@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.optimize.gradient_steps import floats
+from spinup_tf2.parallel.mpi import broadcast_object
 from spinup_tf2.utils.mpi_tf import (
     assign_params_from_flat,
     flat_concat,
@@ -32,20 +33,26 @@ def conjugate_gradient(
     b = np.asarray(b, np.float64)
     x = np.zeros_like(b)
     residual, direction = b, b
-    error = residual @ residual
+    error = _of_rank_0(residual @ residual)
+    smallest = 1e-10 * error  # no more can be had from products in float32
     for _ in range(num_iters):
-        if error <= 1e-10 * (b @ b):  # no more can be had from products in float32
+        if error <= smallest:
             break
         h_direction = product(direction)
-        curvature = direction @ h_direction
+        curvature = _of_rank_0(direction @ h_direction)
         if curvature <= 0:
             break
         alpha = error / curvature
         x = x + alpha * direction
         residual = residual - alpha * h_direction
-        last_error, error = error, residual @ residual
+        last_error, error = error, _of_rank_0(residual @ residual)
         direction = residual + error / last_error * direction
     return x
+
+
+def _of_rank_0(number):
+    # Processors of different kinds round differently, and all ranks must end at the same iteration.
+    return broadcast_object(float(number))
 
 
 class PolicyObjective:

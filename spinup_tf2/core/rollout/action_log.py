@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.parallel.heartbeat import beat
 
 
 class ActionLog:
@@ -80,6 +81,7 @@ class ActionLog:
                 envs.add_epoch()
             if t < len(actions):
                 obs, *_ = envs.step(actions[t])
+            beat()
         envs.episodes.clear()  # they have been counted before
         self.strayed = {}
         for label, *seen in zip(envs.labels, before, self._seen, strict=True):

@@ -14,11 +14,16 @@ import gymnasium as gym
 import numpy as np
 
 from spinup_tf2.core.rollout.episodes import RECORDED
-from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, seed_after
+from spinup_tf2.core.rollout.randomness import (
+    FIRST_TEST_ENV,
+    seed_after,
+    seed_global_generators,
+)
 from spinup_tf2.envs.protocol import ProtocolError
 from spinup_tf2.errors import UserError, kind_and_line
 from spinup_tf2.parallel.interruption import SIGNALS
 from spinup_tf2.parallel.mpi import proc_id
+from spinup_tf2.runs.printing import say
 
 FAULTS = (Exception, SystemExit)  # what counts as a failure; KeyboardInterrupt passes through
 
@@ -125,6 +130,8 @@ class SupervisedEnv(gym.Wrapper):
         seed = self._first_seed if seed is None else seed
         while True:
             self._seed = self._seed if seed is None else seed
+            if self._elsewhere and seed is not None:
+                seed_global_generators(seed)
             try:
                 obs, info = self.env.reset(seed=seed, options=options)
                 break
@@ -166,7 +173,7 @@ class SupervisedEnv(gym.Wrapper):
         except FAULTS as error:
             if not self._failed:  # else it is no news
                 text = f"{self._label} raised {_what(error)}, while it was closed."
-                print("Warning:", " ".join(text.split()), file=sys.stderr, flush=True)
+                say(f"Warning: {' '.join(text.split())}", file=sys.stderr)
         if self._elsewhere and isinstance(sys.exc_info()[1], BrokenPipeError):
             os._exit(1)  # the process that trains is dead, and has said so, if anybody could
 
@@ -205,7 +212,7 @@ class SupervisedEnv(gym.Wrapper):
             self._retried += 1
             text = " ".join(text.split())
             count = f"{self._retried} of {self._retries}"
-            print(f"Warning: {text}. It is made anew ({count}).", file=sys.stderr, flush=True)
+            say(f"Warning: {text}. It is made anew ({count}).", file=sys.stderr)
             return
         self._failed = True
         if self._retries:

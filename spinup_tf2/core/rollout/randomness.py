@@ -5,6 +5,7 @@ what it is for, through NumPy's SeedSequence. So it does not matter how environm
 processes, nor in which order numbers are drawn.
 """
 
+import random
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,15 @@ def seed_after(seed: int) -> int:
     It depends on nothing else, so that a run that is resumed finds the same one.
     """
     return int(np.random.SeedSequence(seed, spawn_key=(1,)).generate_state(1)[0] >> 1)
+
+
+def seed_global_generators(seed: int) -> None:
+    """Seed Python's and NumPy's own generators, from which nothing here draws.
+
+    Environments and callbacks may, and would get the same numbers in every process.
+    """
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
 
 
 @dataclass(frozen=True)

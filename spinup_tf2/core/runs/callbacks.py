@@ -4,6 +4,7 @@ import inspect
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from numbers import Real
 from typing import Any
 
@@ -179,8 +180,11 @@ class Callbacks:
         return broadcast_object(added) if self._exist else {}
 
     def end(self, run: Any) -> None:
-        """Call `on_end` of those whose `on_start` has not failed."""
-        self._call("on_end", run)
+        """Call `on_end` of all whose `on_start` has not failed, also if one of them raises."""
+        with ExitStack() as stack:
+            for each in reversed(self._started):
+                if (on_end := hook_of(each, "on_end")) is not None:
+                    stack.callback(on_end, run)
 
     def _call(self, hook, *arguments):
         """Call a method of all that have it; returns each of these and what it returned."""

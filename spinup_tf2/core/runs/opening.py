@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from spinup_tf2.core.nets.making import class_for
+from spinup_tf2.core.rollout.randomness import environment_seed, seed_global_generators
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.callbacks import Callbacks, callbacks_of
 from spinup_tf2.core.runs.evaluation import make_test_envs
@@ -17,7 +18,14 @@ from spinup_tf2.core.runs.run import Networks, Run
 from spinup_tf2.core.settings import Settings, comes_with_package
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec
-from spinup_tf2.parallel.mpi import broadcast_object, exit_together, on_root, proc_id
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel.mpi import (
+    broadcast_object,
+    exit_together,
+    gather_objects,
+    on_root,
+    proc_id,
+)
 from spinup_tf2.parallel.threads import limit_tensorflow
 from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.persistence.env_spec import write_env_spec
@@ -25,7 +33,9 @@ from spinup_tf2.persistence.same_run import (
     check_same_on_all_ranks,
     checkpoint_to_resume,
     describe_run,
+    position_of,
 )
+from spinup_tf2.runs.files import holds_run, put_back, set_aside
 from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import sync_params
@@ -93,6 +103,7 @@ def opened_run(
     ac.env_observation_space = env.observation_space
     logger_kwargs = dict(settings.logger_kwargs or {})
     run_dir = broadcast_object(logger_kwargs.get("output_dir"))
+    rows = logger_kwargs.get("output_fname", "progress.txt")
     description = describe_run(
         algorithm,
         arguments,
@@ -108,13 +119,16 @@ def opened_run(
             lock = run_lock(run_dir)
             on_root(lambda: stack.enter_context(lock))
         if settings.resume:
-            saved = checkpoint_to_resume(run_dir, description, settings.epochs)
+            saved = checkpoint_to_resume(run_dir, description, settings.epochs, rows)
             if saved is None:  # a run that was killed before its first checkpoint begins anew
                 logger_kwargs |= dict(keep_rows=0)
             else:
                 logger_kwargs |= dict(keep_rows=saved.counters["epoch"], overwrite=False)
         if saved is None and settings.init_from is not None:
             begin_with(ac, settings.init_from)
+            gather_objects(None)  # rank 0 may be about to move what the others still read
+        if saved is None and logger_kwargs.get("overwrite") and run_dir is not None:
+            on_root(lambda: stack.enter_context(_replacing(run_dir, rows)))
         logger = EpochLogger(**logger_kwargs)
         run_dir = broadcast_object(logger.output_dir)
         checkpoints = CheckpointWriter(run_dir, settings.keep_checkpoints, saved)
@@ -122,8 +136,38 @@ def opened_run(
         if proc_id() == 0:
             write_env_spec(Path(run_dir, "env_spec.json"), env, settings.env_fn)
         sync_params(ac.trainable_variables)
+        _seed_global_generators(settings, envs, saved)
         counts = ", ".join(f"\t {name}: {size}" for name, size in sizes.items())
         logger.log(f"\nNumber of parameters: {counts}\n")
         with exit_together(), ExitStack() as contexts:
             directory = (logger, description, checkpoints, saved)
             yield Run(settings, envs, test_envs, ac, *directory, Callbacks(callbacks), contexts)
+
+
+@contextmanager
+def _replacing(run_dir, rows):
+    """Keep the run that is there aside until the new one has begun; else it comes back."""
+    if not holds_run(run_dir, rows):
+        yield
+        return
+    try:
+        set_aside(run_dir, rows)
+    except OSError as error:
+        raise UserError(
+            f"Cannot move the run in {run_dir} aside ({error.strerror}); remove it yourself, or "
+            "choose another exp_name, seed or data_dir."
+        ) from error
+    try:
+        yield
+    finally:
+        put_back(run_dir, rows)
+
+
+def _seed_global_generators(settings, envs, saved):
+    """Let them repeat neither the draws of another rank nor those of the time before a stop.
+
+    The networks have been drawn, alike on all ranks.
+    """
+    epoch = 0 if saved is None else position_of(saved).epoch
+    if proc_id() > 0 or epoch > 0:
+        seed_global_generators(environment_seed(settings.seed, envs.indices[0], epoch))

@@ -39,6 +39,7 @@ from spinup_tf2.persistence.checkpoints import Saved
 from spinup_tf2.persistence.keeper import Keeper, Part, StoredSteps
 from spinup_tf2.persistence.same_run import Position, position_of
 from spinup_tf2.runs.commands import resume_command
+from spinup_tf2.runs.files import forget_replaced
 from spinup_tf2.tracking.tracker import HISTOGRAMS
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
@@ -143,7 +144,7 @@ class Run(Generic[Networks]):
         spaces = self.envs.prototype.observation_space, self.envs.prototype.action_space
         self._saved_model = SavedPolicy(self.ac, *spaces, saved_with_policy)
         self.logger.setup_tf_saver(self._saved_model)
-        if self.settings.track:
+        if broadcast_object(bool(self.settings.track)):  # to keep them is collective
             self.logger.keep = HISTOGRAMS
         self._infos: list[dict[str, float]] = []  # of this epoch's updates
         self._began, self._last_save, self._policy_saved = time.monotonic(), -np.inf, True
@@ -154,6 +155,8 @@ class Run(Generic[Networks]):
         self._callbacks.columns(self)  # while nothing is lost yet
         if self.saved is None and self.settings.checkpoint_freq:
             self._save_checkpoint(Position())
+        if proc_id() == 0:
+            forget_replaced(str(self.logger.output_dir))
 
     def epochs(self) -> Iterator[int]:
         """The numbers of the epochs that are left to train, from 0."""
@@ -175,6 +178,7 @@ class Run(Generic[Networks]):
             yield epoch
             if self._stopped:
                 break
+        self._check_saved()
 
     def observations(self, obs: np.ndarray | None, step: int) -> np.ndarray:
         """The observations with which collecting begins, as `Resets.observations` gives them."""
@@ -321,11 +325,23 @@ class Run(Generic[Networks]):
         for name, all_four in self._columns.items():
             self.logger.log_tabular(name, with_min_and_max=all_four, average_only=not all_four)
 
+    def _check_saved(self):
+        """Raise OSError, on all ranks, if a training is over whose results are not on the disk."""
+        missing = [] if self._policy_saved else ["the policy"]
+        missing += ["the checkpoint"] if self._keeper.save_failed else []
+        missing += [] if broadcast_object(self.logger.all_written) else ["the last rows"]
+        if missing:
+            raise OSError(
+                f"the training is over, and there was no room in {self.logger.output_dir} for "
+                f"{' and '.join(missing)}. What was written before stays. Make room, and train "
+                f"the rest again. {self._how_to_go_on()}"
+            )
+
     # ------------------------------------------------------------------------ saving, restoring
 
     def _save_policy(self):
         """Save what `test_policy` shows; returns whether there was room. Collective."""
-        self._saved_model.info["epoch"] = self.epoch
+        self._saved_model.info["epoch"] = min(self.epoch, self.settings.epochs - 1)
         # The other ranks wait, since one that leaves takes rank 0 with it.
         return broadcast_object(self.logger.save_state({"env": self.envs.prototype}, None))
 

@@ -57,6 +57,25 @@ def test_a_solved_system_stays_solved():
     np.testing.assert_array_equal(conjugate_gradient(lambda v: 2 * v, b, 50), b / 2)
 
 
+def test_ranks_that_round_differently_end_together():
+    """Each product is a collective call. By itself rank 0 needs eight, and rank 1 nine."""
+    h, b = system(8)
+
+    def solve():
+        calls = []
+
+        def product(v):
+            calls.append(mpi.mpi_sum(1))
+            noise = 1e-10 * mpi.proc_id() * np.sin(len(calls) * np.arange(8))
+            return h @ v * (1 + noise)
+
+        return conjugate_gradient(product, b, 30), len(calls)
+
+    (x, count), (y, same) = run_ranks(2, solve)
+    assert count == same == 8
+    np.testing.assert_allclose(x, y, rtol=1e-3)
+
+
 def test_directions_without_curvature_are_not_followed():
     b = np.array([0.0, 1.0])
     x = conjugate_gradient(lambda v: np.array([1.0, 0.0]) * v, b, 10)

@@ -7,6 +7,7 @@ import pytest
 from spinup_tf2.core.rollout.action_log import ActionLog
 from spinup_tf2.core.rollout.randomness import environment_seed
 from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.parallel.heartbeat import has_beaten
 from tests.on_policy_runs import Identity
 
 BOX = gym.spaces.Box(-1, 1, (3,), np.float32)
@@ -193,7 +194,9 @@ def test_reset_begins_to_remember_anew():
         wander(envs, 9, np.random.default_rng(0))
         obs = envs.reset(3, 20)
         assert envs.log.env_state(0)["began"].tolist() == [3, 20]
+        has_beaten()  # forgets it
         np.testing.assert_array_equal(envs.log.replay(), obs)
+        assert has_beaten()  # many actions of slow environments are progress to the watchdog
 
 
 def test_actions_are_kept_as_they_were():

@@ -1,3 +1,4 @@
+import random
 from functools import partial
 
 import gymnasium as gym
@@ -27,6 +28,29 @@ class Counter(gym.Env):
     def step(self, action):
         self.t += 1
         return np.full(1, float(self.t)), float(action), self.t == self.length, False, {}
+
+
+class Legacy(Counter):
+    """Draws from the generators that all of a process share."""
+
+    def step(self, action):
+        obs, rew, *rest = super().step(action)
+        return obs + np.random.random() + random.random(), rew, *rest  # noqa: NPY002
+
+
+def test_processes_do_not_share_the_draws_of_global_generators():
+    """Each begins with a copy of those of the process that trains; and equal runs are equal."""
+
+    def drawn(seed):
+        envs = VectorEnv(Legacy, 2, seed, vectorization="async")
+        envs.reset()
+        obs, *_ = envs.step(np.zeros(2, int))
+        envs.close()
+        return obs[:, 0].tolist()
+
+    first, second = drawn(0)
+    assert first != second
+    assert drawn(0) == [first, second] != drawn(1)
 
 
 @pytest.mark.parametrize("vectorization", ["sync", "async", "threads"])

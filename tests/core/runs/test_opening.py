@@ -1,13 +1,16 @@
 """How every run begins, wherever its environments go, and on how many ranks it does."""
 
 import os
+import random
 from pathlib import Path
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 from spinup_tf2 import trpo, user_config, vpg
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
+from spinup_tf2.core.runs import opening
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
 from tests.fake_mpi import run_ranks
@@ -98,6 +101,83 @@ class Networks(MLPActorCritic):
 
 def test_ranks_may_have_what_is_their_own(tmp_path):
     callbacks = [type("Callback", (), dict(on_start=lambda self, run: None))()]
-    ranks_of(tmp_path, callbacks=callbacks, vectorization="threads", logger_kwargs={})
+    own = dict(callbacks=callbacks, vectorization="threads", track=["tensorboard"])
+    ranks_of(tmp_path, **own, logger_kwargs={})
     with pytest.raises(UserError, match=r'is "MLPActorCritic" .* "Networks" on rank 2'):
         ranks_of(tmp_path, actor_critic=Networks)
+
+
+# -------------------------------------------------------------------------- runs that are replaced
+
+
+class NamesAnotherColumn:
+    def columns(self, run):
+        return {"Epoch": 1.0}
+
+
+def replaced_by(path, **kwargs):
+    """Train in the place of the run in `path`."""
+    logger_kwargs = dict(output_dir=str(path), quiet=True, overwrite=True)
+    vpg("CartPole-v1", **dict(VPG, epochs=1) | kwargs, logger_kwargs=logger_kwargs)
+
+
+def contents(path):
+    return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_a_run_comes_back_whose_successor_cannot_begin(tmp_path):
+    replaced_by(tmp_path / "run", epochs=2)
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match="names a column Epoch"):
+        replaced_by(tmp_path / "run", callbacks=[NamesAnotherColumn()])
+    assert contents(tmp_path) == before
+    replaced_by(tmp_path / "run", seed=1)
+    after = contents(tmp_path)
+    assert after.keys() == before.keys() - {*(tmp_path / "run" / "checkpoint").rglob("*")} | {
+        *(file for file in after if "checkpoint" in file.parts)
+    }
+    assert after[tmp_path / "run" / "config.json"] != before[tmp_path / "run" / "config.json"]
+
+
+def test_a_run_is_read_on_all_ranks_before_it_is_replaced(tmp_path, monkeypatch):
+    run, there = tmp_path / "run", []
+    replaced_by(run)
+    gather = opening.gather_objects
+    monkeypatch.setattr(
+        opening,
+        "gather_objects",
+        lambda x: there.append(run.joinpath("tf2_save").exists()) or gather(x),
+    )
+    replaced_by(run, init_from=str(run))
+    assert there == [True]
+
+
+def test_rows_of_another_name_mark_a_run_as_well(tmp_path):
+    def train(**kwargs):
+        logger_kwargs = dict(output_dir=str(tmp_path), output_fname="rows.txt", quiet=True)
+        vpg(
+            "CartPole-v1", **VPG, epochs=1, checkpoint_freq=0, logger_kwargs=logger_kwargs, **kwargs
+        )
+
+    train()
+    rows = (tmp_path / "rows.txt").read_text()
+    with pytest.raises(UserError, match="holds a run without checkpoints"):
+        train(resume=True)
+    assert (tmp_path / "rows.txt").read_text() == rows
+
+
+def test_global_generators_repeat_neither_another_rank_nor_what_was_before(tmp_path, monkeypatch):
+    class Draws:
+        def on_start(self, run):
+            drawn.append((random.random(), np.random.random()))  # noqa: NPY002
+
+    def train(rank=0, **kwargs):
+        monkeypatch.setattr(opening, "proc_id", lambda: rank)
+        logger_kwargs = dict(output_dir=str(tmp_path / f"{rank}"), quiet=True)
+        vpg("CartPole-v1", **VPG, callbacks=[Draws()], logger_kwargs=logger_kwargs, **kwargs)
+
+    drawn = []
+    train(epochs=1)
+    train(epochs=2, resume=True)
+    train(rank=1, epochs=1)
+    assert len({*map(min, drawn)}) == len({*map(max, drawn)}) == 3

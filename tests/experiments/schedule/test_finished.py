@@ -16,6 +16,7 @@ from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.experiments.processes import Processes
 from spinup_tf2.experiments.schedule import finished
 from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.results.walking import walk
 from spinup_tf2.runs.files import holds_run
 from tests.experiments.schedule.fakes import execute, fakes  # noqa: F401
 
@@ -206,6 +207,11 @@ def test_the_rest_of_a_grid_that_overwrites(monkeypatch, tmp_path, capsys):
     run.main(shlex.split(rest))
     assert "4 experiments: 3 finished, 1 skipped" in capsys.readouterr().out
     assert started == [(seed, False) for seed in (0, 1, 1, 2, 3)]
+    # What has been replaced is at hand until its successor begins, which those here do not do.
+    assert (tmp_path / "g" / "g_s1" / ".replaced" / "config.json").exists()
+    aside = sorted(path.parent.name for path in tmp_path.rglob(".replaced"))
+    assert aside == ["g_s0", "g_s1", "g_s2", "g_s3"]
+    assert all(".replaced" not in folder for folder, *_ in walk(tmp_path))
 
 
 def test_overwrite_keeps_what_is_skipped(fakes, tmp_path):  # noqa: F811
