@@ -222,6 +222,7 @@ def test_the_commands_of_a_page_run(page, checkout):
         "PYTHONPATH": str(ROOT),
         "SPINUP_TF2_DATA_DIR": str(checkout / "data"),
         "SPINUP_TF2_WAIT_BEFORE_LAUNCH": "0",
+        "DISPLAY": ":0",
         "SDL_VIDEODRIVER": "dummy",
     }
     before = BEFORE.get(page, "")

@@ -6,7 +6,7 @@ import glob
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,8 @@ HINT_IN_TRAINING = "Train without {}, and look at the agent with test_policy."
 def has_display() -> bool:
     """Whether there is a screen to open a window on."""
     names = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
-    return sys.platform != "linux" or any(os.environ.get(name) for name in names)
+    no_screen = (None, "", "dummy", "offscreen")  # the last two: SDL's drivers that show nothing
+    return sys.platform != "linux" or any(os.environ.get(name) not in no_screen for name in names)
 
 
 def choose_render_mode(record: bool, norender: bool, hint: str = HINT) -> str | None:
@@ -130,6 +131,10 @@ def _check_drawing(env, hint):
 # ---------------------------------------------------------------- videos
 
 
+class VideoError(UserError):
+    """A video cannot be written, for which the environment is not to blame."""
+
+
 @contextmanager
 def shown_or_recorded(
     make: Callable[[str | None], gym.Env],
@@ -139,10 +144,13 @@ def shown_or_recorded(
 ) -> Iterator[gym.Env]:
     """An environment of `make_to_render`, closed in the end.
 
+    An episode that an exception ends, Ctrl-C among them, leaves no video.
+
     directory: of videos that are called after `name`; None for none.
 
     Raises:
         UserError: It cannot be drawn, or there are such videos already.
+        VideoError: A video cannot be written.
     """
     if directory:
         there = sorted(Path(directory).glob(f"{glob.escape(name)}-episode-*.mp4"))
@@ -156,11 +164,17 @@ def shown_or_recorded(
         if directory:
             env = record(env, directory, name)
         yield env
+    except BaseException as error:
+        if env.has_wrapper_attr("discard_video"):
+            env.get_wrapper_attr("discard_video")()
+        if isinstance(error.__cause__, VideoError):  # whoever steps blames the environment for it
+            raise error.__cause__ from None
+        raise
     finally:
         env.close()  # which also writes the end of the last video
     if directory:
         videos = env.get_wrapper_attr("videos")
-        print(f"Wrote {videos} video{'s' if videos > 1 else ''} to {directory}")
+        print(f"Wrote {videos} video{'' if videos == 1 else 's'} to {directory}")
 
 
 def record(env: gym.Env, directory: str | os.PathLike, name: str) -> gym.Env:
@@ -189,18 +203,27 @@ class Recorder(gym.Wrapper):
 
     It shows where the episode begins and what each step leads to. Frames are encoded as they
     come, so that the length of an episode is not limited by the memory. An episode of no steps has
-    no video.
+    no video, nor has one in which a step raises an exception.
+
+    A video has its name once it is complete: when the next episode begins, or in `close`. Until
+    then it is a hidden file beside it, `.name-episode-0.part.mp4`.
+
+    Attributes:
+        videos: How many are complete.
 
     Args:
         env: One with the render mode "rgb_array".
         directory: Where the videos are written.
         name: What they are called after.
+
+    Raises:
+        VideoError: In `reset`, `step` and `close`: a video cannot be written.
     """
 
     def __init__(self, env: gym.Env, directory: str | os.PathLike, name: str):
         super().__init__(env)
         try:
-            from imageio_ffmpeg import write_frames
+            from imageio_ffmpeg import read_frames, write_frames
         except ImportError as error:
             raise UserError(f"Videos need imageio-ffmpeg; install it with: {INSTALL}.") from error
         try:
@@ -209,31 +232,47 @@ class Recorder(gym.Wrapper):
             raise UserError(
                 f"The environment cannot be recorded to {directory}: {error}."
             ) from error
-        self._write_frames = write_frames
+        self._read_frames, self._write_frames = read_frames, write_frames
         # Absolute: to ffmpeg, what is before a colon is no directory.
         self._directory, self._name = os.path.abspath(directory), name
         self._first = None  # the picture with which the episode begins
         self._video = None
-        self.videos = 0  # how many have been begun
+        self.videos = 0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict]:
+        self._finish()  # first: it is complete, whatever becomes of the reset
         result = self.env.reset(seed=seed, options=options)
-        self._finish()
         self._first = self._picture()
         return result
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
-        result = self.env.step(action)
-        if self._video is None:
-            self._begin()
-        self._video.send(self._picture())
+        try:
+            result = self.env.step(action)
+            if self._video is None:
+                self._begin()
+            picture = self._picture()
+            with self._encoding():
+                self._video.send(picture)
+        except BaseException:  # also Ctrl-C
+            self.discard_video()
+            raise
         return result
 
     def close(self) -> None:
-        self._finish()
-        super().close()
+        try:
+            self._finish()
+        finally:
+            super().close()
+
+    def discard_video(self) -> None:
+        """Remove what there is of the video of the present episode."""
+        if self._video is not None:
+            self._video.close()
+            self._video = None
+            with suppress(OSError):
+                os.remove(self._part)
 
     def _picture(self):
         """uint8 `[height, width, 3]`, both even: the format of most players halves the colors."""
@@ -250,18 +289,43 @@ class Recorder(gym.Wrapper):
 
     def _begin(self):
         height, width, _ = self._first.shape
-        self._video = self._write_frames(
-            os.path.join(self._directory, f"{self._name}-episode-{self.videos}.mp4"),
-            (width, height),
-            fps=frames_per_second(self.env),
-            quality=6,
-            macro_block_size=2,
-        )
-        self._video.send(None)  # starts the encoder
-        self._video.send(self._first)
-        self.videos += 1
+        episode = f"{self._name}-episode-{self.videos}"
+        self._path = os.path.join(self._directory, f"{episode}.mp4")
+        # ffmpeg goes by the ending; who looks for videos passes over a hidden file.
+        self._part = os.path.join(self._directory, f".{episode}.part.mp4")
+        with self._encoding():
+            with suppress(FileNotFoundError):
+                os.remove(self._part)  # a process that was killed has left it
+            self._video = self._write_frames(
+                self._part,
+                (width, height),
+                fps=frames_per_second(self.env),
+                quality=6,
+                macro_block_size=2,
+            )
+            self._video.send(None)  # starts the encoder
+            self._video.send(self._first)
 
     def _finish(self):
-        if self._video is not None:
-            self._video.close()
-            self._video = None
+        if self._video is None:
+            return
+        try:
+            with self._encoding():
+                self._video.close()  # which does not tell whether the encoder has failed
+                next(self._read_frames(self._part))  # if so, what must come last is missing
+                os.replace(self._part, self._path)
+            self.videos += 1
+        finally:
+            self.discard_video()
+
+    @contextmanager
+    def _encoding(self):
+        """Where a failure is one of the encoder."""
+        try:
+            yield
+        except (OSError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0]  # ffmpeg's command follows
+            raise VideoError(
+                f"The video {self._path} cannot be written (ffmpeg failed: {reason}); make room "
+                "there, or record to another directory."
+            ) from error

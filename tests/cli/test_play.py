@@ -64,6 +64,7 @@ def backend():
 
 @pytest.fixture(autouse=True)
 def no_screen(monkeypatch):
+    monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     monkeypatch.setenv("SDL_AUDIODRIVER", "dummy")
     yield

@@ -2,17 +2,28 @@
 
 import os
 import re
+import resource
 import sys
+import time
 
 import gymnasium as gym
 import numpy as np
+import psutil
 import pytest
 from gymnasium.wrappers import MaxAndSkipObservation, TimeLimit
 
 from spinup_tf2.envs.protocol import ProtocolError
-from spinup_tf2.envs.rendering import Recorder, choose_render_mode, make_to_render, record
+from spinup_tf2.envs.rendering import (
+    Recorder,
+    VideoError,
+    choose_render_mode,
+    make_to_render,
+    record,
+    shown_or_recorded,
+)
 from spinup_tf2.envs.wrappers import MaxAndSkip, StackFrames, frames_per_second
 from spinup_tf2.errors import UserError
+from spinup_tf2.utils.test_policy import run_policy
 
 ffmpeg = pytest.importorskip("imageio_ffmpeg")
 
@@ -24,6 +35,19 @@ def test_a_recording_needs_no_screen_and_does_not_complain(monkeypatch, display)
     monkeypatch.setenv("DISPLAY", display)
     assert choose_render_mode(record=True, norender=False) == "rgb_array"
     assert os.environ.get("SDL_VIDEODRIVER") == (None if display else "dummy")
+
+
+@pytest.mark.parametrize("driver", ["dummy", "offscreen"])
+def test_a_driver_without_a_screen_shows_no_window(monkeypatch, driver):
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    choose_render_mode(record=True, norender=False)  # which chooses one
+    with pytest.raises(UserError, match="no display"):
+        choose_render_mode(record=False, norender=False)
+    monkeypatch.setenv("SDL_VIDEODRIVER", driver)
+    with pytest.raises(UserError, match="no display"):
+        choose_render_mode(record=False, norender=False)
 
 
 class Brighter(gym.Env):
@@ -199,6 +223,123 @@ def test_what_recording_lacks_is_said(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=re.escape('pip install "spinup_tf2[video]"')):
         Recorder(Brighter(), tmp_path / "videos", "name")
     assert not (tmp_path / "videos").exists()
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+class Raises(Brighter):
+    """The same, of which the third step of an episode raises an exception."""
+
+    def __init__(self, error):
+        super().__init__(end=5)
+        self.error = error
+
+    def step(self, action):
+        if self.t == 2:
+            raise self.error
+        return super().step(action)
+
+
+def play(env, directory, get_action=lambda obs: 0, episodes=2):
+    """What `test_policy --record` does."""
+    with shown_or_recorded(lambda _: env, "rgb_array", directory, "name") as recorded:
+        run_policy(recorded, get_action, num_episodes=episodes, render=False)
+
+
+def acting(step, then):
+    """A policy that calls `then` before a step, counted from 1 over all episodes."""
+    steps = []
+
+    def get_action(obs):
+        steps.append(obs)
+        if len(steps) == step:
+            then()
+        return 0
+
+    return get_action
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("env", "policy", "error"),
+    [
+        (Raises(ValueError("broken")), acting(0, interrupt), UserError),
+        (Raises(KeyboardInterrupt()), acting(0, interrupt), KeyboardInterrupt),
+        (Brighter(end=5), acting(3, interrupt), KeyboardInterrupt),
+        (Brighter(end=5), acting(3, lambda: 1 / 0), ZeroDivisionError),
+    ],
+)
+def test_an_episode_that_is_broken_off_leaves_nothing_in_the_way(tmp_path, env, policy, error):
+    with pytest.raises(error):
+        play(env, tmp_path, policy)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_process_that_is_killed_leaves_nothing_in_the_way(tmp_path, capsys):
+    killed = Recorder(Brighter(end=5), tmp_path, "name")
+    killed.reset()
+    killed.step(0)
+    part = tmp_path / ".name-episode-0.part.mp4"
+    while not [*tmp_path.iterdir()]:  # ffmpeg is starting
+        time.sleep(0.01)
+    assert [*tmp_path.iterdir()] == [part]
+    play(Brighter(end=5), tmp_path, episodes=1)
+    assert [each.name for each in tmp_path.iterdir()] == ["name-episode-0.mp4"]
+    assert capsys.readouterr().out.endswith(f"Wrote 1 video to {tmp_path}\n")
+
+
+def test_what_was_complete_before_stays(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        play(Brighter(end=5), tmp_path, acting(8, interrupt))
+    assert [each.name for each in tmp_path.iterdir()] == ["name-episode-0.mp4"]
+    assert read(tmp_path / "name-episode-0.mp4")[1] == [*range(6)]
+
+
+def test_an_exception_in_a_step_leaves_no_video_without_the_command_either(tmp_path):
+    env = Recorder(Raises(ValueError("broken")), tmp_path, "name")
+    env.reset()
+    env.step(0)
+    env.step(0)
+    with pytest.raises(ValueError, match="broken"):
+        env.step(0)
+    env.close()
+    assert [*tmp_path.iterdir()] == []
+
+
+WRITTEN = r"^The video {}/name-episode-0\.mp4 cannot be written \(ffmpeg failed: .*\); make room "
+
+
+@pytest.mark.parametrize("episodes", [1, 2], ids=["in close", "in reset"])
+def test_without_room_no_video_is_said_to_be_written(tmp_path, capsys, episodes):
+    """The limit holds for ffmpeg. It fails in the end, when it writes what it has encoded."""
+    noise = np.random.default_rng(0).integers(0, 255, (9, 128, 128, 3), np.uint8)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    env = Draws(*noise)
+    env.end = 3
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
+    try:
+        with pytest.raises(VideoError, match=WRITTEN.format(tmp_path)):
+            play(env, tmp_path, episodes=episodes)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "Wrote" not in capsys.readouterr().out
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_the_environment_is_not_blamed_for_an_encoder_that_dies(tmp_path):
+    def kill():
+        for process in psutil.Process().children():
+            if "ffmpeg" in process.name():
+                process.kill()
+                process.wait()
+
+    with pytest.raises(VideoError, match=WRITTEN.format(tmp_path)):
+        play(Brighter(), tmp_path, acting(3, kill))
+    assert [*tmp_path.iterdir()] == []
 
 
 # ---------------------------------------------------------------- speed

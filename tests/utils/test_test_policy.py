@@ -282,6 +282,7 @@ def test_every_frame_of_super_mario_bros(here, tmp_path, monkeypatch, flags):
 
     from spinup_tf2.envs.mario.window import Window
 
+    monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     monkeypatch.chdir(tmp_path)
     shown = []

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from spinup_tf2.core.rollout.drawing import Drawing
 from spinup_tf2.core.rollout.memory import actor_for
 from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
 from spinup_tf2.core.rollout.vector_env import VectorEnv
-from spinup_tf2.core.runs.evaluation import evaluate
+from spinup_tf2.core.runs.evaluation import NO_RESULTS, evaluate
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.rendering import HINT_IN_TRAINING, check_shown_in_training, choose_render_mode
 from spinup_tf2.errors import UserError, kind_and_line
@@ -29,7 +30,8 @@ class ShowEpisodes(Callback):
 
     It is the first of the test episodes: without noise, from the same seed every time. The
     environment is one of its own, in a process of its own: graphics libraries do not get on with
-    TensorFlow, and nothing that they do shall end the training. What fails warns once.
+    TensorFlow, and nothing that they do shall end the training. What fails warns once. An episode
+    that is broken off leaves no video.
 
     Args:
         option: Name of the option that asks for it: 'record_every' for a video, mp4, in
@@ -81,6 +83,7 @@ class ShowEpisodes(Callback):
         name = f"epoch-{run.logged_epoch}"
         folder = Path(run.logger.output_dir, VIDEOS) if self.records else None
         self.actor.refresh()
+        shown, videos = NO_RESULTS, []
         try:
             drawing = replace(self._drawing, folder=folder, name=name)
             with self._environment(drawing, run.ac.action_spec) as envs:
@@ -91,10 +94,16 @@ class ShowEpisodes(Callback):
                 f"({kind_and_line(error)}). The training goes on.",
                 about=self.option,
             )
-            return
-        videos = []
-        if folder is not None:
-            run.videos = videos = sorted(folder.glob(f"{name}-*.mp4"))
+        finally:
+            if folder is not None:
+                videos = sorted(folder.glob(f"{name}-*.mp4"))
+            if not shown["TestEpRet"]:  # closing the environment has ended the video
+                for path in videos:
+                    with suppress(OSError):
+                        path.unlink()
+                videos = []
+        if self.records:
+            run.videos = videos
         for ret, length in zip(shown["TestEpRet"], shown["TestEpLen"], strict=True):
             where = "".join(f", in {VIDEOS}/{path.name}" for path in videos)
             run.logger.log(f"Shown: an episode with return {ret:.3f} and length {length}{where}.")

@@ -1,6 +1,8 @@
 """record_every and render_every: episodes that are shown, in which the training has no part."""
 
+import os
 import re
+import signal
 from pathlib import Path
 
 import gymnasium as gym
@@ -10,7 +12,8 @@ from imageio_ffmpeg import count_frames_and_secs, read_frames
 
 from spinup_tf2 import sac, vpg
 from spinup_tf2.callbacks import Callback
-from spinup_tf2.errors import UserError
+from spinup_tf2.core.runs import evaluation
+from spinup_tf2.errors import Interrupted, UserError
 from tests import off_policy_runs
 from tests.on_policy_runs import Identity, train
 from tests.progress import rows_without_time
@@ -61,8 +64,14 @@ def test_a_window_needs_a_display(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_window_shows_every_other_epoch(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # for pygame, windows that nobody sees
+@pytest.fixture
+def unseen_windows(monkeypatch):
+    """Those of pygame, on what is taken for a display."""
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+
+
+def test_a_window_shows_every_other_epoch(tmp_path, unseen_windows, capsys):
     logger_kwargs = dict(output_dir=str(tmp_path / "run"))
     options = dict(epochs=3, steps_per_epoch=50, max_ep_len=5)
     vpg("CartPole-v1", **options, render_every=2, logger_kwargs=logger_kwargs)
@@ -71,8 +80,7 @@ def test_a_window_shows_every_other_epoch(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "run" / "videos").exists()
 
 
-def test_a_window_keeps_the_videos_for_trackers(tmp_path, monkeypatch):
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+def test_a_window_keeps_the_videos_for_trackers(tmp_path, unseen_windows):
     seen = []
 
     class Sees:
@@ -95,6 +103,42 @@ def test_a_recording_that_fails_warns_once(tmp_path, capsys):
     printed = "".join(capsys.readouterr())
     assert printed.count("record_every: no episode of epoch 0 is shown (UserError: ") == 1
     assert printed.count("The training goes on.") == 1
+
+
+def test_a_video_that_cannot_be_written_does_not_end_the_training(tmp_path, capsys):
+    class InTheWay(Callback):
+        def on_start(self, run):
+            videos = Path(run.logger.output_dir, "videos")
+            (videos / "epoch-0-episode-0.mp4" / "full").mkdir(parents=True)
+
+    options = dict(epochs=2, steps_per_epoch=50, max_ep_len=5, callbacks=[InTheWay()])
+    _, rows = train(vpg, tmp_path / "run", **options, record_every=1)
+    assert len(rows) == 2
+    assert "VideoError: The video" in "".join(capsys.readouterr())
+    videos = {each.name for each in (tmp_path / "run" / "videos").iterdir()}
+    assert videos == {"epoch-0-episode-0.mp4", "epoch-1-episode-0.mp4"}
+
+
+def test_an_episode_that_a_stop_breaks_off_leaves_no_video(tmp_path, monkeypatch):
+    steps, seen = [], []
+
+    def beat():
+        steps.append(0)
+        if len(steps) == 8:  # in the second epoch's episode of five
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    class Sees:
+        def on_end(self, run):
+            seen.extend(run.videos)
+
+    monkeypatch.setattr(evaluation, "beat", beat)
+    options = dict(epochs=4, steps_per_epoch=50, max_ep_len=5, record_every=1, callbacks=[Sees()])
+    with pytest.raises(Interrupted):
+        train(vpg, tmp_path / "run", "CartPole-v1", **options)
+    assert [each.name for each in (tmp_path / "run" / "videos").iterdir()] == [
+        "epoch-0-episode-0.mp4"
+    ]
+    assert seen == []
 
 
 @pytest.mark.slow
