@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from spinup_tf2.experiments.schedule.progress import progress_of
 from spinup_tf2.parallel import launched
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.runs.commands import resume_command
+from spinup_tf2.runs.files import REPLACED
 from spinup_tf2.runs.printing import RULE
 
 FINISHED, FAILED, STOPPED, SKIPPED = "finished", "failed", "stopped", "skipped"
@@ -140,6 +142,9 @@ def summary(outcomes: Sequence[Outcome], seconds: float, again: Again) -> str:
         lines.append(outcome.describe())
         if outcome.reason:
             lines.append(f"{'':12}{outcome.reason}")
+        aside = os.path.join(outcome.where, REPLACED)
+        if os.path.isdir(aside):
+            lines.append(f"{'':12}The run that it was to replace is in {aside}.")
     missing = [outcome for outcome in outcomes if outcome.state not in (FINISHED, SKIPPED)]
     if missing:
         lines += ["", again.explain(missing)]

@@ -203,6 +203,7 @@ def test_the_rest_of_a_grid_that_overwrites(monkeypatch, tmp_path, capsys):
     assert execute(tmp_path, "--seed 0 1 2 3 --overwrite") == 143
     out = capsys.readouterr().out
     assert "4 experiments: 1 finished, 1 stopped, 2 not begun" in out
+    assert f"The run that it was to replace is in {tmp_path}/g/g_s1/.replaced.\n" in out
     rest = re.search(r"^python -m spinup_tf2\.run (ppo .*)$", out, re.MULTILINE)[1]
     run.main(shlex.split(rest))
     assert "4 experiments: 3 finished, 1 skipped" in capsys.readouterr().out
