@@ -30,7 +30,10 @@ COMMANDS = (*ALGORITHMS, "resume", *UTILITIES)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a command line; `argv` is without the program's name, by default that of the process."""
+    """Run a command line; `argv` is without the program's name, by default that of the process.
+
+    From then on, what this process prints into a pipe that nobody reads any more is lost.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as while all this was loaded
         signal.signal(signal.SIGINT, signal.default_int_handler)
     lose_lines(BrokenPipeError)  # where `| head` has seen enough, what a command does goes on

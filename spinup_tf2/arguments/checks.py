@@ -47,6 +47,7 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
         _check_minibatches("aux_minibatch_size", arguments, of, num_procs)
     if "batch_size" in arguments:
         _check_batch_size(arguments["batch_size"], arguments["num_envs"], num_procs)
+    if "replay_size" in arguments:
         _check_replay_size(arguments["replay_size"], arguments["num_envs"] * num_procs)
     if arguments.get("deterministic_resume") and arguments["checkpoint_freq"] == 0:
         raise UserError(

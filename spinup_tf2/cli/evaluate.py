@@ -21,7 +21,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -193,8 +193,9 @@ def _closed_together():
     try:
         yield envs
     finally:
-        for env in envs:
-            env.close()
+        with ExitStack() as stack:  # closes all of them, whatever one raises
+            for env in envs:
+                stack.callback(env.close)
 
 
 def _at_a_time(fpath):

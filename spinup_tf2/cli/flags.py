@@ -78,7 +78,7 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
             words[name].append(argument)
 
     shorthands = {name: short for name, short in shorthands.items() if short is not None}
-    for name in shorthands:
+    for name in shorthands:  # they come last in the names of experiments
         words[name] = words.pop(name)
 
     for short, name in SUBSTITUTIONS.items():

@@ -312,20 +312,23 @@ class Recorder(gym.Wrapper):
         try:
             with self._encoding():
                 self._video.close()  # which does not tell whether the encoder has failed
-                next(self._read_frames(self._part))  # if so, what must come last is missing
+                # If so, what must come last is missing, and not even one picture can be read.
+                next(self._read_frames(self._part, output_params=["-frames:v", "1"]))
                 os.replace(self._part, self._path)
-            self.videos += 1
-        finally:
+        except BaseException:
             self.discard_video()
+            raise
+        self._video = None
+        self.videos += 1
 
     @contextmanager
     def _encoding(self):
-        """Where a failure is one of the encoder."""
+        """Where a failure is one of the encoder or the disk."""
         try:
             yield
         except (OSError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]  # ffmpeg's command follows
             raise VideoError(
-                f"The video {self._path} cannot be written (ffmpeg failed: {reason}); make room "
-                "there, or record to another directory."
+                f"The video {self._path} cannot be written ({reason}); see whether there is room, "
+                "or record to another directory."
             ) from error

@@ -8,6 +8,7 @@ other one begins; and as soon as the robot has stood for half a second, it walks
 """
 
 import argparse
+from contextlib import closing
 from typing import Any
 
 import gymnasium as gym
@@ -94,16 +95,16 @@ def main() -> None:
     }
     switched = SwitchedEnv(*(env.unwrapped for env, _ in loaded.values()))
     env = Recorder(switched, args.record, "switch") if args.record else switched
-    obs, _ = env.reset(seed=args.seed)
-    mode, seconds = None, 0.0
-    while seconds < args.seconds:
-        if switched.mode != mode:
-            mode = switched.mode
-            print(f"{seconds:5.1f} s: {DOES[mode]}", flush=True)
-        _, get_action = loaded[mode]
-        seconds += switched.envs[mode].dt
-        obs, *_ = env.step(get_action(obs))
-    env.close()
+    with closing(env):  # which completes the video
+        obs, _ = env.reset(seed=args.seed)
+        mode, seconds = None, 0.0
+        while seconds < args.seconds:
+            if switched.mode != mode:
+                mode = switched.mode
+                print(f"{seconds:5.1f} s: {DOES[mode]}", flush=True)
+            _, get_action = loaded[mode]
+            seconds += switched.envs[mode].dt
+            obs, *_ = env.step(get_action(obs))
     print(
         f"{switched.falls} falls; it {'walks' if switched.mode == 'walk' else 'lies'} at the end."
     )

@@ -93,14 +93,8 @@ def set_runs_aside(output_fnames: Mapping[str, str]) -> None:
         with run_lock(output_dir):
             pass  # nobody writes there
     for output_dir in held:
-        try:
-            with run_lock(output_dir):
-                set_aside(output_dir, output_fnames[output_dir])
-        except OSError as error:
-            raise UserError(
-                f"cannot remove the run in {output_dir} ({error.strerror}: {error.filename}); "
-                "remove it yourself, or choose another exp_name, seed or data_dir."
-            ) from error
+        with run_lock(output_dir):
+            set_aside(output_dir, output_fnames[output_dir])
 
 
 def _check_writable(path):

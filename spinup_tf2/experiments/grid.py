@@ -203,7 +203,7 @@ class ExperimentGrid:
             num_cpu, data_dir, datestamp, quiet, hosts, launcher, preset: as for
                 `call_experiment`.
             overwrite: Whether runs that the directories hold already may be replaced. Those of a
-                grid are removed before its first experiment starts, so that whatever stops it
+                grid are moved aside before its first experiment starts, so that whatever stops it
                 leaves none of them among the new ones.
             workers: How many experiments run at a time. If there are several, they share the cores,
                 and what each prints goes to output.txt in its directory.

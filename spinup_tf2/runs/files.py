@@ -9,7 +9,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,16 +105,29 @@ def _files_of_run(output_dir, output_fname):
 
 
 def set_aside(output_dir: str | os.PathLike, output_fname: str) -> None:
-    """Move the files of a run to `.replaced`, until the run that takes its place has begun."""
+    """Move the files of a run to `.replaced`, until the run that takes its place has begun.
+
+    Raises:
+        UserError: They cannot be moved, and are where they were.
+    """
     aside = os.path.join(output_dir, REPLACED)
     if os.path.isdir(aside):  # of one that had not: that is what lies here
         remove_run(output_dir, output_fname)
         return
     moved = f"{aside}.tmp"
-    os.makedirs(moved, exist_ok=True)  # a crash may have left the first files there
-    for name in _files_of_run(output_dir, output_fname):
-        os.rename(os.path.join(output_dir, name), os.path.join(moved, name))
-    os.rename(moved, aside)
+    try:
+        os.makedirs(moved, exist_ok=True)  # a crash may have left the first files there
+        for name in _files_of_run(output_dir, output_fname):
+            os.rename(os.path.join(output_dir, name), os.path.join(moved, name))
+        os.rename(moved, aside)
+    except BaseException as error:
+        _move_out(moved, output_dir)
+        if not isinstance(error, OSError):
+            raise
+        raise UserError(
+            f"cannot move the run in {output_dir} aside ({error.strerror}: {error.filename}); "
+            "remove it yourself, or choose another exp_name, seed or data_dir."
+        ) from error
 
 
 def put_back(output_dir: str | os.PathLike, output_fname: str) -> None:
@@ -122,15 +135,26 @@ def put_back(output_dir: str | os.PathLike, output_fname: str) -> None:
     aside = os.path.join(output_dir, REPLACED)
     if os.path.isdir(aside):
         remove_run(output_dir, output_fname)
-        for name in os.listdir(aside):
-            if name != OUTPUT or not os.path.exists(os.path.join(output_dir, name)):
-                os.rename(os.path.join(aside, name), os.path.join(output_dir, name))
-        shutil.rmtree(aside)
+        os.rename(aside, f"{aside}.tmp")  # what a crash leaves there, `set_aside` completes
+        _move_out(f"{aside}.tmp", output_dir)
+
+
+def _move_out(folder, output_dir):
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            os.rename(os.path.join(folder, name), os.path.join(output_dir, name))
+        os.rmdir(folder)
 
 
 def forget_replaced(output_dir: str | os.PathLike) -> None:
     """Remove what `set_aside` has kept: the new run has begun."""
-    shutil.rmtree(os.path.join(output_dir, REPLACED), ignore_errors=True)
+    aside = os.path.join(output_dir, REPLACED)
+    with suppress(FileNotFoundError):
+        os.rename(
+            aside, f"{aside}-{time.time_ns()}"
+        )  # so that nothing puts back what is left of it
+    for path in Path(output_dir).glob(f"{REPLACED}[.-]*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def trim_rows(path: str | os.PathLike, count: int) -> list[str]:
@@ -246,5 +270,6 @@ def runs_in(folder: str | os.PathLike, holding: str) -> str:
         holding: The pattern of what is in a run.
     """
     found = [path for depth in ("*", "*/*") for path in Path(folder).glob(f"{depth}/{holding}")]
-    runs = sorted({str(path.parent.relative_to(folder)) for path in found})
+    runs = {path.parent for path in found if not path.parent.name.startswith(REPLACED)}
+    runs = sorted(str(run.relative_to(folder)) for run in runs)
     return ", ".join(runs[:10] + ["..."] * (len(runs) > 10))

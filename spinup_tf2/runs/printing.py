@@ -75,7 +75,7 @@ def lose_lines(errors: type[OSError] = OSError) -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         ours = stream is getattr(sys, f"__{name}__") or isinstance(stream, _LossyStream)
-        if stream is not None and ours:
+        if isinstance(stream, io.TextIOWrapper) and ours:
             setattr(sys, name, _lossy(stream, errors))
 
 
@@ -100,11 +100,13 @@ class _LossyFile(io.FileIO):
 def _lossy(stream, errors):
     """A stream that writes to the same file as `stream`, from which nothing else is written."""
     _drop_unwritten(stream)
+    file = _LossyFile(stream.fileno(), errors)
     return _LossyStream(
-        io.BufferedWriter(_LossyFile(stream.fileno(), errors)),
+        file if stream.write_through else io.BufferedWriter(file),  # as Python's own, with -u
         stream.encoding,
         stream.errors,
-        line_buffering=stream.line_buffering or stream.write_through,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
     )
 
 

@@ -75,8 +75,8 @@ def test_runs_are_set_aside_all_or_none(tmp_path, monkeypatch):
     assert left() == before
     with monkeypatch.context() as patch:
         error = PermissionError(13, "Permission denied", "vars.pkl")
-        patch.setattr(directories, "set_aside", lambda *_: (_ for _ in ()).throw(error))
-        with pytest.raises(UserError, match=r"run in .*a \(Permission denied: vars.pkl\); remove"):
+        patch.setattr(os, "rename", lambda *_: (_ for _ in ()).throw(error))
+        with pytest.raises(UserError, match=r"run in .*a aside \(Permission denied: vars.pkl\)"):
             set_runs_aside(rows)
     set_runs_aside(rows)
     assert left() == dict(a=[".replaced", "notes.md"], b=[".replaced", "notes.md"])

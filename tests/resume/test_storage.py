@@ -217,7 +217,7 @@ def test_a_training_whose_end_finds_no_room_has_failed(tmp_path, monkeypatch):
         patch.setattr(EpochLogger, "_write_rows", full)
         patch.setattr(np, "savez", full)  # a part of the policy
         with pytest.raises(
-            OSError, match=r"no room in .* for the policy and the checkpoint and the"
+            OSError, match=r"not written to .*: the policy, the checkpoint, the last rows \("
         ):
             train_all(3, resume=True)
     assert kept.read_text() == before

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from spinup_tf2.results.walking import walk
 from spinup_tf2.runs import files as run_files
 from spinup_tf2.runs.files import (
     REPLACED,
@@ -14,6 +15,7 @@ from spinup_tf2.runs.files import (
     forget_replaced,
     holds_run,
     put_back,
+    runs_in,
     set_aside,
 )
 
@@ -141,31 +143,64 @@ def read(folder):
     return {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
 
 
+def crashing(monkeypatch, number, killed):
+    """Let the rename of this number fail; and all that follow, if the process is killed then."""
+    calls = []
+
+    def rename(*args):
+        calls.append(args)
+        if len(calls) == number or (killed and len(calls) > number):
+            raise Crash
+        RENAME(*args)
+
+    monkeypatch.setattr(os, "rename", rename)
+
+
+RENAME = os.rename
+
+
+@pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("crash", range(1, 6))
-def test_a_crash_while_a_run_is_set_aside_loses_nothing(tmp_path, monkeypatch, crash):
-    """It is before each of the five renames; the next time the rest follows."""
+def test_a_crash_while_a_run_is_set_aside_loses_nothing(tmp_path, monkeypatch, crash, killed):
+    """It is before each of the five renames, there and back."""
     for name, text in dict(RUN, notes="mine").items():
         (tmp_path / name).write_text(text)
-    rename, calls = os.rename, []
-
-    def crashing(*args):
-        calls.append(args)
-        if len(calls) == crash:
-            raise Crash
-        rename(*args)
-
-    monkeypatch.setattr(os, "rename", crashing)
+    crashing(monkeypatch, crash, killed)
     with pytest.raises(Crash):
         set_aside(tmp_path, "progress.txt")
+    if not killed:  # all is as before
+        assert read(tmp_path) == dict(RUN, notes="mine")
     if crash < 5:
         assert holds_run(tmp_path)  # so that nobody takes the directory for an empty one
+    monkeypatch.setattr(os, "rename", RENAME)
     set_aside(tmp_path, "progress.txt")
     assert read(tmp_path) == dict(notes="mine")
     assert read(tmp_path / REPLACED) == RUN
     assert not (tmp_path / f"{REPLACED}.tmp").exists()
+
+    crashing(monkeypatch, crash, killed)
+    with pytest.raises(Crash):
+        put_back(tmp_path, "progress.txt")
+    monkeypatch.setattr(os, "rename", RENAME)
+    set_aside(tmp_path, "progress.txt")
     put_back(tmp_path, "progress.txt")
     assert read(tmp_path) == dict(RUN, notes="mine")
-    assert not (tmp_path / REPLACED).exists()
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+def test_a_run_that_has_begun_stays_whatever_is_left_of_the_old_one(tmp_path, monkeypatch):
+    (tmp_path / "config.json").write_text("old")
+    set_aside(tmp_path, "progress.txt")
+    (tmp_path / "config.json").write_text("new")
+    with monkeypatch.context() as patch:
+        patch.setattr(run_files.shutil, "rmtree", lambda *_, **__: None)  # nothing can be removed
+        forget_replaced(tmp_path)
+    put_back(tmp_path, "progress.txt")
+    assert read(tmp_path) == {"config.json": "new"}
+    assert [names for root, _, names in walk(tmp_path)] == [["config.json"]]
+    assert runs_in(tmp_path, "config.json") == ""
+    forget_replaced(tmp_path)
+    assert os.listdir(tmp_path) == ["config.json"]
 
 
 def test_what_has_not_begun_replaces_no_other_run(tmp_path):

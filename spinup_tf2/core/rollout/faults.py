@@ -23,7 +23,7 @@ from spinup_tf2.envs.protocol import ProtocolError
 from spinup_tf2.errors import UserError, kind_and_line
 from spinup_tf2.parallel.interruption import SIGNALS
 from spinup_tf2.parallel.mpi import proc_id
-from spinup_tf2.runs.printing import say
+from spinup_tf2.runs.printing import lose_lines, say
 
 FAULTS = (Exception, SystemExit)  # what counts as a failure; KeyboardInterrupt passes through
 
@@ -103,6 +103,7 @@ class SupervisedEnv(gym.Wrapper):
         retries: How often it is made anew at most.
         owner: The process that trains. In any other one, the signals that ask a run to stop do
             nothing.
+        seed: The first one of the environment, with which it is reset.
     """
 
     def __init__(
@@ -111,10 +112,13 @@ class SupervisedEnv(gym.Wrapper):
         label: str,
         retries: int,
         owner: int,
+        seed: int = 0,
     ):
         self._elsewhere = os.getpid() != owner
         if self._elsewhere:
             _outlive_stop_signals()
+            lose_lines()  # as the process that trains does
+            seed_global_generators(seed)  # it may draw from them when it is made
         self._make, self._label, self._retries = make, label, retries
         self._steps = 0  # that have been taken, by all environments in this place
         self._first_step = 0  # how many they were when the episode began

@@ -12,7 +12,7 @@ import numpy as np
 
 from spinup_tf2.core.rollout.episodes import Episodes, RecordedEpisodes, recorder_of
 from spinup_tf2.core.rollout.faults import SupervisedEnv, label_of
-from spinup_tf2.core.rollout.randomness import Randomness
+from spinup_tf2.core.rollout.randomness import Randomness, environment_seed
 from spinup_tf2.core.rollout.workers import make_groups
 from spinup_tf2.envs.protocol import CheckedEnv, check_is_env
 from spinup_tf2.envs.spaces import (
@@ -117,7 +117,10 @@ class VectorEnv:
             known = os.getpid(), id(prototype.unwrapped)
             make = partial(_make_env, env_fn, max_ep_len, known)
             makers = [
-                partial(SupervisedEnv, make, x, env_retries, os.getpid()) for x in self.labels
+                partial(
+                    SupervisedEnv, make, label, env_retries, os.getpid(), environment_seed(seed, i)
+                )
+                for i, label in zip(self.indices, self.labels, strict=True)
             ]
             self.groups = make_groups(makers, self.labels, vectorization)
             for group in self.groups:

@@ -18,7 +18,6 @@ from spinup_tf2.core.runs.run import Networks, Run
 from spinup_tf2.core.settings import Settings, comes_with_package
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec
-from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import (
     broadcast_object,
     exit_together,
@@ -30,6 +29,7 @@ from spinup_tf2.parallel.threads import limit_tensorflow
 from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.persistence.env_spec import write_env_spec
 from spinup_tf2.persistence.same_run import (
+    Position,
     check_same_on_all_ranks,
     checkpoint_to_resume,
     describe_run,
@@ -127,8 +127,9 @@ def opened_run(
         if saved is None and settings.init_from is not None:
             begin_with(ac, settings.init_from)
             gather_objects(None)  # rank 0 may be about to move what the others still read
-        if saved is None and logger_kwargs.get("overwrite") and run_dir is not None:
-            on_root(lambda: stack.enter_context(_replacing(run_dir, rows)))
+        if run_dir is not None:
+            overwrite = bool(logger_kwargs.get("overwrite"))  # the other ranks need not know
+            on_root(lambda: stack.enter_context(_replacing(run_dir, rows, overwrite)))
         logger = EpochLogger(**logger_kwargs)
         run_dir = broadcast_object(logger.output_dir)
         checkpoints = CheckpointWriter(run_dir, settings.keep_checkpoints, saved)
@@ -145,18 +146,12 @@ def opened_run(
 
 
 @contextmanager
-def _replacing(run_dir, rows):
+def _replacing(run_dir, rows, overwrite):
     """Keep the run that is there aside until the new one has begun; else it comes back."""
-    if not holds_run(run_dir, rows):
+    if not (overwrite and holds_run(run_dir, rows)):
         yield
         return
-    try:
-        set_aside(run_dir, rows)
-    except OSError as error:
-        raise UserError(
-            f"Cannot move the run in {run_dir} aside ({error.strerror}); remove it yourself, or "
-            "choose another exp_name, seed or data_dir."
-        ) from error
+    set_aside(run_dir, rows)
     try:
         yield
     finally:
@@ -168,6 +163,7 @@ def _seed_global_generators(settings, envs, saved):
 
     The networks have been drawn, alike on all ranks.
     """
-    epoch = 0 if saved is None else position_of(saved).epoch
-    if proc_id() > 0 or epoch > 0:
-        seed_global_generators(environment_seed(settings.seed, envs.indices[0], epoch))
+    begins = Position() if saved is None else position_of(saved)
+    if proc_id() > 0 or begins != Position():
+        moment = begins.epoch, begins.step
+        seed_global_generators(environment_seed(settings.seed, envs.indices[0], *moment))

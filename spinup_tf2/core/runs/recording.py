@@ -83,7 +83,7 @@ class ShowEpisodes(Callback):
         name = f"epoch-{run.logged_epoch}"
         folder = Path(run.logger.output_dir, VIDEOS) if self.records else None
         self.actor.refresh()
-        shown, videos = NO_RESULTS, []
+        shown = NO_RESULTS
         try:
             drawing = replace(self._drawing, folder=folder, name=name)
             with self._environment(drawing, run.ac.action_spec) as envs:
@@ -95,13 +95,12 @@ class ShowEpisodes(Callback):
                 about=self.option,
             )
         finally:
-            if folder is not None:
-                videos = sorted(folder.glob(f"{name}-*.mp4"))
-            if not shown["TestEpRet"]:  # closing the environment has ended the video
-                for path in videos:
+            if folder is not None and not shown["TestEpRet"]:
+                # To close the environment has ended the video; to kill it has left a part.
+                for path in (*folder.glob(f"{name}-*.mp4"), *folder.glob(f".{name}-*.mp4")):
                     with suppress(OSError):
                         path.unlink()
-                videos = []
+        videos = [] if folder is None else sorted(folder.glob(f"{name}-*.mp4"))
         if self.records:
             run.videos = videos
         for ret, length in zip(shown["TestEpRet"], shown["TestEpLen"], strict=True):

@@ -326,15 +326,16 @@ class Run(Generic[Networks]):
             self.logger.log_tabular(name, with_min_and_max=all_four, average_only=not all_four)
 
     def _check_saved(self):
-        """Raise OSError, on all ranks, if a training is over whose results are not on the disk."""
+        """Raise OSError if a training is over whose results are not on the disk. Collective."""
+        run_dir = self.logger.output_dir
         missing = [] if self._policy_saved else ["the policy"]
         missing += ["the checkpoint"] if self._keeper.save_failed else []
         missing += [] if broadcast_object(self.logger.all_written) else ["the last rows"]
         if missing:
             raise OSError(
-                f"the training is over, and there was no room in {self.logger.output_dir} for "
-                f"{' and '.join(missing)}. What was written before stays. Make room, and train "
-                f"the rest again. {self._how_to_go_on()}"
+                f"The training is over, but not written to {broadcast_object(run_dir)}: "
+                f"{', '.join(missing)} (a warning above says why). Files from before are still "
+                f"there. Make room. {self._how_to_go_on()}"
             )
 
     # ------------------------------------------------------------------------ saving, restoring
@@ -380,7 +381,7 @@ class Run(Generic[Networks]):
             self.logger.log(f"It had stopped: {saved.counters['stopped']}.")
         if position.epoch >= self.settings.epochs:
             self.logger.log("There is nothing left to do; more epochs would go on with it.")
-            self._save_policy()  # a crash may have left none
+            self._policy_saved = self._save_policy()  # a crash may have left none
         else:
             self._keeper.check_columns(saved.counters.get("columns", []))
 

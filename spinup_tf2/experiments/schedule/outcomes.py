@@ -16,7 +16,7 @@ from spinup_tf2.experiments.schedule.progress import progress_of
 from spinup_tf2.parallel import launched
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.runs.commands import resume_command
-from spinup_tf2.runs.files import REPLACED
+from spinup_tf2.runs.files import REPLACED, forget_replaced
 from spinup_tf2.runs.printing import RULE
 
 FINISHED, FAILED, STOPPED, SKIPPED = "finished", "failed", "stopped", "skipped"
@@ -60,6 +60,8 @@ class Outcome:
         """Stop the clock, and say what has become of it."""
         self.seconds = time.monotonic() - self._began
         self.state, self.reason, self.signum, self.status = state, reason, signum, status
+        if state == FINISHED and launched.rank() == 0:
+            forget_replaced(self.where)  # a function that is no algorithm has not done so
 
     def describe(self) -> str:
         """A line: state, directory, last return, time."""
@@ -143,7 +145,7 @@ def summary(outcomes: Sequence[Outcome], seconds: float, again: Again) -> str:
         if outcome.reason:
             lines.append(f"{'':12}{outcome.reason}")
         aside = os.path.join(outcome.where, REPLACED)
-        if os.path.isdir(aside):
+        if outcome.state != FINISHED and os.path.isdir(aside):
             lines.append(f"{'':12}The run that it was to replace is in {aside}.")
     missing = [outcome for outcome in outcomes if outcome.state not in (FINISHED, SKIPPED)]
     if missing:

@@ -3,6 +3,7 @@
 import os
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -60,7 +61,8 @@ def ranks_of(tmp_path, **different):
     def rank():
         arguments = dict(VPG, epochs=1, steps_per_epoch=60, env_fn=lambda: gym.make("CartPole-v1"))
         if proc_id() == 0:
-            arguments["logger_kwargs"] = dict(output_dir=str(tmp_path / "run"), quiet=True)
+            logger_kwargs = dict(output_dir=str(tmp_path / "run"), quiet=True, overwrite=True)
+            arguments["logger_kwargs"] = logger_kwargs
         algorithm = different.get("algorithm", vpg)
         if proc_id() == 2:
             arguments |= {name: x for name, x in different.items() if name != "algorithm"}
@@ -102,7 +104,8 @@ class Networks(MLPActorCritic):
 def test_ranks_may_have_what_is_their_own(tmp_path):
     callbacks = [type("Callback", (), dict(on_start=lambda self, run: None))()]
     own = dict(callbacks=callbacks, vectorization="threads", track=["tensorboard"])
-    ranks_of(tmp_path, **own, logger_kwargs={})
+    for _ in range(2):  # the second run replaces the first
+        ranks_of(tmp_path, **own, logger_kwargs={})
     with pytest.raises(UserError, match=r'is "MLPActorCritic" .* "Networks" on rank 2'):
         ranks_of(tmp_path, actor_critic=Networks)
 
@@ -132,11 +135,9 @@ def test_a_run_comes_back_whose_successor_cannot_begin(tmp_path):
         replaced_by(tmp_path / "run", callbacks=[NamesAnotherColumn()])
     assert contents(tmp_path) == before
     replaced_by(tmp_path / "run", seed=1)
-    after = contents(tmp_path)
-    assert after.keys() == before.keys() - {*(tmp_path / "run" / "checkpoint").rglob("*")} | {
-        *(file for file in after if "checkpoint" in file.parts)
-    }
-    assert after[tmp_path / "run" / "config.json"] != before[tmp_path / "run" / "config.json"]
+    config = tmp_path / "run" / "config.json"
+    assert contents(tmp_path)[config] != before[config]
+    assert not [*tmp_path.rglob(".replaced*")]
 
 
 def test_a_run_is_read_on_all_ranks_before_it_is_replaced(tmp_path, monkeypatch):
@@ -180,4 +181,15 @@ def test_global_generators_repeat_neither_another_rank_nor_what_was_before(tmp_p
     train(epochs=1)
     train(epochs=2, resume=True)
     train(rank=1, epochs=1)
-    assert len({*map(min, drawn)}) == len({*map(max, drawn)}) == 3
+    assert [len({*each}) for each in zip(*drawn, strict=True)] == [3, 3]
+
+
+def test_global_generators_have_another_seed_wherever_a_run_goes_on(monkeypatch):
+    seeds = []
+    monkeypatch.setattr(opening, "seed_global_generators", seeds.append)
+    settings, envs = SimpleNamespace(seed=0), SimpleNamespace(indices=range(2))
+    for position in (None, (0, 5), (0, 9), (1, 0), (1, 5)):
+        counters = position and dict(zip(("epoch", "step"), position, strict=True))
+        saved = counters and SimpleNamespace(counters=counters, path="checkpoint")
+        opening._seed_global_generators(settings, envs, saved)
+    assert len(seeds) == len({*seeds}) == 4  # a run that begins is seeded already

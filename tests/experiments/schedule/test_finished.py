@@ -4,12 +4,13 @@ import json
 import os
 import re
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from spinup_tf2 import ppo, run
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import ExperimentsFailed, UserError
 from spinup_tf2.experiments import run_entrypoint
 from spinup_tf2.experiments.checks import signature_of
 from spinup_tf2.experiments.grid import ExperimentGrid
@@ -204,15 +205,29 @@ def test_the_rest_of_a_grid_that_overwrites(monkeypatch, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "4 experiments: 1 finished, 1 stopped, 2 not begun" in out
     assert f"The run that it was to replace is in {tmp_path}/g/g_s1/.replaced.\n" in out
+    aside = sorted(path.parts[-3] for path in tmp_path.glob("*/*/.replaced/config.json"))
+    assert aside == ["g_s1", "g_s2", "g_s3"]
+    assert all(".replaced" not in folder for folder, *_ in walk(tmp_path))
     rest = re.search(r"^python -m spinup_tf2\.run (ppo .*)$", out, re.MULTILINE)[1]
     run.main(shlex.split(rest))
     assert "4 experiments: 3 finished, 1 skipped" in capsys.readouterr().out
     assert started == [(seed, False) for seed in (0, 1, 1, 2, 3)]
-    # What has been replaced is at hand until its successor begins, which those here do not do.
-    assert (tmp_path / "g" / "g_s1" / ".replaced" / "config.json").exists()
-    aside = sorted(path.parent.name for path in tmp_path.rglob(".replaced"))
-    assert aside == ["g_s0", "g_s1", "g_s2", "g_s3"]
-    assert all(".replaced" not in folder for folder, *_ in walk(tmp_path))
+    assert not [*tmp_path.rglob(".replaced*")]
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_what_a_function_of_ones_own_has_replaced(monkeypatch, tmp_path, capsys, status):
+    """It does not say when it has begun; so the old run is removed when it is finished."""
+    for seed in (0, 1):
+        write_run(tmp_path, seed)
+    monkeypatch.setattr(Processes, "run", lambda *_: status)
+    grid = ExperimentGrid("g")
+    grid.add("seed", [0, 1])
+    with pytest.raises(ExperimentsFailed) if status else nullcontext():
+        grid.run(lambda seed, logger_kwargs: None, data_dir=tmp_path, overwrite=True)
+    kept = [(tmp_path / "g" / f"g_s{seed}" / ".replaced").exists() for seed in (0, 1)]
+    assert kept == [status == 1] * 2
+    assert ("The run that it was to replace" in capsys.readouterr().out) == (status == 1)
 
 
 def test_overwrite_keeps_what_is_skipped(fakes, tmp_path):  # noqa: F811
