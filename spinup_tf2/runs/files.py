@@ -149,10 +149,9 @@ def _move_out(folder, output_dir):
 def forget_replaced(output_dir: str | os.PathLike) -> None:
     """Remove what `set_aside` has kept: the new run has begun."""
     aside = os.path.join(output_dir, REPLACED)
-    with suppress(FileNotFoundError):
-        os.rename(
-            aside, f"{aside}-{time.time_ns()}"
-        )  # so that nothing puts back what is left of it
+    with suppress(FileNotFoundError, NotADirectoryError):
+        # Under another name, so that nothing puts back what could not be removed.
+        os.rename(aside, f"{aside}-{time.time_ns()}")
     for path in Path(output_dir).glob(f"{REPLACED}[.-]*"):
         shutil.rmtree(path, ignore_errors=True)
 
