@@ -66,7 +66,7 @@ _MARKS = ("progress.txt", "config.json", "checkpoint")
 
 def holds_run(output_dir: str | os.PathLike, output_fname: str = "progress.txt") -> bool:
     """Whether a run has been written to this directory."""
-    names = (output_fname, *_MARKS)
+    names = (output_fname, *_MARKS, f"{REPLACED}.tmp")  # the last: a crash has left it half-moved
     # A link that leads nowhere counts as well: to write through it would be to write elsewhere.
     return any(os.path.lexists(os.path.join(output_dir, name)) for name in names)
 
@@ -108,51 +108,69 @@ def set_aside(output_dir: str | os.PathLike, output_fname: str) -> None:
     """Move the files of a run to `.replaced`, until the run that takes its place has begun.
 
     Raises:
-        UserError: They cannot be moved, and are where they were.
+        UserError: That cannot be done; the files are where they were.
     """
     aside = os.path.join(output_dir, REPLACED)
-    if os.path.isdir(aside):  # of one that had not: that is what lies here
-        remove_run(output_dir, output_fname)
-        return
-    moved = f"{aside}.tmp"
-    try:
-        os.makedirs(moved, exist_ok=True)  # a crash may have left the first files there
-        for name in _files_of_run(output_dir, output_fname):
-            os.rename(os.path.join(output_dir, name), os.path.join(moved, name))
-        os.rename(moved, aside)
-    except BaseException as error:
-        _move_out(moved, output_dir)
-        if not isinstance(error, OSError):
+    with _moving(output_dir):
+        _move_out(output_dir)
+        if os.path.isdir(aside):
+            if not holds_rows(output_dir, output_fname):  # it has never begun
+                remove_run(output_dir, output_fname)
+                return
+            forget_replaced(output_dir)
+        try:
+            os.mkdir(f"{aside}.tmp")
+            for name in _files_of_run(output_dir, output_fname):
+                os.rename(os.path.join(output_dir, name), os.path.join(f"{aside}.tmp", name))
+            os.rename(f"{aside}.tmp", aside)
+        except BaseException:
+            _move_out(output_dir)
             raise
-        raise UserError(
-            f"cannot move the run in {output_dir} aside ({error.strerror}: {error.filename}); "
-            "remove it yourself, or choose another exp_name, seed or data_dir."
-        ) from error
 
 
 def put_back(output_dir: str | os.PathLike, output_fname: str) -> None:
-    """Undo `set_aside`, unless the new run has begun."""
+    """Undo `set_aside`, unless the new run has begun. Raises UserError if that cannot be done."""
     aside = os.path.join(output_dir, REPLACED)
-    if os.path.isdir(aside):
-        remove_run(output_dir, output_fname)
-        os.rename(aside, f"{aside}.tmp")  # what a crash leaves there, `set_aside` completes
-        _move_out(f"{aside}.tmp", output_dir)
+    with _moving(output_dir):
+        if os.path.isdir(aside):
+            remove_run(output_dir, output_fname)
+            os.rename(aside, f"{aside}.tmp")
+            _move_out(output_dir)
 
 
-def _move_out(folder, output_dir):
-    with suppress(OSError):
-        for name in os.listdir(folder):
-            os.rename(os.path.join(folder, name), os.path.join(output_dir, name))
-        os.rmdir(folder)
+def move_back(output_dir: str | os.PathLike) -> None:
+    """Move back what a crash has left half-way to `.replaced`; raises UserError as put_back."""
+    with _moving(output_dir):
+        _move_out(output_dir)
+
+
+def _move_out(output_dir):
+    moved = os.path.join(output_dir, f"{REPLACED}.tmp")
+    if os.path.isdir(moved):
+        for name in os.listdir(moved):
+            os.rename(os.path.join(moved, name), os.path.join(output_dir, name))
+        os.rmdir(moved)
+
+
+@contextmanager
+def _moving(output_dir):
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"the run in {output_dir} cannot be moved ({error.strerror}: {error.filename}). Files of "
+            f"it may be in {REPLACED} or {REPLACED}.tmp there. Move or remove it yourself, or choose "
+            "another exp_name, seed or data_dir."
+        ) from error
 
 
 def forget_replaced(output_dir: str | os.PathLike) -> None:
     """Remove what `set_aside` has kept: the new run has begun."""
     aside = os.path.join(output_dir, REPLACED)
-    with suppress(FileNotFoundError, NotADirectoryError):
+    with suppress(FileNotFoundError):
         # Under another name, so that nothing puts back what could not be removed.
         os.rename(aside, f"{aside}-{time.time_ns()}")
-    for path in Path(output_dir).glob(f"{REPLACED}[.-]*"):
+    for path in Path(output_dir).glob(f"{REPLACED}-*"):
         shutil.rmtree(path, ignore_errors=True)
 
 

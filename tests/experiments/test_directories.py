@@ -76,7 +76,7 @@ def test_runs_are_set_aside_all_or_none(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         error = PermissionError(13, "Permission denied", "vars.pkl")
         patch.setattr(os, "rename", lambda *_: (_ for _ in ()).throw(error))
-        with pytest.raises(UserError, match=r"run in .*a aside \(Permission denied: vars.pkl\)"):
+        with pytest.raises(UserError, match=r"run in .*a cannot be moved \(Permission denied: va"):
             set_runs_aside(rows)
     set_runs_aside(rows)
     assert left() == dict(a=[".replaced", "notes.md"], b=[".replaced", "notes.md"])

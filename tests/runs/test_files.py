@@ -14,6 +14,7 @@ from spinup_tf2.runs.files import (
     atomic_save,
     forget_replaced,
     holds_run,
+    move_back,
     put_back,
     runs_in,
     set_aside,
@@ -170,8 +171,7 @@ def test_a_crash_while_a_run_is_set_aside_loses_nothing(tmp_path, monkeypatch, c
         set_aside(tmp_path, "progress.txt")
     if not killed:  # all is as before
         assert read(tmp_path) == dict(RUN, notes="mine")
-    if crash < 5:
-        assert holds_run(tmp_path)  # so that nobody takes the directory for an empty one
+    assert holds_run(tmp_path)  # nobody takes the directory for an empty one
     monkeypatch.setattr(os, "rename", RENAME)
     set_aside(tmp_path, "progress.txt")
     assert read(tmp_path) == dict(notes="mine")
@@ -181,8 +181,9 @@ def test_a_crash_while_a_run_is_set_aside_loses_nothing(tmp_path, monkeypatch, c
     crashing(monkeypatch, crash, killed)
     with pytest.raises(Crash):
         put_back(tmp_path, "progress.txt")
+    assert holds_run(tmp_path) == (crash > 1)  # else it is all in `.replaced`
     monkeypatch.setattr(os, "rename", RENAME)
-    set_aside(tmp_path, "progress.txt")
+    move_back(tmp_path)
     put_back(tmp_path, "progress.txt")
     assert read(tmp_path) == dict(RUN, notes="mine")
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
@@ -201,6 +202,15 @@ def test_a_run_that_has_begun_stays_whatever_is_left_of_the_old_one(tmp_path, mo
     assert runs_in(tmp_path, "config.json") == ""
     forget_replaced(tmp_path)
     assert os.listdir(tmp_path) == ["config.json"]
+
+
+def test_what_has_rows_has_begun(tmp_path):
+    """Though it has not said so."""
+    (tmp_path / "config.json").write_text("old")
+    set_aside(tmp_path, "progress.txt")
+    (tmp_path / "progress.txt").write_text("Epoch\n0\n")
+    set_aside(tmp_path, "progress.txt")
+    assert read(tmp_path / REPLACED) == {"progress.txt": "Epoch\n0\n"}
 
 
 def test_what_has_not_begun_replaces_no_other_run(tmp_path):

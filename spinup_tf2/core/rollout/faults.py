@@ -118,7 +118,7 @@ class SupervisedEnv(gym.Wrapper):
         if self._elsewhere:
             _outlive_stop_signals()
             lose_lines()  # as the process that trains does
-            seed_global_generators(seed)  # it may draw from them when it is made
+            seed_global_generators(seed_after(seed))  # it may draw from them when it is made
         self._make, self._label, self._retries = make, label, retries
         self._steps = 0  # that have been taken, by all environments in this place
         self._first_step = 0  # how many they were when the episode began

@@ -35,7 +35,7 @@ from spinup_tf2.persistence.same_run import (
     describe_run,
     position_of,
 )
-from spinup_tf2.runs.files import holds_run, put_back, set_aside
+from spinup_tf2.runs.files import holds_run, move_back, put_back, set_aside
 from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import sync_params
@@ -50,7 +50,8 @@ def environments(
     The latter are None if this rank plays no test episodes.
     """
     limit_tensorflow()
-    keras.utils.set_random_seed(int(settings.seed))  # equal on all ranks: one network to begin with
+    # For environments that draw from global generators when they are made.
+    seed_global_generators(environment_seed(settings.seed, proc_id() * settings.num_envs))
     make = partial(
         VectorEnv,
         settings.env_fn,
@@ -64,6 +65,8 @@ def environments(
         make(settings.num_envs) as envs,
         make_test_envs(make, envs, settings.num_test_episodes) as test_envs,
     ):
+        # Equal on all ranks: one network to begin with.
+        keras.utils.set_random_seed(int(settings.seed))
         yield envs, test_envs
 
 
@@ -118,6 +121,7 @@ def opened_run(
         if run_dir is not None:
             lock = run_lock(run_dir)
             on_root(lambda: stack.enter_context(lock))
+            on_root(lambda: move_back(run_dir))
         if settings.resume:
             saved = checkpoint_to_resume(run_dir, description, settings.epochs, rows)
             if saved is None:  # a run that was killed before its first checkpoint begins anew
@@ -151,8 +155,8 @@ def _replacing(run_dir, rows, overwrite):
     if not (overwrite and holds_run(run_dir, rows)):
         yield
         return
-    set_aside(run_dir, rows)
     try:
+        set_aside(run_dir, rows)
         yield
     finally:
         put_back(run_dir, rows)

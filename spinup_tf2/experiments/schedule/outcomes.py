@@ -6,6 +6,7 @@ import os
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from spinup_tf2 import user_config
@@ -60,8 +61,10 @@ class Outcome:
         """Stop the clock, and say what has become of it."""
         self.seconds = time.monotonic() - self._began
         self.state, self.reason, self.signum, self.status = state, reason, signum, status
-        if state == FINISHED and launched.rank() == 0:
-            forget_replaced(self.where)  # a function that is no algorithm has not done so
+        run_dir = self.experiment and self.experiment.output_dir
+        if state == FINISHED and run_dir and launched.rank() == 0:
+            with suppress(OSError):
+                forget_replaced(run_dir)  # a function that is no algorithm has not done so
 
     def describe(self) -> str:
         """A line: state, directory, last return, time."""
@@ -144,7 +147,7 @@ def summary(outcomes: Sequence[Outcome], seconds: float, again: Again) -> str:
         lines.append(outcome.describe())
         if outcome.reason:
             lines.append(f"{'':12}{outcome.reason}")
-        aside = os.path.join(outcome.where, REPLACED)
+        aside = os.path.join(outcome.experiment.output_dir or os.devnull, REPLACED)
         if outcome.state != FINISHED and os.path.isdir(aside):
             lines.append(f"{'':12}The run that it was to replace is in {aside}.")
     missing = [outcome for outcome in outcomes if outcome.state not in (FINISHED, SKIPPED)]

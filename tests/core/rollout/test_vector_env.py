@@ -35,7 +35,7 @@ class Legacy(Counter):
 
     def __init__(self):
         super().__init__()
-        self.drawn = np.random.random()  # noqa: NPY002
+        self.drawn = random.random()
 
     def step(self, action):
         obs, rew, *rest = super().step(action)
