@@ -158,9 +158,9 @@ def _moving(output_dir):
         yield
     except OSError as error:
         raise UserError(
-            f"the run in {output_dir} cannot be moved ({error.strerror}: {error.filename}). Files of "
-            f"it may be in {REPLACED} or {REPLACED}.tmp there. Move or remove it yourself, or choose "
-            "another exp_name, seed or data_dir."
+            f"the run in {output_dir} cannot be moved ({error.strerror}: {error.filename}). Files "
+            f"of it may be in {REPLACED} or {REPLACED}.tmp there. Move or remove it yourself, or "
+            "choose another exp_name, seed or data_dir."
         ) from error
 
 
