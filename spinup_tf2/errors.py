@@ -37,9 +37,9 @@ def shortened(text: str, length: int = 200) -> str:
     return text if len(text) <= length else f"{text[:length]}..."
 
 
-def one_line(error: BaseException) -> str:
-    """What an exception says, without its line breaks, to be quoted in a message."""
-    return " ".join(str(error).split())
+def one_line(text: object) -> str:
+    """A text, or what an exception says, without its line breaks, to be quoted in a message."""
+    return " ".join(str(text).split())
 
 
 def kind_and_line(error: BaseException) -> str:

@@ -59,6 +59,7 @@ def fresh_directory() -> str:
 
 # Where a run is, in its directory, until the one that takes its place has begun.
 REPLACED = ".replaced"
+_MOVING = f"{REPLACED}.tmp"  # only while it is moved there or back
 
 # Whatever has one of these is the directory of a run.
 _MARKS = ("progress.txt", "config.json", "checkpoint")
@@ -66,7 +67,7 @@ _MARKS = ("progress.txt", "config.json", "checkpoint")
 
 def holds_run(output_dir: str | os.PathLike, output_fname: str = "progress.txt") -> bool:
     """Whether a run has been written to this directory."""
-    names = (output_fname, *_MARKS, f"{REPLACED}.tmp")  # the last: a crash has left it half-moved
+    names = (output_fname, *_MARKS, _MOVING)  # the last: a crash has left it half-moved
     # A link that leads nowhere counts as well: to write through it would be to write elsewhere.
     return any(os.path.lexists(os.path.join(output_dir, name)) for name in names)
 
@@ -110,7 +111,7 @@ def set_aside(output_dir: str | os.PathLike, output_fname: str) -> None:
     Raises:
         UserError: That cannot be done; the files are where they were.
     """
-    aside = os.path.join(output_dir, REPLACED)
+    aside, moving = os.path.join(output_dir, REPLACED), os.path.join(output_dir, _MOVING)
     with _moving(output_dir):
         _move_out(output_dir)
         if os.path.isdir(aside):
@@ -119,10 +120,10 @@ def set_aside(output_dir: str | os.PathLike, output_fname: str) -> None:
                 return
             forget_replaced(output_dir)
         try:
-            os.mkdir(f"{aside}.tmp")
+            os.mkdir(moving)
             for name in _files_of_run(output_dir, output_fname):
-                os.rename(os.path.join(output_dir, name), os.path.join(f"{aside}.tmp", name))
-            os.rename(f"{aside}.tmp", aside)
+                os.rename(os.path.join(output_dir, name), os.path.join(moving, name))
+            os.rename(moving, aside)
         except BaseException:
             _move_out(output_dir)
             raise
@@ -134,7 +135,7 @@ def put_back(output_dir: str | os.PathLike, output_fname: str) -> None:
     with _moving(output_dir):
         if os.path.isdir(aside):
             remove_run(output_dir, output_fname)
-            os.rename(aside, f"{aside}.tmp")
+            os.rename(aside, os.path.join(output_dir, _MOVING))
             _move_out(output_dir)
 
 
@@ -145,11 +146,11 @@ def move_back(output_dir: str | os.PathLike) -> None:
 
 
 def _move_out(output_dir):
-    moved = os.path.join(output_dir, f"{REPLACED}.tmp")
-    if os.path.isdir(moved):
-        for name in os.listdir(moved):
-            os.rename(os.path.join(moved, name), os.path.join(output_dir, name))
-        os.rmdir(moved)
+    moving = os.path.join(output_dir, _MOVING)
+    if os.path.isdir(moving):
+        for name in os.listdir(moving):
+            os.rename(os.path.join(moving, name), os.path.join(output_dir, name))
+        os.rmdir(moving)
 
 
 @contextmanager
@@ -159,7 +160,7 @@ def _moving(output_dir):
     except OSError as error:
         raise UserError(
             f"the run in {output_dir} cannot be moved ({error.strerror}: {error.filename}). Files "
-            f"of it may be in {REPLACED} or {REPLACED}.tmp there. Move or remove it yourself, or "
+            f"of it may be in {REPLACED} or {_MOVING} there. Move or remove it yourself, or "
             "choose another exp_name, seed or data_dir."
         ) from error
 

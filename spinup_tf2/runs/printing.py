@@ -6,8 +6,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from tqdm import tqdm
-
 from spinup_tf2.errors import printable
 
 _COLORS = {
@@ -49,6 +47,8 @@ def say(text: str, file: TextIO | None = None) -> None:
         text: The line.
         file: `sys.stderr`, or another stream; None for stdout.
     """
+    from tqdm import tqdm  # a tenth of what every command would wait for at its start
+
     try:
         tqdm.write(text, file=file)
         (file or sys.stdout).flush()

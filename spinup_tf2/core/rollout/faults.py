@@ -20,7 +20,7 @@ from spinup_tf2.core.rollout.randomness import (
     seed_global_generators,
 )
 from spinup_tf2.envs.protocol import ProtocolError
-from spinup_tf2.errors import UserError, kind_and_line
+from spinup_tf2.errors import UserError, kind_and_line, one_line
 from spinup_tf2.parallel.interruption import SIGNALS
 from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.runs.printing import lose_lines, say
@@ -177,7 +177,7 @@ class SupervisedEnv(gym.Wrapper):
         except FAULTS as error:
             if not self._failed:  # else it is no news
                 text = f"{self._label} raised {_what(error)}, while it was closed."
-                say(f"Warning: {' '.join(text.split())}", file=sys.stderr)
+                say(f"Warning: {one_line(text)}", file=sys.stderr)
         if self._elsewhere and isinstance(sys.exc_info()[1], BrokenPipeError):
             os._exit(1)  # the process that trains is dead, and has said so, if anybody could
 
@@ -214,9 +214,8 @@ class SupervisedEnv(gym.Wrapper):
             text += f" (last seed: {self._seed})"
         if self._retried < self._retries:
             self._retried += 1
-            text = " ".join(text.split())
             count = f"{self._retried} of {self._retries}"
-            say(f"Warning: {text}. It is made anew ({count}).", file=sys.stderr)
+            say(f"Warning: {one_line(text)}. It is made anew ({count}).", file=sys.stderr)
             return
         self._failed = True
         if self._retries:

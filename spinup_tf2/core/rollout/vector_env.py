@@ -12,7 +12,7 @@ import numpy as np
 
 from spinup_tf2.core.rollout.episodes import Episodes, RecordedEpisodes, recorder_of
 from spinup_tf2.core.rollout.faults import SupervisedEnv, label_of
-from spinup_tf2.core.rollout.randomness import Randomness, environment_seed
+from spinup_tf2.core.rollout.randomness import Randomness
 from spinup_tf2.core.rollout.workers import make_groups
 from spinup_tf2.envs.protocol import CheckedEnv, check_is_env
 from spinup_tf2.envs.spaces import (
@@ -113,14 +113,15 @@ class VectorEnv:
             self.observation_space = network_observation_space(prototype.observation_space)
             self.obs_dtype = network_dtype(self.observation_space)
             self.action_spec = make_action_spec(prototype.action_space)
+            self.randomness = Randomness(seed, self.indices, self.action_spec)
             self.labels = [label_of(prototype, i) for i in self.indices]
             known = os.getpid(), id(prototype.unwrapped)
             make = partial(_make_env, env_fn, max_ep_len, known)
             makers = [
-                partial(
-                    SupervisedEnv, make, label, env_retries, os.getpid(), environment_seed(seed, i)
+                partial(SupervisedEnv, make, label, env_retries, os.getpid(), first_seed)
+                for label, first_seed in zip(
+                    self.labels, self.randomness.environment_seeds(), strict=True
                 )
-                for i, label in zip(self.indices, self.labels, strict=True)
             ]
             self.groups = make_groups(makers, self.labels, vectorization)
             for group in self.groups:
@@ -129,7 +130,6 @@ class VectorEnv:
         ends = accumulate((group.num_envs for group in self.groups), initial=0)
         self.group_slices = [slice(*each) for each in pairwise(ends)]
         self._begun: list = [None] * len(self.groups)  # actions of steps that are not finished
-        self.randomness = Randomness(seed, self.indices, self.action_spec)
         self.episodes = Episodes(num_envs, recorded=recorder_of(prototype) is not None)
         self.elapsed = np.zeros(num_envs, int)
         self.log: StepLog | None = None

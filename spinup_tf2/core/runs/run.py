@@ -342,6 +342,7 @@ class Run(Generic[Networks]):
 
     def _save_policy(self):
         """Save what `test_policy` shows; returns whether there was room. Collective."""
+        # One that is resumed and has nothing left to do is beyond its last epoch.
         self._saved_model.info["epoch"] = min(self.epoch, self.settings.epochs - 1)
         # The other ranks wait, since one that leaves takes rank 0 with it.
         return broadcast_object(self.logger.save_state({"env": self.envs.prototype}, None))
