@@ -64,7 +64,7 @@ def a2c(
         n_steps (int): Steps of each environment between two updates.
         rms_eps (float): Added to RMSprop's running mean of squared gradients, under the root. It
             keeps the steps of parameters short whose gradients are smaller than its root; 1e-10
-            is nearly PyTorch's RMSprop, which adds 1e-5 outside of the root.
+            is nearly what Stable-Baselines3 does, which adds 1e-5 outside of the root.
         rms_init (float): Where RMSprop's running mean of squared gradients starts. From 0, as in
             Keras, the first steps are up to ten times larger than later ones; from 1, as in
             TensorFlow 1, they are small.

@@ -18,7 +18,7 @@ from spinup_tf2.core.settings import Settings, algorithm
 def q_loss(q: tf.Tensor, backup: tf.Tensor) -> Loss:
     """Mean squared error against the backup. Both [batch].
 
-    L = E[(Q(s, a) - y)^2],  y = r + gamma (1 - d) Q'(s', pi'(s'))   (Lillicrap et al. 2016, eq. 4)
+    L = E[(Q(s, a) - y)^2],  y = R + gamma (1 - d) Q'(s', pi'(s'))   (Lillicrap et al. 2016, eq. 4)
     """
     loss = tf.reduce_mean(tf.square(q - backup))
     return loss, dict(QVals=q, LossQ=loss)

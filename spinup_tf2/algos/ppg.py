@@ -41,12 +41,12 @@ def auxiliary_loss(
 ) -> Loss:
     """What the auxiliary phase minimizes (Cobbe et al. 2020, section 2.1).
 
-    L = 1/2 E[(V_aux - R)^2] + 1/2 E[(V - R)^2] + beta_clone E[KL(pi_old(.|s) || pi(.|s))]
+    L = 1/2 E[(V_aux - ret)^2] + 1/2 E[(V - ret)^2] + beta_clone E[KL(pi_old(.|s) || pi(.|s))]
 
     Args:
         kl: `[batch]`, of the policy from what it was when the phase began.
         vals: V and V_aux, `[batch]` each; V alone where one network has both policy and values.
-        ret: R, `[batch]`.
+        ret: `[batch]`.
         beta_clone: How much it costs to change the policy.
     """
     errors = [tf.reduce_mean(tf.square(val - ret)) for val in vals]

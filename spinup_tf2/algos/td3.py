@@ -30,7 +30,7 @@ def smoothed_action(
 def q_loss(q1: tf.Tensor, q2: tf.Tensor, backup: tf.Tensor) -> Loss:
     """Mean squared errors against the backup, summed. All [batch].
 
-    L = E[(Q_1 - y)^2] + E[(Q_2 - y)^2],  y = r + gamma (1 - d) min(Q'_1, Q'_2)(s', a')
+    L = E[(Q_1 - y)^2] + E[(Q_2 - y)^2],  y = R + gamma (1 - d) min(Q'_1, Q'_2)(s', a')
     (Fujimoto et al. 2018, algorithm 1)
     """
     loss = tf.reduce_mean(tf.square(q1 - backup)) + tf.reduce_mean(tf.square(q2 - backup))

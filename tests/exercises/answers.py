@@ -18,6 +18,8 @@ WRONG_ANSWERS = {
         ("tf.exp(log_std)", "tf.exp(0.5 * log_std)", "sigma where it should be sigma squared"),
         ("return tf.reduce_sum", "return tf.exp(tf.reduce_sum", "Line 9 is not Python yet"),
         ("return ", "", "Is a `return` missing?"),
+        ("/ tf.exp(log_std)", "/ np.exp(log_std)", "but not their gradient"),
+        ("(x - mu)", "(x - tf.stop_gradient(mu))", "but not their gradient"),
     ],
     "policy": [
         (
@@ -71,6 +73,7 @@ WRONG_ANSWERS = {
         ("np.where(terminated", "np.where(terminated | truncated", "time limit (truncated) as an"),
         ("np.where(terminated, 0.0, next_val)", "next_val", "After termination nothing follows"),
         ("np.where(terminated", "np.where(truncated", "mixed up"),
+        ("np.where(terminated", "np.where(terminated & ~truncated", "truncated at once"),
         ("~(terminated | truncated)", "~terminated", "where a time limit has ended"),
         ("~(terminated | truncated)", "~truncated", "where this one has terminated"),
         (" * goes_on[t]", "", "sum goes on into the next episode, which"),
@@ -140,6 +143,7 @@ WRONG_ANSWERS = {
         ("2 * np.eye", "np.eye", "is taken for 'glorot'"),
     ],
     "cg": [
+        ("    return x", "    b -= b\n    return x", "belongs to the caller"),
         ("range(num_iters)", "range(num_iters - 1)", "one iteration too few"),
         ("range(num_iters)", "range(num_iters + 1)", "one iteration too many"),
         ("r + error / last_error * p", "r", "steepest descent"),
@@ -332,6 +336,16 @@ WRONG_ANSWERS = {
             "int(np.random.SeedSequence([seed, i]).generate_state(1)[0])",
             "seed + 1000 * i",
             "independent",
+        ),
+        (
+            "int(np.random.SeedSequence([seed, i]).generate_state(1)[0])",
+            "seed + 10_000 * i",
+            "independent",
+        ),
+        (
+            "int(np.random.SeedSequence([seed, i]).generate_state(1)[0])",
+            "int(np.random.SeedSequence([seed, i]).generate_state(1)[0]) - 2**31",
+            "has a negative one",
         ),
         ("int(np.random.SeedSequence([seed, i]).generate_state(1)[0])", "seed", "needs its own"),
         (

@@ -12,7 +12,7 @@ Loss = tuple[tf.Tensor, dict[str, tf.Tensor]]
 def value_loss(val: tf.Tensor, ret: tf.Tensor) -> Loss:
     """Mean squared error of the values against their targets. Both [batch].
 
-    L = E[(R - V(s))^2]
+    L = E[(ret - V(s))^2]
     """
     loss = tf.reduce_mean(tf.square(ret - val))
     return loss, dict(LossV=loss)
@@ -21,7 +21,7 @@ def value_loss(val: tf.Tensor, ret: tf.Tensor) -> Loss:
 def bellman_backup(
     rew: tf.Tensor, terminated: tf.Tensor, next_val: tf.Tensor, gamma: float
 ) -> tf.Tensor:
-    """What a Q-function is fitted to, as a constant: r + gamma (1 - terminated) V(s'). All [batch].
+    """What a Q-function is fitted to, as a constant: R + gamma (1 - terminated) V(s'). All [batch].
 
     Only a terminal state ends the sum: a time limit does not.
     """

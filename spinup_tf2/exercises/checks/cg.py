@@ -109,12 +109,13 @@ def solution(student):
 
 def number_of_products(student):
     calls = []  # False: product was called for 0
+    b = np.arange(1.0, 9.0)
 
     def product(v):
         calls.append(np.any(v))
         return 2.0 * v + np.roll(v, 1) / 2 + np.roll(v, -1) / 2
 
-    student.conjugate_gradient(product, np.arange(1.0, 9.0), 3)
+    student.conjugate_gradient(product, b, 3)
     expect(
         sum(calls) <= 3,
         f"3 iterations call product {len(calls)} times: it is the expensive part. Compute H p once "
@@ -124,6 +125,11 @@ def number_of_products(student):
         all(calls),
         "product is called for x = 0, and it is the expensive part. With x = 0 the first residual "
         "is b: no product is needed for it.",
+    )
+    expect(
+        np.array_equal(b, np.arange(1.0, 9.0)),
+        "You change b, which belongs to the caller: r -= ... writes into the array that r names. "
+        "Begin with r = b.copy(), or write r = r - alpha * h_p.",
     )
 
 

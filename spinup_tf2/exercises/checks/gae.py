@@ -29,6 +29,7 @@ CASES = {
     "several ends, one in the last row": _case(
         terminated=[(0, 0), (7, 1)], truncated=[(2, 0), (5, 0), (6, 2), (7, 2)]
     ),
+    "terminated and truncated in the same step": _case(terminated=[(3, 0)], truncated=[(3, 0)]),
     "lambda 0": _case(terminated=[(2, 1)], truncated=[(5, 2)], lam=0.0),
     "gamma and lambda 1": _case(terminated=[(2, 1)], truncated=[(5, 2)], gamma=1.0, lam=1.0),
 }
@@ -103,6 +104,9 @@ MISTAKES = {
     ),
     _BACKWARDS: _forward,
     _BACKWARDS + " Mind the ends of episodes, too.": functools.partial(_forward, cut=False),
+    "A step may be terminated and truncated at once: nothing follows then either.": _mistaken(
+        nothing_follows=lambda term, trunc: term & ~trunc
+    ),
     "You mixed up terminated and truncated: the future is worth 0 after termination, and "
     "V(s_{t+1}) after truncation.": _mistaken(nothing_follows=lambda term, trunc: trunc),
     "Your sum goes on into the next episode, which has nothing to do with this one.": _mistaken(

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.exercises.checking import compare
+from spinup_tf2.exercises.checking import compare, expect
 
 _RNG = np.random.default_rng(0)
 CASES = {
@@ -103,4 +103,22 @@ def log_likelihood(student):
     compare(answer, CASES, right, MISTAKES)
 
 
-CHECKS = [log_likelihood]
+def gradient(student):
+    x, mu, log_std = CASES["5 actions of 3 dimensions"]
+    z = (x - mu) / np.exp(log_std)
+    right_ones = [z / np.exp(log_std), np.sum(z**2 - 1, axis=0)]
+    variables = [tf.Variable(mu), tf.Variable(log_std)]
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(student.log_likelihood(tf.constant(x), *variables))
+    found = tape.gradient(total, variables)
+    expect(
+        all(
+            each is not None and np.allclose(each, expected, rtol=1e-4, atol=1e-4)
+            for each, expected in zip(found, right_ones, strict=True)
+        ),
+        "The numbers are right, but not their gradient, from which a policy learns: compute with "
+        "TensorFlow's functions alone, of which each knows its derivative.",
+    )
+
+
+CHECKS = [log_likelihood, gradient]

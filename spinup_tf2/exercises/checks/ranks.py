@@ -6,9 +6,9 @@ from spinup_tf2.exercises.checking import Wrong, compare, expect
 
 _LAYOUTS = [(1, 4), (2, 2), (4, 1)]  # ranks, and environments of each
 
-# Runs whose environments are compared. 44,000 random numbers of 32 bits have a pair of equal ones
+# Runs whose environments are compared. 46,000 random numbers of 32 bits have a pair of equal ones
 # in one of five cases; a rule that gives seeds twice does so hundreds of times.
-_RUNS, _NUM_ENVS, _BY_CHANCE = [*range(21), 1000], 2000, 10
+_RUNS, _NUM_ENVS, _BY_CHANCE = [*range(21), 1000, 10_000], 2000, 10
 CASES = {
     f"rank {rank} of {size}, {num_envs} environments each": (rank, size, num_envs)
     for size, num_envs in [*_LAYOUTS, (3, 5)]
@@ -63,6 +63,10 @@ def _of_all(student, seed, layout):
         expect(
             len(given) == len(numbers),
             f"seeds({seed}, {numbers}) has {len(given)} entries; it should have {len(numbers)}.",
+        )
+        expect(
+            min(given) >= 0,
+            f"seeds({seed}, {numbers}) has a negative one, which env.reset(seed=...) refuses.",
         )
         found += given
     return found

@@ -10,6 +10,9 @@ The sum ends where the episode ends. What follows the last step depends on how i
 - terminated: the environment says that it is over. Nothing follows, and V(s_{t+1}) counts as 0.
 - truncated: a time limit. The future is worth V(s_{t+1}), though we do not see it.
 - the data end: the same.
+
+A time limit may be reached in the step that terminates an episode. Then both are true, and nothing
+follows.
 """
 
 import numpy as np
