@@ -199,7 +199,10 @@ def _newer(table, collected):
 
 
 def _write(table, path):
-    table.to_csv(path, index=False, float_format="%.5g", lineterminator="\n")
+    from spinup_tf2.runs.files import atomic_output
+
+    with atomic_output(path) as temporary:  # a full disk leaves what was there
+        table.to_csv(temporary, index=False, float_format="%.5g", lineterminator="\n")
 
 
 def file_of(protocol: Protocol) -> Path:
@@ -458,11 +461,14 @@ def evaluated(protocol: Protocol, table: pd.DataFrame) -> str:
     for key, group in table.groupby(KEYS[:3], sort=False):
         algorithm, environment, variant = key
         line = [environment, algorithm, *([variant] * len(protocol.variants))]
-        line.append(str(group["seed"].nunique()))
-        for name in protocol.evaluations:
-            returns = group.loc[group["evaluation"] == name, "return"].to_numpy()
-            span = _between(*interval(returns), "{:.2f}".format)
-            line += [f"{_mean(returns):.2f}", span]
+        of_each = [
+            group.loc[group["evaluation"] == name, "return"] for name in protocol.evaluations
+        ]
+        # Several numbers, in the order of the columns, if the evaluation was stopped in between.
+        line.append(", ".join(map(str, dict.fromkeys(map(len, of_each)))))
+        for returns in of_each:
+            span = _between(*interval(returns.to_numpy()), "{:.2f}".format)
+            line += [f"{returns.mean():.2f}" if len(returns) else "-", span]
         lines.append(line)
     return f"{markdown_table(head, lines)}\n"
 

@@ -25,8 +25,8 @@ def split_env_kwargs(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
         if word.partition(":")[0] != "--env_kwargs":
             others.append(word)
             continue
-        value = next(words, None)
-        if value is None:
+        value = next(words, "--")
+        if value.startswith("--"):
             raise UserError(f"{word} was given without a value.")
         own += [word, value]
     return others, parse_env_kwargs(own)

@@ -165,15 +165,14 @@ class _Agent:
 
     def __init__(self, fpath, itr, best, max_ep_len, seed, allow_pickle, modules):
         check(NON_NEGATIVE_INTEGER, seed=seed, max_ep_len=max_ep_len or 0)
-        from spinup_tf2.core.runs.saved_policy import load_policy
+        from spinup_tf2.core.runs.saved_policy import load_networks, policy_of
 
         import_named(modules)
         save_dir = find_save(fpath, itr)
         print(f"Evaluating {save_dir}.", flush=True)
         self.make_env = functools.partial(load_env, save_dir, None, allow_pickle)
-        self._load_policy = functools.partial(
-            load_policy, save_dir, seed=seed, allow_pickle=allow_pickle, best=best
-        )
+        loaded = load_networks(save_dir, allow_pickle=allow_pickle, best=best)
+        self._policy = functools.partial(policy_of, loaded, seed=seed)
         self._seed, self._max_ep_len = seed, max_ep_len or None
         self._at_a_time, self._threads = _at_a_time(fpath)
 
@@ -182,7 +181,7 @@ class _Agent:
         while len(envs) < min(self._at_a_time, len(options)):
             envs.append(self.make_env(env_kwargs))
         resets = [dict(seed=self._seed + i, options=o or None) for i, o in enumerate(options)]
-        get_action = self._load_policy(deterministic=greedy)
+        get_action = self._policy(deterministic=greedy)
         return play(envs, get_action, resets, self._max_ep_len, self._threads)
 
 

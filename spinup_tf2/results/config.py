@@ -57,13 +57,15 @@ def name_in(config: dict[str, Any], key: str) -> str:
 def settings(config: dict[str, Any]) -> dict[str, str]:
     """What must be equal in the runs of one experiment, as text.
 
-    That is everything except what identifies a single run.
+    That is the algorithm, and everything except what identifies a single run.
     """
-    return {
+    arguments = {
         name: re.sub(r" at 0x[0-9a-f]+", "", json.dumps(value, sort_keys=True))
         for name, value in config.items()
         if name not in _OF_ONE_RUN and not name.startswith("logger")
     }
+    name = algorithm(config)
+    return arguments | ({"algorithm": name} if name else {})
 
 
 def env_name(config: dict[str, Any], run_dir: str | os.PathLike) -> str:

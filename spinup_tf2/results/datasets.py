@@ -43,8 +43,8 @@ def get_datasets(logdir: str | os.PathLike, condition: str | None = None) -> lis
         of the run), `Condition1` (its experiment), `Condition2` (experiment and number) and, if
         there is a return, `Performance` (AverageTestEpRet, or else AverageEpRet). `attrs` holds
         its directory (`path`), the id of its environment (`env`, "" if nothing tells it), its
-        `settings` as text, and whether it is `tested`. What cannot be read is reported and left
-        out: a run, or a damaged row of one.
+        `settings` as text, whether it is `tested`, and whether its name is a title that was given
+        (`titled`). What cannot be read is reported and left out: a run, or a damaged row of one.
     """
     return _read_runs(((run_dir, condition) for run_dir in run_dirs(logdir)), print_safely)
 
@@ -75,29 +75,31 @@ def _read_runs(runs, report):
             data["Performance"] = data[column]
         env = env_name(config, run_dir)
         data.attrs.update(
-            path=run_dir, env=env, settings=settings(config), tested=filled[:1] == [TESTED]
+            path=run_dir,
+            env=env,
+            settings=settings(config),
+            tested=filled[:1] == [TESTED],
+            titled=title is not None,
         )
         datasets.append(data)
     return _alike(datasets, report)
 
 
 def _alike(datasets, report):
-    """Without the runs that have no test episodes yet, where others of their experiment have.
+    """With no Performance of runs without test episodes, where others of their experiment have.
 
     Returns of test episodes and of training would else be in one curve.
     """
     tested = {run["Condition1"].iloc[0] for run in datasets if run.attrs["tested"]}
-    left = []
     for run in datasets:
         name = run["Condition1"].iloc[0]
         if TESTED in run and not run.attrs["tested"] and name in tested:
+            run["Performance"] = math.nan
             report(
-                f"Left out: {run.attrs['path']} has no test episodes yet, and other runs of {name} "
-                "are shown by theirs."
+                f"Left out of Performance: {run.attrs['path']} has no test episodes yet, and other "
+                f"runs of {name} are shown by theirs."
             )
-        else:
-            left.append(run)
-    return left
+    return datasets
 
 
 def _config(run_dir, report):
@@ -174,7 +176,8 @@ def get_all_datasets(
     Args:
         all_logdirs: Directories, or beginnings of the names of directories: `data/ppo` stands for
             every directory in `data` whose name begins with "ppo". With a slash at its end,
-            `data/ppo/` is only that directory. What is found twice counts once.
+            `data/ppo/` is only that directory. What is found twice counts once. (Here and below, a
+            single one may be given without a list.)
         legend: A title for each of the directories that these stand for.
         select: Keep only runs of which the directory's path contains all of these strings.
         exclude: Leave out runs of which the directory's path contains any of these strings.
@@ -188,6 +191,7 @@ def get_all_datasets(
         UserError: There is no such directory, or the titles are too few or many.
     """
     logdirs = find_logdirs(all_logdirs, select, exclude)
+    legend = _several(legend)
     report("Plotting from...\n" + "=" * _RULE_WIDTH + "\n")
     for logdir in logdirs:
         report(logdir)
@@ -221,10 +225,10 @@ def find_logdirs(
     """
 
     def wanted(path):
-        selected = all(text in path for text in select or ())
-        return selected and not any(text in path for text in exclude or ())
+        selected = all(text in path for text in _several(select))
+        return selected and not any(text in path for text in _several(exclude))
 
-    found = [logdir for given in all_logdirs for logdir in _resolve(given)]
+    found = [logdir for given in _several(all_logdirs) for logdir in _resolve(given)]
     logdirs = {}
     for logdir in {os.path.realpath(logdir): logdir for logdir in found}.values():
         runs = [*run_dirs(logdir)]
@@ -234,6 +238,11 @@ def find_logdirs(
     if not logdirs:
         raise NoResults("No directory is left to plot after --select and --exclude.")
     return logdirs
+
+
+def _several(texts):
+    """A list of texts, of which one may stand for itself, and None for none."""
+    return [texts] if isinstance(texts, str) else list(texts or ())
 
 
 def _resolve(given):
@@ -276,14 +285,18 @@ def named_by_env(data: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
 
     A grid calls its experiments ppo_envcartpole-v1 and ppo_envacrobot-v1, which are one, `ppo`, in
     a panel or a row for each environment. Names stay if two experiments in one environment would
-    get the same.
+    get the same, and if they are titles that were given.
     """
+
+    def short_name(run):
+        name = run["Condition1"].iloc[0]
+        return name if run.attrs.get("titled") else without_env(name, run.attrs.get("env", ""))
+
     long = {(run.attrs.get("env", ""), run["Condition1"].iloc[0]) for run in data}
-    if len({(env, without_env(name, env)) for env, name in long}) < len(long):
+    if len({(run.attrs.get("env", ""), short_name(run)) for run in data}) < len(long):
         return list(data)
     renamed = []
     for run in data:
-        name = without_env(run["Condition1"].iloc[0], run.attrs.get("env", ""))
-        unit = run["Unit"].iloc[0]
+        name, unit = short_name(run), run["Unit"].iloc[0]
         renamed.append(run.assign(Condition1=name, Condition2=f"{name}-{unit}"))
     return renamed

@@ -128,8 +128,8 @@ def _described(run_dir):
         newest = max((name for name in os.listdir(root) if name.isdecimal()), key=int)
         manifest = read_json(os.path.join(root, newest, "manifest.json"))
         run, counters = manifest["run"], manifest["counters"]
-        told = dict(algorithm=run.get("algorithm"), command=run["command"])
-        return told | dict(stopped=counters.get("stopped", ""))
+        stopped = counters.get("stopped", "")
+        return dict(algorithm=run.get("algorithm"), command=run["command"], stopped=stopped)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):  # none, or not one of a run
         return {}
 

@@ -110,21 +110,24 @@ def format_ticks(ax: Axes, style: Style) -> None:
             ax.ticklabel_format(style="sci", axis=axis.axis_name, scilimits=(0, 0))
 
 
-def legend_in(ax: Axes) -> None:
+def legend_in(ax: Axes, handles: Mapping[str, Artist]) -> None:
     """Put a legend where it covers least, as Spinning Up does; in a window it can be moved."""
-    ax.legend(loc="best").set_draggable(True)
+    ax.legend(handles.values(), handles.keys(), loc="best").set_draggable(True)
 
 
-def legend_above(ax: Axes) -> None:
-    """Put a legend over the axes, where it covers no curve, in as many columns as fit."""
-    handles, names = ax.get_legend_handles_labels()
+def legend_above(ax: Axes, handles: Mapping[str, Artist]) -> None:
+    """Put a legend over the axes, where it covers no curve, in as many columns as fit.
+
+    handles: of each name, a line.
+    """
 
     def place(**kwargs):
-        legend = ax.legend(handles, names, loc="lower center", bbox_to_anchor=(0.5, 1), **kwargs)
+        above = dict(loc="lower center", bbox_to_anchor=(0.5, 1))
+        legend = ax.legend(handles.values(), handles.keys(), **above, **kwargs)
         legend.set_in_layout(False)  # while its size is not known
         return legend
 
-    legend = _fitting(place, len(names), ax.figure, lambda: ax.get_window_extent().width)
+    legend = _fitting(place, len(handles), ax.figure, lambda: ax.get_window_extent().width)
     legend.set_in_layout(True)
 
 

@@ -32,15 +32,15 @@ def watch_runs(
             are closed.
     """
     print_safely(f"Looking for new results every {seconds:g} s; Ctrl-C ends it.")
-    report, waiting = print_safely, False
+    report, waiting, not_yet = print_safely, False, NoResults
     try:
         wait = _show_for if show else time.sleep
         for now in changes(*where, seconds=seconds, wait=wait):
             try:
                 make(report)
                 print_safely(f"{now:%H:%M:%S}: up to date")
-                waiting = False
-            except NoResults as error:  # not yet
+                waiting, not_yet = False, UserError  # what was drawn once is not a mistake
+            except not_yet as error:
                 if not waiting:
                     print_safely(f"{now:%H:%M:%S}: {error} Waiting for it.")
                 waiting = True

@@ -89,8 +89,7 @@ def get_curves(
         NoResults: No run has numbers in both columns.
     """
     errorbar = check_statistics(estimator, errorbar)
-    if smooth < 1:
-        raise UserError(f"Cannot smooth over {smooth} rows; give 1 (no smoothing) or more.")
+    _check_smooth(smooth)
     runs = [data] if hasattr(data, "columns") else list(data)
     _check_columns(runs, (xaxis, value))
     groups: dict[str, list] = {}
@@ -101,6 +100,11 @@ def get_curves(
     if not groups:
         raise NoResults(f"There are no numbers to plot in column {value!r} against {xaxis!r}.")
     return {name: curve_of(group, estimator, errorbar) for name, group in groups.items()}
+
+
+def _check_smooth(smooth):
+    if smooth < 1:
+        raise UserError(f"Cannot smooth over {smooth} rows; give 1 (no smoothing) or more.")
 
 
 def _check_columns(runs, columns):
@@ -160,12 +164,9 @@ def plot_data(
 
     curves = get_curves(data, xaxis, value, condition, smooth, estimator, errorbar)
     ax = ax or plt.gca()
-    _draw(ax, curves, look.colors_for([*curves]), **kwargs)
+    lines = _draw(ax, curves, look.colors_for([*curves]), **kwargs)
     _dress(ax, xaxis, value, style)
-    if style == "paper":
-        look.legend_above(ax)
-    else:
-        look.legend_in(ax)
+    (look.legend_above if style == "paper" else look.legend_in)(ax, lines)
     return ax
 
 
@@ -233,6 +234,7 @@ def make_plots(
         UserError: Before anything is drawn or written, for what cannot be done.
     """
     errorbar = check_statistics(estimator, errorbar)
+    _check_smooth(smooth)
     values = [values] if isinstance(values, str) else list(dict.fromkeys(values))
     if by not in (None, "env"):
         raise UserError(f"Cannot make a panel by {by!r}; there is 'env', one per environment.")
@@ -250,8 +252,8 @@ def make_plots(
         _check_columns(data, (xaxis, *values))
         if by == "env":
             data = named_by_env(data)
-        elif not count:
-            _warn_of_mixtures(data, report)
+        if table or not count:
+            _warn_of_mixtures(data, by == "env" or count or not figures, report)
         condition = "Condition2" if count else "Condition1"
         statistics = dict(smooth=smooth, estimator=estimator, errorbar=errorbar, report=report)
         panels = {
@@ -302,11 +304,16 @@ def _new_figure(on_screen) -> Figure:
     return figure
 
 
-def _warn_of_mixtures(data, report):
-    experiments: dict[str, list] = {}
+def _warn_of_mixtures(data, by_env, report):
+    """Say which runs count together although they differ in more than their seeds.
+
+    by_env: whether runs in different environments count apart.
+    """
+    together: dict[tuple, list] = {}
     for run in data:
-        experiments.setdefault(run["Condition1"].iloc[0], []).append(run)
-    for name, runs in experiments.items():
+        env = run.attrs.get("env", "") if by_env else ""
+        together.setdefault((run["Condition1"].iloc[0], env), []).append(run)
+    for (name, env), runs in together.items():
         envs = {run.attrs.get("env", "") for run in runs} - {""}
         if len(envs) > 1:
             report(
@@ -315,9 +322,10 @@ def _warn_of_mixtures(data, report):
             )
         different = _different_settings([run.attrs.get("settings", {}) for run in runs])
         if different:
+            where = f" in {env}" if env else ""
             report(
-                f"Warning: the runs of {name} differ in {', '.join(different)}, and are one curve; "
-                "--legend gives each directory a name of its own."
+                f"Warning: the runs of {name}{where} differ in {', '.join(different)}, and count "
+                "as one experiment; --legend gives each directory a name of its own."
             )
 
 
@@ -360,6 +368,6 @@ def _draw_panels(figure, panels, xaxis, value, style):
         if not ax.get_subplotspec().is_first_col():
             ax.set_ylabel("")  # as on its left
     if style == "spinup" and len(axes) == 1:
-        look.legend_in(axes[0])
+        look.legend_in(axes[0], lines)
     else:
         look.shared_legend(figure, {name: lines[name] for name in colors})

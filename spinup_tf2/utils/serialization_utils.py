@@ -21,9 +21,9 @@ def convert_json(obj: Any) -> Any:
 
 
 def is_json_serializable(v: Any) -> bool:
-    """Whether `json.dumps` accepts `v` as it is."""
+    """Whether `json.dumps` accepts `v` as it is, also with its keys in order."""
     try:
-        json.dumps(v)
+        json.dumps(v, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
         return False
     return True
@@ -64,8 +64,12 @@ def _convert(obj, parents, described):
 
 
 def _convert_key(key, parents, described):
-    """JSON has only strings as keys; `json.dumps` makes strings of numbers, but not of tuples."""
-    return key if isinstance(key, _KEY_TYPES) else str(_convert(key, parents, described))
+    """JSON has only strings as keys, and what it makes of other keys can be sorted with them."""
+    if isinstance(key, str):
+        return key
+    if isinstance(key, _KEY_TYPES):
+        return json.dumps(key)
+    return str(_convert(key, parents, described))
 
 
 def _text(obj):

@@ -358,6 +358,23 @@ def test_what_is_trained_anew_replaces_what_was_collected(learning, tmp_path):
         assert pd.read_csv(learning.evaluations_of(each))["seed"].to_list() == seeds
 
 
+def test_an_evaluation_that_was_broken_off_says_how_many_agents_have_played(learning):
+    each = protocol(learning, evaluations={"usual": {}, "windy": {}, "icy": {}})
+    played = [("usual", 0, 1.0), ("usual", 1, 3.0), ("windy", 0, 5.0)]
+    table = pd.DataFrame([("ppo", "Ant-v5", "", *row) for row in played])
+    table.columns = [*learning.KEYS[:3], "evaluation", "seed", "return"]
+    line = learning.evaluated(each, table).splitlines()[-1]
+    assert [cell.strip() for cell in line.split("|")[3:-1]] == [
+        "2, 1, 0",
+        "2.00",
+        "",
+        "5.00",
+        "",
+        "-",
+        "",
+    ]
+
+
 def test_smoothing_is_over_eleven_epochs_however_many_have_a_return(learning):
     rng = np.random.default_rng(0)
     y = rng.normal(size=40)

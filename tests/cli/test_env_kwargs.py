@@ -29,6 +29,7 @@ def test_they_may_stand_anywhere(line):
     ("line", "message"),
     [
         ("RUN --env_kwargs:num_levels", "--env_kwargs:num_levels was given without a value"),
+        ("RUN --env_kwargs:raw --norender", "--env_kwargs:raw was given without a value"),
         ("RUN --env_kwargs 3", "env_kwargs is 3; it must be a dict"),
         ("RUN --env_kwargs:render_mode human", "render_mode follows from --norender"),
     ],

@@ -1,6 +1,7 @@
 """Plotting: which runs are found, what becomes of damaged ones, and the numbers in the figure."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -18,7 +19,13 @@ from spinup_tf2.cli.plot import main
 from spinup_tf2.errors import UserError
 from spinup_tf2.results.listing import find_runs
 from spinup_tf2.results.watching import changes
-from spinup_tf2.utils.plot import get_all_datasets, get_datasets, make_plots, plot_data
+from spinup_tf2.utils.plot import (
+    get_all_datasets,
+    get_curves,
+    get_datasets,
+    make_plots,
+    plot_data,
+)
 
 HEADER = ("Epoch", "AverageEpRet", "TotalEnvInteracts")
 
@@ -258,11 +265,11 @@ def test_a_run_without_tests_so_far_is_not_mixed_with_tested_ones(tmp_path, caps
     young = add("ddpg", 1, False)
     add("td3", 0, False)  # no run of it is tested: its returns in training are all there is
     runs = get_datasets(tmp_path)
-    assert [(*run["Condition1"], *run["Performance"]) for run in runs] == [
-        ("ddpg", 100.0),
-        ("td3", 10.0),
-    ]
-    assert f"Left out: {young} has no test episodes yet" in capsys.readouterr().out
+    performance = [(*run["Condition1"], *run["Performance"]) for run in runs]
+    np.testing.assert_equal(performance, [("ddpg", 100.0), ("ddpg", math.nan), ("td3", 10.0)])
+    assert f"Left out of Performance: {young} has no test" in capsys.readouterr().out
+    assert get_curves(runs)["ddpg"].estimate == [100]
+    np.testing.assert_array_equal(get_curves(runs, value="AverageEpRet")["ddpg"].estimate, [10])
 
 
 def test_runs_behind_links_count_and_each_once(tmp_path):

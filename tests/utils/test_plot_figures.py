@@ -102,8 +102,9 @@ def test_a_curve_of_several_environments_is_warned_of(data, saved, capsys):
     main(["data", "-l", "all", "--savefig", "x.png"])
     out = capsys.readouterr().out
     assert "Warning: all has runs of Acrobot-v1, CartPole-v1 in one curve; --by env" in out
-    main(["data", "-l", "all", "--savefig", "x.png", "--by", "env"])
-    assert "Warning" not in capsys.readouterr().out
+    for apart in (["--savefig", "x.png", "--by", "env"], ["--table"]):
+        main(["data", "-l", "all", *apart])
+        assert "Warning" not in capsys.readouterr().out
 
 
 def test_a_curve_of_several_settings_is_warned_of(tmp_path, saved, capsys):
@@ -118,9 +119,57 @@ def test_a_curve_of_several_settings_is_warned_of(tmp_path, saved, capsys):
     add_run(tmp_path / "friday" / "s0", **common, gamma=0.9, seed=0, new_option=1)
     main([f"{tmp_path}/monday/", f"{tmp_path}/friday/", "--savefig", "x.png"])
     out = capsys.readouterr().out
-    assert "Warning: the runs of cmd_ppo differ in ac_kwargs, gamma, and are one curve" in out
+    assert "Warning: the runs of cmd_ppo differ in ac_kwargs, gamma, and count as one" in out
+    for where in (["--savefig", "x.png", "--by", "env"], ["--table"], ["--table", "--count"]):
+        main([f"{tmp_path}/monday/", f"{tmp_path}/friday/", *where])
+        assert (
+            "Warning: the runs of cmd_ppo in CartPole-v1 differ in ac_kwargs, gamma, and count"
+        ) in capsys.readouterr().out
     main([f"{tmp_path}/monday/", f"{tmp_path}/friday/", "-l", "a", "b", "--savefig", "x.png"])
     assert "Warning" not in capsys.readouterr().out
+
+
+def test_several_algorithms_are_not_one_experiment(tmp_path, saved, capsys):
+    common = dict(exp_name="x", env_name="CartPole-v1")
+    add_run(tmp_path / "x_s0", **common, clip_ratio=0.2, train_v_iters=80)
+    add_run(tmp_path / "x_s1", **common, train_v_iters=80)
+    add_run(tmp_path / "x_s2", **common)  # whose algorithm nothing tells
+    main([f"{tmp_path}/x_s0", f"{tmp_path}/x_s1", "--savefig", "x.png"])
+    assert "Warning: the runs of x differ in algorithm, and" in capsys.readouterr().out
+    main([f"{tmp_path}/x_s1", f"{tmp_path}/x_s2", "--savefig", "x.png"])
+    assert "Warning" not in capsys.readouterr().out
+
+
+def test_one_text_may_stand_for_a_list_of_one(data):
+    runs = {
+        run.attrs["path"]
+        for run in plot.get_all_datasets("data/", select="ppo", exclude="acrobot", legend="mine")
+    }
+    expected = plot.get_all_datasets(["data/"], select=["ppo"], exclude=["acrobot"])
+    assert runs == {run.attrs["path"] for run in expected}
+    assert len(runs) == 2
+
+
+def test_names_that_begin_with_an_underscore(tmp_path):
+    """Matplotlib leaves lines of such names out of its legends."""
+    add_run(tmp_path / "a", exp_name="_a")
+    for style in look.STYLES:
+        _, ax = plt.subplots()
+        plot.plot_data(plot.get_datasets(tmp_path), style=style, ax=ax)
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == ["_a"]
+        plt.close()
+
+
+def test_titles_stay_as_they_were_given(data, capsys):
+    main(["data/ppo", "-l", "ppo_acrobot-v1", "ppo_cartpole-v1", "--table"])
+    table = capsys.readouterr().out
+    assert "| ppo_acrobot-v1 " in table
+    assert "| ppo_cartpole-v1 " in table
+
+
+def test_smoothing_is_checked_for_tables_too(data):
+    with pytest.raises(UserError, match="Cannot smooth over 0 rows"):
+        main(["data/ppo", "--smooth", "0", "--table"])
 
 
 @pytest.mark.parametrize(
@@ -249,6 +298,10 @@ def test_watch_draws_what_has_changed_and_nothing_else(tmp_path, saved, monkeypa
         elif len(looks) == 4:
             add_run(tmp_path / "d/new", exp_name="new")
         elif len(looks) == 5:
+            os.rename("d", "elsewhere")
+        elif len(looks) == 6:
+            os.rename("elsewhere", "d")
+        elif len(looks) == 7:
             raise KeyboardInterrupt
 
     def figures():
@@ -256,12 +309,13 @@ def test_watch_draws_what_has_changed_and_nothing_else(tmp_path, saved, monkeypa
 
     monkeypatch.setattr(time, "sleep", look_again)
     main(["d", "--savefig", "x.png", "--watch", "2.5"])
-    assert looks == [2.5] * 5
-    assert drawn == [[], [1], [2], [2], [3, 2]]
+    assert looks == [2.5] * 7
+    assert drawn == [[], [1], [2], [2], [3, 2], [3, 2], [3, 2]]
     out = capsys.readouterr().out
     assert out.startswith("Looking for new results every 2.5 s; Ctrl-C ends it.\n")
     assert re.search(r"\d\d:\d\d:\d\d: No run with results .* in d. Waiting for it.\n", out)
-    assert out.count("up to date") == 3
+    assert re.search(r"\d\d:\d\d:\d\d: No directory .* begins with 'd'.* Waiting for it.\n", out)
+    assert out.count("up to date") == 4
     assert out.count("Plotting from") == 1
     assert out.endswith("Stopped watching.\n")
 

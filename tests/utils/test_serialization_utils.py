@@ -50,7 +50,8 @@ def test_golden_configuration():
         ([(function,), {"a": function}], [["function"], {"a": "function"}]),
         ({(1, 2): function}, {"(1, 2)": "function"}),
         ({(1, 2): 3}, {"(1, 2)": 3}),
-        ({function: 1, 2: function}, {"function": 1, 2: "function"}),
+        ({function: 1, 2: function}, {"function": 1, "2": "function"}),
+        ({"boss": 1, 2: 3, None: 4, True: 5}, {"boss": 1, "2": 3, "null": 4, "true": 5}),
         ({"b", "a"}, ["a", "b"]),
         ({"lr": np.float32(0.5), "n": np.int64(3)}, {"lr": 0.5, "n": 3}),
         (np.array([1, 2]), "[1 2]"),
@@ -60,6 +61,7 @@ def test_golden_configuration():
 def test_conversions(obj, expected):
     assert convert_json(obj) == expected
     assert is_json_serializable(convert_json(obj))
+    json.dumps(convert_json(obj), sort_keys=True)
 
 
 def test_objects_become_their_attributes():

@@ -259,6 +259,13 @@ def load_policy(
             something unexpected.
     """
     loaded = load_networks(save_dir, allow_pickle=allow_pickle, best=best)
+    return policy_of(loaded, deterministic, seed)
+
+
+def policy_of(
+    loaded: LoadedPolicy, deterministic: bool = False, seed: int | None = None
+) -> Callable[[Any], Any]:
+    """The policy of networks that have been loaded; all else is as in `load_policy`."""
     observation_space, spec = loaded.observation_space, loaded.action_spec
     act = _act_of(loaded, deterministic)
     shape = network_observation_space(observation_space).shape
