@@ -25,7 +25,7 @@ EXTRAS = {
     "procgen": ['envpool>=1.2.5; python_version >= "3.11"'],
     "video": ["imageio-ffmpeg", "gymnasium[classic-control]"],
     "tensorboard": ["tensorboard"],
-    "wandb": ["wandb>=0.17"],
+    "wandb": ["wandb>=0.20"],  # reinit="create_new"
     # The client; sqlalchemy and the others are for its own database, where there is no server.
     "mlflow": ["mlflow-skinny>=2.14", "sqlalchemy>=2", "alembic", "sqlparse"],
     "notebook": ["ipykernel", "nbclient", "nbformat"],

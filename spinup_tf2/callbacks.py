@@ -88,8 +88,18 @@ def hook_of(value: Any, hook: str) -> Callable[..., Any] | None:
 
 
 def has_hooks(value: Any) -> bool:
-    """Whether an object, or the instances of a class, can be called back."""
-    return any(hook_of(value, hook) for hook in HOOKS)
+    """Whether an object, or the instances of a class, can be called back.
+
+    What it has only from Callback does nothing, and Keras calls those of its own otherwise.
+    """
+    kind = value if isinstance(value, type) else type(value)
+    if any(base.__module__.partition(".")[0] in ("keras", "tf_keras") for base in kind.__mro__):
+        return False
+    methods = {hook: hook_of(value, hook) for hook in HOOKS}
+    return any(
+        method is not None and getattr(method, "__func__", method) is not getattr(Callback, hook)
+        for hook, method in methods.items()
+    )
 
 
 def not_available(name: str, error: Exception) -> UserError:
@@ -118,6 +128,9 @@ class StopAtReturn(Callback):
     """
 
     def __init__(self, threshold: float):
+        from spinup_tf2.arguments.rules import NUMBER, check
+
+        check(NUMBER, threshold=threshold)
         self.threshold = threshold
 
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
@@ -135,6 +148,10 @@ class StopWithoutImprovement(Callback):
     """
 
     def __init__(self, epochs: int = 20, min_delta: float = 0.0):
+        from spinup_tf2.arguments.rules import NON_NEGATIVE, POSITIVE_INTEGER, check
+
+        check(POSITIVE_INTEGER, epochs=epochs)
+        check(NON_NEGATIVE, min_delta=min_delta)
         self.epochs, self.min_delta = epochs, min_delta
         self.best: float | None = None
         self.waited = 0

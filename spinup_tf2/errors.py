@@ -1,6 +1,8 @@
 """The exceptions that mean something to a caller."""
 
+import difflib
 import signal
+from collections.abc import Iterable
 
 
 class UserError(ValueError):
@@ -40,6 +42,12 @@ def shortened(text: str, length: int = 200) -> str:
 def one_line(text: object) -> str:
     """A text, or what an exception says, without its line breaks, to be quoted in a message."""
     return " ".join(str(text).split())
+
+
+def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
+    """A question about the nearest of the known words, with a space before it; or ""."""
+    close = difflib.get_close_matches(str(word), known, n=1)
+    return f" did you mean {prefix}{close[0]}?" if close else ""
 
 
 def kind_and_line(error: BaseException) -> str:

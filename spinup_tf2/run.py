@@ -17,8 +17,7 @@ from importlib import import_module
 
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.cli.help import HELP, algorithm_help, print_once, usage
-from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, one_line
-from spinup_tf2.experiments.checks import did_you_mean
+from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, did_you_mean, one_line
 from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.mpi import fail_together
 from spinup_tf2.runs.printing import lose_lines

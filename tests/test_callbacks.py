@@ -3,6 +3,7 @@
 import sys
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 
@@ -114,8 +115,23 @@ def test_columns_of_their_own(tmp_path, algorithm):
 def test_columns_that_cannot_be_logged(tmp_path, returned, message):
     with pytest.raises(UserError, match=message):
         train(vpg, tmp_path / "run", epochs=2, callbacks=[Adds(*returned)])
-    rows = (tmp_path / "run" / "progress.txt").read_text().splitlines()
-    assert len(rows) == (2 if len(returned) == 3 else 0)  # the header and the first epoch
+    path = tmp_path / "run" / "progress.txt"
+    assert path.exists() == (len(returned) > 1)  # what fails before the first step leaves nothing
+    if path.exists():
+        rows = path.read_text().splitlines()
+        assert len(rows) == (2 if len(returned) == 3 else 0)  # the header and the first epoch
+
+
+def test_values_without_a_column_are_said_once_and_dropped(tmp_path, capsys):
+    class Stores(Callback):
+        def on_epoch_end(self, run, row):
+            run.logger.store(Mine=np.ones(3))
+            self.kept = len(run.logger.epoch_dict.get("Mine", ()))
+
+    train(vpg, tmp_path / "run", epochs=4, callbacks=[stores := Stores()])
+    out = capsys.readouterr().out
+    assert out.count("Warning: values were stored under Mine, which no column of") == 1
+    assert stores.kept == 1
 
 
 def test_two_callbacks_do_not_share_a_column(tmp_path):
@@ -174,6 +190,8 @@ def test_numbers_of_the_row_may_be_remembered(tmp_path):
 
 def test_what_cannot_be_remembered_is_said_at_the_start(tmp_path):
     class Keeps(Callback):
+        def on_end(self, run): ...
+
         def state_dict(self):
             return dict(itself=self)
 
@@ -300,6 +318,17 @@ def reasons(callback, returns, **tests):
 def test_stop_at_return():
     told = reasons(StopAtReturn(10), [9.99, "", float("nan"), 10.0])
     assert told == [None, None, None, "the mean return, 10, has reached 10"]
+
+
+def test_numbers_to_stop_at_are_checked():
+    with pytest.raises(UserError, match="threshold is '20'; it must be a number"):
+        StopAtReturn("20")
+    with pytest.raises(UserError, match="threshold is nan"):
+        StopAtReturn(float("nan"))
+    with pytest.raises(UserError, match="epochs is 0; it must be a whole number of at least 1"):
+        StopWithoutImprovement(0)
+    with pytest.raises(UserError, match="min_delta is -1; it must be a number of at least 0"):
+        StopWithoutImprovement(min_delta=-1)
 
 
 def test_stop_without_improvement():
@@ -446,7 +475,20 @@ def test_names_that_stand_for_nothing(tmp_path, module, name, reason):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("value", ["StopAtReturn", [StopAtReturn], [3], ["no module"], 5])
+class OfAnotherLibrary(Callback):
+    """None of its methods is ever called."""
+
+    def _on_step(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("StopAtReturn", [StopAtReturn], [3], ["no module"], 5),
+        *([OfAnotherLibrary()], [Callback()], [keras.callbacks.TerminateOnNaN()]),
+    ],
+)
 def test_what_is_none_is_refused(tmp_path, value):
     with pytest.raises(UserError, match="it must be a list of objects with on_start"):
         ppo("CartPole-v1", callbacks=value, logger_kwargs=dict(output_dir=str(tmp_path / "run")))

@@ -49,11 +49,14 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
         _check_batch_size(arguments["batch_size"], arguments["num_envs"], num_procs)
     if "replay_size" in arguments:
         _check_replay_size(arguments["replay_size"], arguments["num_envs"] * num_procs)
-    if arguments.get("deterministic_resume") and arguments["checkpoint_freq"] == 0:
-        raise UserError(
-            "deterministic_resume is True, but checkpoint_freq is 0, so that nothing is saved; "
-            "leave one of them out."
-        )
+    for name in ("resume", "deterministic_resume"):
+        if arguments.get(name) and arguments["checkpoint_freq"] == 0:
+            raise UserError(
+                f"{name} is True, but checkpoint_freq is 0, so that nothing is saved with which a "
+                "run could go on; leave one of them out."
+            )
+    if arguments.get("resume") and (arguments.get("logger_kwargs") or {}).get("overwrite"):
+        raise UserError("resume goes on with a run, and overwrite removes it; give one of them.")
     if arguments.get("objective") == "penalty" and arguments["target_kl"] is None:
         raise UserError(
             "target_kl is None, but objective 'penalty' adapts its coefficient to it; give a "
@@ -62,6 +65,48 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
     if "coeff" in arguments:
         _check_mixture(arguments["lam1"], arguments["lam2"], arguments["coeff"])
         _check_plain_estimate(arguments)
+
+
+def without_effect(given: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+    """Sentences about arguments that change nothing, because of what others are.
+
+    Args:
+        given: Those that are not as they are by default.
+        arguments: All of them.
+    """
+    value = arguments.get
+    passes = max(value("train_pi_iters", 0), value("train_v_iters", 0))
+    cases = [
+        (["beta"], value("objective") == "clip", "objective is 'clip'"),
+        (["clip_ratio"], value("objective") == "penalty", "objective is 'penalty'"),
+        (["lam"], value("lam1") is not None, "the estimates have lam1 and lam2"),
+        (["recompute_adv"], passes < 2, "there is one pass over an epoch's experience"),
+        (["backtrack_iters", "backtrack_coeff"], value("algo") == "npg", "algo is 'npg'"),
+        (["vf_lr", "train_v_iters"], value("arch") == "shared", "arch is 'shared'"),
+        (["vf_coef"], value("arch") in ("dual", "detach"), f"arch is {value('arch')!r}"),
+        (
+            ["n_pi", "aux_lr", "beta_clone", "aux_minibatch_size"],
+            value("train_aux_iters") == 0,
+            "train_aux_iters is 0",
+        ),
+        (["target_entropy"], not isinstance(value("alpha"), str), "alpha is a number"),
+        (["test_freq"], value("num_test_episodes") == 0, "num_test_episodes is 0"),
+        (["init"], value("init_from") is not None, "the weights are those of init_from"),
+        (["keep_checkpoints"], value("checkpoint_freq") == 0, "checkpoint_freq is 0"),
+    ]
+    found = [
+        f"{name} is {given[name]!r}, which has no effect: {why}."
+        for names, applies, why in cases
+        for name in names
+        if applies and name in given
+    ]
+    networks = value("ac_kwargs") or {}
+    found += [
+        f"{name} is {networks[name]!r} in ac_kwargs, which has no effect: there is no memory."
+        for name in ("memory_size", "seq_len")
+        if name in networks and not networks.get("memory") and "actor_critic" not in given
+    ]
+    return found
 
 
 def whole_numbers(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import isclass
+from inspect import isclass, signature
 from numbers import Integral, Real
 from typing import Any
 
@@ -55,6 +55,16 @@ def _is_callback(value):
         module, _, name = value.rpartition(":")
         return name.isidentifier() and all(part.isidentifier() for part in module.split("."))
     return has_hooks(value) and not isclass(value)
+
+
+def _takes_t_and_obs(value):
+    try:
+        signature(value).bind(0, None)
+    except ValueError:  # one written in C, of which nothing is known
+        return callable(value)
+    except TypeError:
+        return False
+    return True
 
 
 def at_least(least: int) -> Rule:
@@ -119,10 +129,10 @@ DIRECTORY: Rule = (lambda v: isinstance(v, str | os.PathLike), "the directory of
 DURATION: Rule = (lambda v: seconds_of(v) is not None, "a duration such as '8h', '90m' or '1h30m'")
 CALLBACKS: Rule = (
     lambda v: v is None or (isinstance(v, list | tuple) and all(map(_is_callback, v))),
-    "a list of objects with on_start, columns, on_epoch_end or on_end, or of their names, as "
-    "module:Name",
+    "a list of objects with on_start, columns, on_epoch_end or on_end, as in "
+    "spinup_tf2.callbacks.Callback (Keras has others), or of their names, as module:Name",
 )
-BEHAVIOR_POLICY = optional((callable, "a function (t, obs) -> action"))
+BEHAVIOR_POLICY = optional((_takes_t_and_obs, "a function (t, obs) -> action"))
 
 
 def _is_learned_alpha(value):

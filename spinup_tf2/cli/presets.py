@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.cli.help import preset_line, print_once
-from spinup_tf2.errors import UserError
-from spinup_tf2.experiments.checks import did_you_mean
+from spinup_tf2.errors import UserError, did_you_mean
 from spinup_tf2.presets import Preset, as_flags, presets_for
 
 

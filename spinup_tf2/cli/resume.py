@@ -22,9 +22,9 @@ from spinup_tf2.envs.modules import (
     import_for_command,
     import_for_file,
 )
-from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.errors import UserError, did_you_mean, one_line
 from spinup_tf2.experiments.calling import resume_experiment
-from spinup_tf2.experiments.checks import ENVIRONMENT, check_values, did_you_mean, signature_of
+from spinup_tf2.experiments.checks import ENVIRONMENT, check_values, signature_of
 from spinup_tf2.experiments.directories import check_exp_name
 from spinup_tf2.experiments.experiment import NamedAlgorithm
 from spinup_tf2.parallel import launched, mpi

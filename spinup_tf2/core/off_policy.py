@@ -156,6 +156,12 @@ def train(
     columns = dict.fromkeys(with_min_and_max, True) | dict.fromkeys(average_only, False)
     run.begin(variables, parts, replay=buffer, columns=columns, tests=True, first_epoch=1)
     act.refresh()  # the weights may be those of a checkpoint
+    if not schedule.updates_due(settings.epochs * settings.steps_per_epoch):
+        run.logger.warn_once(
+            f"nothing will be learned: the {settings.epochs * settings.steps_per_epoch} "
+            f"interactions of this run end before the first update (update_after is "
+            f"{schedule.update_after}, update_every {schedule.update_every})."
+        )
 
     obs = None
     for epoch in run.epochs():

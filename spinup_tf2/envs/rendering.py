@@ -23,7 +23,10 @@ INSTALL = 'pip install "spinup_tf2[video]"'
 
 HINT = "Try --norender (returns only) or --record DIR (videos; they need no display)."
 
-HINT_IN_TRAINING = "Train without {}, and look at the agent with test_policy."
+HINT_IN_TRAINING = (
+    "Train without {}, and look at the agent with test_policy, or with run_policy in an "
+    "environment that you make yourself."
+)
 
 # ---------------------------------------------------------------- windows
 

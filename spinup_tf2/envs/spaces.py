@@ -46,6 +46,29 @@ def network_observation_space(space: spaces.Space) -> spaces.Box:
     return space if is_image(space) else spaces.flatten_space(space)
 
 
+def pixels_as_numbers(space: spaces.Space, where: str = "") -> list[str]:
+    """Warnings of what looks like an image in a space, and is flattened to a vector as it is."""
+    if isinstance(space, spaces.Dict):
+        return [
+            text
+            for key, part in space.spaces.items()
+            for text in pixels_as_numbers(part, f" (entry {key!r})")
+        ]
+    if not isinstance(space, spaces.Box) or (is_image(space) and not where):
+        return []
+    of_bytes = space.dtype == np.uint8 and len(space.shape) > 1
+    if not (of_bytes or (len(space.shape) == 3 and sorted(space.shape)[1] >= 32)):
+        return []
+    size, values = np.prod(space.shape), "from 0 to 255" if of_bytes else "as they are"
+    return [
+        f"the observation{where}, {space.dtype} of shape {space.shape}, looks like an image. The "
+        f"networks see {size} numbers, {values}, and have no convolutions for it: these are for "
+        "observations that are nothing but an image, of uint8 and three dimensions, and of at "
+        "least 32 x 32 pixels. Change it with a wrapper, or use networks of your own "
+        "(actor_critic)."
+    ]
+
+
 def network_dtype(space: spaces.Box) -> type:
     """What observations of a `network_observation_space` are kept as: bytes only if images."""
     return np.uint8 if is_image(space) else np.float32

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import dropwhile
 from pathlib import Path
 
-from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.errors import UserError, did_you_mean, one_line
 from spinup_tf2.exercises.catalogue import (
     EXERCISES,
     SOLUTIONS,
@@ -20,7 +20,6 @@ from spinup_tf2.exercises.catalogue import (
     state,
 )
 from spinup_tf2.exercises.checking import NotDoneYet, Wrong, run
-from spinup_tf2.experiments.checks import did_you_mean
 
 _PROGRAM = "python -m spinup_tf2.exercises"
 _COPIES = Path("exercises")  # where the pages of the course have them copied to

@@ -6,7 +6,6 @@ algorithm's arguments are read from its source.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import warnings
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from spinup_tf2.algos import ALGORITHMS, module_of
 from spinup_tf2.arguments.checks import check_arguments, check_network_arguments
 from spinup_tf2.arguments.signatures import Name, Signature, read_class_attribute, read_signature
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -26,12 +25,6 @@ if TYPE_CHECKING:
 
 # What an experiment has in the place of env_fn.
 ENVIRONMENT = ("env_name", "env_kwargs")
-
-
-def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
-    """A question about the nearest of the known words, with a space before it; or ""."""
-    close = difflib.get_close_matches(str(word), known, n=1)
-    return f" did you mean {prefix}{close[0]}?" if close else ""
 
 
 def algorithm_name(function: Callable[..., Any]) -> str | None:
@@ -84,6 +77,11 @@ def check_experiment(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) 
             )
     if not {"env_fn", "env_name"} & kwargs.keys():
         raise UserError("You did not give a value for env_name! Add one and try again.")
+    if "env_fn" in kwargs and (more := [name for name in ENVIRONMENT if name in kwargs]):
+        raise UserError(
+            f"env_fn and {' and '.join(more)} were given; env_fn makes the whole environment, so "
+            "give it alone, or env_name with env_kwargs."
+        )
     check_values(algorithm, kwargs, num_procs)
 
 

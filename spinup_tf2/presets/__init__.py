@@ -16,8 +16,7 @@ from functools import reduce
 from typing import Any
 
 from spinup_tf2.algos import ALGORITHMS
-from spinup_tf2.errors import UserError
-from spinup_tf2.experiments.checks import did_you_mean
+from spinup_tf2.errors import UserError, did_you_mean
 from spinup_tf2.experiments.nested import as_flags, merged
 from spinup_tf2.presets.files import Table, is_file, own_table, tables
 

@@ -31,6 +31,7 @@ class Client:
             group=run.exp_name,
             id=run.id,
             resume="allow",
+            reinit="create_new",  # a run that the program has begun itself goes on
             config=dict(run.config),
             settings=wandb.Settings(console="off", silent=True),
         )

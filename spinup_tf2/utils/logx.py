@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup_tf2.errors import UserError, printable
+from spinup_tf2.errors import UserError, kind_and_line, printable
 from spinup_tf2.parallel import mpi
 from spinup_tf2.runs.files import (
     EXISTING_RUN,
@@ -230,7 +230,9 @@ class Logger:
                 joblib.dump(state_dict, temporary)
         except Exception as error:  # whatever an object may raise when it is pickled
             # It will not be any different in the next epochs.
-            self.warn_once(f"could not pickle state_dict. ({type(error).__name__}: {error})")
+            self.warn_once(
+                f"could not pickle state_dict. ({kind_and_line(error)}) vars.pkl is without it."
+            )
 
     def _save_model(self, path):
         """Save the model; returns whether there was room."""

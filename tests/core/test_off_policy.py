@@ -27,6 +27,20 @@ from spinup_tf2.errors import UserError
 # ------------------------------------------------------------------------- when to update
 
 
+@pytest.mark.parametrize(("update_after", "warnings"), [(40, 1), (39, 0)])
+def test_a_run_that_learns_nothing_says_so(update_after, warnings, tmp_path, capsys):
+    """Its interactions have the numbers 0 to 39."""
+    ddpg(
+        "Pendulum-v1",
+        ac_kwargs=dict(hidden_sizes=(4,)),
+        **dict(steps_per_epoch=40, epochs=1, num_test_episodes=0),
+        **dict(start_steps=10, update_after=update_after, update_every=1, batch_size=4),
+        logger_kwargs=dict(output_dir=tmp_path / "run"),
+    )
+    out = capsys.readouterr().out
+    assert out.count("Warning: nothing will be learned: the 40 interactions") == warnings
+
+
 def test_updates_are_due_when_spinning_up_takes_them():
     """Its rule, for each interaction t: `t >= update_after and t % update_every == 0`."""
     settings = itertools.product((0, 1, 7, 10, 30), (1, 3, 7, 10, 50), (1, 2, 3, 4, 12))

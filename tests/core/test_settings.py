@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import re
 import sys
 
 import numpy as np
@@ -17,6 +18,7 @@ from spinup_tf2.core import off_policy, on_policy
 from spinup_tf2.core.settings import Settings, algorithm
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import UserError
+from spinup_tf2.presets import presets_for
 from tests.fake_mpi import run_ranks
 from tests.progress import rows_without_time
 
@@ -66,6 +68,7 @@ def test_the_id_of_an_environment_becomes_what_makes_it():
         (dict(track=[["tensorboard"]]), "track is .* it must be a list of some of"),
         (dict(num_envs=0), "num_envs is 0; it must be a whole number of at least 1"),
         (dict(deterministic_resume=True, checkpoint_freq=0), "checkpoint_freq is 0"),
+        (dict(resume=True, checkpoint_freq=0), "resume is True, but checkpoint_freq is 0"),
     ],
 )
 def test_arguments_are_checked_options_too(kwargs, message):
@@ -73,9 +76,88 @@ def test_arguments_are_checked_options_too(kwargs, message):
         told(print, **kwargs)
 
 
-def test_logger_kwargs_are_arguments():
-    with pytest.raises(UserError, match="logger_kwargs is 'data/run'; it must be a dict"):
-        vpg("CartPole-v1", logger_kwargs="data/run")
+@pytest.mark.parametrize(
+    ("logger_kwargs", "message"),
+    [
+        ("data/run", "logger_kwargs is 'data/run'; it must be a dict"),
+        (dict(outputdir="x"), r"'outputdir' in logger_kwargs .* did you mean output_dir\?"),
+        (dict(output_dir=3), "output_dir is 3 in logger_kwargs; it must be a path"),
+        (dict(output_dir="x", overwrite=True), "resume goes on with a run, and overwrite removes"),
+    ],
+)
+def test_logger_kwargs_are_arguments(logger_kwargs, message):
+    with pytest.raises(UserError, match=message):
+        vpg("CartPole-v1", logger_kwargs=logger_kwargs, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs", "why"),
+    [
+        ("ppo", dict(beta=2.0), "objective is 'clip'"),
+        ("ppo", dict(clip_ratio=0.1, objective="penalty"), "objective is 'penalty'"),
+        ("ppo", dict(lam=0.9, lam1=0.9, coeff=0.5), "the estimates have lam1 and lam2"),
+        ("ppo", dict(recompute_adv=True, train_pi_iters=1, train_v_iters=1), "there is one pass"),
+        ("trpo", dict(backtrack_coeff=0.7, algo="npg"), "algo is 'npg'"),
+        ("ppg", dict(vf_lr=1.0, arch="shared"), "arch is 'shared'"),
+        ("ppg", dict(vf_coef=1.0), "arch is 'dual'"),
+        ("ppg", dict(n_pi=2, train_aux_iters=0), "train_aux_iters is 0"),
+        ("sac", dict(target_entropy=-2.0), "alpha is a number"),
+        ("ppo", dict(test_freq=5), "num_test_episodes is 0"),
+        ("a2c", dict(init="torch", init_from="x"), "the weights are those of init_from"),
+        ("vpg", dict(keep_checkpoints=9, checkpoint_freq=0), "checkpoint_freq is 0"),
+        ("vpg", dict(ac_kwargs=dict(seq_len=5)), "there is no memory"),
+    ],
+)
+def test_arguments_without_effect_are_said(name, kwargs, why, monkeypatch, capsys):
+    """And the same ones in the company of which they have one are not."""
+
+    class Begun(Exception):
+        pass
+
+    def opened(*args, **kwargs):
+        raise Begun
+
+    for family in (on_policy, off_policy):
+        monkeypatch.setattr(family, "opened", opened)
+    first = next(iter(kwargs))
+    said = first if first != "ac_kwargs" else "seq_len"
+    with pytest.raises(Begun):
+        load(name)("CartPole-v1", **kwargs)
+    out = capsys.readouterr().out
+    assert re.search(rf"Warning: {said} is .*, which has no effect: {why}", out)
+    assert out.count("Warning") == 1
+    working = dict(
+        beta=dict(objective="penalty"),
+        clip_ratio=dict(objective="clip"),
+        lam=dict(lam1=None, coeff=None),
+        recompute_adv=dict(train_pi_iters=2),
+        backtrack_coeff=dict(algo="trpo"),
+        vf_lr=dict(arch="detach"),
+        vf_coef=dict(arch="shared"),
+        n_pi=dict(train_aux_iters=1),
+        target_entropy=dict(alpha="auto"),
+        test_freq=dict(num_test_episodes=1),
+        init=dict(init_from=None),
+        keep_checkpoints=dict(checkpoint_freq=1),
+        ac_kwargs=dict(ac_kwargs=dict(seq_len=5, memory="gru")),
+    )[first]
+    with pytest.raises(Begun):
+        load(name)("CartPole-v1", **kwargs | working)
+    assert capsys.readouterr().out == ""
+
+
+def test_presets_have_no_argument_without_effect(monkeypatch, capsys):
+    def opened(*args, **kwargs):
+        raise ZeroDivisionError
+
+    for family in (on_policy, off_policy):
+        monkeypatch.setattr(family, "opened", opened)
+    presets = [preset for name in ALGORITHMS for preset in presets_for(name).values()]
+    for preset in presets:
+        with pytest.raises(ZeroDivisionError):
+            load(preset.algorithm)("CartPole-v1", **preset.settings)
+    assert len(presets) > 10
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
@@ -83,7 +165,8 @@ def test_logger_kwargs_are_arguments():
     [
         ((), {}, "missing .* 'env_fn'"),
         ((print, 0, 0.5), {}, "too many positional arguments"),
-        ((print,), dict(num_env=1), "unexpected keyword argument 'num_env'"),
+        ((print,), dict(num_env=1), r"told\(\) .* 'num_env'; did you mean num_envs\?"),
+        ((print,), dict(xyz=1), r"told\(\) got an unexpected keyword argument 'xyz'$"),
     ],
 )
 def test_a_call_that_does_not_fit_is_a_type_error(args, kwargs, message):

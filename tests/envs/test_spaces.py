@@ -10,6 +10,7 @@ from spinup_tf2.envs.spaces import (
     is_image,
     network_dtype,
     network_observation_space,
+    pixels_as_numbers,
     to_network,
 )
 from spinup_tf2.errors import UserError
@@ -49,6 +50,31 @@ def test_observations_are_flattened_as_gymnasium_does(space):
 def test_other_observations_are_refused_by_name(space, name):
     with pytest.raises(UserError, match=name):
         network_observation_space(space)
+
+
+IMAGE = spaces.Box(0, 255, (40, 40, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("space", "said"),
+    [
+        (IMAGE, []),  # the networks have convolutions
+        (spaces.Box(0, 255, (128,), np.uint8), []),
+        (spaces.Box(-1, 1, (3, 4)), []),
+        (spaces.Discrete(3), []),
+        (spaces.Box(0, 255, (28, 28), np.uint8), ["the observation, uint8 of shape (28, 28)"]),
+        (spaces.Box(0, 1, (40, 40, 3)), ["the observation, float32 of shape (40, 40, 3)"]),
+        (
+            spaces.Dict(eye=spaces.Dict(left=IMAGE), speed=spaces.Box(-1, 1, (2,))),
+            ["the observation (entry 'left'), uint8 of shape (40, 40, 3), looks like an image"],
+        ),
+    ],
+)
+def test_images_that_become_vectors_are_warned_of(space, said):
+    texts = pixels_as_numbers(space)
+    assert len(texts) == len(said)
+    for text, beginning in zip(texts, said, strict=True):
+        assert text.startswith(beginning)
 
 
 def test_flat_observations_need_no_wrapper():

@@ -194,6 +194,19 @@ def scalars_of_mlflow(run_dir):
 
 
 @pytest.mark.slow
+def test_a_run_of_wandb_that_the_program_has_begun_goes_on(tmp_path, monkeypatch):
+    import wandb
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    mine = wandb.init(project="mine", dir=str(tmp_path))
+    train(vpg, tmp_path / "run", **SMALL, epochs=1, track=["wandb"])
+    assert wandb.run is mine
+    mine.log(dict(final=1))  # of one that has ended it would raise
+    mine.finish()
+    assert scalars_of_wandb(tmp_path / "run")
+
+
+@pytest.mark.slow
 def test_all_three_hold_what_progress_txt_holds(tmp_path, monkeypatch):
     for name in ("WANDB_API_KEY", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(name, raising=False)

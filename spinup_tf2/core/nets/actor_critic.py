@@ -9,7 +9,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2.arguments.checks import check_network_arguments
-from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes
+from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes, vector_size
 from spinup_tf2.core.nets.distributions import (
     Distribution,
     mode,
@@ -73,6 +73,12 @@ class BaseActorCritic:
 
     def __init__(self, pi: keras.Model, action_spec: ActionSpec, arguments: dict | None):
         self.pi = pi
+        for each in self.networks:
+            if not isinstance(each, keras.Layer):
+                raise UserError(
+                    f"{type(self).__name__} was given a {type(each).__name__}, {each!r}, as one of "
+                    "its networks; they are Keras models (keras.Model)."
+                )
         self.action_spec = action_spec
         self.arguments = arguments
         self.made = self.networks  # a user may replace one, which saving must notice
@@ -365,7 +371,7 @@ class MLPActorCritic(ActorCritic):
         arguments = dict(hidden_sizes=hidden_sizes, activation=activation, shared=shared)
         check_network_arguments(arguments | dict(log_std_init=log_std_init))
         arguments |= memory_arguments(memory, memory_size, seq_len)
-        (obs_dim,) = observation_space.shape
+        obs_dim = vector_size(observation_space, type(self))
 
         def make_net(outputs):
             if memory is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from gymnasium import spaces
 
 from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
 from spinup_tf2.envs.spaces import channels_first
@@ -118,6 +119,11 @@ def cnn(
     Raises:
         UserError: The images are too small for the convolutions.
     """
+    if len(input_shape) != 3:
+        raise UserError(
+            f"The convolutions are for images of three dimensions, uint8, and observations have "
+            f"the shape {(*input_shape,)}. Use MLPActorCritic, or MLPQActorCritic."
+        )
     function = _keras_activation(activation)
     height, width = input_shape[1:] if channels_first(input_shape) else input_shape[:2]
     if conv == "impala":
@@ -136,6 +142,25 @@ def cnn(
             *[keras.layers.Dense(size, function) for size in hidden_sizes],
         ]
     )
+
+
+def vector_size(observation_space: spaces.Box, user: type) -> int:
+    """How many numbers an observation has.
+
+    Args:
+        observation_space: What the networks see.
+        user: The class whose networks are for vectors.
+
+    Raises:
+        UserError: Observations are images.
+    """
+    if len(observation_space.shape) != 1:
+        raise UserError(
+            f"{user.__name__} is for vectors, and observations have the shape "
+            f"{observation_space.shape}. Name a class for images in it, such as for_images = "
+            "CNNActorCritic, which subclasses do not inherit."
+        )
+    return observation_space.shape[0]
 
 
 def _check_size(height, width, conv, smallest):

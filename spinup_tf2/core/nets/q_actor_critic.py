@@ -17,7 +17,7 @@ from spinup_tf2.core.nets.actor_critic import (
     BaseActorCritic,
     unique,
 )
-from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes
+from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes, vector_size
 from spinup_tf2.core.nets.distributions import (
     mode,
     sample,
@@ -185,7 +185,7 @@ class MLPQActorCritic(QActorCritic):
     ):
         layers = dict(hidden_sizes=hidden_sizes, activation=activation)
         check_network_arguments(layers)
-        obs_dim = observation_space.shape[0]
+        obs_dim = vector_size(observation_space, type(self))
         pi = _policy_for(action_space, stochastic, lambda *output: _mlp(obs_dim, layers, *output))
         qs = [QFunction(_q_net(obs_dim, action_space, layers)) for _ in range(num_q)]
         arguments = dict(layers, stochastic=stochastic, num_q=num_q)

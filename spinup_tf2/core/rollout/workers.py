@@ -237,9 +237,12 @@ class ProcessVectorEnv(AsyncVectorEnv):
             if code is not None
         ]
         deaths = deaths or ["a process that holds an environment does not answer any more"]
+        never_began = self._steps == 0 and 1 in codes
         return (
             f"{'; '.join(deaths)}, after {self._steps} steps. A process that dies is not started "
             "again; env_retries is for environments that raise an exception."
+            + " A script must begin its training under if __name__ == '__main__', since each of "
+            "these processes imports it." * never_began
         )
 
     def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:

@@ -26,7 +26,10 @@ def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
     Raises:
         UserError: They are not those of such networks; nothing is changed.
     """
-    save_dir = find_save(run_dir)
+    try:
+        save_dir = find_save(run_dir)
+    except UserError as error:
+        raise UserError(f"init_from is {run_dir}: {error}") from error
     weights = read_weights(save_dir)[: len(ac.variables)]
     networks = _networks_in(save_dir)
     _check_normalization(ac, networks, run_dir)

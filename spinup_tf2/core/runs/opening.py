@@ -17,7 +17,7 @@ from spinup_tf2.core.runs.init_from import begin_with
 from spinup_tf2.core.runs.run import Networks, Run
 from spinup_tf2.core.settings import Settings, comes_with_package
 from spinup_tf2.envs.modules import is_own
-from spinup_tf2.envs.spaces import ActionSpec, action_spec
+from spinup_tf2.envs.spaces import ActionSpec, action_spec, pixels_as_numbers
 from spinup_tf2.parallel.mpi import (
     broadcast_object,
     exit_together,
@@ -35,7 +35,7 @@ from spinup_tf2.persistence.same_run import (
     describe_run,
     position_of,
 )
-from spinup_tf2.runs.files import holds_run, move_back, put_back, set_aside
+from spinup_tf2.runs.files import holds_run, move_back, put_back, remove_run, set_aside
 from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import sync_params
@@ -116,6 +116,7 @@ def opened_run(
         logger_kwargs.get("exp_name"),
         logger_kwargs.get("preset"),
     )
+    run: Run[Networks] | None = None
     with ExitStack() as stack:
         saved = None
         if run_dir is not None:
@@ -133,11 +134,14 @@ def opened_run(
             gather_objects(None)  # rank 0 may be about to move what the others still read
         if run_dir is not None:
             overwrite = bool(logger_kwargs.get("overwrite"))  # the other ranks need not know
-            on_root(lambda: stack.enter_context(_replacing(run_dir, rows, overwrite)))
+            begun = lambda: run is not None and run.begun  # noqa: E731
+            on_root(lambda: stack.enter_context(_replacing(run_dir, rows, overwrite, begun)))
         logger = EpochLogger(**logger_kwargs)
         run_dir = broadcast_object(logger.output_dir)
         checkpoints = CheckpointWriter(run_dir, settings.keep_checkpoints, saved)
         logger.save_config(dict(arguments))
+        for text in pixels_as_numbers(env.observation_space):
+            logger.warn_once(text)
         if proc_id() == 0:
             write_env_spec(Path(run_dir, "env_spec.json"), env, settings.env_fn)
         sync_params(ac.trainable_variables)
@@ -146,20 +150,29 @@ def opened_run(
         logger.log(f"\nNumber of parameters: {counts}\n")
         with exit_together(), ExitStack() as contexts:
             directory = (logger, description, checkpoints, saved)
-            yield Run(settings, envs, test_envs, ac, *directory, Callbacks(callbacks), contexts)
+            run = Run(settings, envs, test_envs, ac, *directory, Callbacks(callbacks), contexts)
+            yield run
 
 
 @contextmanager
-def _replacing(run_dir, rows, overwrite):
-    """Keep the run that is there aside until the new one has begun; else it comes back."""
-    if not (overwrite and holds_run(run_dir, rows)):
+def _replacing(run_dir, rows, overwrite, begun):
+    """Leave the directory as it was if the new run does not begin: without a run, or with the old.
+
+    The old one is kept aside until then.
+    """
+    replaces = holds_run(run_dir, rows)
+    if replaces and not overwrite:  # it goes on, or is refused
         yield
         return
     try:
-        set_aside(run_dir, rows)
+        if replaces:
+            set_aside(run_dir, rows)
         yield
     finally:
-        put_back(run_dir, rows)
+        if replaces:
+            put_back(run_dir, rows)
+        elif not begun():
+            remove_run(run_dir, rows)
 
 
 def _seed_global_generators(settings, envs, saved):

@@ -88,6 +88,7 @@ class Run(Generic[Networks]):
         self.ac: Networks = ac
         self.logger = logger
         self.description, self.checkpoints, self.saved = description, checkpoints, saved
+        self.begun = False
         self.epoch, self.first_step, self.progress = 0, 0, 0.0
         self.best = BestWeights(ac.variables)
         self.videos: list[Path] = []
@@ -155,6 +156,7 @@ class Run(Generic[Networks]):
         self._callbacks.columns(self)  # while nothing is lost yet
         if self.saved is None and self.settings.checkpoint_freq:
             self._save_checkpoint(Position())
+        self.begun = True
         if proc_id() == 0:
             forget_replaced(str(self.logger.output_dir))
 
@@ -251,6 +253,7 @@ class Run(Generic[Networks]):
         self._log_row()
         row = {name: logger.log_current_row.get(name, "") for name in logger.log_headers}
         logger.dump_tabular()
+        self._warn_of_values_without_column()
         self.best.judge(score_of(row, settings.num_test_episodes > 0), self.logged_epoch)
         self._stopped = self._callbacks.end_epoch(self, row) or ""
         last = last or self._stopped != ""
@@ -324,6 +327,15 @@ class Run(Generic[Networks]):
         self.logger.store(**{name: [] for name in self._columns})  # without any value: blank
         for name, all_four in self._columns.items():
             self.logger.log_tabular(name, with_min_and_max=all_four, average_only=not all_four)
+
+    def _warn_of_values_without_column(self):
+        """A callback may have stored them; they are dropped, or they would grow and grow."""
+        for name in [name for name, values in self.logger.epoch_dict.items() if values]:
+            self.logger.warn_once(
+                f"values were stored under {name}, which no column of progress.txt shows; a "
+                "callback names columns of its own by what its method columns() returns."
+            )
+            del self.logger.epoch_dict[name]
 
     def _check_saved(self):
         """Raise OSError if a training is over whose results are not on the disk. Collective."""

@@ -16,7 +16,7 @@ from spinup_tf2.core.nets.bodies import activation_name, count_variables, mlp
 from spinup_tf2.core.nets.distributions import categorical, sample, squashed_gaussian
 from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy, ValueFunction
 from spinup_tf2.core.nets.making import class_for, make_actor_critic, make_q_actor_critic
-from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
+from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError
 
@@ -421,6 +421,37 @@ def test_images_are_for_the_image_networks():
         UserError, match=r"share variables.*shared=False.* or ppg with arch='shared'"
     ):
         make_actor_critic(MLPActorCritic, IMAGES, box, dict(small, shared=True), shared=False)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: type("My", (MLPActorCritic,), {})(IMAGES, TWO),
+            "^My is for vectors, and .*for_im",
+        ),
+        (
+            lambda: MLPQActorCritic(IMAGES, BOX, stochastic=True, num_q=2),
+            "^MLPQActorCritic is for vectors, and observations have the shape",
+        ),
+        (lambda: CNNActorCritic(OBS, TWO), r"images of three dimensions.*have the shape \(4,\)"),
+        (
+            lambda: CNNQActorCritic(OBS, BOX, stochastic=True, num_q=2),
+            "images of three dimensions.*or MLPQActorCritic",
+        ),
+    ],
+)
+def test_networks_for_other_observations_are_refused(make, message):
+    with pytest.raises(UserError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("net", [lambda obs: obs, tf.Module()])
+def test_networks_are_keras_models(net):
+    with pytest.raises(UserError, match=r"ActorCritic was given a \w+, .*; they are Keras models"):
+        ActorCritic(net, mlp(4, (), 1), TWO)
+    with pytest.raises(UserError, match=r"ActorCritic was given a \w+, .*; they are Keras models"):
+        ActorCritic(mlp(4, (), 1), net, TWO)
 
 
 def test_networks_that_must_share_do():

@@ -471,7 +471,8 @@ def test_an_environment_that_cannot_be_made_in_its_process(tmp_path, stderr):
         return Faulty()
 
     with pytest.raises(
-        EnvironmentFailure, match=r"environment 0 .* ended with status 1, after 0 s"
+        EnvironmentFailure,
+        match=r"environment 0 .* ended with status 1, after 0 s.* under if __name__ == '__main__'",
     ):
         VectorEnv(make, 1, vectorization="async")
     assert "environment 0 (Faulty, " in stderr()  # what the process itself said

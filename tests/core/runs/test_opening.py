@@ -140,6 +140,37 @@ def test_a_run_comes_back_whose_successor_cannot_begin(tmp_path):
     assert not [*tmp_path.rglob(".replaced*")]
 
 
+def test_a_run_that_cannot_begin_leaves_nothing(tmp_path):
+    """So that it can be started again, with the mistake mended, under the same name."""
+    (tmp_path / "notes.txt").write_text("mine")
+    train = dict(VPG, env_fn="CartPole-v1", logger_kwargs=dict(output_dir=tmp_path, quiet=True))
+    with pytest.raises(UserError, match="names a column Epoch"):
+        vpg(**train, epochs=1, callbacks=[NamesAnotherColumn()])
+    assert contents(tmp_path) == {tmp_path / "notes.txt": b"mine"}
+
+    class Fails:
+        def on_epoch_end(self, run, row):
+            raise RuntimeError("later")
+
+    with pytest.raises(RuntimeError, match="later"):
+        vpg(**train, epochs=2, callbacks=[Fails()])
+    assert len((tmp_path / "progress.txt").read_text().splitlines()) == 2
+    vpg(**train, epochs=2, resume=True)
+    assert len((tmp_path / "progress.txt").read_text().splitlines()) == 3
+
+
+def test_images_that_become_vectors_are_warned_of(tmp_path, capsys):
+    class Camera(gym.ObservationWrapper):
+        observation_space = gym.spaces.Box(0, 255, (4, 4), np.uint8)
+
+        def observation(self, obs):
+            return np.zeros((4, 4), np.uint8)
+
+    logger_kwargs = dict(output_dir=tmp_path / "run")
+    vpg(lambda: Camera(gym.make("CartPole-v1")), **VPG, epochs=1, logger_kwargs=logger_kwargs)
+    assert capsys.readouterr().out.count("looks like an image") == 1
+
+
 def test_a_run_is_read_on_all_ranks_before_it_is_replaced(tmp_path, monkeypatch):
     run, there = tmp_path / "run", []
     replaced_by(run)
@@ -156,11 +187,9 @@ def test_a_run_is_read_on_all_ranks_before_it_is_replaced(tmp_path, monkeypatch)
 def test_rows_of_another_name_mark_a_run_as_well(tmp_path):
     def train(**kwargs):
         logger_kwargs = dict(output_dir=str(tmp_path), output_fname="rows.txt", quiet=True)
-        vpg(
-            "CartPole-v1", **VPG, epochs=1, checkpoint_freq=0, logger_kwargs=logger_kwargs, **kwargs
-        )
+        vpg("CartPole-v1", **VPG, epochs=1, logger_kwargs=logger_kwargs, **kwargs)
 
-    train()
+    train(checkpoint_freq=0)
     rows = (tmp_path / "rows.txt").read_text()
     with pytest.raises(UserError, match="holds a run without checkpoints"):
         train(resume=True)
