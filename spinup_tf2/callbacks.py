@@ -87,13 +87,16 @@ def hook_of(value: Any, hook: str) -> Callable[..., Any] | None:
     return method if callable(method) else None
 
 
+_OF_KERAS = re.compile(r"(tf_)?keras\..*\bcallbacks\b")
+
+
 def has_hooks(value: Any) -> bool:
     """Whether an object, or the instances of a class, can be called back.
 
     What it has only from Callback does nothing, and Keras calls those of its own otherwise.
     """
     kind = value if isinstance(value, type) else type(value)
-    if any(base.__module__.partition(".")[0] in ("keras", "tf_keras") for base in kind.__mro__):
+    if any(_OF_KERAS.match(base.__module__) for base in kind.__mro__):
         return False
     methods = {hook: hook_of(value, hook) for hook in HOOKS}
     return any(

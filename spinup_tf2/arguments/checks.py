@@ -49,14 +49,13 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
         _check_batch_size(arguments["batch_size"], arguments["num_envs"], num_procs)
     if "replay_size" in arguments:
         _check_replay_size(arguments["replay_size"], arguments["num_envs"] * num_procs)
-    for name in ("resume", "deterministic_resume"):
-        if arguments.get(name) and arguments["checkpoint_freq"] == 0:
-            raise UserError(
-                f"{name} is True, but checkpoint_freq is 0, so that nothing is saved with which a "
-                "run could go on; leave one of them out."
-            )
-    if arguments.get("resume") and (arguments.get("logger_kwargs") or {}).get("overwrite"):
-        raise UserError("resume goes on with a run, and overwrite removes it; give one of them.")
+    if arguments.get("deterministic_resume") and arguments["checkpoint_freq"] == 0:
+        raise UserError(
+            "deterministic_resume is True, but checkpoint_freq is 0, so that nothing is saved; "
+            "leave one of them out."
+        )
+    logger_kwargs = arguments.get("logger_kwargs") or {}
+    check_resume(arguments.get("resume"), logger_kwargs.get("overwrite"))
     if arguments.get("objective") == "penalty" and arguments["target_kl"] is None:
         raise UserError(
             "target_kl is None, but objective 'penalty' adapts its coefficient to it; give a "
@@ -65,6 +64,12 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
     if "coeff" in arguments:
         _check_mixture(arguments["lam1"], arguments["lam2"], arguments["coeff"])
         _check_plain_estimate(arguments)
+
+
+def check_resume(resume: object, overwrite: object) -> None:
+    """Raise UserError if a run is to go on and to be removed."""
+    if resume and overwrite:
+        raise UserError("resume goes on with a run, and overwrite removes it; give one of them.")
 
 
 def without_effect(given: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:

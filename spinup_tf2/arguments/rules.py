@@ -59,7 +59,8 @@ def _is_callback(value):
 
 def _takes_t_and_obs(value):
     try:
-        signature(value).bind(0, None)
+        # As it is called: a wrapper may take more than what it wraps.
+        signature(value, follow_wrapped=False).bind(0, None)
     except ValueError:  # one written in C, of which nothing is known
         return callable(value)
     except TypeError:

@@ -14,10 +14,10 @@ from spinup_tf2.arguments.checks import check_arguments, without_effect
 from spinup_tf2.arguments.docs import documented
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import is_own
-from spinup_tf2.errors import UserError, did_you_mean
+from spinup_tf2.errors import did_you_mean
 from spinup_tf2.parallel.mpi import num_procs, proc_id
 from spinup_tf2.runs.printing import warn
-from spinup_tf2.utils.logx import Logger
+from spinup_tf2.utils.logx import check_logger_arguments
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -99,7 +99,7 @@ def algorithm(**defaults: Any) -> Callable[[Function], Function]:
             bound.apply_defaults()
             arguments = {name: _plain(value) for name, value in bound.arguments.items()}
             check_arguments(arguments, num_procs())
-            _check_logger_kwargs(arguments.get("logger_kwargs"))
+            check_logger_arguments(arguments.get("logger_kwargs") or {})
             _warn_of_no_effect(arguments, signature)
             if isinstance(arguments["env_fn"], str):
                 arguments["env_fn"] = EnvFn(arguments["env_fn"])
@@ -121,32 +121,20 @@ def _bound(function, signature, args, kwargs):
     except TypeError as error:
         unknown = [name for name in kwargs if name not in signature.parameters]
         hint = did_you_mean(unknown[0], signature.parameters) if unknown else ""
-        raise TypeError(f"{function.__name__}() {error}{';' * bool(hint)}{hint}") from None
-
-
-def _check_logger_kwargs(given):
-    names = inspect.signature(Logger).parameters
-    for name in given or {}:
-        if name not in names:
-            raise UserError(
-                f"{name!r} in logger_kwargs is not an argument of EpochLogger;"
-                f"{did_you_mean(name, names)} it takes {', '.join(names)}."
-            )
-    output_dir = (given or {}).get("output_dir")
-    if not (output_dir is None or isinstance(output_dir, str | os.PathLike)):
-        raise UserError(f"output_dir is {output_dir!r} in logger_kwargs; it must be a path.")
+        separated = f";{hint}" if hint else ""
+        raise TypeError(f"{function.__name__}() {error}{separated}") from None
 
 
 def _warn_of_no_effect(arguments, signature):
-    """Say which arguments were given for nothing, on rank 0."""
-    if proc_id() > 0:
+    """Say which arguments were given for nothing, on rank 0.
+
+    Not those of a preset, which is made for many cases, and not again where a run goes on.
+    """
+    of_preset = "preset" in (arguments.get("logger_kwargs") or {})
+    if proc_id() > 0 or arguments["resume"] or of_preset:
         return
-    given = {
-        name: value
-        for name, value in arguments.items()
-        if value is not signature.parameters[name].default
-        and value != signature.parameters[name].default
-    }
+    defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
+    given = {name: value for name, value in arguments.items() if value != defaults[name]}
     for sentence in without_effect(given, arguments):
         warn(sentence)
 

@@ -1,5 +1,6 @@
 """Which observation and action spaces are supported, and how they become arrays of numbers."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -46,26 +47,30 @@ def network_observation_space(space: spaces.Space) -> spaces.Box:
     return space if is_image(space) else spaces.flatten_space(space)
 
 
-def pixels_as_numbers(space: spaces.Space, where: str = "") -> list[str]:
+def pixels_as_numbers(space: spaces.Space) -> list[str]:
     """Warnings of what looks like an image in a space, and is flattened to a vector as it is."""
     if isinstance(space, spaces.Dict):
-        return [
-            text
-            for key, part in space.spaces.items()
-            for text in pixels_as_numbers(part, f" (entry {key!r})")
-        ]
-    if not isinstance(space, spaces.Box) or (is_image(space) and not where):
+        return [text for key, part in space.spaces.items() for text in _pixels_in(part, key)]
+    return [] if is_image(space) else _pixels_in(space)
+
+
+def _pixels_in(space, key=None):
+    """Warnings of such images in a space that is flattened, or in the entry `key` of one."""
+    if isinstance(space, spaces.Dict):
+        return pixels_as_numbers(space)
+    if not isinstance(space, spaces.Box):
         return []
-    of_bytes = space.dtype == np.uint8 and len(space.shape) > 1
+    of_bytes = space.dtype == np.uint8 and len(space.shape) > 1 and space.high.max() > 10
     if not (of_bytes or (len(space.shape) == 3 and sorted(space.shape)[1] >= 32)):
         return []
-    size, values = np.prod(space.shape), "from 0 to 255" if of_bytes else "as they are"
+    where = "" if key is None else f" (entry {key!r})"
+    size = math.prod(space.shape)
     return [
         f"the observation{where}, {space.dtype} of shape {space.shape}, looks like an image. The "
-        f"networks see {size} numbers, {values}, and have no convolutions for it: these are for "
-        "observations that are nothing but an image, of uint8 and three dimensions, and of at "
-        "least 32 x 32 pixels. Change it with a wrapper, or use networks of your own "
-        "(actor_critic)."
+        f"networks see {size} numbers from {space.low.min():g} to {space.high.max():g}, and have "
+        "no convolutions for it: these are for observations that are nothing but an image, of "
+        "uint8 and three dimensions, and of at least 32 x 32 pixels. Change it with a wrapper, or "
+        "use networks of your own (actor_critic)."
     ]
 
 

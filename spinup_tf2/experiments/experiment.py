@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spinup_tf2 import user_config
 from spinup_tf2.algos import load
-from spinup_tf2.arguments.checks import whole_numbers
+from spinup_tf2.arguments.checks import check_resume, whole_numbers
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import (
@@ -28,6 +28,7 @@ from spinup_tf2.experiments.directories import (
 from spinup_tf2.parallel import mpi
 from spinup_tf2.parallel.threads import FAST_CONVOLUTIONS
 from spinup_tf2.runs.files import holds_run
+from spinup_tf2.utils.logx import check_logger_arguments
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -119,8 +120,7 @@ def prepare_experiment(
     if algorithm:
         kwargs = whole_numbers(kwargs)
         check_experiment(algorithm, kwargs | {"seed": seed}, num_procs)
-    if kwargs.get("resume") and overwrite:
-        raise UserError("resume goes on with a run, and overwrite removes it; give one of them.")
+    check_resume(kwargs.get("resume"), overwrite)
     if kwargs.get("resume") and (datestamp or user_config.FORCE_DATESTAMP):
         raise UserError(
             "resume finds a run by the name of its directory, which datestamp makes a new one; use "
@@ -134,6 +134,8 @@ def prepare_experiment(
     else:
         options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, preset=preset)
         _check_logger_kwargs(logger_kwargs, options)
+        if algorithm:
+            check_logger_arguments(logger_kwargs)
         logger_kwargs = ({"quiet": True} if quiet else {}) | dict(logger_kwargs)
     experiment = Experiment(exp_name, thunk, kwargs | {"seed": seed}, logger_kwargs)
     if not algorithm:

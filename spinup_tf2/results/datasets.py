@@ -27,6 +27,10 @@ _RULE_WIDTH = 50
 TESTED = PERFORMANCE[0]
 
 
+class NoDirectory(UserError):
+    """What was named is not there."""
+
+
 class NoResults(UserError):
     """There is nothing to plot: perhaps not yet."""
 
@@ -242,7 +246,9 @@ def find_logdirs(
 
 def _several(texts):
     """A list of texts, of which one may stand for itself, and None for none."""
-    return [texts] if isinstance(texts, str) else list(texts or ())
+    if isinstance(texts, str | os.PathLike):
+        texts = [texts]
+    return [os.fspath(text) for text in texts or ()]
 
 
 def _resolve(given):
@@ -250,14 +256,14 @@ def _resolve(given):
     parent, prefix = os.path.split(given)
     if prefix in ("", ".", ".."):
         if not os.path.isdir(given):
-            raise UserError(f"There is no directory {given}.")
+            raise NoDirectory(f"There is no directory {given}.")
         return [given]
     if not os.path.isdir(parent or "."):
-        raise UserError(f"There is no directory {parent}, so nothing to plot for {given}.")
+        raise NoDirectory(f"There is no directory {parent}, so nothing to plot for {given}.")
     names = sorted(entry.name for entry in os.scandir(parent or ".") if entry.is_dir())
     matches = [os.path.join(parent, name) for name in names if name.startswith(prefix)]
     if not matches:
-        raise UserError(
+        raise NoDirectory(
             f"No directory in {parent or 'the current directory'} begins with {prefix!r}; there is "
             f"{', '.join(names) or 'none at all'}."
         )

@@ -28,7 +28,7 @@ CONFIDENCE = 0.95
 RESAMPLES = 1000  # of the bootstrap
 _BATCH = 2**20  # numbers that the bootstrap has in memory at a time
 
-_FEW = 20  # points that a curve may have for each row of its runs, however short they are
+_FEW = 10  # rows of a run; the curve of runs that have no more has a point for each of their rows
 
 TAIL = 0.1  # the share of a run's rows that is its final performance
 
@@ -103,9 +103,10 @@ def align(runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
 
     These are all x at which any of the runs has a row: a run that has none there is interpolated
     linearly between its rows before and after, and does not count before its first and after its
-    last. Where that would be more than 20 points, and more than twice as many as the longest run
-    has rows (of wall-clock time, say, no two runs have the same), there are as many points as that
-    run has rows, evenly spaced. Rows of a run with the same x count as one, their mean.
+    last. Where that would be more than twice as many points as the longest run has rows (of
+    wall-clock time, say, no two runs have the same), there are as many points as that, evenly
+    spaced, unless no run has more than ten rows. Rows of a run with the same x count as one, their
+    mean.
 
     A row without a number is not filled: the run has no value at its x, nor at those evenly spaced
     points to which it is the nearest of the run's rows.
@@ -120,7 +121,7 @@ def align(runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
         rows = [_in_order(np.asarray(x, float), np.asarray(y, float)) for x, y in runs]
         grid = np.unique(np.concatenate([x for x, _ in rows]))
         longest = max(len(x) for x, _ in rows)
-        even = len(grid) > max(2 * longest, _FEW)
+        even = longest > _FEW and len(grid) > 2 * longest
         if even:
             grid = np.linspace(grid[0], grid[-1], longest)
         values = np.array([_at(grid, x, y, even) for x, y in rows]).reshape(len(rows), len(grid))

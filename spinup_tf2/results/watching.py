@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.results.datasets import NoResults, find_logdirs
+from spinup_tf2.results.datasets import NoDirectory, NoResults, find_logdirs
 from spinup_tf2.runs.printing import print_safely
 
 Report = Callable[[str], None]
@@ -32,15 +32,16 @@ def watch_runs(
             are closed.
     """
     print_safely(f"Looking for new results every {seconds:g} s; Ctrl-C ends it.")
-    report, waiting, not_yet = print_safely, False, NoResults
+    report, waiting = print_safely, False
+    passing: tuple[type[UserError], ...] = (NoResults,)
     try:
         wait = _show_for if show else time.sleep
         for now in changes(*where, seconds=seconds, wait=wait):
             try:
                 make(report)
                 print_safely(f"{now:%H:%M:%S}: up to date")
-                waiting, not_yet = False, UserError  # what was drawn once is not a mistake
-            except not_yet as error:
+                waiting, passing = False, (NoResults, NoDirectory)  # which was there
+            except passing as error:
                 if not waiting:
                     print_safely(f"{now:%H:%M:%S}: {error} Waiting for it.")
                 waiting = True

@@ -8,7 +8,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -82,14 +82,15 @@ def holds_rows(output_dir: str | os.PathLike, output_fname: str = "progress.txt"
         return True
 
 
-def remove_run(output_dir: str | os.PathLike, output_fname: str) -> None:
-    """Remove the files of a run, and nothing else that may be in its directory."""
-    for name in _files_of_run(output_dir, output_fname):
-        _remove(os.path.join(output_dir, name))
+def remove_run(output_dir: str | os.PathLike, output_fname: str, keep: Container[str] = ()) -> None:
+    """Remove the files of a run but for some, and nothing else that may be in its directory."""
+    for name in files_of_run(output_dir, output_fname):
+        if name not in keep:
+            _remove(os.path.join(output_dir, name))
 
 
-def _files_of_run(output_dir, output_fname):
-    """Their names, in the order in which they are to be taken away.
+def files_of_run(output_dir: str | os.PathLike, output_fname: str) -> list[str]:
+    """The names of what a run has left, in the order in which they are to be taken away.
 
     Not the file that gets what this process prints: it belongs to the run that follows.
     """
@@ -121,7 +122,7 @@ def set_aside(output_dir: str | os.PathLike, output_fname: str) -> None:
             forget_replaced(output_dir)
         try:
             os.mkdir(moving)
-            for name in _files_of_run(output_dir, output_fname):
+            for name in files_of_run(output_dir, output_fname):
                 os.rename(os.path.join(output_dir, name), os.path.join(moving, name))
             os.rename(moving, aside)
         except BaseException:

@@ -31,7 +31,8 @@ class Client:
             group=run.exp_name,
             id=run.id,
             resume="allow",
-            reinit="create_new",  # a run that the program has begun itself goes on
+            # A run that the program has begun itself goes on, and stays the one of `wandb.log`.
+            reinit=None if wandb.run is None else "create_new",
             config=dict(run.config),
             settings=wandb.Settings(console="off", silent=True),
         )

@@ -14,9 +14,11 @@ prints and writes.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import weakref
+from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
@@ -24,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup_tf2.errors import UserError, kind_and_line, printable
+from spinup_tf2.errors import UserError, did_you_mean, kind_and_line, printable
 from spinup_tf2.parallel import mpi
 from spinup_tf2.runs.files import (
     EXISTING_RUN,
@@ -231,7 +233,7 @@ class Logger:
         except Exception as error:  # whatever an object may raise when it is pickled
             # It will not be any different in the next epochs.
             self.warn_once(
-                f"could not pickle state_dict. ({kind_and_line(error)}) vars.pkl is without it."
+                f"could not pickle state_dict. ({kind_and_line(error)}) No new vars.pkl is written."
             )
 
     def _save_model(self, path):
@@ -277,6 +279,20 @@ class Logger:
                 "tried again after each epoch.",
                 about="output_dir",
             )
+
+
+def check_logger_arguments(given: Mapping[str, Any]) -> None:
+    """Raise UserError if a logger cannot be made with these arguments."""
+    names = inspect.signature(Logger).parameters
+    for name in given:
+        if name not in names:
+            raise UserError(
+                f"{name!r} in logger_kwargs is not an argument of EpochLogger;"
+                f"{did_you_mean(name, names)} it takes {', '.join(names)}."
+            )
+    output_dir = given.get("output_dir")
+    if not (output_dir is None or isinstance(output_dir, str | os.PathLike)):
+        raise UserError(f"output_dir is {output_dir!r} in logger_kwargs; it must be a path.")
 
 
 class EpochLogger(Logger):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import re
 import sys
 
 import numpy as np
@@ -68,7 +67,6 @@ def test_the_id_of_an_environment_becomes_what_makes_it():
         (dict(track=[["tensorboard"]]), "track is .* it must be a list of some of"),
         (dict(num_envs=0), "num_envs is 0; it must be a whole number of at least 1"),
         (dict(deterministic_resume=True, checkpoint_freq=0), "checkpoint_freq is 0"),
-        (dict(resume=True, checkpoint_freq=0), "resume is True, but checkpoint_freq is 0"),
     ],
 )
 def test_arguments_are_checked_options_too(kwargs, message):
@@ -90,88 +88,83 @@ def test_logger_kwargs_are_arguments(logger_kwargs, message):
         vpg("CartPole-v1", logger_kwargs=logger_kwargs, resume=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "kwargs", "why"),
-    [
-        ("ppo", dict(beta=2.0), "objective is 'clip'"),
-        ("ppo", dict(clip_ratio=0.1, objective="penalty"), "objective is 'penalty'"),
-        ("ppo", dict(lam=0.9, lam1=0.9, coeff=0.5), "the estimates have lam1 and lam2"),
-        ("ppo", dict(recompute_adv=True, train_pi_iters=1, train_v_iters=1), "there is one pass"),
-        ("trpo", dict(backtrack_coeff=0.7, algo="npg"), "algo is 'npg'"),
-        ("ppg", dict(vf_lr=1.0, arch="shared"), "arch is 'shared'"),
-        ("ppg", dict(vf_coef=1.0), "arch is 'dual'"),
-        ("ppg", dict(n_pi=2, train_aux_iters=0), "train_aux_iters is 0"),
-        ("sac", dict(target_entropy=-2.0), "alpha is a number"),
-        ("ppo", dict(test_freq=5), "num_test_episodes is 0"),
-        ("a2c", dict(init="torch", init_from="x"), "the weights are those of init_from"),
-        ("vpg", dict(keep_checkpoints=9, checkpoint_freq=0), "checkpoint_freq is 0"),
-        ("vpg", dict(ac_kwargs=dict(seq_len=5)), "there is no memory"),
-    ],
-)
-def test_arguments_without_effect_are_said(name, kwargs, why, monkeypatch, capsys):
-    """And the same ones in the company of which they have one are not."""
+class Begun(Exception):
+    """Nothing was wrong with the arguments."""
 
-    class Begun(Exception):
-        pass
+
+@pytest.fixture
+def begun(monkeypatch):
+    """Algorithms raise Begun where they would open a run."""
 
     def opened(*args, **kwargs):
         raise Begun
 
     for family in (on_policy, off_policy):
         monkeypatch.setattr(family, "opened", opened)
-    first = next(iter(kwargs))
-    said = first if first != "ac_kwargs" else "seq_len"
-    with pytest.raises(Begun):
-        load(name)("CartPole-v1", **kwargs)
-    out = capsys.readouterr().out
-    assert re.search(rf"Warning: {said} is .*, which has no effect: {why}", out)
-    assert out.count("Warning") == 1
-    working = dict(
-        beta=dict(objective="penalty"),
-        clip_ratio=dict(objective="clip"),
-        lam=dict(lam1=None, coeff=None),
-        recompute_adv=dict(train_pi_iters=2),
-        backtrack_coeff=dict(algo="trpo"),
-        vf_lr=dict(arch="detach"),
-        vf_coef=dict(arch="shared"),
-        n_pi=dict(train_aux_iters=1),
-        target_entropy=dict(alpha="auto"),
-        test_freq=dict(num_test_episodes=1),
-        init=dict(init_from=None),
-        keep_checkpoints=dict(checkpoint_freq=1),
-        ac_kwargs=dict(ac_kwargs=dict(seq_len=5, memory="gru")),
-    )[first]
-    with pytest.raises(Begun):
-        load(name)("CartPole-v1", **kwargs | working)
-    assert capsys.readouterr().out == ""
-
-
-def test_presets_have_no_argument_without_effect(monkeypatch, capsys):
-    def opened(*args, **kwargs):
-        raise ZeroDivisionError
-
-    for family in (on_policy, off_policy):
-        monkeypatch.setattr(family, "opened", opened)
-    presets = [preset for name in ALGORITHMS for preset in presets_for(name).values()]
-    for preset in presets:
-        with pytest.raises(ZeroDivisionError):
-            load(preset.algorithm)("CartPole-v1", **preset.settings)
-    assert len(presets) > 10
-    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
-    ("args", "kwargs", "message"),
+    ("name", "useless", "others", "why", "useful"),
     [
-        ((), {}, "missing .* 'env_fn'"),
-        ((print, 0, 0.5), {}, "too many positional arguments"),
-        ((print,), dict(num_env=1), r"told\(\) .* 'num_env'; did you mean num_envs\?"),
-        ((print,), dict(xyz=1), r"told\(\) got an unexpected keyword argument 'xyz'$"),
+        ("ppo", dict(beta=2.0), {}, "objective is 'clip'", dict(objective="penalty")),
+        ("ppo", dict(clip_ratio=0.1), dict(objective="penalty"), "objective is 'penalty'", {}),
+        ("ppo", dict(lam=0.9), dict(lam1=0.9, coeff=0.5), "the estimates have lam1 and lam2", {}),
+        (
+            *("ppo", dict(recompute_adv=True), dict(train_pi_iters=1, train_v_iters=1)),
+            *("there is one pass over an epoch's experience", dict(train_v_iters=2)),
+        ),
+        (
+            *("trpo", dict(backtrack_coeff=0.7, backtrack_iters=2), dict(algo="npg")),
+            *("algo is 'npg'", {}),
+        ),
+        ("ppg", dict(vf_lr=1.0, train_v_iters=3), dict(arch="shared"), "arch is 'shared'", {}),
+        ("ppg", dict(vf_coef=1.0), {}, "arch is 'dual'", dict(arch="shared")),
+        ("ppg", dict(vf_coef=1.0), dict(arch="detach"), "arch is 'detach'", dict(arch="shared")),
+        (
+            *("ppg", dict(n_pi=2, aux_lr=1.0, beta_clone=2.0, aux_minibatch_size=4000)),
+            *(dict(train_aux_iters=0), "train_aux_iters is 0", {}),
+        ),
+        ("sac", dict(target_entropy=-2.0), {}, "alpha is a number", dict(alpha="auto")),
+        ("ppo", dict(test_freq=5), {}, "num_test_episodes is 0", dict(num_test_episodes=1)),
+        ("a2c", dict(init="torch"), dict(init_from="x"), "the weights are those of init_from", {}),
+        ("vpg", dict(keep_checkpoints=9), dict(checkpoint_freq=0), "checkpoint_freq is 0", {}),
     ],
 )
-def test_a_call_that_does_not_fit_is_a_type_error(args, kwargs, message):
-    with pytest.raises(TypeError, match=message):
-        told(*args, **kwargs)
+def test_arguments_without_effect_are_said(name, useless, others, why, useful, begun, capsys):
+    """And those that have one, since others are as they are by default or as `useful`, are not."""
+    with pytest.raises(Begun):
+        load(name)("CartPole-v1", **useless, **others)
+    expected = {
+        f"Warning: {x} is {value!r}, which has no effect: {why}." for x, value in useless.items()
+    }
+    assert {*capsys.readouterr().out.splitlines()} == expected
+    for more in (dict(resume=True), dict(logger_kwargs=dict(preset="classic"))):
+        with pytest.raises(Begun):  # it was said before; a preset is for many cases
+            load(name)("CartPole-v1", **useless, **others, **more)
+    with pytest.raises(Begun):
+        load(name)("CartPole-v1", **useless, **useful)
+    assert capsys.readouterr().out == ""
+
+
+def test_sizes_of_a_memory_that_there_is_not_are_said(begun, capsys):
+    sizes = dict(memory_size=9, seq_len=5)
+    with pytest.raises(Begun):
+        vpg("CartPole-v1", ac_kwargs=sizes)
+    assert capsys.readouterr().out.count("in ac_kwargs, which has no effect: there is no mem") == 2
+    with pytest.raises(Begun):
+        vpg("CartPole-v1", ac_kwargs=dict(sizes, memory="gru"))
+    with pytest.raises(Begun):  # somebody else's networks
+        vpg("CartPole-v1", print, ac_kwargs=sizes)
+    assert capsys.readouterr().out == ""
+
+
+def test_presets_have_no_argument_without_effect(begun, capsys):
+    presets = [preset for name in ALGORITHMS for preset in presets_for(name).values()]
+    for preset in presets:
+        with pytest.raises(Begun):
+            load(preset.algorithm)("CartPole-v1", **preset.settings)
+    assert len(presets) > 10
+    assert capsys.readouterr().out == ""
 
 
 def settings(**kwargs):

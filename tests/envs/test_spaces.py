@@ -61,6 +61,7 @@ IMAGE = spaces.Box(0, 255, (40, 40, 3), np.uint8)
         (IMAGE, []),  # the networks have convolutions
         (spaces.Box(0, 255, (128,), np.uint8), []),
         (spaces.Box(-1, 1, (3, 4)), []),
+        (spaces.Dict(board=spaces.Box(0, 1, (3, 3), np.uint8)), []),
         (spaces.Discrete(3), []),
         (spaces.Box(0, 255, (28, 28), np.uint8), ["the observation, uint8 of shape (28, 28)"]),
         (spaces.Box(0, 1, (40, 40, 3)), ["the observation, float32 of shape (40, 40, 3)"]),

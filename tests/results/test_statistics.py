@@ -155,8 +155,8 @@ def test_wall_clock_time_gets_an_even_grid():
 
 def test_short_runs_all_count_on_wall_clock_time():
     """The ends of an even grid of so few points would belong to one run each."""
-    one_epoch = [(np.array([10.0 + i]), np.array([100.0 * i])) for i in range(3)]
-    np.testing.assert_array_equal(align(one_epoch)[0], [10, 11, 12])
+    one_epoch = [(np.array([10.0 + i]), np.array([100.0 * i])) for i in range(25)]
+    np.testing.assert_array_equal(align(one_epoch)[0], 10 + np.arange(25))
     two = [(np.array([10.0 + i, 20.0 + i]), np.full(2, 100.0 * i)) for i in range(5)]
     curve = curve_of(two, "mean", "none")
     assert curve.estimate[curve.x == 14] == 200

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from spinup_tf2 import ppo, vpg
+from spinup_tf2.callbacks import Callback
 from spinup_tf2.errors import UserError
 from spinup_tf2.tracking import tracker
 from spinup_tf2.tracking.tracker import TRACKERS
@@ -169,7 +170,7 @@ def scalars_of_wandb(run_dir):
                 item.key or "/".join(item.nested_key): json.loads(item.value_json)
                 for item in record.history.item
             }
-            for key, value in row.items():
+            for key, value in row.items() if "TotalEnvInteracts" in row else ():
                 if isinstance(value, int | float) and key[0] != "_" and "/" not in key:
                     found.setdefault(key, {})[row["TotalEnvInteracts"]] = value
     assert len(ids) == 1
@@ -198,12 +199,24 @@ def test_a_run_of_wandb_that_the_program_has_begun_goes_on(tmp_path, monkeypatch
     import wandb
 
     monkeypatch.setenv("WANDB_MODE", "offline")
+
+    class LogsMore(Callback):
+        def on_epoch_end(self, run, row):
+            deadline = time.monotonic() + 30
+            while wandb.run is None and time.monotonic() < deadline:
+                time.sleep(0.1)  # the tracker has a thread of its own
+            wandb.log(dict(more=1))
+
+    def trained(name):
+        train(vpg, tmp_path / name, **SMALL, epochs=1, track=["wandb"], callbacks=[LogsMore()])
+        return scalars_of_wandb(tmp_path / name)
+
+    assert "Entropy" in trained("alone")
     mine = wandb.init(project="mine", dir=str(tmp_path))
-    train(vpg, tmp_path / "run", **SMALL, epochs=1, track=["wandb"])
+    assert "Entropy" in trained("beside")
     assert wandb.run is mine
     mine.log(dict(final=1))  # of one that has ended it would raise
     mine.finish()
-    assert scalars_of_wandb(tmp_path / "run")
 
 
 @pytest.mark.slow

@@ -157,8 +157,8 @@ def vector_size(observation_space: spaces.Box, user: type) -> int:
     if len(observation_space.shape) != 1:
         raise UserError(
             f"{user.__name__} is for vectors, and observations have the shape "
-            f"{observation_space.shape}. Name a class for images in it, such as for_images = "
-            "CNNActorCritic, which subclasses do not inherit."
+            f"{observation_space.shape}. For images there are CNNActorCritic and CNNQActorCritic; "
+            "a subclass names its own as for_images, which it does not inherit."
         )
     return observation_space.shape[0]
 

@@ -237,13 +237,16 @@ class ProcessVectorEnv(AsyncVectorEnv):
             if code is not None
         ]
         deaths = deaths or ["a process that holds an environment does not answer any more"]
-        never_began = self._steps == 0 and 1 in codes
-        return (
+        text = (
             f"{'; '.join(deaths)}, after {self._steps} steps. A process that dies is not started "
             "again; env_retries is for environments that raise an exception."
-            + " A script must begin its training under if __name__ == '__main__', since each of "
-            "these processes imports it." * never_began
         )
+        if self._steps == 0 and 1 in codes:
+            text += (
+                " If a script has started it: it must do so under if __name__ == '__main__', since "
+                "each of these processes imports the script."
+            )
+        return text
 
     def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:
         """Ask the environments to close, and end the processes that do not within some seconds."""

@@ -70,7 +70,9 @@ def _named(name):
         import_named(module)
         found = getattr(sys.modules[module], attribute)
         if not has_hooks(found):  # before it is called
-            raise TypeError(f"it has none of the methods {', '.join(HOOKS)}")
+            raise TypeError(
+                f"it has none of the methods {', '.join(HOOKS)} of its own, or is Keras's"
+            )
         return found() if isinstance(found, type) else found
     except Exception as error:  # a module may raise anything
         raise not_available(name, error) from error

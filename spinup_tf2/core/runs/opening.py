@@ -1,5 +1,6 @@
 """How every run begins: seeds, environments, the run's directory."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -35,7 +36,16 @@ from spinup_tf2.persistence.same_run import (
     describe_run,
     position_of,
 )
-from spinup_tf2.runs.files import holds_run, move_back, put_back, remove_run, set_aside
+from spinup_tf2.runs.files import (
+    REPLACED,
+    files_of_run,
+    forget_replaced,
+    holds_run,
+    move_back,
+    put_back,
+    remove_run,
+    set_aside,
+)
 from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import sync_params
@@ -116,63 +126,62 @@ def opened_run(
         logger_kwargs.get("exp_name"),
         logger_kwargs.get("preset"),
     )
-    run: Run[Networks] | None = None
     with ExitStack() as stack:
         saved = None
         if run_dir is not None:
             lock = run_lock(run_dir)
             on_root(lambda: stack.enter_context(lock))
             on_root(lambda: move_back(run_dir))
+        undo = stack.enter_context(ExitStack())
         if settings.resume:
             saved = checkpoint_to_resume(run_dir, description, settings.epochs, rows)
             if saved is None:  # a run that was killed before its first checkpoint begins anew
                 logger_kwargs |= dict(keep_rows=0)
             else:
-                logger_kwargs |= dict(keep_rows=saved.counters["epoch"], overwrite=False)
+                logger_kwargs |= dict(keep_rows=saved.counters["epoch"])
         if saved is None and settings.init_from is not None:
             begin_with(ac, settings.init_from)
             gather_objects(None)  # rank 0 may be about to move what the others still read
         if run_dir is not None:
             overwrite = bool(logger_kwargs.get("overwrite"))  # the other ranks need not know
-            begun = lambda: run is not None and run.begun  # noqa: E731
-            on_root(lambda: stack.enter_context(_replacing(run_dir, rows, overwrite, begun)))
+            on_root(lambda: _prepare(run_dir, rows, overwrite, undo))
         logger = EpochLogger(**logger_kwargs)
         run_dir = broadcast_object(logger.output_dir)
         checkpoints = CheckpointWriter(run_dir, settings.keep_checkpoints, saved)
         logger.save_config(dict(arguments))
-        for text in pixels_as_numbers(env.observation_space):
-            logger.warn_once(text)
+        if saved is None and is_own(actor_critic.__module__):
+            for text in pixels_as_numbers(env.observation_space):
+                logger.warn_once(text)
         if proc_id() == 0:
             write_env_spec(Path(run_dir, "env_spec.json"), env, settings.env_fn)
         sync_params(ac.trainable_variables)
         _seed_global_generators(settings, envs, saved)
         counts = ", ".join(f"\t {name}: {size}" for name, size in sizes.items())
         logger.log(f"\nNumber of parameters: {counts}\n")
+
+        def begun():
+            undo.pop_all()
+            on_root(lambda: forget_replaced(run_dir))
+
         with exit_together(), ExitStack() as contexts:
             directory = (logger, description, checkpoints, saved)
-            run = Run(settings, envs, test_envs, ac, *directory, Callbacks(callbacks), contexts)
-            yield run
+            called = (Callbacks(callbacks), begun)
+            yield Run(settings, envs, test_envs, ac, *directory, *called, contexts)
 
 
-@contextmanager
-def _replacing(run_dir, rows, overwrite, begun):
-    """Leave the directory as it was if the new run does not begin: without a run, or with the old.
+def _prepare(run_dir, rows, overwrite, undo):
+    """Make room for a new run, and note in `undo` how the directory is left if it does not begin.
 
-    The old one is kept aside until then.
+    As it was: a run that is replaced is kept aside until then.
     """
-    replaces = holds_run(run_dir, rows)
-    if replaces and not overwrite:  # it goes on, or is refused
-        yield
-        return
-    try:
-        if replaces:
-            set_aside(run_dir, rows)
-        yield
-    finally:
-        if replaces:
-            put_back(run_dir, rows)
-        elif not begun():
-            remove_run(run_dir, rows)
+    if not holds_run(run_dir, rows):
+        # An old run may be aside, since one that was to replace it has failed. As long as the files
+        # of that one are there, nobody takes the directory for an empty one.
+        if not os.path.isdir(os.path.join(run_dir, REPLACED)):
+            undo.callback(remove_run, run_dir, rows, keep=files_of_run(run_dir, rows))
+    elif overwrite:
+        undo.callback(put_back, run_dir, rows)
+        set_aside(run_dir, rows)
 
 
 def _seed_global_generators(settings, envs, saved):

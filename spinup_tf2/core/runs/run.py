@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
@@ -39,7 +39,6 @@ from spinup_tf2.persistence.checkpoints import Saved
 from spinup_tf2.persistence.keeper import Keeper, Part, StoredSteps
 from spinup_tf2.persistence.same_run import Position, position_of
 from spinup_tf2.runs.commands import resume_command
-from spinup_tf2.runs.files import forget_replaced
 from spinup_tf2.tracking.tracker import HISTOGRAMS
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import check_params
@@ -82,17 +81,18 @@ class Run(Generic[Networks]):
         checkpoints: CheckpointWriter,
         saved: Saved | None,
         callbacks: Callbacks,
+        on_begin: Callable[[], object],
         contexts: ExitStack,
     ):
         self.settings, self.envs, self.test_envs = settings, envs, test_envs
         self.ac: Networks = ac
         self.logger = logger
         self.description, self.checkpoints, self.saved = description, checkpoints, saved
-        self.begun = False
         self.epoch, self.first_step, self.progress = 0, 0, 0.0
         self.best = BestWeights(ac.variables)
         self.videos: list[Path] = []
         self._callbacks, self._stopped = callbacks, ""
+        self._on_begin = on_begin  # called when nothing keeps it from training any more
         self._contexts = contexts  # left where the run ends
 
     # ---------------------------------------------------------------------- the loops' calls
@@ -156,9 +156,7 @@ class Run(Generic[Networks]):
         self._callbacks.columns(self)  # while nothing is lost yet
         if self.saved is None and self.settings.checkpoint_freq:
             self._save_checkpoint(Position())
-        self.begun = True
-        if proc_id() == 0:
-            forget_replaced(str(self.logger.output_dir))
+        self._on_begin()
 
     def epochs(self) -> Iterator[int]:
         """The numbers of the epochs that are left to train, from 0."""

@@ -14,6 +14,7 @@ from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.runs import opening
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
+from spinup_tf2.runs.files import set_aside
 from tests.fake_mpi import run_ranks
 
 VPG = dict(steps_per_epoch=20, train_v_iters=1, ac_kwargs=dict(hidden_sizes=(4,)))
@@ -142,11 +143,14 @@ def test_a_run_comes_back_whose_successor_cannot_begin(tmp_path):
 
 def test_a_run_that_cannot_begin_leaves_nothing(tmp_path):
     """So that it can be started again, with the mistake mended, under the same name."""
-    (tmp_path / "notes.txt").write_text("mine")
+    for name in ("notes.txt", "wandb/log", "videos/dog.mp4", "vars.pkl"):  # of other programs
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    before = contents(tmp_path)
     train = dict(VPG, env_fn="CartPole-v1", logger_kwargs=dict(output_dir=tmp_path, quiet=True))
     with pytest.raises(UserError, match="names a column Epoch"):
         vpg(**train, epochs=1, callbacks=[NamesAnotherColumn()])
-    assert contents(tmp_path) == {tmp_path / "notes.txt": b"mine"}
+    assert contents(tmp_path) == before
 
     class Fails:
         def on_epoch_end(self, run, row):
@@ -157,6 +161,18 @@ def test_a_run_that_cannot_begin_leaves_nothing(tmp_path):
     assert len((tmp_path / "progress.txt").read_text().splitlines()) == 2
     vpg(**train, epochs=2, resume=True)
     assert len((tmp_path / "progress.txt").read_text().splitlines()) == 3
+
+
+def test_a_run_that_is_aside_is_not_forgotten_by_one_that_need_not_replace_it(tmp_path):
+    """As of a grid, which sets runs aside, and whose experiment then cannot begin."""
+    replaced_by(tmp_path, epochs=2)
+    set_aside(tmp_path, "progress.txt")
+    train = dict(VPG, epochs=1, logger_kwargs=dict(output_dir=str(tmp_path), quiet=True))
+    with pytest.raises(UserError, match="names a column Epoch"):
+        vpg("CartPole-v1", **train, callbacks=[NamesAnotherColumn()])
+    with pytest.raises(UserError, match="already holds a run"):
+        vpg("CartPole-v1", **train)
+    assert len((tmp_path / ".replaced" / "progress.txt").read_text().splitlines()) == 3
 
 
 def test_images_that_become_vectors_are_warned_of(tmp_path, capsys):
