@@ -114,6 +114,12 @@ def without_effect(given: Mapping[str, Any], arguments: Mapping[str, Any]) -> li
     return found
 
 
+def may_be_true(name: str) -> bool:
+    """Whether True can be the value of an argument, or whether that cannot be known here."""
+    is_valid, _ = _RULES.get(name, (lambda _: True, ""))
+    return bool(is_valid(True))
+
+
 def whole_numbers(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """`arguments`, in which 1e6 has become 1000000 where only a whole number will do."""
 

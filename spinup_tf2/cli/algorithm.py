@@ -78,7 +78,8 @@ def parse_experiments(algorithm: str, argv: Sequence[str]) -> tuple[ExperimentGr
         try:
             check_values(algorithm, variant, num_procs)
         except UserError as error:
-            raise UserError(f"{error}{_how_a_grid_is_typed(error, flags)}") from error
+            hint = _how_a_grid_is_typed(error, flags) or _from_preset(error, preset, flags)
+            raise UserError(f"{error}{hint}") from error
     if preset:
         run_options["note"] = _used_settings(run_options["preset"], preset, variants)
     else:
@@ -93,6 +94,14 @@ def _how_a_grid_is_typed(error, flags):
             if isinstance(value, tuple) and str(error).startswith(f"{key} is {value!r};"):
                 typed = " ".join(map(str, value))
                 return f" For a grid, separate the values by spaces: --{key} {typed}."
+    return ""
+
+
+def _from_preset(error, preset, flags):
+    """What to add to an error about a value that a preset has brought; "" to all others."""
+    for key in preset.settings if preset else ():
+        if key not in flags and str(error).startswith(f"{key} is "):
+            return f" (It stands in the preset {preset.name}.)"
     return ""
 
 

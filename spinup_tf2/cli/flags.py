@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ast
 import functools
+import os
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spinup_tf2.arguments.checks import PYTHON_ONLY
+from spinup_tf2.arguments.checks import PYTHON_ONLY, may_be_true
 from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import (
@@ -62,6 +64,8 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
         of the flag. The order is that of Spinning Up, which decides the order of a grid: plain
         flags as typed, then those with a shorthand, then substituted ones.
     """
+    if argv and re.match("-[a-z]", argv[0]):
+        raise UserError(f"{argv[0]} has one dash; did you mean -{argv[0]}?")
     if argv and not argv[0].startswith("--"):
         raise UserError(
             f"You didn't specify a first flag. {argv[0]!r} stands before any flag; "
@@ -91,9 +95,13 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
 
     flags = {}
     for name, values in words.items():
+        if not values and (name in (*TEXT_KEYS, *LIST_KEYS) or not may_be_true(name)):
+            raise UserError(f"--{name} was given without a value.")
         if name in (*TEXT_KEYS, *LIST_KEYS):
-            if not values:
-                raise UserError(f"--{name} was given without a value.")
+            if "" in values:
+                raise UserError(f"--{name} was given an empty text; was a variable not set?")
+            if name == "init_from":  # the same run, with and without a slash at its end
+                values = [os.path.normpath(value) for value in values]
             if name in _MAY_BE_NONE:
                 values = [None if value == "None" else value for value in values]
             if name in LIST_KEYS:

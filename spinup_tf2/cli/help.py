@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.checks import PYTHON_ONLY
 from spinup_tf2.cli.flags import SUBSTITUTIONS
-from spinup_tf2.experiments.checks import signature_of
+from spinup_tf2.experiments.checks import network_arguments, signature_of
 from spinup_tf2.parallel import launched
 from spinup_tf2.presets import Preset, as_flags, load, presets_for
 
@@ -44,7 +44,20 @@ ones. Valid substitutions are:
 
 These flags go with every algorithm:
 
-\t--preset    NAME      tuned hyperparameters instead of the defaults, see below
+{common}
+
+These are the presets. The flags that are given beside them win. A file of your own works as well:
+--preset my.toml. What each of them sets, and where that is from, is shown by
+
+\tpython -m spinup_tf2.run presets --full
+
+{presets}
+"""
+
+COMMON = """
+\t--env       ID ...    the environment, or several
+\t--env_kwargs:KEY X    an argument of the environment
+\t--preset    NAME      tuned hyperparameters instead of the defaults
 \t--exp_name  NAME      name of the experiment, and of its directory
 \t--data_dir  DIR       where all experiments are saved
 \t--num_cpu   N         MPI processes, or auto for all cores
@@ -57,14 +70,7 @@ These flags go with every algorithm:
 \t--resume              go on with the run that is in the directory, if there is one
 \t--quiet               print only errors and warnings
 \t--debug               show where in the program an error comes from
-
-These are the presets. The flags that are given beside them win. A file of your own works as well:
---preset my.toml. What each of them sets, and where that is from, is shown by
-
-\tpython -m spinup_tf2.run presets --full
-
-{presets}
-"""
+""".strip("\n")
 
 
 def usage(commands: Iterable[str]) -> str:
@@ -78,7 +84,8 @@ def usage(commands: Iterable[str]) -> str:
         for algorithm in ALGORITHMS
         for preset in presets_for(algorithm).values()
     )
-    return USAGE.format(commands=names, substitutions=substitutions, presets=presets)
+    parts = dict(commands=names, substitutions=substitutions, common=COMMON, presets=presets)
+    return USAGE.format(**parts)
 
 
 def algorithm_help(algorithm: str, argv: Sequence[str]) -> str:
@@ -87,7 +94,10 @@ def algorithm_help(algorithm: str, argv: Sequence[str]) -> str:
     flags = {name: x for name, x in signature.defaults.items() if name not in PYTHON_ONLY}
     text = (
         f"\n\nShowing docstring for spinup_tf2.{algorithm}:\n\n{signature.doc}\n\n"
-        f"Flags and their defaults:\n\n{_flag_lines(flags)}\n"
+        f"Flags and their defaults:\n\n{_flag_lines(flags)}\n\n"
+        f"Those of the default networks:\n\n"
+        + "\n".join(f"    --ac_kwargs:{name}" for name in network_arguments(algorithm))
+        + f"\n\nThose of every algorithm:\n\n{COMMON.expandtabs(4)}\n"
     )
     presets = presets_for(algorithm)
     if presets:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from spinup_tf2 import user_config
 from spinup_tf2.errors import printable
 from spinup_tf2.results.listing import RunInfo, as_json, find_runs
+from spinup_tf2.runs.files import runs_aside
 from spinup_tf2.runs.printing import colored, print_safely
 
 # What the runs can be sorted by, with the order in which one wants to see them.
@@ -43,7 +44,7 @@ def main(argv: Sequence[str]) -> None:
     if args.json:
         print(as_json(runs))
     elif not runs:
-        print_safely(f"No runs in {directory}.")
+        print_safely(f"No runs in {directory}.{runs_aside(directory)}")
     else:
         # What goes to a file or another program is not shortened.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -31,7 +31,7 @@ from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.persistence.env_spec import register_for_file
 from spinup_tf2.persistence.kwargs_json import from_json
-from spinup_tf2.runs.files import runs_in
+from spinup_tf2.runs.files import runs_aside, runs_in
 
 # What `resume` may be given beside the directory: what does not make it another run.
 RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "hosts", "launcher", "quiet")
@@ -87,6 +87,11 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
     if not argv or argv[0].startswith("--"):
         raise UserError("resume needs the directory of a run: resume RUN_DIR [--epochs N].")
     run_dir, *rest = argv
+    if rest and not rest[0].startswith("-"):
+        raise UserError(
+            f"resume goes on with one run, and {rest[0]!r} is a second one; resume them one after "
+            "the other, or start the command of the grid once more, with --resume."
+        )
     given = _changes(rest)
     run = _described_run(run_dir)
     algorithm, command = run["algorithm"], run["command"]
@@ -132,10 +137,14 @@ def _described_run(run_dir):
         raise UserError(f"there is no directory {run_dir}.")
     run = Checkpoints(run_dir).describe()
     if run is None:
-        runs = runs_in(run_dir, "checkpoint")
+        what = "give the directory of a run"
+        if runs := runs_in(run_dir, "checkpoint"):
+            what = f"give one of the runs in it: {runs}"
+        elif os.path.lexists(os.path.join(run_dir, "progress.txt")):
+            what = "its checkpoint_freq was 0, or it was killed before the first one; train anew"
         raise UserError(
-            f"{run_dir} holds no checkpoint that can be read, and so nothing to resume; give "
-            + (f"one of the runs in it: {runs}." if runs else "the directory of a run.")
+            f"{run_dir} holds no checkpoint that can be read, and so nothing to resume; {what}."
+            f"{runs_aside(run_dir)}"
         )
     run = dict.fromkeys(("algorithm", "command", "exp_name", "num_envs", "num_procs")) | run
     algorithm, command = run["algorithm"], run["command"]

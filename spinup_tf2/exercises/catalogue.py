@@ -79,9 +79,15 @@ def copy(names: Iterable[str], folder: Path) -> list[Path]:
             f"{folder} holds {', '.join(there)} already, and nothing is overwritten; name another "
             "directory, or move these away."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, task in files.items():
-        shutil.copyfile(task, path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, task in files.items():
+            shutil.copyfile(task, path)
+    except OSError as error:
+        raise UserError(
+            f"the exercises cannot be copied to {folder} ({error.strerror}); name another "
+            "directory."
+        ) from error
     return [*files]
 
 

@@ -26,7 +26,7 @@ from spinup_tf2.experiments.experiment import (
 )
 from spinup_tf2.experiments.nested import merged, nested
 from spinup_tf2.experiments.processes import resolve_processes
-from spinup_tf2.experiments.schedule.finished import finished_runs
+from spinup_tf2.experiments.schedule.finished import check_going_on, finished_runs
 from spinup_tf2.experiments.schedule.outcomes import NOT_BEGUN, SKIPPED, Again, Outcome
 from spinup_tf2.experiments.schedule.running import check_workers, plan_of, run_all
 from spinup_tf2.parallel import mpi
@@ -245,6 +245,8 @@ class ExperimentGrid:
                 "new one; give one of them."
             )
         finished = finished_runs(experiments, processes.number) if skip_finished else set()
+        if len(experiments) > 1:  # a single one says it itself
+            check_going_on(experiments, processes.number)
         check_launch(experiments, check_env, finished)
         outcomes = [Outcome(each, number) for number, each in enumerate(experiments, 1)]
         for outcome in outcomes:

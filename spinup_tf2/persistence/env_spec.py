@@ -109,6 +109,11 @@ def make_env(
     # The file may hold anything, and environments and modules raise what they like.
     except (Exception, SystemExit) as error:
         reason = one_line(error) if isinstance(error, UserError) else kind_and_line(error)
+        if env_kwargs:
+            raise UserError(
+                f"The environment of {path} cannot be built with {dict(env_kwargs)}: {reason}. "
+                "Correct --env_kwargs (env_kwargs), or leave it out."
+            ) from error
         raise UserError(
             f"The environment of {path} cannot be built: {reason}. {_WHAT_TO_DO}"
         ) from error

@@ -12,7 +12,7 @@ import numpy as np
 
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.persistence.checkpoints import Checkpoints, DamagedCheckpoint, read_numbered
-from spinup_tf2.runs.files import read_json, runs_in
+from spinup_tf2.runs.files import read_json, runs_aside, runs_in
 
 WEIGHTS = "weights.npz"
 
@@ -25,7 +25,9 @@ def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
         raise UserError(f"There is no directory {fpath}.")
     saves = _saves(fpath)
     if not saves:
-        raise UserError(f"{fpath} holds no trained agent (tf2_save); {_what_to_give(fpath)}.")
+        raise UserError(
+            f"{fpath} holds no trained agent (tf2_save); {_what_to_give(fpath)}.{runs_aside(fpath)}"
+        )
     if itr == "last" or itr < 0:
         itr = max(saves)
     if itr not in saves:

@@ -70,13 +70,20 @@ def load(algorithm: str, name: str, env: str | None = None) -> Preset:
     table = own_table(algorithm, name) if is_file(name) else _named(algorithm, name)
     if env is None and not table.env:
         raise UserError(f"the preset {name} names no environment; give --env.")
-    if env is not None and not _fit(table.fits, env):
-        such = f", such as {table.env}" if table.env else ""
+    env = table.env if env is None else env
+    if not _fit(table.fits, env):
+        such = f", such as {table.env}" if table.env and table.env != env else ""
         raise UserError(
             f"the preset {name} does not fit {env}: it is for {', '.join(table.fits)}{such}. "
             "Choose one of these environments, or leave --preset out."
         )
-    return _for_env(algorithm, name, table, table.env if env is None else env)
+    preset = _for_env(algorithm, name, table, env)
+    if not preset.origins:
+        fits = [pattern for part in table.parts for pattern in part.fits or ()]
+        raise UserError(
+            f"the preset {name} has no settings for {env}: its settings are for {', '.join(fits)}."
+        )
+    return preset
 
 
 def presets_for(algorithm: str, env: str | None = None) -> dict[str, Preset]:

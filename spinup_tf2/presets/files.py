@@ -80,6 +80,7 @@ def own_table(algorithm: str, path: str) -> Table:
     """
     content = _read(Path(path))
     meant = content.pop("algorithm", algorithm)
+    _check_kind(meant, str, f"algorithm ({path})", "the name of an algorithm")
     if meant != algorithm:
         raise UserError(f"the preset {path} is for {meant}, not for {algorithm}.")
     table = _table(content, path, tables(algorithm), origin=path)
@@ -90,7 +91,8 @@ def own_table(algorithm: str, path: str) -> Table:
 
 def _read(path):
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        # -sig: some editors put a byte order mark at the beginning.
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise UserError(f"there is no file {path}; --preset takes a name, or a file.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -109,11 +111,12 @@ def _table(content, where, others, origin):
         origin: Of parts that do not name one; None: all must.
     """
     _check_kind(content, dict, where, "a table")
+    keys = KEYS if origin is None else ("algorithm", *KEYS)
     for key in content:
         if key not in KEYS:
             raise UserError(
-                f"{key} is not a key of a preset ({where});{did_you_mean(key, KEYS)} they are "
-                f"{', '.join(KEYS)}. Arguments of the algorithm belong into settings."
+                f"{key} is not a key of a preset ({where});{did_you_mean(key, keys)} they are "
+                f"{', '.join(keys)}. Arguments of the algorithm belong into settings."
             )
     base = Table("", "", ("*",), ())
     if "extends" in content:
@@ -171,6 +174,13 @@ def _check_kind(value, kind, name, expected):
 def _check_arguments(algorithm, arguments, where):
     """Names of arguments; their values are checked where all are known."""
     names = arguments.get("ac_kwargs", {})
+    for name in arguments:
+        network = name.removeprefix("ac_kwargs:")
+        if name not in signature_of(algorithm).defaults and network in network_arguments(algorithm):
+            raise UserError(
+                f"{name!r} is an argument of the networks ({where}); write ac_kwargs.{network} = "
+                "..., or a table [settings.ac_kwargs]."
+            )
     known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
     _check_known(arguments, [*known, "env_kwargs"], f"an argument of {algorithm}", where)
     _check_known(names, network_arguments(algorithm), "an argument of the networks", where)

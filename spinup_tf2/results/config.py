@@ -11,7 +11,7 @@ from spinup_tf2.errors import printable
 from spinup_tf2.runs.files import read_json
 
 _LONGEST_NAME = 255  # characters, as of a file
-_OF_ONE_RUN = ("seed", "exp_name", "env_fn", "num_envs", "num_cpu")
+_OF_ONE_RUN = ("seed", "exp_name", "env_fn", "num_envs", "num_cpu", "resume")
 
 # The arguments that only one algorithm has; the first that is there decides.
 TELLTALES = {
@@ -28,6 +28,7 @@ TELLTALES = {
 # Environments in the text of an env_fn: EnvFn(env_name='CartPole-v1', ...), or any text in quotes
 # that looks like an id, as in functools.partial(<function make at 0x7f>, 'CartPole-v1').
 _ENV_NAME = re.compile(r"env_name=(['\"])(?P<id>.+?)\1")
+_ENV_KWARGS = re.compile(r"env_name=.*, env_kwargs=(?P<kwargs>.*)\)$", re.DOTALL)
 _QUOTED_ID = re.compile(r"(['\"])(?P<id>[\w./:-]+-v\d+)\1")
 _PLAIN_ID = re.compile(r"(?P<id>(?!\w+$)[\w./:-]+)")  # one word is the name of a function
 # And in the name of an experiment: Spinning Up's grids write ppo_envhalfcheetah-v2, where neither
@@ -64,8 +65,9 @@ def settings(config: dict[str, Any]) -> dict[str, str]:
         for name, value in config.items()
         if name not in _OF_ONE_RUN and not name.startswith("logger")
     }
-    name = algorithm(config)
-    return arguments | ({"algorithm": name} if name else {})
+    of_env = _ENV_KWARGS.search(str(config.get("env_fn") or ""))
+    told = dict(algorithm=algorithm(config), env_kwargs=of_env["kwargs"] if of_env else "")
+    return arguments | {name: text for name, text in told.items() if text}
 
 
 def env_name(config: dict[str, Any], run_dir: str | os.PathLike) -> str:

@@ -15,6 +15,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.results.config import env_name, name_in, read_config, settings, without_env
 from spinup_tf2.results.rows import PERFORMANCE, read_rows
 from spinup_tf2.results.walking import walk
+from spinup_tf2.runs.files import runs_aside
 from spinup_tf2.runs.printing import print_safely
 
 if TYPE_CHECKING:
@@ -214,7 +215,8 @@ def get_all_datasets(
     }
     datasets = _read_runs(runs.values(), report)
     if not datasets:
-        raise NoResults(f"No run with results (progress.txt) in {', '.join(logdirs)}.")
+        aside = "".join(map(runs_aside, logdirs))
+        raise NoResults(f"No run with results (progress.txt) in {', '.join(logdirs)}.{aside}")
     return datasets
 
 

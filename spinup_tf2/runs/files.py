@@ -281,6 +281,19 @@ def read_json(path: str | os.PathLike, limit: int = LARGEST_JSON) -> Any:
         raise UserError(f"{path} is not readable as JSON ({error}).") from error
 
 
+def runs_aside(folder: str | os.PathLike) -> str:
+    """A sentence about runs in or below a directory that were to be replaced; "" if there are none.
+
+    A crash has left them there: nothing else finds them.
+    """
+    found = [path for depth in ("", "*/", "*/*/") for path in Path(folder).glob(depth + REPLACED)]
+    there = sorted(str(path) for path in found if path.is_dir())
+    if not there:
+        return ""
+    shown = ", ".join(there[:10] + ["..."] * (len(there) > 10))
+    return f" What was to be replaced there, and has not been, is in {shown}."
+
+
 def runs_in(folder: str | os.PathLike, holding: str) -> str:
     """The first runs below a directory, as a list in words; "" if there are none.
 

@@ -40,6 +40,7 @@ def run_lock(run_dir: str | os.PathLike) -> Iterator[None]:
         UserError: Another run holds it, or the directory cannot be written.
     """
     path = Path(run_dir, LOCK)
+    made = [folder for folder in path.parents if not folder.exists()]
     try:
         os.makedirs(run_dir, exist_ok=True)
         descriptor = _locked(path)
@@ -57,6 +58,9 @@ def run_lock(run_dir: str | os.PathLike) -> Iterator[None]:
                 path.unlink()  # while it is still ours
             _held.remove(descriptor)
             os.close(descriptor)
+            with suppress(OSError):  # the first that is not empty
+                for folder in made:
+                    folder.rmdir()
 
 
 def is_locked(run_dir: str | os.PathLike) -> bool:

@@ -228,7 +228,7 @@ def test_the_help_of_an_algorithm_lists_its_presets(capsys):
     run.main(["ppo", "--help"])
     out = capsys.readouterr().out
     assert re.search(r"    --preset pole +Poles on carts\.\n", out)
-    assert "--env_kwargs:" not in out
+    assert "--env_kwargs:length" not in out
     run.main(["a2c", "--help"])
     out = capsys.readouterr().out
     assert "--preset classic" in out

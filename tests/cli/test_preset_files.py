@@ -70,7 +70,16 @@ BROKEN = {
     "extends = 'nothing'": "extends is 'nothing' .*; it must be the name of another .*mario",
     "doc = 'Nothing.'": "there are no settings",
     "[settings]\nlam=1": "own.toml names no environment; give --env",
-    "env='CartPole-v1'\n[settings]\nlam=2": "lam is 2; it must be a number between 0 and 1",
+    "env='CartPole-v1'\n[settings]\nlam=2": "lam is 2; it must be a number between 0 and 1. .It "
+    "stands in the preset .*own.toml.",
+    "algoritm = 'ppo'\n[settings]\nlam=1": "did you mean algorithm",
+    "algorithm = ['ppo', 'vpg']\n[settings]\nlam=1": "algorithm .* it must be the name of an alg",
+    "[settings]\nhidden_sizes = [32]": r"'hidden_sizes' is an argument of the networks .*; write "
+    r"ac_kwargs.hidden_sizes = \.\.\.",
+    "env='CartPole-v1'\n[settings]\nlam=1\nfits=['Hopper-*']": "own.toml has no settings for "
+    r"CartPole-v1: its settings are for Hopper-\*",
+    "env='CartPole-v1'\nfits=['Hopper-*']\n[settings]\nlam=1": r"does not fit CartPole-v1: it is "
+    r"for Hopper-\*\. Choose",
     "[settings": "own.toml is not valid TOML: ",
 }
 
@@ -83,6 +92,11 @@ def test_a_broken_file_is_refused_before_anything_starts(text, own, experiments,
     printed = capsys.readouterr()
     assert (left.value.code, printed.out, experiments) == (2, "", [])
     assert re.search(BROKEN[text], printed.err)
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(own):
+    Path(own).write_text(OWN, encoding="utf-8-sig")
+    assert load("ppo", own).settings["gamma"] == 0.5
 
 
 def test_an_unknown_algorithm_has_no_presets():

@@ -9,7 +9,10 @@ import sys
 import pytest
 
 from spinup_tf2 import run
+from spinup_tf2.cli.ls import main as ls
+from spinup_tf2.cli.plot import main as plot
 from spinup_tf2.cli.resume import RESUME_KEYS, parse_resume
+from spinup_tf2.cli.test_policy import main as watch
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence import checkpoints as checkpoint
 from tests.progress import rows_without_time
@@ -116,7 +119,8 @@ def test_environments_are_spread_over_other_processes(write_run, num_cpu, num_en
         ("{} --cpu 3", "has 4 environments, which 3 processes cannot share equally"),
         ("{} --cpu 0", "num_cpu is 0"),
         ("{} --quiet loud", "--quiet is a switch"),
-        ("{} more", "You didn't specify a first flag"),
+        ("{} more", "resume goes on with one run, and 'more' is a second one; .*with --resume"),
+        ("{} -epochs 9", r"-epochs has one dash; did you mean --epochs\?"),
     ],
 )
 def test_refused_arguments(write_run, arguments, message):
@@ -153,6 +157,23 @@ def test_a_directory_without_a_checkpoint(write_run, tmp_path):
     manifest.write_text(manifest.read_text().replace("CartPole", "Pendulum"))
     with pytest.raises(UserError, match="holds no checkpoint that can be read"):
         parse_resume([run_dir])
+    (tmp_path / "run" / "progress.txt").touch()
+    with pytest.raises(UserError, match="its checkpoint_freq was 0, or it was killed before the"):
+        parse_resume([run_dir])
+
+
+def test_what_a_crash_has_left_aside_is_named(tmp_path, capsys):
+    aside = tmp_path / "ppo" / "ppo_s0" / ".replaced"
+    aside.mkdir(parents=True)
+    named = f"What was to be replaced there, and has not been, is in {aside}."
+    for directory in (aside.parents[1], aside.parent):
+        for looks, *more in ((parse_resume,), (plot, "--table"), (watch, "--norender"), (ls,)):
+            try:
+                looks([str(directory), *more])
+                said = capsys.readouterr().out
+            except UserError as error:
+                said = str(error)
+            assert named in said, looks
 
 
 @pytest.mark.parametrize("word", ["--help", "help"])

@@ -258,6 +258,10 @@ BAD_INPUT = {
     "ppo CartPole-v1 --epochs 1": "You didn't specify a first flag. 'CartPole-v1'",
     "ppo --exp_name t": "You did not give a value for --env_name! Add one: --env ID, such as",
     "ppo --env": "--env_name was given without a value",
+    "ppo -env CartPole-v1": r"-env has one dash; did you mean --env\?",
+    "ppo --env CartPole-v1 --epochs": "--epochs was given without a value",
+    "ppo --env CartPole-v1 --gamma --pi_lr 1": "--gamma was given without a value",
+    "ppo --env CartPole-v1 --exp_name .replaced": "is where runs are that are being replaced",
     "ppo --env CartPol-v1": "CartPol-v1 is not registered.*Did you mean: `CartPole`.*typo",
     "ppo --env CartPole": r"Did you mean CartPole-v1\?",
     "ppo --env CartPole-v9": "CartPole-v9 is not registered.*`v1`",
@@ -440,6 +444,19 @@ def test_commands_end_as_ever_where_nobody_reads_what_they_print(
 def flags_in(out):
     """The flags of an algorithm with their defaults, as `help` lists them."""
     return dict(re.findall(r"^    --(\w+) +(.+)$", out, re.MULTILINE))
+
+
+@pytest.mark.parametrize("flag", ["--data_dir", "--init_from", "--hosts"])
+def test_variables_that_are_not_set_are_noticed(flag, capsys, experiments):
+    with pytest.raises(SystemExit) as left:
+        run.main(["ppo", "--env", "CartPole-v1", flag, ""])
+    assert left.value.code == 2
+    assert f"{flag} was given an empty text; was a variable not set?" in capsys.readouterr().err
+    assert not experiments
+
+
+def test_a_slash_at_its_end_makes_no_other_run():
+    assert parse_flags(["--init_from", "data/a/a_s0/"]) == ({"init_from": ["data/a/a_s0"]}, {})
 
 
 @pytest.mark.parametrize(

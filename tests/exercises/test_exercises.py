@@ -218,6 +218,7 @@ def test_the_list_says_what_is_done(tmp_path, capsys):
         (["gae", "--file", "text.txt"], "should end in .py"),
         (["here", "--copy", "."], "not an exercise"),
         (["gae", "--copy", "."], "holds gae.py already"),
+        (["gae", "--copy", "here.py"], "cannot be copied to here.py (File exists)"),
     ],
 )
 def test_arguments_that_cannot_be_understood(tmp_path, monkeypatch, capsys, arguments, words):

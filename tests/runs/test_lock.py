@@ -45,6 +45,19 @@ def test_another_process_is_kept_out_while_a_run_is_alive(tmp_path):
         pass
 
 
+def test_directories_that_were_made_for_nothing_are_removed(tmp_path):
+    (tmp_path / "mine").mkdir()
+    with run_lock(tmp_path / "mine" / "exp" / "run"):
+        assert (tmp_path / "mine" / "exp" / "run").is_dir()
+    assert [*(tmp_path / "mine").iterdir()] == []
+    with run_lock(tmp_path / "mine" / "exp" / "run"):
+        (tmp_path / "mine" / "exp" / "rows.txt").touch()
+    assert [path.name for path in (tmp_path / "mine" / "exp").iterdir()] == ["rows.txt"]
+    with run_lock(tmp_path / "mine"):
+        pass
+    assert (tmp_path / "mine").is_dir()
+
+
 def test_a_run_that_was_killed_locks_nobody_out(tmp_path):
     holder = hold(tmp_path)
     holder.send_signal(signal.SIGKILL)

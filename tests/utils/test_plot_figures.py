@@ -129,6 +129,20 @@ def test_a_curve_of_several_settings_is_warned_of(tmp_path, saved, capsys):
     assert "Warning" not in capsys.readouterr().out
 
 
+def test_arguments_of_the_environment_are_settings_and_resume_is_none(tmp_path, saved, capsys):
+    def add(seed, env_kwargs, **config):
+        env_fn = f"EnvFn(env_name='CartPole-v1', env_kwargs={env_kwargs})"
+        add_run(tmp_path / f"x_s{seed}", exp_name="x", env_fn=env_fn, seed=seed, **config)
+
+    add(0, {"a": (1, 2)}, resume=False)
+    add(1, {"a": (1, 2)}, resume=True)
+    main([f"{tmp_path}/", "--savefig", "x.png"])
+    assert "Warning" not in capsys.readouterr().out
+    add(2, None, resume=False)
+    main([f"{tmp_path}/", "--savefig", "x.png"])
+    assert "Warning: the runs of x differ in env_kwargs, and" in capsys.readouterr().out
+
+
 def test_several_algorithms_are_not_one_experiment(tmp_path, saved, capsys):
     common = dict(exp_name="x", env_name="CartPole-v1")
     add_run(tmp_path / "x_s0", **common, clip_ratio=0.2, train_v_iters=80)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spinup_tf2.arguments.checks import MAY_CHANGE
+from spinup_tf2.arguments.checks import MAY_CHANGE, check_epochs_left
 from spinup_tf2.arguments.options import OPTIONS
 from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
@@ -68,12 +68,43 @@ def _is_finished(experiment, num_procs):
     if difference or done >= epochs or _has_ended_early(experiment, described):
         return not difference
     if not (resume or overwrite):
+        go_on = "--resume (resume=True) to go on with it, or " if described else ""
         raise UserError(
             f"{run_dir} holds a run that is not finished ({done} of {epochs} epochs); pass "
-            "--resume (resume=True) to go on with it, or --overwrite (overwrite=True) to replace "
-            "it."
+            f"{go_on}--overwrite (overwrite=True) to replace it."
         )
     return False
+
+
+def check_going_on(experiments: Sequence[Experiment], num_procs: int) -> None:
+    """Check that the runs with which experiments go on are the same, before any of them starts.
+
+    Else it would be found when its turn comes, and others would have been trained meanwhile.
+    Collective: rank 0 looks.
+
+    Args:
+        experiments: All of a grid.
+        num_procs: How many processes each of them would have.
+
+    Raises:
+        UserError: A run has other arguments, or more epochs behind it than it is to have.
+    """
+
+    def look():
+        for each in experiments:
+            run_dir = each.output_dir
+            there = run_dir is not None and holds_run(run_dir)
+            if not (there and each.algorithm and each.kwargs.get("resume")):
+                continue
+            described = Checkpoints(run_dir).describe() or {}
+            if difference := _difference(each, num_procs, described):
+                raise UserError(
+                    f"the run in {run_dir} cannot go on: {difference}. Resume it as it was, or "
+                    "choose another exp_name, seed or data_dir."
+                )
+            check_epochs_left(epochs_of(each), epochs_done(run_dir, described), run_dir)
+
+    mpi.on_root(look)
 
 
 def _has_ended_early(experiment, described):

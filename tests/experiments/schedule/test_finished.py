@@ -84,7 +84,7 @@ def test_what_is_not_finished_needs_a_word(fakes, tmp_path, capsys):  # noqa: F8
     flags = "--seed 0 1 2 --workers 2 --skip_finished"
     assert execute(tmp_path, flags) == 2
     error = capsys.readouterr().err
-    assert "g_s1 holds a run that is not finished (1 of 2 epochs); pass --resume" in error
+    assert "g_s1 holds a run that is not finished (1 of 2 epochs); pass --overwrite" in error
     assert fakes == []
     assert execute(tmp_path, f"{flags} --resume") == 0
     assert fakes == [(1, 2, True), (2, 2, True)]
@@ -123,6 +123,31 @@ def test_another_run_is_refused(changes, difference, flags, fakes, tmp_path, cap
     if not flags:
         assert execute(tmp_path, "--seed 0 1 --workers 2 --skip_finished --overwrite") == 0
         assert [seed for seed, *_ in fakes] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "flags", "message"),
+    [
+        (dict(gamma=0.9), "", "the run in .*g_s1 cannot go on: its gamma was 0.9 and would now be"),
+        (dict(rows=3, epochs=3), "", "epochs is 2, and the run in .*g_s1 has 3 behind it"),
+        (dict(gamma=0.9), " --overwrite", "resume goes on with a run, and overwrite removes it"),
+    ],
+)
+def test_a_grid_goes_on_with_all_or_none(changes, flags, message, fakes, tmp_path, capsys):  # noqa: F811
+    write_run(tmp_path, 1, **changes)
+    assert execute(tmp_path, f"--seed 0 1 --resume{flags}") == 2
+    assert re.search(message, capsys.readouterr().err)
+    assert fakes == []
+    assert os.listdir(tmp_path / "g") == ["g_s1"]
+
+
+def test_a_run_without_a_checkpoint_can_only_be_replaced(fakes, tmp_path, capsys, monkeypatch):  # noqa: F811
+    write_run(tmp_path, 1, rows=1)
+    assert execute(tmp_path, "--seed 0 1 --skip_finished") == 2
+    assert "(1 of 2 epochs); pass --overwrite (overwrite=True) to" in capsys.readouterr().err
+    describing(monkeypatch)
+    assert execute(tmp_path, "--seed 0 1 --skip_finished") == 2
+    assert "(1 of 2 epochs); pass --resume (resume=True) to go" in capsys.readouterr().err
 
 
 def test_what_may_change_makes_no_other_run(fakes, tmp_path):  # noqa: F811
