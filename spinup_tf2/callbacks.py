@@ -17,10 +17,12 @@ Imports no TensorFlow.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from numbers import Integral, Real
 from typing import Any
 
 from spinup_tf2.errors import UserError, kind_and_line
@@ -131,9 +133,8 @@ class StopAtReturn(Callback):
     """
 
     def __init__(self, threshold: float):
-        from spinup_tf2.arguments.rules import NUMBER, check
-
-        check(NUMBER, threshold=threshold)
+        if not (isinstance(threshold, Real) and math.isfinite(threshold)):
+            raise UserError(f"threshold is {threshold!r}; it must be a number.")
         self.threshold = threshold
 
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
@@ -151,10 +152,10 @@ class StopWithoutImprovement(Callback):
     """
 
     def __init__(self, epochs: int = 20, min_delta: float = 0.0):
-        from spinup_tf2.arguments.rules import NON_NEGATIVE, POSITIVE_INTEGER, check
-
-        check(POSITIVE_INTEGER, epochs=epochs)
-        check(NON_NEGATIVE, min_delta=min_delta)
+        if not (isinstance(epochs, Integral) and epochs >= 1):
+            raise UserError(f"epochs is {epochs!r}; it must be a whole number of at least 1.")
+        if not (isinstance(min_delta, Real) and min_delta >= 0):
+            raise UserError(f"min_delta is {min_delta!r}; it must be a number of at least 0.")
         self.epochs, self.min_delta = epochs, min_delta
         self.best: float | None = None
         self.waited = 0

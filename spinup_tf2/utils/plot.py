@@ -246,6 +246,9 @@ def make_plots(
     look.set_style(style, font_scale)
     on_screen = savefig is None and not table
     figures = {value: _new_figure(on_screen) for value in values if on_screen or paths}
+    for name, given in dict(count=count, smooth=smooth > 1).items():
+        if given and not figures:
+            print_safely(f"Warning: {name} is of figures, and has no effect on the table.")
 
     def make(report):
         data = get_all_datasets(all_logdirs, legend, select, exclude, report=report)

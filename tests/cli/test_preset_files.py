@@ -72,7 +72,7 @@ BROKEN = {
     "[settings]\nlam=1": "own.toml names no environment; give --env",
     "env='CartPole-v1'\n[settings]\nlam=2": "lam is 2; it must be a number between 0 and 1. .It "
     "stands in the preset .*own.toml.",
-    "algoritm = 'ppo'\n[settings]\nlam=1": "did you mean algorithm",
+    "algorithms = 'ppo'\n[settings]\nlam=1": r"did you mean algorithm\? they are algorithm, doc",
     "algorithm = ['ppo', 'vpg']\n[settings]\nlam=1": "algorithm .* it must be the name of an alg",
     "[settings]\nhidden_sizes = [32]": r"'hidden_sizes' is an argument of the networks .*; write "
     r"ac_kwargs.hidden_sizes = \.\.\.",

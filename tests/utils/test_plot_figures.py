@@ -181,9 +181,15 @@ def test_titles_stay_as_they_were_given(data, capsys):
     assert "| ppo_cartpole-v1 " in table
 
 
-def test_smoothing_is_checked_for_tables_too(data):
+def test_smoothing_is_checked_for_tables_too(data, saved, capsys):
     with pytest.raises(UserError, match="Cannot smooth over 0 rows"):
         main(["data/ppo", "--smooth", "0", "--table"])
+    main(["data/ppo", "--smooth", "2", "--count", "--table"])
+    out = capsys.readouterr().out
+    for name in ("smooth", "count"):
+        assert f"Warning: {name} is of figures, and has no effect on the table." in out
+    main(["data/ppo", "--smooth", "2", "--count", "--table", "--savefig", "x.png"])
+    assert "has no effect" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
