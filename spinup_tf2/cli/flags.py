@@ -15,12 +15,8 @@ from typing import Any
 
 from spinup_tf2.arguments.checks import PYTHON_ONLY, may_be_true
 from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
-from spinup_tf2.errors import UserError
-from spinup_tf2.experiments.checks import (
-    did_you_mean,
-    network_arguments,
-    signature_of,
-)
+from spinup_tf2.errors import UserError, did_you_mean
+from spinup_tf2.experiments.checks import network_arguments, signature_of
 from spinup_tf2.experiments.processes import resolve_processes
 
 # Shorter forms of some common but long flags.

@@ -9,12 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from spinup_tf2.arguments.checks import PYTHON_ONLY, whole_numbers
-from spinup_tf2.errors import UserError
-from spinup_tf2.experiments.checks import (
-    did_you_mean,
-    network_arguments,
-    signature_of,
-)
+from spinup_tf2.errors import UserError, did_you_mean
+from spinup_tf2.experiments.checks import network_arguments, signature_of
 
 if sys.version_info >= (3, 11):
     import tomllib
