@@ -50,7 +50,7 @@ def test_each_environment_is_checked_once(monkeypatch, tmp_path, run):
         (dict(ac_kwargs=3), "ac_kwargs is 3; it must be a dict"),
         (dict(ac_kwargs=dict(hidden=[3])), "'hidden' in ac_kwargs is not an argument of"),
         (dict(env_fn=print), "env_fn and env_name were given; env_fn makes the whole environment"),
-        (dict(env_fn=gym.Env(), env_name=None), r"env_fn is <.*>; it must be a function that makes"),
+        (dict(env_fn=gym.Env(), env_name=None), r"env_fn is <.*>; it must be a function that"),
     ],
 )
 @pytest.mark.parametrize("how", ["call", "grid"])
