@@ -83,7 +83,7 @@ def _numpy_function(func, inp, dtype, original=tf.numpy_function):
     return original(call, inp, dtype)
 
 
-def run_ranks(n, fn, timeout=60):
+def run_ranks(n, fn, timeout=180):
     """Run `fn()` on `n` ranks at once; return their results in the order of the ranks.
 
     The exception of the first rank that failed by itself is raised here.
