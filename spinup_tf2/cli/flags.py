@@ -61,7 +61,7 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
         flags as typed, then those with a shorthand, then substituted ones.
     """
     if argv and re.match("-[a-z]", argv[0]):
-        raise UserError(f"{argv[0]} has one dash; did you mean -{argv[0]}?")
+        raise _one_dash(argv[0])
     if argv and not argv[0].startswith("--"):
         raise UserError(
             f"You didn't specify a first flag. {argv[0]!r} stands before any flag; "
@@ -91,9 +91,10 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
 
     flags = {}
     for name, values in words.items():
-        if not values and (name in (*TEXT_KEYS, *LIST_KEYS) or not may_be_true(name)):
+        of_texts = name in (*TEXT_KEYS, *LIST_KEYS)
+        if not values and (of_texts or not may_be_true(name)):
             raise UserError(f"--{name} was given without a value.")
-        if name in (*TEXT_KEYS, *LIST_KEYS):
+        if of_texts:
             if "" in values:
                 raise UserError(f"--{name} was given an empty text; was a variable not set?")
             if name == "init_from":  # the same run, with and without a slash at its end
@@ -106,6 +107,10 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
         else:
             flags[name] = [parse_value(value) for value in values] or [True]
     return flags, shorthands
+
+
+def _one_dash(word):
+    return UserError(f"{word} has one dash; did you mean -{word}?")
 
 
 def _name_and_shorthand(flag):
@@ -153,7 +158,7 @@ def check_names(algorithm: str, flags: Mapping[str, list]) -> None:
     for value in [value for values in flags.values() for value in values]:
         for word in value if isinstance(value, list) else [value]:
             if isinstance(word, str) and word[:1] == "-" and word[1:] in [*known, *SUBSTITUTIONS]:
-                raise UserError(f"{word} has one dash; did you mean -{word}?")
+                raise _one_dash(word)
     for name in flags:
         if ":".join(name.split(":")[:2]) in known or name.startswith("env_kwargs:"):
             continue

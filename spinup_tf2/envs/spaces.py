@@ -20,12 +20,11 @@ def is_image(space: spaces.Space) -> bool:
     The channels come last, `[height, width, channels]`, or first, as gymnasium's frame stack puts
     them; they are the shorter of the two.
     """
-    return (
-        isinstance(space, spaces.Box)
-        and space.dtype == np.uint8
-        and len(space.shape) == 3
-        and sorted(space.shape)[1] >= 32
-    )
+    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and _has_shape_of_image(space)
+
+
+def _has_shape_of_image(space):
+    return len(space.shape) == 3 and sorted(space.shape)[1] >= 32
 
 
 def channels_first(shape: tuple[int, ...]) -> bool:
@@ -61,7 +60,7 @@ def _pixels_in(space, key=None):
     if not isinstance(space, spaces.Box):
         return []
     of_bytes = space.dtype == np.uint8 and len(space.shape) > 1 and space.high.max() > 10
-    if not (of_bytes or (len(space.shape) == 3 and sorted(space.shape)[1] >= 32)):
+    if not (of_bytes or _has_shape_of_image(space)):
         return []
     where = "" if key is None else f" (entry {key!r})"
     size = math.prod(space.shape)

@@ -244,8 +244,10 @@ class ExperimentGrid:
                 "skip_finished finds a run by the name of its directory, which datestamp makes a "
                 "new one; give one of them."
             )
-        finished = finished_runs(experiments, processes.number) if skip_finished else set()
-        if len(experiments) > 1:  # a single one says it itself
+        finished = set()
+        if skip_finished:
+            finished = finished_runs(experiments, processes.number)
+        elif len(experiments) > 1:  # a single one says it itself
             check_going_on(experiments, processes.number)
         check_launch(experiments, check_env, finished)
         outcomes = [Outcome(each, number) for number, each in enumerate(experiments, 1)]

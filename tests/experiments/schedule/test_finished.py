@@ -141,6 +141,12 @@ def test_a_grid_goes_on_with_all_or_none(changes, flags, message, fakes, tmp_pat
     assert os.listdir(tmp_path / "g") == ["g_s1"]
 
 
+def test_a_run_of_more_epochs_is_finished(fakes, tmp_path):  # noqa: F811
+    write_run(tmp_path, 1, rows=3, epochs=3)
+    assert execute(tmp_path, "--seed 0 1 --resume --skip_finished") == 0
+    assert [seed for seed, *_ in fakes] == [0]
+
+
 def test_a_run_without_a_checkpoint_can_only_be_replaced(fakes, tmp_path, capsys, monkeypatch):  # noqa: F811
     write_run(tmp_path, 1, rows=1)
     assert execute(tmp_path, "--seed 0 1 --skip_finished") == 2
