@@ -143,7 +143,7 @@ def test_a_grid_goes_on_with_all_or_none(changes, flags, message, fakes, tmp_pat
 
 def test_a_run_of_more_epochs_is_finished(fakes, tmp_path):  # noqa: F811
     write_run(tmp_path, 1, rows=3, epochs=3)
-    assert execute(tmp_path, "--seed 0 1 --resume --skip_finished") == 0
+    assert execute(tmp_path, "--seed 0 1 --workers 2 --resume --skip_finished") == 0
     assert [seed for seed, *_ in fakes] == [0]
 
 
