@@ -33,6 +33,23 @@ _KERAS_NAME = {
 }
 
 
+@tf.custom_gradient
+def tanh(x: tf.Tensor) -> tf.Tensor:
+    """The tanh, with a gradient that is not 0 where its value rounds to 1 or -1.
+
+    d tanh(x) / dx = 1 - tanh(x)^2 = 4 e / (1 + e)^2,  e = exp(-2 |x|)
+
+    TensorFlow computes the former, which in float32 is 0 from |x| = 8 on: a policy whose actions
+    have come to their bounds would stay as it is. The latter is positive up to |x| = 43.
+    """
+
+    def gradient(upstream):
+        e = tf.exp(-2 * tf.abs(x))
+        return upstream * 4 * e / tf.square(1 + e)
+
+    return tf.tanh(x), gradient
+
+
 def mlp(
     input_dim: int,
     hidden_sizes: Sequence[int],

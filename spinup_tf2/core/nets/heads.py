@@ -153,7 +153,7 @@ class SquashedGaussianPolicy(Head):
 
 
 class DeterministicPolicy(Head):
-    """The action itself, `[batch, act_dim]` in [-1, 1], of a network that ends in tanh."""
+    """The action itself, `[batch, act_dim]` in [-1, 1], of a network that ends in `bodies.tanh`."""
 
     def head(self, output: tf.Tensor) -> tf.Tensor:
         return output

@@ -17,7 +17,7 @@ from spinup_tf2.core.nets.actor_critic import (
     BaseActorCritic,
     unique,
 )
-from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes, vector_size
+from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes, tanh, vector_size
 from spinup_tf2.core.nets.distributions import (
     mode,
     sample,
@@ -217,7 +217,7 @@ def _policy_for(action_space, stochastic, make_net):
     act_dim = int(np.prod(action_space.shape))
     if stochastic:
         return SquashedGaussianPolicy(make_net(2 * act_dim))
-    return DeterministicPolicy(make_net(act_dim, "tanh"))
+    return DeterministicPolicy(make_net(act_dim, tanh))
 
 
 def _q_net(features, action_space, layers):

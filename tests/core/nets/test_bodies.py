@@ -11,12 +11,42 @@ from spinup_tf2.core.nets.bodies import (
     cnn,
     count_variables,
     smallest_image,
+    tanh,
 )
 from spinup_tf2.errors import UserError
 
 
 def images(*shape, seed=0):
     return np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
+
+
+# -------------------------------------------------------------------------------------- tanh
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_gradient_of_tanh_where_its_value_rounds_to_one(jit_compile):
+    """Against 1 / cosh(x)^2 in float64; TensorFlow's own gradient is 0 from |x| = 8 on."""
+    x = tf.constant([0, 1e-4, -0.5, 3, -7.5, 8, -9, 20, -43], tf.float32)
+
+    @tf.function(jit_compile=jit_compile)
+    def value_and_gradients(x):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            ours, theirs = tanh(x), tf.tanh(x)
+        return ours, theirs, tape.gradient(ours, x), tape.gradient(theirs, x)
+
+    ours, theirs, gradient, their_gradient = value_and_gradients(x)
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_allclose(gradient, 1 / np.cosh(x.numpy().astype(np.float64)) ** 2, rtol=1e-6)
+    np.testing.assert_array_equal(their_gradient[5:], 0)
+
+
+def test_gradient_of_tanh_far_out_is_finite():
+    x = tf.constant([-np.inf, -1e30, -50, 50, 1e30, np.inf], tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tanh(x)
+    np.testing.assert_array_equal(tape.gradient(y, x), np.zeros(6))
 
 
 # ------------------------------------------------------------------------------- convolutions

@@ -270,6 +270,20 @@ def test_convolutions_of_the_q_functions_are_shared_and_computed_once(space, num
     assert len(ac.trainable_variables) == len(ac.q_variables) + 10
 
 
+def test_a_policy_at_the_bounds_of_its_actions_can_leave_them():
+    """Every action rounds to 1, and yet Q = -a has a gradient that leads back."""
+    ac = MLPQActorCritic(OBS, ACT, (8,), stochastic=False, num_q=1)
+    *_, bias = ac.pi.trainable_variables
+    bias.assign(tf.fill(bias.shape, 12.0))
+    obs = observations(5)
+    with tf.GradientTape() as tape:
+        act = ac.pi(obs)
+        loss = tf.reduce_mean(act)
+    np.testing.assert_array_equal(act, np.ones((5, 3)))
+    assert np.all(tape.gradient(loss, bias.value).numpy() > 0)
+    np.testing.assert_array_equal(ac.act(obs[0]), ACT.high)
+
+
 def test_images_may_have_their_channels_first():
     """The same weights see the same image either way."""
     layers = dict(conv=((4, 3, 2),), hidden_sizes=(8,), stochastic=False, num_q=1)
