@@ -299,8 +299,9 @@ def play(
 def _summary(episodes):
     row = dict(Episodes=len(episodes))
     infos = [episode.info for episode in episodes]
-    if all(episode.success is not None for episode in episodes):
-        row["SuccessRate"] = float(np.mean([episode.success for episode in episodes]))
+    successes = [episode.success for episode in episodes if episode.success is not None]
+    if successes:  # of the episodes that say so, as in training
+        row["SuccessRate"] = float(np.mean(successes))
     row["EpRet"] = float(np.mean([episode.ret for episode in episodes]))
     row["StdEpRet"] = float(np.std([episode.ret for episode in episodes]))
     row["EpLen"] = float(np.mean([episode.len for episode in episodes]))
@@ -319,9 +320,9 @@ def _mean(rows):
 
 
 def _show(rows, name, row):
-    """Add a row to the others and print it."""
+    """Add a row to the others and print it, below a heading if the last one has other columns."""
     widths = {column: max(len(column) + 2, 10) for column in row}
-    if not rows:
+    if not rows or list(list(rows.values())[-1]) != list(row):
         print(f"{'':26}" + "".join(f"{column:>{width}}" for column, width in widths.items()))
     rows[name] = row
     cells = "".join(f"{row[column]:>{width}.4g}" for column, width in widths.items())

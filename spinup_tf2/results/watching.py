@@ -11,6 +11,8 @@ from spinup_tf2.runs.printing import print_safely
 
 Report = Callable[[str], None]
 
+_LACKING = (NoResults, NoDirectory)
+
 
 class _WindowsClosed(Exception):
     """Nobody is watching any more."""
@@ -32,7 +34,7 @@ def watch_runs(
             are closed.
     """
     print_safely(f"Looking for new results every {seconds:g} s; Ctrl-C ends it.")
-    report, waiting = print_safely, False
+    report, said = print_safely, ""
     passing: tuple[type[UserError], ...] = (NoResults,)
     try:
         wait = _show_for if show else time.sleep
@@ -40,11 +42,12 @@ def watch_runs(
             try:
                 make(report)
                 print_safely(f"{now:%H:%M:%S}: up to date")
-                waiting, passing = False, (NoResults, NoDirectory)  # which was there
+                said, passing = "", (UserError,)  # what could be drawn may become so again
             except passing as error:
-                if not waiting:
-                    print_safely(f"{now:%H:%M:%S}: {error} Waiting for it.")
-                waiting = True
+                if str(error) != said:
+                    then = "Waiting for it." if isinstance(error, _LACKING) else "Still watching."
+                    print_safely(f"{now:%H:%M:%S}: {error} {then}")
+                said = str(error)
             report = _nobody  # what cannot be read is said once
     except (KeyboardInterrupt, _WindowsClosed):
         print_safely("Stopped watching.")

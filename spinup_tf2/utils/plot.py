@@ -56,6 +56,7 @@ __all__ = [
 ]
 
 _BAND = dict(alpha=0.2, linewidth=0)
+_DAY = 86_400  # seconds
 
 
 def get_curves(
@@ -238,8 +239,10 @@ def make_plots(
     values = [values] if isinstance(values, str) else list(dict.fromkeys(values))
     if by not in (None, "env"):
         raise UserError(f"Cannot make a panel by {by!r}; there is 'env', one per environment.")
-    if watch is not None and not watch > 0:
-        raise UserError(f"Cannot look at the runs every {watch} seconds; give more than 0.")
+    if watch is not None and not 0 < watch <= _DAY:
+        raise UserError(
+            f"Cannot look at the runs every {watch} seconds; give more than 0, and at most {_DAY}."
+        )
     paths = _figure_paths(savefig, values)
     if not isinstance(table, bool):
         check_table_path(table)

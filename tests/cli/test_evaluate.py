@@ -122,6 +122,17 @@ class Harder(Corridor):
         return obs, rew - 10 * self.epochs, over, False, info
 
 
+class Terse(Corridor):
+    """The same, which tells of success only when it is there, and not of the hole."""
+
+    def step(self, action):
+        obs, rew, over, _, info = super().step(action)
+        if self.x < 6:
+            del info["is_success"]
+        return obs, rew, over, False, info
+
+
+gym.register("TerseCorridor-v0", Terse)
 gym.register("HarderCorridor-v0", Harder)
 gym.register("TalkativeCorridor-v0", Talkative)
 gym.register("WindyCorridor-v0", Windy)
@@ -170,6 +181,18 @@ def test_a_game_with_no_ops_is_evaluated_in_three_ways(agent, capsys):
     printed = capsys.readouterr().out
     assert "greedy, after no-ops" in printed
     assert "SuccessRate" in printed
+
+
+def test_success_of_the_episodes_that_tell_it_and_headings_where_columns_change(agent, capsys):
+    path = agent("TerseCorridor-v0")
+    rows = evaluate_run(path, episodes=20, noops=4)
+    assert rows["greedy, after no-ops"]["SuccessRate"] == 1  # of 3 of the 5 episodes
+    capsys.readouterr()
+    command._show({"before": dict(Episodes=1, EpRet=8)}, "after", dict(Episodes=1, SuccessRate=1))
+    heading, row = capsys.readouterr().out.splitlines()
+    assert (heading.split(), row.split()) == (["Episodes", "SuccessRate"], ["after", "1", "1"])
+    command._show({"before": dict(Episodes=1, EpRet=8)}, "after", dict(Episodes=2, EpRet=9))
+    assert capsys.readouterr().out.split() == ["after", "2", "9"]
 
 
 def test_each_stage_has_rows_of_its_own(agent, capsys):

@@ -340,6 +340,36 @@ def test_watch_draws_what_has_changed_and_nothing_else(tmp_path, saved, monkeypa
     assert out.endswith("Stopped watching.\n")
 
 
+def test_watch_goes_on_when_a_new_directory_has_no_title(tmp_path, saved, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    add_run(tmp_path / "d/a", exp_name="a")
+    looks = []
+
+    def look_again(seconds):
+        looks.append(len(saved["x.png"].axes[0].lines))
+        if len(looks) == 1:
+            add_run(tmp_path / "d/a2", exp_name="a2")
+        elif len(looks) == 3:
+            os.rename("d/a2", "a2")
+            append_row(tmp_path / "d/a/progress.txt", 5, 9.0)
+        elif len(looks) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", look_again)
+    main(["d/a", "--legend", "A", "--savefig", "x.png", "--watch", "1"])
+    out = capsys.readouterr().out
+    assert looks == [1, 1, 1, 1]
+    assert out.count("Must give a legend title") == 1
+    assert "Still watching." in out
+    assert out.count("up to date") == 2
+
+
+@pytest.mark.parametrize("seconds", ["0", "nan", "inf", "1e12"])
+def test_watch_refuses_what_is_no_time_to_wait(data, seconds):
+    with pytest.raises(UserError, match=r"every .* seconds; give more than 0, and at most 86400"):
+        main(["data", "--savefig", "x.png", "--watch", seconds])
+
+
 def test_watch_refuses_what_it_cannot_draw_at_once(data):
     for arguments, message in (
         (["nowhere/x", "--savefig", "x.png"], "no directory nowhere"),
