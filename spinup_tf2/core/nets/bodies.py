@@ -37,10 +37,10 @@ _KERAS_NAME = {
 def tanh(x: tf.Tensor) -> tf.Tensor:
     """The tanh, with a gradient that is not 0 where its value rounds to 1 or -1.
 
-    d tanh(x) / dx = 1 - tanh(x)^2 = 4 e / (1 + e)^2,  e = exp(-2 |x|)
+    `d tanh(x) / dx = 1 - tanh(x)^2 = 4 e / (1 + e)^2,  e = exp(-2 |x|)`
 
-    TensorFlow computes the former, which in float32 is 0 from |x| = 8 on: a policy whose actions
-    have come to their bounds would stay as it is. The latter is positive up to |x| = 43.
+    TensorFlow computes the former, which in float32 is 0 for x above 8 or below -8: a policy whose
+    actions have come to their bounds would stay as it is. The latter is positive up to 43.
     """
 
     def gradient(upstream):
