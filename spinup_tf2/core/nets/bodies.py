@@ -33,7 +33,7 @@ _KERAS_NAME = {
 }
 
 
-@tf.custom_gradient
+@keras.saving.register_keras_serializable("spinup_tf2")
 def tanh(x: tf.Tensor) -> tf.Tensor:
     """The tanh, with a gradient that is not 0 where its value rounds to 1 or -1.
 
@@ -42,7 +42,11 @@ def tanh(x: tf.Tensor) -> tf.Tensor:
     TensorFlow computes the former, which in float32 is 0 for x above 8 or below -8: a policy whose
     actions have come to their bounds would stay as it is. The latter is positive up to 43.
     """
+    return _tanh(x)  # Keras finds a function again by its name, which a custom gradient hides
 
+
+@tf.custom_gradient
+def _tanh(x):
     def gradient(upstream):
         e = tf.exp(-2 * tf.abs(x))
         return upstream * 4 * e / tf.square(1 + e)
