@@ -97,6 +97,7 @@ def without_effect(given: Mapping[str, Any], arguments: Mapping[str, Any]) -> li
         (["target_entropy"], not isinstance(value("alpha"), str), "alpha is a number"),
         (["test_freq"], value("num_test_episodes") == 0, "num_test_episodes is 0"),
         (["init"], value("init_from") is not None, "the weights are those of init_from"),
+        (["start_steps"], value("init_from") is not None, "a policy from init_from acts at once"),
         (["keep_checkpoints"], value("checkpoint_freq") == 0, "checkpoint_freq is 0"),
     ]
     found = [

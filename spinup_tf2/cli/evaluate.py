@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +36,7 @@ from spinup_tf2.core.rollout.faults import environment_failed
 from spinup_tf2.core.runs.policy_with_memory import in_episode
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.envs.protocol import success_of
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import UserError, kind_and_line
 from spinup_tf2.experiments.nested import merged
 from spinup_tf2.parallel.threads import threads_per_rank
 from spinup_tf2.persistence.saves import find_save
@@ -147,8 +148,15 @@ def evaluate_robustness(
                 "--robustness, and give conditions as --env_kwargs:NAME VALUE."
             )
     changes = {name: merged(env_kwargs or {}, changed) for name, changed in conditions.items()}
-    for kwargs in changes.values():  # what cannot be made is said before anything is played
-        agent.make_env(kwargs).close()
+    for name, kwargs in changes.items():  # what cannot be made is said before anything is played
+        try:
+            agent.make_env(kwargs).close()
+        except UserError as error:
+            raise UserError(
+                f"The environment cannot be built under the condition {name!r}, which is "
+                f"{conditions[name]}: {kind_and_line(error.__cause__ or error)}. Correct its "
+                "attribute robustness."
+            ) from error
     rows = {}
     for name, kwargs in changes.items():
         with _closed_together() as envs:
@@ -371,10 +379,19 @@ def _check_output(path):
         ) from error
 
 
+def _without_nan(rows):
+    """With None for what is no finite number, of which JSON has none."""
+    return {
+        name: {column: n if math.isfinite(n) else None for column, n in row.items()}
+        for name, row in rows.items()
+    }
+
+
 def _write(rows, path):
     try:
         with atomic_output(path) as temporary:
-            Path(temporary).write_text(json.dumps(rows, indent=4) + "\n", encoding="utf-8")
+            text = json.dumps(_without_nan(rows), indent=4, allow_nan=False)
+            Path(temporary).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise UserError(
             f"cannot write the results to {path} ({error.strerror}); they are in the table above."

@@ -202,6 +202,8 @@ def get_all_datasets(
         report(logdir)
     report("\n" + "=" * _RULE_WIDTH)
 
+    if legend and len(legend) != len(logdirs):  # those without a run need no title
+        logdirs = {logdir: found for logdir, found in logdirs.items() if found}
     if legend and len(legend) != len(logdirs):
         raise UserError(
             "Must give a legend title for each set of experiments. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,11 +21,14 @@ from spinup_tf2.results.statistics import (
     tail_mean,
 )
 from spinup_tf2.runs.files import atomic_output
+from spinup_tf2.runs.printing import print_safely
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FORMATS = (".md", ".csv")
+
+_STEPS = "TotalEnvInteracts"
 
 _HEADINGS = {"sd": "SD", "se": "SE", "ci": "95 % CI"}
 
@@ -35,6 +38,8 @@ def final_performance(
     values: str | Sequence[str] = "Performance",
     estimator: Estimator = "mean",
     errorbar: Errorbar | None = None,
+    *,
+    report: Callable[[str], None] = print_safely,
 ) -> pd.DataFrame:
     """What the experiments have reached in the end.
 
@@ -47,6 +52,8 @@ def final_performance(
         estimator: How the runs of an experiment in an environment become one number.
         errorbar: The interval around it; see `summarize`. Unlike the bands of a figure it is not
             cut off where the runs end.
+        report: Called with a line for each run without numbers, which is left out, and for runs of
+            one experiment that end at different numbers of steps; prints by default.
 
     Returns:
         A row for each value, environment and experiment, in this order: `value`, `environment`,
@@ -59,22 +66,44 @@ def final_performance(
 
     errorbar = check_statistics(estimator, errorbar)
     values = [values] if isinstance(values, str) else list(dict.fromkeys(values))
+    data = named_by_env(data)
+    _warn_of_ends(data, report)
     rows = []
     for value in values:
         groups: dict[tuple[str, str], list[float]] = {}
-        for run in named_by_env(data):
+        left_out = []
+        for run in data:
             final = tail_mean(numbers(run[value])) if value in run else math.nan
             if math.isfinite(final):
                 key = run.attrs.get("env", ""), run["Condition1"].iloc[0]
                 groups.setdefault(key, []).append(final)
+            else:
+                left_out.append(run.attrs.get("path") or run["Condition2"].iloc[0])
         if not groups:
             raise NoResults(f"There are no numbers in column {value!r} to make a table of.")
+        for path in left_out:
+            report(f"Left out of the table: {path} has no numbers in column {value!r}.")
         for (env, name), finals in sorted(groups.items()):
             summary = summarize(np.array(finals)[:, None], estimator, errorbar)
             estimate, low, high = (float(array[0]) for array in summary)
             rows.append((value, env, name, estimate, low, high, len(finals)))
     columns = ["value", "environment", "experiment", "estimate", "low", "high", "seeds"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _warn_of_ends(data, report):
+    """Say which experiments have runs that end at different numbers of steps."""
+    ends: dict[tuple[str, str], set[float]] = {}
+    for run in data:
+        steps = numbers(run[_STEPS]) if _STEPS in run else np.array([])
+        key = run["Condition1"].iloc[0], run.attrs.get("env", "")
+        ends.setdefault(key, set()).update(steps[np.isfinite(steps)][-1:])
+    for (name, env), steps in ends.items():
+        if len(steps) > 1:
+            report(
+                f"Warning: runs of {name} in {env or 'an unknown environment'} end at "
+                f"{min(steps):,.0f} to {max(steps):,.0f} steps; each counts with its own end."
+            )
 
 
 def markdown(

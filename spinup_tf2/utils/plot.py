@@ -266,7 +266,9 @@ def make_plots(
             value: _panels(data, by, xaxis=xaxis, value=value, condition=condition, **statistics)
             for value in figures
         }
-        rows = final_performance(data, values, estimator, errorbar) if table else None
+        rows = (
+            final_performance(data, values, estimator, errorbar, report=report) if table else None
+        )
         for value, figure in figures.items():
             _draw_panels(figure, panels[value], xaxis, value, style)
         for value, path in paths.items():

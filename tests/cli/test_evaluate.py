@@ -4,6 +4,7 @@ import json
 import os
 import sqlite3
 import threading
+from math import nan
 
 import gymnasium as gym
 import numpy as np
@@ -411,7 +412,8 @@ def test_an_agent_under_the_conditions_that_its_environment_states(agent, capsys
 def test_conditions_are_tried_before_anything_is_played(agent, capsys, monkeypatch):
     path = agent("WindyCorridor-v0")
     monkeypatch.setitem(Windy.robustness, "wrong", {"snow": {}})
-    with pytest.raises(UserError, match="unexpected keyword argument 'snow'"):
+    message = r"condition 'wrong', which is \{'snow': \{\}\}: .* argument 'snow'.* robustness\."
+    with pytest.raises(UserError, match=message):
         evaluate_robustness(path, episodes=1)
     assert "calm" not in capsys.readouterr().out
 
@@ -440,6 +442,18 @@ def test_the_command_writes_a_file_and_replaces_none(agent, tmp_path, capsys):
     with closed_pipe():
         run.main(["evaluate", *arguments])
     assert json.loads(file.read_text()) == rows
+
+
+@pytest.mark.filterwarnings("ignore:.*NaN value")
+def test_numbers_that_are_not_finite_are_null_in_json(agent, tmp_path, monkeypatch):
+    path, file = agent("WindyCorridor-v0"), tmp_path / "results.json"
+    monkeypatch.setattr(
+        Corridor, "step", lambda self, _: (*self._result()[:1], nan, True, False, {})
+    )
+    main([str(path), "-n", "1", "--output", str(file)])
+    rows = json.loads(file.read_text(), parse_constant=pytest.fail)
+    assert [row["EpRet"] for row in rows.values()] == [None, None]
+    assert [row["EpLen"] for row in rows.values()] == [1, 1]
 
 
 @pytest.mark.parametrize("output", ["/proc/results.json", "x" * 300])

@@ -127,6 +127,13 @@ def begun(monkeypatch):
         ("sac", dict(target_entropy=-2.0), {}, "alpha is a number", dict(alpha="auto")),
         ("ppo", dict(test_freq=5), {}, "num_test_episodes is 0", dict(num_test_episodes=1)),
         ("a2c", dict(init="torch"), dict(init_from="x"), "the weights are those of init_from", {}),
+        (
+            "sac",
+            dict(start_steps=9),
+            dict(init_from="x"),
+            "a policy from init_from acts at once",
+            {},
+        ),
         ("vpg", dict(keep_checkpoints=9), dict(checkpoint_freq=0), "checkpoint_freq is 0", {}),
     ],
 )

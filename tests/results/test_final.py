@@ -110,6 +110,23 @@ def test_columns_that_are_not_there(runs, tmp_path):
     assert not (tmp_path / "t.md").exists()
 
 
+def test_what_is_left_out_and_runs_of_different_lengths_are_said(tmp_path):
+    add_run(tmp_path / "a", [1.0] * 3, exp_name="ppo", env_name="Ant-v5")
+    add_run(tmp_path / "b", [2.0] * 3000, exp_name="ppo", env_name="Ant-v5")
+    add_run(tmp_path / "c", [None] * 3, exp_name="ppo", env_name="Hopper-v5")
+    header = ("Epoch", "Loss", "TotalEnvInteracts")
+    add_run(tmp_path / "d", [1.0] * 3, header=header, exp_name="sac", env_name="Ant-v5")
+    said: list[str] = []
+    (row,) = final_performance(get_datasets(tmp_path), report=said.append).itertuples()
+    assert (row.estimate, row.seeds) == (1.5, 2)
+    warning, *left_out = said
+    assert warning.startswith("Warning: runs of ppo in Ant-v5 end at 12,000 to 12,000,000 steps;")
+    assert left_out == [
+        f"Left out of the table: {tmp_path / name} has no numbers in column 'Performance'."
+        for name in "cd"
+    ]
+
+
 def test_runs_of_spinning_up(tmp_path):
     for seed in range(2):
         spinning_up_run(tmp_path / f"s{seed}", [seed] * 3, exp_name="ppo_envant-v2", seed=seed)

@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib
 
@@ -129,6 +130,9 @@ def test_select_exclude_and_legend(data):
         found(legend=["A", "B"])
     with pytest.raises(UserError, match="No directory is left"):
         found(exclude=["ppo"])
+    Path("data/my_notes").mkdir()  # no run is in it
+    assert found(legend=["A", "B", "B"]) == ["A", "A", "B", "B", "B", "B"]
+    assert set(found(legend=["A", "B", "none", "C"])) == {"A", "B", "C"}
 
 
 def test_select_and_exclude_look_into_directories(data):

@@ -15,13 +15,14 @@ import numpy as np
 
 from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets import numpy_policy
-from spinup_tf2.core.nets.bodies import tanh
+from spinup_tf2.core.nets.bodies import NAMES
 from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.nets.normalization import CLIP, Normalized
 from spinup_tf2.errors import UserError
 
-_NUMPY_NAME = {keras.activations.get(name): name for name in numpy_policy.ACTIVATIONS}
-_NUMPY_NAME[tanh] = "tanh"
+_NUMPY_NAME = {
+    function: name for function, name in NAMES.items() if name in numpy_policy.ACTIVATIONS
+}
 
 
 def numpy_steps(model: keras.Model) -> list[Callable[..., np.ndarray]]:

@@ -39,8 +39,9 @@ def tanh(x: tf.Tensor) -> tf.Tensor:
 
     `d tanh(x) / dx = 1 - tanh(x)^2 = 4 e / (1 + e)^2,  e = exp(-2 |x|)`
 
-    TensorFlow computes the former, which in float32 is 0 for x above 8 or below -8: a policy whose
-    actions have come to their bounds would stay as it is. The latter is positive up to 43.
+    TensorFlow computes the former, which in float32 is 0 where the value rounds to 1, from 8 or 9
+    on: a policy whose actions have come to their bounds would stay as it is. The latter is positive
+    up to 43. From about 12 on it is too small for Adam to make a step of it.
     """
     return _tanh(x)  # Keras finds a function again by its name, which a custom gradient hides
 
@@ -213,11 +214,13 @@ def _keras_activation(activation):
     return keras.activations.get(activation)
 
 
+# Of the functions that Keras layers have: one name each, silu and not swish.
+NAMES = {_keras_activation(name): name for name in reversed(ACTIVATIONS)} | {tanh: "tanh"}
+
+
 def activation_name(activation: str | Callable[[tf.Tensor], tf.Tensor] | None) -> str | None:
     """The name, one of ACTIVATIONS, of an activation as `mlp` takes it; None for any other."""
-    function = _keras_activation(activation)
-    names = (name for name in ACTIVATIONS if keras.activations.get(name) is function)
-    return next(names, None)
+    return NAMES.get(_keras_activation(activation))
 
 
 def mlp_shapes(input_dim: int, hidden_sizes: Sequence[int], output_dim: int) -> list[tuple]:

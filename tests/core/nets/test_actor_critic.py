@@ -11,8 +11,9 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
 
+from spinup_tf2.arguments.rules import ACTIVATIONS
 from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.bodies import activation_name, count_variables, mlp
+from spinup_tf2.core.nets.bodies import activation_name, count_variables, mlp, tanh
 from spinup_tf2.core.nets.distributions import categorical, sample, squashed_gaussian
 from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy, ValueFunction
 from spinup_tf2.core.nets.making import class_for, make_actor_critic, make_q_actor_critic
@@ -144,6 +145,16 @@ def test_activations_by_class(name, layer):
     assert activation_name(layer) == name  # with which the networks are built again
     with pytest.raises(UserError, match=r"activation is <class .*Dense'>; it must be one of"):
         MLPActorCritic(OBS, spaces.Discrete(2), activation=keras.layers.Dense)
+
+
+def test_names_of_activations():
+    names = [name for name in ACTIVATIONS if name != "swish"]  # another name of silu
+    assert [activation_name(keras.activations.get(name)) for name in names] == names
+    assert activation_name("swish") == "silu"
+    assert activation_name(None) == "linear"
+    assert activation_name(tanh) == "tanh"
+    assert activation_name(lambda x: x) is None
+    assert activation_name(keras.layers.ReLU()) is None
 
 
 @pytest.mark.parametrize("layer", [keras.layers.LeakyReLU, type("LeakyReLU", (), {})])

@@ -270,7 +270,7 @@ def test_convolutions_of_the_q_functions_are_shared_and_computed_once(space, num
     assert len(ac.trainable_variables) == len(ac.q_variables) + 10
 
 
-def test_a_policy_at_the_bounds_of_its_actions_can_leave_them():
+def test_a_policy_at_the_bounds_of_its_actions_has_a_gradient():
     """Every action rounds to 1, and yet Q = -a has a gradient that leads back."""
     ac = MLPQActorCritic(OBS, ACT, (8,), stochastic=False, num_q=1)
     *_, bias = ac.pi.trainable_variables
