@@ -164,9 +164,19 @@ def opened_run(
             on_root(lambda: forget_replaced(run_dir))
 
         with exit_together(), ExitStack() as contexts:
-            directory = (logger, description, checkpoints, saved)
-            called = (Callbacks(callbacks), begun)
-            yield Run(settings, envs, test_envs, ac, *directory, *called, contexts)
+            yield Run(
+                settings=settings,
+                envs=envs,
+                test_envs=test_envs,
+                ac=ac,
+                logger=logger,
+                description=description,
+                checkpoints=checkpoints,
+                saved=saved,
+                callbacks=Callbacks(callbacks),
+                on_begin=begun,
+                contexts=contexts,
+            )
 
 
 def _prepare(run_dir, rows, overwrite, undo):

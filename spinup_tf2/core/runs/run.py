@@ -72,6 +72,7 @@ class Run(Generic[Networks]):
 
     def __init__(
         self,
+        *,
         settings: Settings,
         envs: VectorEnv,
         test_envs: VectorEnv | None,
