@@ -11,8 +11,9 @@ from spinup_tf2.arguments.rules import NETWORK_RULES, OWN_RULES, check
 from spinup_tf2.arguments.table import ARGUMENTS
 from spinup_tf2.errors import UserError
 
-# The same name means the same thing in every algorithm, so that the rules are kept by name.
-_RULES = OWN_RULES | {name: argument.rule for name, argument in ARGUMENTS.items()}
+# The same name means the same thing in every algorithm, so that the rules are kept by name. In one
+# of somebody else it may mean something else: see `other_meanings`.
+RULES = OWN_RULES | {name: argument.rule for name, argument in ARGUMENTS.items()}
 
 # Arguments that only a Python program can give.
 PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
@@ -34,15 +35,16 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
     Raises:
         UserError: It names the argument, its value and what it should be.
     """
-    _check_rules(_RULES, arguments)
+    _check_rules(RULES, arguments)
     if "steps_per_epoch" in arguments:
-        names = ("steps_per_epoch", "num_envs", "n_steps")
-        steps, num_envs, n_steps = (arguments.get(name, 1) for name in names)
-        _check_division(steps, num_envs, n_steps, num_procs)
+        # Beside a replay buffer, n_steps are those of n-step returns.
+        n_steps = 1 if "replay_size" in arguments else arguments.get("n_steps", 1)
+        num_envs = arguments.get("num_envs", 1)
+        _check_division(arguments["steps_per_epoch"], num_envs, n_steps, num_procs)
     if arguments.get("minibatch_size") is not None:
         of = dict(steps_per_epoch=arguments["steps_per_epoch"])
         _check_minibatches("minibatch_size", arguments, of, num_procs)
-    if arguments.get("train_aux_iters"):
+    if "n_pi" in arguments and arguments.get("train_aux_iters"):
         of = {"n_pi * steps_per_epoch": arguments["n_pi"] * arguments["steps_per_epoch"]}
         _check_minibatches("aux_minibatch_size", arguments, of, num_procs)
     if "batch_size" in arguments:
@@ -56,14 +58,27 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
         )
     logger_kwargs = arguments.get("logger_kwargs") or {}
     check_resume(arguments.get("resume"), logger_kwargs.get("overwrite"))
-    if arguments.get("objective") == "penalty" and arguments["target_kl"] is None:
+    if arguments.get("objective") == "penalty" and arguments.get("target_kl", 0) is None:
         raise UserError(
             "target_kl is None, but objective 'penalty' adapts its coefficient to it; give a "
             "positive number such as 0.01, or use objective 'clip'."
         )
-    if "coeff" in arguments:
+    if {"coeff", "lam1", "lam2"} <= arguments.keys():
         _check_mixture(arguments["lam1"], arguments["lam2"], arguments["coeff"])
         _check_plain_estimate(arguments)
+
+
+def other_meanings(defaults: Mapping[str, Any]) -> set[str]:
+    """Names of arguments that mean something else here: by default they break their own rule.
+
+    Args:
+        defaults: Those of an algorithm's arguments, by name.
+    """
+    return {
+        name
+        for name, (is_valid, _) in RULES.items()
+        if name in defaults and not is_valid(defaults[name])
+    }
 
 
 def check_resume(resume: object, overwrite: object) -> None:
@@ -94,7 +109,7 @@ def without_effect(given: Mapping[str, Any], arguments: Mapping[str, Any]) -> li
             value("train_aux_iters") == 0,
             "train_aux_iters is 0",
         ),
-        (["target_entropy"], not isinstance(value("alpha"), str), "alpha is a number"),
+        (["target_entropy"], not isinstance(value("alpha", ""), str), "alpha is a number"),
         (["test_freq"], value("num_test_episodes") == 0, "num_test_episodes is 0"),
         (["init"], value("init_from") is not None, "the weights are those of init_from"),
         (["start_steps"], value("init_from") is not None, "a policy from init_from acts at once"),
@@ -117,7 +132,7 @@ def without_effect(given: Mapping[str, Any], arguments: Mapping[str, Any]) -> li
 
 def may_be_true(name: str) -> bool:
     """Whether True can be the value of an argument, or whether that cannot be known here."""
-    is_valid, _ = _RULES.get(name, (lambda _: True, ""))
+    is_valid, _ = RULES.get(name, (lambda _: True, ""))
     return bool(is_valid(True))
 
 
@@ -125,9 +140,9 @@ def whole_numbers(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """`arguments`, in which 1e6 has become 1000000 where only a whole number will do."""
 
     def converted(name, value):
-        if name not in _RULES or not (isinstance(value, float) and value.is_integer()):
+        if name not in RULES or not (isinstance(value, float) and value.is_integer()):
             return value
-        is_valid, _ = _RULES[name]
+        is_valid, _ = RULES[name]
         return int(value) if not is_valid(value) and is_valid(int(value)) else value
 
     return {name: converted(name, value) for name, value in arguments.items()}

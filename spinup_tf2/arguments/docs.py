@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from spinup_tf2.arguments.options import OPTIONS, OnPolicyOptions, Options
 from spinup_tf2.arguments.table import ARGUMENTS
+from spinup_tf2.errors import did_you_mean
 
 OUTCOME = """
 Returns:
@@ -40,6 +41,9 @@ def documented(function: Function, **defaults: Any) -> Function:
     """
     signature = inspect.signature(function)
     *parameters, last = signature.parameters.values()
+    if unknown := [name for name in defaults if name not in OPTIONS]:
+        hint = did_you_mean(unknown[0], OPTIONS) or f" they are {', '.join(OPTIONS)}."
+        raise TypeError(f"@algorithm was given {unknown[0]}, which is no shared option;{hint}")
     if last.kind is Parameter.VAR_KEYWORD:
         types = option_types(str(last.annotation))
         parameters += [

@@ -112,12 +112,13 @@ def train(
         run: The run, open.
         update: `update(batch) -> dict of scalars`, which trains the actor-critic on one batch, as
             TrajectoryBuffer.get returns it, of tensors; the dict is logged in its order.
-        gradient_steps: Those that `update` uses; checkpoints must hold their optimizers.
+        gradient_steps: Those that `update` uses; checkpoints hold what they train, and their
+            optimizers.
         returns: What computes advantages and rewards-to-go, as TrajectoryBuffer takes it.
         n_steps: How many steps of each environment make a batch; None: those of a whole epoch.
             With several updates in an epoch, the mean of their scalars is logged.
         scaler: Of rewards; None: they stay as they are.
-        state: Other variables from which updates go on.
+        state: Other variables from which updates go on, which none of these trains.
         parts: What else remembers something of each environment, by name.
         lr_schedule: 'constant', or 'linear' for learning rates that fall to 0 at the end.
         recompute: Whether `update` gets a second argument, `recomputed() -> dict`: what of the
@@ -131,6 +132,7 @@ def train(
     modules = [run.ac, *(each.optimizer for each in gradient_steps)]
     scaling = scaler.statistics.variables if scaler else ()
     variables = [*(variable for each in modules for variable in each.variables), *scaling, *state]
+    variables += [variable for each in gradient_steps for variable in each.variables]
     tests = run.settings.num_test_episodes > 0
     columns = dict.fromkeys(phase.columns if phase else (), False)
     present = {**(parts or {}), "scaler": scaler, "memory": rollouts.memory}

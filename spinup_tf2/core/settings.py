@@ -10,7 +10,12 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from spinup_tf2.arguments.checks import check_arguments, without_effect
+from spinup_tf2.arguments.checks import (
+    RULES,
+    check_arguments,
+    other_meanings,
+    without_effect,
+)
 from spinup_tf2.arguments.docs import documented
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import is_own
@@ -92,15 +97,19 @@ def algorithm(**defaults: Any) -> Callable[[Function], Function]:
     def decorator(function: Function) -> Function:
         complete = documented(function, **defaults)
         signature = inspect.signature(complete)
+        parameters = signature.parameters.values()
+        own = {each.name: each.default for each in parameters if each.default is not each.empty}
+        others = other_meanings(own)
 
         @functools.wraps(complete)
         def checked(*args, **kwargs):
             bound = _bound(function, signature, args, kwargs)
             bound.apply_defaults()
             arguments = {name: _plain(value) for name, value in bound.arguments.items()}
-            check_arguments(arguments, num_procs())
+            known = {name: value for name, value in arguments.items() if name not in others}
+            check_arguments(known, num_procs())
             check_logger_arguments(arguments.get("logger_kwargs") or {})
-            _warn_of_no_effect(arguments, signature)
+            _warn_of_no_effect(known, own)
             if isinstance(arguments["env_fn"], str):
                 arguments["env_fn"] = EnvFn(arguments["env_fn"])
             before = _running.set(function)
@@ -125,7 +134,7 @@ def _bound(function, signature, args, kwargs):
         raise TypeError(f"{function.__name__}() {error}{separated}") from None
 
 
-def _warn_of_no_effect(arguments, signature):
+def _warn_of_no_effect(arguments, defaults):
     """Say which arguments were given for nothing, on rank 0.
 
     Not those of a preset, which is made for many cases, and not again where a run goes on.
@@ -133,8 +142,9 @@ def _warn_of_no_effect(arguments, signature):
     of_preset = "preset" in (arguments.get("logger_kwargs") or {})
     if proc_id() > 0 or arguments["resume"] or of_preset:
         return
-    defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
-    given = {name: value for name, value in arguments.items() if value != defaults[name]}
+    # Of arguments without a rule nothing is known, not even whether they can be compared.
+    known = [name for name in arguments if name in RULES and name in defaults]
+    given = {name: arguments[name] for name in known if arguments[name] != defaults[name]}
     for sentence in without_effect(given, arguments):
         warn(sentence)
 

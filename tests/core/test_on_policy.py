@@ -1,5 +1,6 @@
 """The loop: what it logs, beyond what the tests of the algorithms see."""
 
+import json
 import threading
 from functools import partial
 from types import SimpleNamespace
@@ -7,15 +8,22 @@ from types import SimpleNamespace
 import gymnasium as gym
 import numpy as np
 import pytest
+import tensorflow as tf
+from gymnasium import spaces
 
 from spinup_tf2 import user_config, vpg
+from spinup_tf2.core import on_policy
 from spinup_tf2.core.experience.advantages import estimates
 from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
+from spinup_tf2.core.nets.actor_critic import MLPActorCritic, unique
+from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.on_policy import collect
+from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
 from spinup_tf2.core.rollout.action_log import ActionLog
 from spinup_tf2.core.rollout.demonstrations import Demonstrations
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.core.runs.run import Run
+from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.utils.logx import EpochLogger
 from tests.on_policy_runs import Walk, train
@@ -152,3 +160,51 @@ def test_what_is_saved_when(tmp_path, monkeypatch):
     train(vpg, tmp_path, steps_per_epoch=20, epochs=5, save_freq=2, checkpoint_freq=3)
     assert saved == [1, 3, 5]  # after epochs 0, 2 and 4
     assert position == [0, 3, 5]
+
+
+def test_checkpoints_hold_whatever_gradient_steps_train(monkeypatch):
+    """Also networks that the actor-critic does not have, such as one for an auxiliary loss."""
+
+    class Begun(Exception):
+        pass
+
+    def begin(variables, *args, **kwargs):
+        raise Begun(*unique(variables))
+
+    monkeypatch.setattr(on_policy, "Rollouts", lambda *args: SimpleNamespace(memory=None))
+    ac = MLPActorCritic(spaces.Box(-1, 1, (4,)), spaces.Discrete(2), (3,))
+    extra = mlp(4, (), 1)
+    steps = [
+        GradientSteps(lambda batch: (0.0, {}), variables, adam(0.1), 1)
+        for variables in (ac.trainable_variables, extra.trainable_variables)
+    ]
+    settings = SimpleNamespace(local_steps=1, num_test_episodes=0)
+    run = SimpleNamespace(ac=ac, settings=settings, begin=begin)
+    with pytest.raises(Begun) as begun:
+        on_policy.train(run, dict, steps, None)
+    of_optimizers = [each for step in steps for each in step.optimizer.variables]
+    expected = [*ac.variables, *of_optimizers, *extra.variables]
+    assert [*map(id, begun.value.args)] == [*map(id, expected)]
+
+
+@pytest.fixture
+def run_with_records():
+    run = object.__new__(Run)
+    run._columns, run._infos, run._first_epoch, run.epoch = {}, [], 0, 2
+    return run
+
+
+def test_what_updates_return_is_kept_as_numbers_of_python(run_with_records):
+    """As a checkpoint, which is JSON, holds those of an epoch that is not over."""
+    given = dict(a=np.float32(0.5), b=tf.constant(2), c=np.array(3.0), d=4, e=None, f="")
+    run_with_records.record(given)
+    [kept] = json.loads(json.dumps(run_with_records._infos))
+    assert kept == dict(a=0.5, b=2, c=3.0, d=4, e=None, f="")
+
+
+def test_what_updates_return_is_scalars_of_the_same_names(run_with_records):
+    with pytest.raises(UserError, match=r"Ratio, which .* has the shape \(3,\); .* its mean"):
+        run_with_records.record(dict(Ratio=np.ones(3)))
+    run_with_records.record(dict(a=1.0, b=2.0))
+    with pytest.raises(UserError, match=r"update of epoch 2 returned a to .* first one a, b"):
+        run_with_records.record(dict(a=1.0))

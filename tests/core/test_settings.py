@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typing_extensions import Unpack
 
-from spinup_tf2 import vpg
+from spinup_tf2 import ppo, vpg
 from spinup_tf2.algos import ALGORITHMS, load
 from spinup_tf2.arguments.docs import NOT_DESCRIBED
 from spinup_tf2.arguments.options import OPTIONS, OnPolicyOptions
@@ -86,6 +86,40 @@ def test_arguments_are_checked_options_too(kwargs, message):
 def test_logger_kwargs_are_arguments(logger_kwargs, message):
     with pytest.raises(UserError, match=message):
         vpg("CartPole-v1", logger_kwargs=logger_kwargs, resume=True)
+
+
+def test_a_default_that_breaks_a_rule_is_of_an_argument_with_another_meaning():
+    """And checks of several arguments are left out where some of them are not there."""
+
+    @algorithm()
+    def own(
+        env_fn,
+        beta: float = 0.0,
+        coeff: float = 0.1,
+        objective: str = "penalty",
+        train_aux_iters: int = 2,
+        target_entropy: float = 0.1,
+        n_steps: int = 3,
+        replay_size: int = 1000,
+        steps_per_epoch: int = 4000,
+        weights: object = None,
+        **options: Unpack[OnPolicyOptions],
+    ):
+        return beta, target_entropy
+
+    assert own(print, -1.0, target_entropy=0.3, weights=np.ones(3)) == (-1.0, 0.3)
+    with pytest.raises(UserError, match="n_steps is 0"):
+        own(print, n_steps=0)
+    with pytest.raises(UserError, match="beta is 0"):  # with a default that its rule allows
+        ppo("CartPole-v1", objective="penalty", beta=0)
+
+
+def test_defaults_are_of_options():
+    def own(env_fn, **options: Unpack[OnPolicyOptions]):
+        """Does nothing."""
+
+    with pytest.raises(TypeError, match=r"num_env, which is no .*; did you mean num_envs\?"):
+        algorithm(num_env=4)(own)
 
 
 class Begun(Exception):

@@ -53,13 +53,14 @@ def has_numpy_head(head: keras.Model) -> bool:
 
 
 def _is_stack(head):
-    return has_numpy_head(head) and isinstance(head.net, keras.Sequential)
+    # A subclass may compute something else of its layers.
+    return has_numpy_head(head) and type(head.net) is keras.Sequential
 
 
 def layers_of(net: keras.Sequential) -> Iterator[keras.layers.Layer]:
     """The layers of a stack, and those of the stacks that are in it."""
     for layer in net.layers:
-        if isinstance(layer, keras.Sequential):
+        if type(layer) is keras.Sequential:
             yield from layers_of(layer)
         else:
             yield layer

@@ -81,7 +81,8 @@ class BaseActorCritic:
                 )
         self.action_spec = action_spec
         self.arguments = arguments
-        self.made = self.networks  # a user may replace one, which saving must notice
+        layers = [layer for net in self.networks for layer in net._flatten_layers()]
+        self._made = self.networks, [(each, getattr(each, "activation", None)) for each in layers]
         # Seeded by keras.utils.set_random_seed, as the networks are.
         self._rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
 
@@ -93,6 +94,15 @@ class BaseActorCritic:
     def outputs(self, obs: tf.Tensor, noise: tf.Tensor) -> dict[str, tf.Tensor]:
         """What is saved of the actor-critic as a function of tensors."""
         raise NotImplementedError
+
+    @property
+    def changed(self) -> bool:
+        """Whether a network or an activation is another than it was made with."""
+        networks, activations = self._made
+        return self.networks != networks or any(
+            getattr(layer, "activation", None) is not activation
+            for layer, activation in activations
+        )
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:

@@ -172,12 +172,21 @@ def rows(distribution: Distribution, index: tf.Tensor) -> Distribution:
 
     A parameter that has no batch dimension, or one of length 1, belongs to all rows and stays as
     it is, such as a standard deviation that does not depend on the observation.
+
+    Raises:
+        UserError: It has a parameter that has no rows.
     """
     chosen = {}
     for name, properties in distribution.parameter_properties().items():
         value = distribution.parameters[name]
         if isinstance(value, Distribution):
             chosen[name] = rows(value, index)
+        elif isinstance(value, tf.linalg.LinearOperator):
+            raise UserError(
+                f"The policy's distribution {type(distribution).__name__} has a LinearOperator, of "
+                "which minibatches cannot be taken; return MultivariateNormalTriL, or another that "
+                "is made of tensors."
+            )
         elif tf.is_tensor(value):
             rank = distribution.batch_shape.rank + properties.event_ndims
             one_for_each_row = value.shape.rank == rank and value.shape[0] != 1

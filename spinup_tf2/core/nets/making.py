@@ -296,9 +296,17 @@ def check_tracked(networks: Iterable[keras.Model]) -> None:
     """Raise UserError if a layer of built networks has a variable that Keras does not track.
 
     It would not be trained, and a computation that has one cannot be saved. It may be an attribute,
-    or lie in a list, a dict or a `tf.Module` that is one.
+    or lie in a list, a dict or a `tf.Module` that is one. The same if a layer has a loss of its
+    own, which nobody would add to those of the algorithm.
     """
     for net in networks:
+        if net.losses:
+            raise UserError(
+                f"{type(net).__name__} has layers with losses of their own, as those of "
+                "kernel_regularizer, which no algorithm adds to its own. Leave them out. (An "
+                "optimizer such as keras.optimizers.AdamW, in a copy of the algorithm, lets "
+                "weights decay.)"
+            )
         tracked = {id(variable.value) for variable in net.variables}
         for layer in net._flatten_layers():  # nothing public gives them all
             for name, value in vars(layer).items():

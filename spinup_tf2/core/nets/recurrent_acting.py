@@ -81,7 +81,7 @@ class RecurrentMirror:
             return False
         body = net.trunk.body
         return body is None or (
-            isinstance(body, keras.Sequential) and all(map(is_numpy_dense, body.layers))
+            type(body) is keras.Sequential and all(map(is_numpy_dense, body.layers))
         )
 
     def refresh(self) -> None:

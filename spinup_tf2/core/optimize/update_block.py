@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.optimize.gradient_steps import GradientStep, Info, LossFunction
+from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.parallel.mpi import num_procs
 from spinup_tf2.utils.mpi_tf import mpi_avg_grads
 
@@ -133,11 +134,24 @@ class UpdateBlock:
         Returns:
             What the losses logged, `[updates, ...]`; of steps that are not taken in every update,
             correspondingly less. With several ranks, it is that of this rank's samples.
+
+        Raises:
+            UserError: XLA cannot compile the updates.
         """
         phase = first % self.period
         if phase not in self._blocks:
             self._blocks[phase] = self._compiled(phase)
-        return {key: np.asarray(x) for key, x in self._blocks[phase](batches).items()}
+        try:
+            infos = self._blocks[phase](batches)
+        except tf.errors.InvalidArgumentError as error:
+            if not self.jit_compile or "unsupported operations" not in str(error):
+                raise
+            raise UserError(
+                "XLA cannot compile something in the losses or networks, such as tf.print or "
+                "tf.py_function; leave it out, or make the UpdateBlock without jit_compile. "
+                f"({one_line(error)})"
+            ) from error
+        return {key: np.asarray(x) for key, x in infos.items()}
 
     def _compiled(self, phase):
         whole = num_procs() == 1  # XLA cannot call MPI

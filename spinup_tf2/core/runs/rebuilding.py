@@ -20,7 +20,7 @@ from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets import actor_critic, q_actor_critic
 from spinup_tf2.core.nets.actor_critic import ActorCritic, BaseActorCritic
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, ObservationNormalizer
-from spinup_tf2.envs.modules import import_for_file
+from spinup_tf2.envs.modules import import_for_file, is_own
 from spinup_tf2.envs.spaces import network_observation_space
 from spinup_tf2.errors import UserError, one_line
 
@@ -78,7 +78,8 @@ def _check_entry(networks):
     required = {each.name for each in parameters if each.default is each.empty}
     if not required <= arguments.keys() <= names:  # earlier versions had fewer
         raise UserError(f"{make.__name__} takes {', '.join(sorted(names))}.")
-    check_network_arguments(arguments)
+    if is_own(make.__module__):  # others choose the names and meanings of theirs
+        check_network_arguments(arguments)
     if not isinstance(normalize_obs, bool) or type(extra) is not int:
         raise UserError("model_info.json has an entry of another type.")
     if normalize_obs and not issubclass(make, ActorCritic):

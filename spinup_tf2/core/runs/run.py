@@ -15,6 +15,7 @@ from spinup_tf2 import user_config
 from spinup_tf2.core.finite import check_info, check_variables
 from spinup_tf2.core.nets.actor_critic import ActorCritic, unique
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
+from spinup_tf2.core.optimize.gradient_steps import scalar
 from spinup_tf2.core.rollout.action_log import ActionLog
 from spinup_tf2.core.rollout.memory import Policy
 from spinup_tf2.core.rollout.vector_env import VectorEnv
@@ -30,6 +31,7 @@ from spinup_tf2.core.runs.saved_policy import SavedPolicy
 from spinup_tf2.core.runs.successes import log_successes
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.modules import modules_of
+from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.mpi import broadcast_object, proc_id
@@ -232,8 +234,13 @@ class Run(Generic[Networks]):
         check_info(info, self.logged_epoch)
         if info.keys() <= self._columns.keys():
             self.logger.store(**info)
-        else:
-            self._infos.append(dict(info))
+            return
+        self._infos.append({name: scalar(name, value) for name, value in info.items()})
+        if self._infos[-1].keys() != self._infos[0].keys():
+            raise UserError(
+                f"An update of epoch {self.logged_epoch} returned {', '.join(info)} to be logged, "
+                f"and the first one {', '.join(self._infos[0])}; return the same in all of them."
+            )
 
     def finish_epoch(self, act: Policy) -> None:
         """Test the policy, save it, write the row of the log and a checkpoint, if they are due.

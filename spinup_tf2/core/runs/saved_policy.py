@@ -6,6 +6,7 @@ it in weights.npz. The networks that they belong to are built again as model_inf
 (`rebuilding`).
 """
 
+import inspect
 import json
 import os
 import reprlib
@@ -131,6 +132,7 @@ def _describe(ac, observation_space, action_space, extra):
     if arguments is None:
         return None
     if not is_own(type(inner).__module__):
+        _check_arguments(type(inner), arguments)
         _check_shapes(inner, observation_space, action_space, arguments)
     return {
         "actor_critic": name,
@@ -147,8 +149,8 @@ def without_normalization(ac: BaseActorCritic) -> BaseActorCritic:
 
 def plain_arguments(ac: BaseActorCritic) -> dict[str, Any] | None:
     """The arguments of an actor-critic as they are in JSON; None if they do not describe it."""
-    if ac.arguments is None or ac.networks != ac.made:
-        return None  # somebody put another in the place of one of its networks
+    if ac.arguments is None or ac.changed:
+        return None
     arguments = dict(ac.arguments)
     if "activation" in arguments:
         arguments["activation"] = activation_name(arguments["activation"])
@@ -158,6 +160,18 @@ def plain_arguments(ac: BaseActorCritic) -> dict[str, Any] | None:
         return json.loads(json.dumps(arguments, default=np.generic.item))
     except TypeError:
         return None
+
+
+def _check_arguments(make, arguments):
+    """Check that somebody's class has passed on all arguments with which it is made again."""
+    _, _, *parameters = inspect.signature(make).parameters.values()
+    taken = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    if missing := [name for name in taken if name not in arguments]:
+        raise UserError(
+            f"{make.__name__} takes {', '.join(missing)}, which it does not pass on with its other "
+            "arguments: a saved agent would be made again without. Pass all of them on, and let "
+            "variable_shapes take them; or leave variable_shapes out."
+        )
 
 
 def _check_shapes(ac, observation_space, action_space, arguments):

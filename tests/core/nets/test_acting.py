@@ -15,10 +15,11 @@ from spinup_tf2.core.nets.actor_critic import (
 )
 from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.distributions import mode, sample
-from spinup_tf2.core.nets.heads import GaussianPolicy
+from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy, ValueFunction
 from spinup_tf2.core.nets.making import make_q_actor_critic
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.envs.spaces import action_spec, bounded_action_spec
+from spinup_tf2.errors import UserError
 
 OBS = spaces.Box(-1, 1, (4,))
 ACTION_SPACES = [
@@ -69,6 +70,30 @@ def test_stale_weights_are_used_until_refresh():
     np.testing.assert_array_equal(act(batch(), noise)[0], before)
     act.refresh()
     assert not np.allclose(act(batch(), noise)[0], before)
+
+
+class Reversed(keras.Sequential):
+    """A stack of Dense layers that computes something else of them."""
+
+    def call(self, x, *args, **kwargs):
+        return -super().call(x, *args, **kwargs)
+
+
+def test_a_class_of_ones_own_that_is_a_sequential_computes_what_it_says():
+    def net(outputs, kind=Reversed):
+        layers = [keras.layers.Dense(8, "tanh"), keras.layers.Dense(outputs)]
+        return kind([keras.Input((4,)), *layers])
+
+    nested = keras.Sequential([keras.Input((4,)), Reversed([keras.layers.Dense(2)])])
+    for each in (net(2), nested):
+        pi, v = CategoricalPolicy(each, [2], True), ValueFunction(net(1))
+        ac = ActorCritic(pi, v, spaces.Discrete(2))
+        act, value = acting.Actor(ac), acting.Critic(v)
+        noise = action_spec(spaces.Discrete(2)).draw_noise(np.random.default_rng(1), 50)
+        np.testing.assert_array_equal(act(batch(), noise)[0], sample(pi(batch()), noise))
+        np.testing.assert_allclose(value(batch()), v(batch()), rtol=1e-5, atol=1e-5)
+        with pytest.raises(UserError, match="no copy in NumPy"):
+            acting.numpy_steps(pi)
 
 
 class OwnPolicy(keras.Model):

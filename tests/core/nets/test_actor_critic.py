@@ -332,6 +332,17 @@ def test_variables_that_keras_does_not_track_are_refused(make, refused):
         make_actor_critic(own, OBS, spaces.Discrete(2), None)
 
 
+def test_losses_of_layers_which_nobody_would_add_are_refused():
+    def own(observation_space, action_space):
+        ac = MLPActorCritic(observation_space, action_space, hidden_sizes=())
+        dense = keras.layers.Dense(1, kernel_regularizer=keras.regularizers.L2(0.1))
+        net = keras.Sequential([keras.Input((4,)), dense])
+        return ActorCritic(ac.pi, ValueFunction(net), action_space)
+
+    with pytest.raises(UserError, match="losses of their own, as those of kernel_regularizer"):
+        make_actor_critic(own, OBS, spaces.Discrete(2), None)
+
+
 # ------------------------------------------------------------------------------------- images
 
 

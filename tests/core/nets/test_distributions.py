@@ -304,3 +304,9 @@ def test_rows_of_a_distribution_are_the_distribution_of_the_rows(make_distributi
         act = 0.5 * tf.cast(expected.sample(seed=0), tf.float32)
         act = tf.cast(act, expected.dtype)
         np.testing.assert_allclose(some.log_prob(act), expected.log_prob(act), rtol=1e-5)
+
+
+def test_rows_of_an_operator_are_refused():
+    scale = tf.linalg.LinearOperatorLowerTriangular(tf.eye(2, batch_shape=[6]))
+    with pytest.raises(UserError, match=r"has a LinearOperator.* MultivariateNormalTriL"):
+        rows(tfd.MultivariateNormalLinearOperator(MEANS, scale), tf.constant([4, 1]))

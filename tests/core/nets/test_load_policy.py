@@ -260,6 +260,47 @@ def test_what_cannot_be_built_again_is_not_said_to_be(make):
     assert SavedPolicy(make(), OBS, BOX).info["networks"] is None
 
 
+class Forgetful(ActorCritic):
+    """Does not pass on one of its arguments, on which no shape depends."""
+
+    def __init__(self, observation_space, action_space, scale=1.0, width=3):
+        pi = policy_for(action_space, lambda outputs: mlp(4, (width,), outputs))
+        super().__init__(pi, ValueFunction(mlp(4, (), 1)), action_space, dict(width=width))
+
+    @staticmethod
+    def variable_shapes(observation_space, action_space, width):
+        policy = policy_shapes(action_space, lambda outputs: mlp_shapes(4, (width,), outputs))
+        return policy + mlp_shapes(4, (), 1)
+
+
+def test_arguments_that_are_not_passed_on_are_found_before_the_training():
+    with pytest.raises(UserError, match="Forgetful takes scale, which it does not pass on"):
+        SavedPolicy(Forgetful(OBS, BOX, 5.0), OBS, BOX)
+
+
+def test_an_activation_that_was_changed_is_not_forgotten():
+    ac = MLPActorCritic(OBS, BOX, (3,))
+    ac.pi.net.layers[0].activation = keras.activations.relu
+    assert SavedPolicy(ac, OBS, BOX).info["networks"] is None
+
+
+def test_arguments_of_ones_own_class_may_have_other_meanings(tmp_path):
+    """Here `shared` is a number, which that of the default networks may not be."""
+    save(tmp_path, Meaning(OBS, BOX, 2.5), OBS, BOX)
+    assert_equal_to_the_saved_model(tmp_path, OBS)
+
+
+class Meaning(ActorCritic):
+    def __init__(self, observation_space, action_space, shared):
+        pi = policy_for(action_space, lambda outputs: mlp(4, (), outputs))
+        super().__init__(pi, ValueFunction(mlp(4, (), 1)), action_space, dict(shared=shared))
+
+    @staticmethod
+    def variable_shapes(observation_space, action_space, shared):
+        policy = policy_shapes(action_space, lambda outputs: mlp_shapes(4, (), outputs))
+        return policy + mlp_shapes(4, (), 1)
+
+
 def test_wrong_answers_are_found_before_the_training():
     with pytest.raises(UserError, match=r"Wrong says in variable_shapes .*\(4, 3\).*Correct it"):
         SavedPolicy(Wrong(OBS, BOX), OBS, BOX)

@@ -13,6 +13,7 @@ from spinup_tf2.core.nets.making import make_q_actor_critic
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
 from spinup_tf2.core.optimize.gradient_steps import adam
 from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock
+from spinup_tf2.errors import UserError
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks
 
@@ -319,3 +320,17 @@ def test_ranks_compile_once():
     assert traced == [Counter(q=1, pi=1)] * 2
     run_ranks(2, lambda: blocks[mpi.proc_id()](minibatches(3, seed=1)))
     assert [learner.calls for learner in ranks] == traced
+
+
+def test_what_xla_cannot_compile_is_said():
+    weight = keras.Variable([1.0])
+
+    def loss(batch):
+        tf.print(batch["x"])
+        loss = tf.reduce_sum(weight * batch["x"])
+        return loss, dict(Loss=loss)
+
+    batches = dict(x=np.ones((2, 1), np.float32))
+    step = Minimize(loss, [weight], adam(0.1))
+    with pytest.raises(UserError, match=r"tf\.print or tf\.py_function; .* without jit_compile"):
+        UpdateBlock([step], jit_compile=True)(batches)
