@@ -129,7 +129,18 @@ class Logger:
             say(colored(printable(msg), color, bold=True))
 
     def log_tabular(self, key: str, val: Any) -> None:
-        """Set one value of the current row. The first row decides which columns there are."""
+        """Set one value of the current row. The first row decides which columns there are.
+
+        Raises:
+            ValueError: The name or the value would break the table: a text with a tab or a line
+                break, or an array of several numbers.
+        """
+        for text in (key, val):
+            if isinstance(text, str) and any(character in text for character in "\t\r\n"):
+                raise ValueError(
+                    f"log_tabular() was given {text!r}, whose tab or line break would break the "
+                    "rows of the table; leave it out."
+                )
         if self.first_row:
             self.log_headers.append(key)
         else:

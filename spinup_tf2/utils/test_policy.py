@@ -136,10 +136,13 @@ def _load_env(save_dir, render_mode, allow_pickle, env_kwargs):
     try:
         return load_trusted(path)["env"]
     except Exception as error:  # unpickling may raise anything
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        name_it = (
+            f"Name its module with --import {missing} (modules), or build" if missing else "Build"
+        )
         raise UserError(
-            f"The environment cannot be loaded from {path} either "
-            f"({type(error).__name__}: {error}). Build it yourself and call "
-            "run_policy(env, get_action)."
+            f"The environment cannot be loaded from {path} either ({kind_and_line(error)}). "
+            f"{name_it} it yourself and call run_policy(env, get_action)."
         ) from error
 
 

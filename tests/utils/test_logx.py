@@ -91,6 +91,9 @@ def test_misuse_is_explained(tmp_path):
         logger.log_tabular("Nope")
     with pytest.raises(ValueError, match=r"'A'.*\(2,\).*store"):
         logger.log_tabular("A", np.zeros(2))
+    for key, value in (("A\tB", 1), ("A", "a\nb")):
+        with pytest.raises(ValueError, match="tab or line break"):
+            logger.log_tabular(key, value)
     log_golden_row(logger)
     logger.log_tabular("Epoch", 1)
     with pytest.raises(AssertionError) as twice:
