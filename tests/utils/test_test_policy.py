@@ -202,7 +202,7 @@ def test_a_pickle_of_a_module_that_is_not_imported_says_how_it_is(run, stub):
     (run / "env_spec.json").unlink()
     (run / "vars10.pkl").write_bytes(b"cnot_imported_here\nEnv\n.")
     with pytest.raises(UserError, match="Name its module with --import not_imported_here"):
-        load_policy_and_env(run, allow_pickle=True)
+        main([str(run), "--norender", "--allow_pickle"])
 
 
 def test_the_pickle_is_only_the_second_choice(run, tmp_path, stub):
