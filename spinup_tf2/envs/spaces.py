@@ -40,10 +40,16 @@ def network_observation_space(space: spaces.Space) -> spaces.Box:
     concatenation of its entries in the order of its keys.
 
     Raises:
-        UserError: It is another space.
+        UserError: It is another space, or has no numbers.
     """
     _check_observation_space(space, "")
-    return space if is_image(space) else spaces.flatten_space(space)
+    seen = space if is_image(space) else spaces.flatten_space(space)
+    if seen.shape == (0,):
+        raise UserError(
+            f"Observations of {space} have no numbers, so that there is nothing to act on; give "
+            "them at least one, such as a constant."
+        )
+    return seen
 
 
 def pixels_as_numbers(space: spaces.Space) -> list[str]:

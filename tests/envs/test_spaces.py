@@ -43,6 +43,7 @@ def test_observations_are_flattened_as_gymnasium_does(space):
         (spaces.Tuple([spaces.Discrete(2)]), "Tuple"),
         (spaces.Text(5), "Text"),
         (spaces.Dict({1: spaces.Discrete(2)}), "key 1; keys must be strings"),
+        (spaces.Box(-1, 1, (0,)), "Observations of Box.* have no numbers"),
         (spaces.Dict(a=spaces.Dict()), "The Dict observation .*'a'.* has no entries"),
         (spaces.Dict(a=spaces.Dict(pair=spaces.Tuple([spaces.Discrete(2)]))), "Tuple.*'pair'"),
     ],
