@@ -267,7 +267,8 @@ ARGUMENTS = {
         "int",
         """
         Up to the interaction of this number, counted from 0, actions are drawn uniformly, and the
-        policy does not act. Networks that are trained already (init_from) act from the beginning.
+        policy does not act. The first interaction of a common step of several environments decides
+        for all of them. Networks that are trained already (init_from) act from the beginning.
         """,
     ),
     "update_after": Argument(

@@ -1,9 +1,10 @@
 """Running statistics of observations and returns, and what is scaled by them.
 
-The statistics are those of gymnasium's NormalizeObservation and NormalizeReward, merged over all
-environments of all MPI ranks, and what is scaled is clipped as in the published settings. Those of
-returns take a batch in before it is learned from. Those of observations are a part of the policy,
-which learns, is tested and is saved with one set of them: see `ObservationNormalizer`.
+The statistics are like those of gymnasium's NormalizeObservation and NormalizeReward, but merged
+over all environments of all MPI ranks, of observations that were acted on, and of returns that
+begin anew with each episode. What is scaled is clipped as in the published settings. The statistics
+of returns take a batch in before it is learned from. Those of observations are a part of the
+policy, which learns, is tested and is saved with one set of them: see `ObservationNormalizer`.
 """
 
 from collections.abc import Callable, Mapping
