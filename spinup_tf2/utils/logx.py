@@ -151,7 +151,7 @@ class Logger:
         assert key not in self.log_current_row, (
             f"You already set {key} this iteration. Maybe you forgot to call dump_tabular()"
         )
-        self.log_current_row[key] = _plain(key, val)
+        self.log_current_row[key] = number_in(key, val)
 
     def dump_tabular(self) -> None:
         """Print the current row as a table, append it to the file, and begin the next."""
@@ -380,15 +380,19 @@ class EpochLogger(Logger):
         return np.concatenate([*self.epoch_dict[key], np.empty(0)])
 
 
-def _plain(key, value):
-    """`value` as what prints well: the number in a tensor or an array, else itself."""
+def number_in(key: str, value: Any) -> Any:
+    """The number in a tensor or an array; anything else is returned as it is.
+
+    Raises:
+        UserError: There are several; the message calls them `key`.
+    """
     if hasattr(value, "numpy"):
         value = value.numpy()
     if isinstance(value, np.ndarray):
         if value.size != 1:
-            raise ValueError(
-                f"log_tabular({key!r}) takes one value and was given an array of shape "
-                f"{value.shape}; store() it to log its statistics."
+            raise UserError(
+                f"{key!r} is to be logged as one number, and is an array of shape {value.shape}; "
+                "log its mean, or store() it with the logger to log its statistics."
             )
         value = value.reshape(-1)[0]
     return value

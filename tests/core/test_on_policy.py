@@ -203,7 +203,7 @@ def test_what_updates_return_is_kept_as_numbers_of_python(run_with_records):
 
 
 def test_what_updates_return_is_scalars_of_the_same_names(run_with_records):
-    with pytest.raises(UserError, match=r"Ratio, which .* has the shape \(3,\); .* its mean"):
+    with pytest.raises(UserError, match=r"'Ratio' is to be .* of shape \(3,\); log its mean"):
         run_with_records.record(dict(Ratio=np.ones(3)))
     run_with_records.record(dict(a=1.0, b=2.0))
     with pytest.raises(UserError, match=r"update of epoch 2 returned a to .* first one a, b"):

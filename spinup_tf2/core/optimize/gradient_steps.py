@@ -13,7 +13,7 @@ from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.core.nets.recurrent import Sequences
-from spinup_tf2.errors import UserError
+from spinup_tf2.utils.logx import number_in
 from spinup_tf2.utils.mpi_tf import mpi_avg_grads, mpi_avg_scalars
 
 do_not_convert = tf.autograph.experimental.do_not_convert  # what is called in AutoGraph's loop
@@ -261,21 +261,4 @@ def _pass(several, number, batch, minibatches):
 
 def floats(info: Mapping[str, Any]) -> Floats:
     """A dict of scalars, of a compiled function, as floats."""
-    return {key: float(scalar(key, value)) for key, value in info.items()}
-
-
-def scalar(name: str, value: Any) -> Any:
-    """What is to be logged, with a number of Python in the place of an array or tensor of one.
-
-    Raises:
-        UserError: It has dimensions.
-    """
-    if not (isinstance(value, np.generic | np.ndarray) or tf.is_tensor(value)):
-        return value
-    array = np.asarray(value)
-    if array.shape:
-        raise UserError(
-            f"{name}, which a loss or an update returns to be logged, has the shape {array.shape}; "
-            "it must be a scalar: return its mean."
-        )
-    return array.item()
+    return {key: float(number_in(key, value)) for key, value in info.items()}

@@ -15,7 +15,6 @@ from spinup_tf2 import user_config
 from spinup_tf2.core.finite import check_info, check_variables
 from spinup_tf2.core.nets.actor_critic import ActorCritic, unique
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
-from spinup_tf2.core.optimize.gradient_steps import scalar
 from spinup_tf2.core.rollout.action_log import ActionLog
 from spinup_tf2.core.rollout.memory import Policy
 from spinup_tf2.core.rollout.vector_env import VectorEnv
@@ -42,7 +41,7 @@ from spinup_tf2.persistence.keeper import Keeper, Part, StoredSteps
 from spinup_tf2.persistence.same_run import Position, position_of
 from spinup_tf2.runs.commands import resume_command
 from spinup_tf2.tracking.tracker import HISTOGRAMS
-from spinup_tf2.utils.logx import EpochLogger
+from spinup_tf2.utils.logx import EpochLogger, number_in
 from spinup_tf2.utils.mpi_tf import check_params
 
 Networks = TypeVar("Networks", ActorCritic, QActorCritic)
@@ -235,7 +234,10 @@ class Run(Generic[Networks]):
         if info.keys() <= self._columns.keys():
             self.logger.store(**info)
             return
-        self._infos.append({name: scalar(name, value) for name, value in info.items()})
+        numbers = {name: number_in(name, value) for name, value in info.items()}
+        self._infos.append(  # of Python, since checkpoints hold them as JSON
+            {name: x.item() if isinstance(x, np.generic) else x for name, x in numbers.items()}
+        )
         if self._infos[-1].keys() != self._infos[0].keys():
             raise UserError(
                 f"An update of epoch {self.logged_epoch} returned {', '.join(info)} to be logged, "
