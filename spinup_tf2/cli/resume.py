@@ -85,7 +85,9 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
         UserError: For what cannot be resumed.
     """
     if not argv or argv[0].startswith("--"):
-        raise UserError("resume needs the directory of a run: resume RUN_DIR [--epochs N].")
+        raise UserError(
+            "resume needs the directory of a run, before any flag: resume RUN_DIR [--epochs N]."
+        )
     run_dir, *rest = argv
     if rest and not rest[0].startswith("-"):
         raise UserError(
@@ -141,7 +143,10 @@ def _described_run(run_dir):
         if runs := runs_in(run_dir, "checkpoint"):
             what = f"give one of the runs in it: {runs}"
         elif os.path.lexists(os.path.join(run_dir, "progress.txt")):
-            what = "its checkpoint_freq was 0, or it was killed before the first one; train anew"
+            what = (
+                "its checkpoint_freq was 0, it was killed before the first one, or the disk was "
+                "full; train anew, with --overwrite"
+            )
         raise UserError(
             f"{run_dir} holds no checkpoint that can be read, and so nothing to resume; {what}."
             f"{runs_aside(run_dir)}"

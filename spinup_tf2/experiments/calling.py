@@ -22,7 +22,7 @@ from spinup_tf2.experiments.checks import signature_of
 from spinup_tf2.experiments.experiment import Experiment, check_launch, prepare_experiment
 from spinup_tf2.experiments.processes import Processes, resolve_processes
 from spinup_tf2.parallel import launched, mpi
-from spinup_tf2.parallel.interruption import SIGNALS
+from spinup_tf2.parallel.interruption import SIGNALS, name_of_signal
 from spinup_tf2.runs.commands import plot_command, watch_command
 from spinup_tf2.runs.printing import RULE, colored, say
 from spinup_tf2.utils.serialization_utils import convert_json
@@ -47,7 +47,7 @@ _FAILURE = """
 
 There appears to have been an error in your experiment.
 
-Check the traceback above to see what actually went wrong.
+{what}
 
 """
 
@@ -209,7 +209,13 @@ def _run_in_fresh_process(experiment, processes):
     if status - 128 in SIGNALS:  # sent to the processes themselves
         raise Interrupted(status - 128)
     if status != 0:
-        say("\n" * 3 + RULE + _FAILURE + RULE + "\n" * 3)
+        what = "Check the traceback above to see what actually went wrong."
+        if killed_by := name_of_signal(status):
+            what = (
+                f"Its process was ended by {killed_by}, perhaps because memory ran out. If it "
+                "has a checkpoint, `resume` goes on with it."
+            )
+        say("\n" * 3 + RULE + _FAILURE.format(what=what) + RULE + "\n" * 3)
         raise subprocess.CalledProcessError(status, arguments)
 
 

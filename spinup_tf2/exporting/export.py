@@ -180,7 +180,7 @@ def export(
         with atomic_output(path) as temporary:
             how.write(loaded, sample, Path(temporary))
             checked = check(loaded, how.read(Path(temporary), loaded), sample)
-    except OSError as error:
+    except (OSError, tf.errors.OpError) as error:  # a full disk, as TensorFlow says it
         raise UserError(f"{path} cannot be written ({one_line(error)}).") from error
     return Exported(
         path, format, sample, _sizes(path), *checked, use=_use(how, loaded, sample, path)

@@ -31,6 +31,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 SAME_CTRL_C = 1.0  # seconds
 
 
+def name_of_signal(status: int) -> str:
+    """The name of the signal that has ended a process with this exit status; "" if none has."""
+    return signal.Signals(status - 128).name if status - 128 in [*signal.Signals] else ""
+
+
 _entered = []  # every Interruption that has its handlers installed
 
 

@@ -37,6 +37,11 @@ def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
     return saves[itr]
 
 
+def has_save(fpath: str | os.PathLike) -> bool:
+    """Whether a run has saved a policy."""
+    return bool(_saves(fpath))
+
+
 def _saves(fpath):
     """The complete saves of a run: {number: directory}, -1 for the one without a number."""
     saves = {}

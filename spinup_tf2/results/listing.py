@@ -95,11 +95,14 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
     epochs = config.get("epochs")
     epochs = epochs if type(epochs) is int else None
     run = _described(run_dir) if "checkpoint" in folders else {}
+    over = epochs is not None and min(done, run.get("epochs_done", done)) >= epochs
+    if over and not any(name.startswith("tf2_save") for name in folders):
+        problems.append("no trained agent (tf2_save)")
     if running:
         state = "running"
     elif problems:
         state = "damaged"
-    elif epochs is not None and done >= epochs:
+    elif over:
         state = "finished"
     else:
         state = "finished" if run.get("stopped") else "stopped"
@@ -122,14 +125,17 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
 
 
 def _described(run_dir):
-    """What the newest checkpoint says: `algorithm`, `command`, and why the run has `stopped`."""
+    """What the newest checkpoint says: `algorithm`, `command`, `epochs_done`, why it `stopped`."""
     root = os.path.join(run_dir, "checkpoint")
     try:
         newest = max((name for name in os.listdir(root) if name.isdecimal()), key=int)
         manifest = read_json(os.path.join(root, newest, "manifest.json"))
         run, counters = manifest["run"], manifest["counters"]
-        stopped = counters.get("stopped", "")
-        return dict(algorithm=run.get("algorithm"), command=run["command"], stopped=stopped)
+        known = dict(algorithm=run.get("algorithm"), command=run["command"])
+        known["stopped"] = counters.get("stopped", "")
+        if type(counters.get("epoch")) is int:
+            known["epochs_done"] = counters["epoch"]
+        return known
     except (OSError, ValueError, TypeError, KeyError, AttributeError):  # none, or not one of a run
         return {}
 

@@ -354,8 +354,9 @@ class Run(Generic[Networks]):
         if missing:
             raise OSError(
                 f"The training is over, but not written to {broadcast_object(run_dir)}: "
-                f"{', '.join(missing)} (a warning above says why). Files from before are still "
-                f"there. Make room. {self._how_to_go_on()}"
+                f"{', '.join(missing)} (a warning above says why). Files that were there before "
+                f"still are. Make room. {self._how_to_go_on()} Without any checkpoint, it has to "
+                "begin anew."
             )
 
     # ------------------------------------------------------------------------ saving, restoring

@@ -15,6 +15,7 @@ from spinup_tf2.experiments.experiment import Experiment
 from spinup_tf2.experiments.schedule.progress import progress_of
 from spinup_tf2.parallel import mpi
 from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.persistence.saves import has_save
 from spinup_tf2.runs.files import holds_run, read_json
 from spinup_tf2.utils.serialization_utils import convert_json
 
@@ -65,13 +66,19 @@ def _is_finished(experiment, num_procs):
             "replace it."
         )
     done, epochs = epochs_done(run_dir, described), epochs_of(experiment)
-    if difference or done >= epochs or _has_ended_early(experiment, described):
-        return not difference
+    if difference:
+        return False
+    if done >= epochs or _has_ended_early(experiment, described):
+        if has_save(run_dir):
+            return True
+        state = "without a trained agent (tf2_save): perhaps the disk was full"
+    else:
+        state = f"that is not finished ({done} of {epochs} epochs)"
     if not (resume or overwrite):
         go_on = "--resume (resume=True) to go on with it, or " if described else ""
         raise UserError(
-            f"{run_dir} holds a run that is not finished ({done} of {epochs} epochs); pass "
-            f"{go_on}--overwrite (overwrite=True) to replace it."
+            f"{run_dir} holds a run {state}; pass {go_on}--overwrite (overwrite=True) to replace "
+            "it."
         )
     return False
 

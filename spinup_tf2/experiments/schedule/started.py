@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from contextlib import ExitStack, redirect_stdout, suppress
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from spinup_tf2.experiments.schedule.outcomes import (
     not_started,
 )
 from spinup_tf2.parallel import launch
-from spinup_tf2.parallel.interruption import SIGNALS
+from spinup_tf2.parallel.interruption import SIGNALS, name_of_signal
 from spinup_tf2.runs.files import OUTPUT, PRINTED_TO
 
 _END_OF_OUTPUT = 2**14  # bytes in which the last line is looked for
@@ -100,8 +99,8 @@ class Started:
 
     def _reason(self, status):
         """Why it has failed: the signal that has ended it, or the last line of its output."""
-        if status - 128 in [*signal.Signals]:
-            return f"ended by {signal.Signals(status - 128).name}"
+        if killed_by := name_of_signal(status):
+            return f"ended by {killed_by}"
         try:
             with open(self._output, "rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - _END_OF_OUTPUT))
