@@ -45,9 +45,19 @@ def _seconds(name, default):
     return seconds
 
 
+def _directory(name, default):
+    """Read an environment variable that names a directory."""
+    path = os.environ.get(name, default)
+    if not path:
+        raise UserError(
+            f"the environment variable {name} is empty (was another variable not set?); set it to "
+            "a directory, or unset it."
+        )
+    return os.path.expanduser(path)  # in a unit of systemd, no shell replaces the ~
+
+
 # Where experiments are written.                                    SPINUP_TF2_DATA_DIR
-# In a file such as a unit of systemd, no shell replaces the ~.
-DEFAULT_DATA_DIR = os.path.expanduser(os.environ.get("SPINUP_TF2_DATA_DIR") or _default_data_dir())
+DEFAULT_DATA_DIR = _directory("SPINUP_TF2_DATA_DIR", _default_data_dir())
 
 # Whether every experiment directory begins with its date and time. SPINUP_TF2_FORCE_DATESTAMP
 FORCE_DATESTAMP = _boolean("SPINUP_TF2_FORCE_DATESTAMP", False)

@@ -34,6 +34,11 @@ def test_the_home_directory(monkeypatch):
     assert settings(monkeypatch, DATA_DIR="~/runs")["DEFAULT_DATA_DIR"] == "/home/me/runs"
 
 
+def test_an_empty_directory_is_refused(monkeypatch):
+    with pytest.raises(UserError, match="SPINUP_TF2_DATA_DIR is empty"):
+        settings(monkeypatch, DATA_DIR="")
+
+
 @pytest.mark.parametrize("name", ["CHECKPOINT_INTERVAL", "WAIT_BEFORE_LAUNCH"])
 @pytest.mark.parametrize("text", ["nan", "60s", "", "-1", "inf"])
 def test_what_is_no_number_of_seconds(monkeypatch, name, text):

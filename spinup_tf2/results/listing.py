@@ -96,7 +96,7 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
     epochs = epochs if type(epochs) is int else None
     run = _described(run_dir) if "checkpoint" in folders else {}
     over = epochs is not None and min(done, run.get("epochs_done", done)) >= epochs
-    if over and not any(name.startswith("tf2_save") for name in folders):
+    if over and "checkpoint" in folders and not any(map(_SAVE.match, folders)):
         problems.append("no trained agent (tf2_save)")
     if running:
         state = "running"

@@ -70,6 +70,20 @@ def test_finished_and_stopped(data):
     assert (damaged.state, damaged.last, damaged.best) == ("damaged", None, None)
 
 
+def test_what_a_full_disk_has_left_is_not_finished(data):
+    run_dir = data / "ppo" / "ppo_s0"
+    path = write_checkpoint(run_dir) / "manifest.json"
+    assert only_run(run_dir).state == "stopped"  # the last checkpoint is of epoch 1 of 3
+    manifest = json.loads(path.read_text())
+    manifest["counters"]["epoch"] = 3
+    path.write_text(json.dumps(signed(manifest)))
+    assert only_run(run_dir).state == "finished"
+    (run_dir / "tf2_save" / "variables").rmdir()
+    (run_dir / "tf2_save").rmdir()
+    run = only_run(run_dir)
+    assert (run.state, run.problem) == ("damaged", "no trained agent (tf2_save)")
+
+
 @pytest.mark.parametrize(
     ("counters", "state"),
     [({"stopped": "the return has reached 500"}, "finished"), ({"stopped": ""}, "stopped")],

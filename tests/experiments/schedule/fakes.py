@@ -36,6 +36,7 @@ if 100 <= seed < 300:  # runs until it is stopped; those from 200 on cannot be
     open(os.path.join(run_dir, "running"), "w").close()
     time.sleep(60)
 time.sleep(0.3)
+os.makedirs(os.path.join(run_dir, "tf2_save"), exist_ok=True)
 with open(os.path.join(run_dir, "times"), "w") as file:
     file.write(f"{began} {time.time()}")
 """

@@ -39,6 +39,7 @@ def write_run(tmp_path, seed, rows=2, algorithm="ppo", **changes):
     (run_dir / "config.json").write_text(json.dumps(config))
     lines = [f"{epoch}\t{20 + epoch}.5\n" for epoch in range(rows)]
     (run_dir / "progress.txt").write_text("".join(["Epoch\tAverageEpRet\n", *lines]))
+    (run_dir / "tf2_save").mkdir(exist_ok=True)
 
 
 def describing(monkeypatch, **checkpoint):
@@ -154,6 +155,16 @@ def test_a_run_without_a_checkpoint_can_only_be_replaced(fakes, tmp_path, capsys
     describing(monkeypatch)
     assert execute(tmp_path, "--seed 0 1 --skip_finished") == 2
     assert "(1 of 2 epochs); pass --resume (resume=True) to go" in capsys.readouterr().err
+
+
+def test_a_run_whose_agent_could_not_be_saved_is_not_finished(fakes, tmp_path, capsys):  # noqa: F811
+    write_run(tmp_path, 0)
+    (tmp_path / "g" / "g_s0" / "tf2_save").rmdir()
+    assert execute(tmp_path, "--seed 0 1 --skip_finished") == 2
+    message = "g_s0 holds a run without a trained agent (tf2_save): perhaps the disk was full; pass"
+    assert message in capsys.readouterr().err
+    assert execute(tmp_path, "--seed 0 1 --workers 2 --skip_finished --overwrite") == 0
+    assert sorted(seed for seed, *_ in fakes) == [0, 1]
 
 
 def test_what_may_change_makes_no_other_run(fakes, tmp_path):  # noqa: F811
