@@ -258,7 +258,7 @@ def send(signum):
 
 def test_bars_make_room_for_what_a_signal_says(fakes, tmp_path, capfd, monkeypatch):  # noqa: F811
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    thread = later(send(signal.SIGINT), lambda: [*tmp_path.rglob("running")])
+    thread = later(send(signal.SIGINT), lambda: [*tmp_path.glob("g/g_s*/running")])
     assert execute(tmp_path, "--seed 100 0 --workers 2") == 130
     thread.join()
     assert "\r\x1b[JSIGINT: finishing this step and saving" in capfd.readouterr().err
@@ -266,7 +266,7 @@ def test_bars_make_room_for_what_a_signal_says(fakes, tmp_path, capfd, monkeypat
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_all_in_order(signum, fakes, tmp_path, capsys):  # noqa: F811
-    both_run = lambda: len([*tmp_path.rglob("running")]) == 2  # noqa: E731
+    both_run = lambda: len([*tmp_path.glob("g/g_s*/running")]) == 2  # noqa: E731
     thread = later(send(signum), both_run)
     status = execute(tmp_path, "--seed 0 100 101 102 103 --workers 2")
     thread.join()
@@ -289,7 +289,7 @@ def test_a_second_ctrl_c_ends_at_once(fakes, tmp_path, capsys):  # noqa: F811
         time.sleep(1.2)
         send(signal.SIGINT)()
 
-    thread = later(twice, lambda: len([*tmp_path.rglob("running")]) == 2)
+    thread = later(twice, lambda: len([*tmp_path.glob("g/g_s*/running")]) == 2)
     began = time.monotonic()
     status = execute(tmp_path, "--seed 200 201 202 --workers 2")
     thread.join()
@@ -302,7 +302,7 @@ def test_a_second_ctrl_c_ends_at_once(fakes, tmp_path, capsys):  # noqa: F811
 
 def test_an_unexpected_error_lets_them_save(fakes, tmp_path, monkeypatch):  # noqa: F811
     def refresh(display):
-        if len([*tmp_path.rglob("running")]) == 2:
+        if len([*tmp_path.glob("g/g_s*/running")]) == 2:
             raise RuntimeError("of the display")
 
     monkeypatch.setattr(running.Display, "refresh", refresh)
