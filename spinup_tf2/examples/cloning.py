@@ -13,6 +13,7 @@ import numpy as np
 
 from spinup_tf2.core.runs.saved_policy import SavedPolicy
 from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.checks import check_experiment
 from spinup_tf2.experiments.processes import resolve_num_cpu
 from spinup_tf2.persistence.env_spec import write_env_spec
 from spinup_tf2.runs.files import holds_run, read_json
@@ -41,20 +42,28 @@ def run_options(args: argparse.Namespace, preset: str) -> dict[str, Any]:
 
 
 def check_runs(
-    parser: argparse.ArgumentParser, args: argparse.Namespace, name: str, improved: bool
+    parser: argparse.ArgumentParser,
+    args: argparse.Namespace,
+    name: str,
+    settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The imitation's arguments of the logger. A run that exists already is an error, or goes on.
+    """The imitation's arguments of the logger. What is wrong with either run ends the program.
 
-    This comes before minutes have been spent.
+    This comes before minutes have been spent. A run that exists already is an error, too, if it is
+    not to go on.
 
     Args:
         parser: Of the program.
         args: Its arguments.
         name: The runs are `name`-clone and `name`-demo.
-        improved: Whether there will be the second one.
+        settings: Arguments of PPO, but for `init_from`. With 0 epochs there is only the imitation.
     """
-    resolve_num_cpu(args.cpu)
-    runs = ["clone", "demo"] if improved else ["clone"]
+    checked = dict(settings, seed=args.seed, epochs=settings["epochs"] or 1)
+    try:
+        check_experiment("ppo", checked, resolve_num_cpu(args.cpu))
+    except UserError as error:
+        parser.error(str(error))
+    runs = ["clone", "demo"] if settings["epochs"] else ["clone"]
     kwargs = [setup_logger_kwargs(f"{name}-{run}", args.seed, args.data_dir) for run in runs]
     for run in kwargs:
         if holds_run(run["output_dir"]) and not args.resume:

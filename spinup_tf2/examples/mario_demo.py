@@ -281,10 +281,12 @@ def main() -> None:
     if args.init_from and args.rounds == 0:
         parser.error("--init_from is given, and --rounds is 0: there would be nothing to do")
     name = args.exp_name or "-".join(["mario", *args.stage])
-    imitation = check_runs(parser, args, name, improved=True)
     preset = load("ppo", PRESET)
-    stages = dict(stages=args.stage)
-    imitated = EnvFn(preset.env, {**preset.env_kwargs, **stages})
+    epochs = preset.settings["epochs"] * len(args.stage) if args.epochs is None else args.epochs
+    env_kwargs = {**preset.env_kwargs, "stages": args.stage}
+    settings = preset.arguments | dict(epochs=epochs, env_kwargs=env_kwargs)
+    imitation = check_runs(parser, args, name, settings)
+    imitated = EnvFn(preset.env, env_kwargs)
     options = dict(init_from=args.init_from, rounds=args.rounds, cpu=args.cpu, resume=args.resume)
     try:
         for stage in args.stage:
@@ -298,13 +300,10 @@ def main() -> None:
         parser.error(str(error))
     if learned:
         evaluate_run(imitation["output_dir"], episodes=10, noops=9, max_ep_len=LONGEST)
-    epochs = preset.settings["epochs"] * len(args.stage) if args.epochs is None else args.epochs
     if epochs == 0:
         return
-    settings = preset.arguments | dict(epochs=epochs, init_from=imitation["output_dir"])
-    settings |= dict(ac_kwargs=ac_kwargs, env_kwargs={**preset.env_kwargs, **stages})
-    options = run_options(args, PRESET)
-    call_experiment(f"{name}-demo", ppo, **options, **settings)
+    settings |= dict(ac_kwargs=ac_kwargs, init_from=imitation["output_dir"])
+    call_experiment(f"{name}-demo", ppo, **run_options(args, PRESET), **settings)
 
 
 if __name__ == "__main__":

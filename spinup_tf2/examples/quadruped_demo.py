@@ -119,11 +119,14 @@ def main() -> None:
     usual_epochs = ", ".join(f"{epochs} to {task}" for task, epochs in EPOCHS.items())
     add_arguments(parser, "the task's name", usual_epochs)
     args = parser.parse_args()
-    epochs = EPOCHS[args.task] if args.epochs is None else args.epochs
+    if args.steps < 1:
+        parser.error(f"--steps is {args.steps}; it must be at least 1")
     name, preset_name = args.exp_name or args.task, f"quadruped-{args.task}"
-    imitation = check_runs(parser, args, name, improved=epochs > 0)
-
     preset = load("ppo", preset_name)
+    epochs = EPOCHS[args.task] if args.epochs is None else args.epochs
+    settings = preset.arguments | dict(epochs=epochs)
+    imitation = check_runs(parser, args, name, settings)
+
     sizes = {k: x for k, x in preset.settings["ac_kwargs"].items() if k == "hidden_sizes"}
     env_fn = EnvFn(preset.env, preset.env_kwargs)
     try:
@@ -134,9 +137,8 @@ def main() -> None:
         evaluate_run(imitation["output_dir"], episodes=10)
     if epochs == 0:
         return
-    settings = preset.arguments | dict(epochs=epochs, init_from=imitation["output_dir"])
-    options = run_options(args, preset_name)
-    call_experiment(f"{name}-demo", ppo, **options, **settings)
+    settings |= dict(init_from=imitation["output_dir"])
+    call_experiment(f"{name}-demo", ppo, **run_options(args, preset_name), **settings)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,20 @@ other one begins; and as soon as the robot has stood for half a second, it walks
 """
 
 import argparse
-from contextlib import closing
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
+from spinup_tf2.envs.quadruped.conditions import LIMITS
 from spinup_tf2.envs.quadruped.env import QuadrupedEnv
-from spinup_tf2.envs.rendering import Recorder
-from spinup_tf2.utils.test_policy import load_policy_and_env
+from spinup_tf2.envs.quadruped.tasks import TASKS
+from spinup_tf2.envs.rendering import shown_or_recorded
+from spinup_tf2.errors import UserError
+from spinup_tf2.persistence.saves import find_save
+from spinup_tf2.utils.test_policy import load_agent, load_env
 
 WALK = "data/quadruped-walk-demo/quadruped-walk-demo_s0"
 RECOVER = "data/quadruped-recover-demo/quadruped-recover-demo_s0"
@@ -75,7 +80,7 @@ class SwitchedEnv(gym.Env):
             env.close()
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--walk", default=WALK, metavar="RUN_DIR", help=f"default {WALK}")
     parser.add_argument("--recover", default=RECOVER, metavar="RUN_DIR", help=f"default {RECOVER}")
@@ -83,28 +88,47 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", metavar="DIR", help="write a video into this directory")
-    args = parser.parse_args()
-    loaded = {
-        mode: load_policy_and_env(
-            run,
-            deterministic=True,
-            render_mode="rgb_array" if args.record else None,
-            env_kwargs={"domain_randomization": {"push": args.push}},
-        )
-        for mode, run in (("walk", args.walk), ("recover", args.recover))
-    }
-    switched = SwitchedEnv(*(env.unwrapped for env, _ in loaded.values()))
-    env = Recorder(switched, args.record, "switch") if args.record else switched
-    with closing(env):  # which completes the video
+    args = parser.parse_args(argv)
+    if not 0 < args.seconds < math.inf:
+        parser.error(f"--seconds is {args.seconds}; it must be more than 0")
+    least, most = LIMITS["push"]
+    if not least <= args.push <= most:
+        parser.error(f"--push is {args.push}; it must be from {least:.0f} to {most:.0f}")
+    if args.seed < 0:
+        parser.error(f"--seed is {args.seed}; it must be at least 0")
+    try:
+        play(args)
+    except UserError as error:
+        parser.error(str(error))
+
+
+def play(args: argparse.Namespace) -> None:
+    """Let both agents have the robot for so many seconds."""
+    saves = {"walk": find_save(args.walk), "recover": find_save(args.recover)}
+    env_kwargs = {"domain_randomization": {"push": args.push}}
+
+    def make(render_mode: str | None) -> SwitchedEnv:
+        made = {mode: load_env(at, render_mode, False, env_kwargs) for mode, at in saves.items()}
+        for mode, env in made.items():
+            is_quadruped = isinstance(env.unwrapped, QuadrupedEnv)
+            if not is_quadruped or (env.unwrapped.task is TASKS["recover"]) != (mode == "recover"):
+                raise UserError(
+                    f"{getattr(args, mode)} is not a run of a quadruped that {DOES[mode]}."
+                )
+        return SwitchedEnv(*(env.unwrapped for env in made.values()))
+
+    render_mode = "rgb_array" if args.record else None
+    with shown_or_recorded(make, render_mode, args.record, "switch") as env:
+        agents = {mode: load_agent(save, deterministic=True) for mode, save in saves.items()}
         obs, _ = env.reset(seed=args.seed)
+        switched = env.unwrapped
         mode, seconds = None, 0.0
         while seconds < args.seconds:
             if switched.mode != mode:
                 mode = switched.mode
                 print(f"{seconds:5.1f} s: {DOES[mode]}", flush=True)
-            _, get_action = loaded[mode]
             seconds += switched.envs[mode].dt
-            obs, *_ = env.step(get_action(obs))
+            obs, *_ = env.step(agents[mode](obs))
     print(
         f"{switched.falls} falls; it {'walks' if switched.mode == 'walk' else 'lies'} at the end."
     )

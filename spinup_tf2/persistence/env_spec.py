@@ -109,6 +109,7 @@ def make_env(
     # The file may hold anything, and environments and modules raise what they like.
     except (Exception, SystemExit) as error:
         reason = one_line(error) if isinstance(error, UserError) else kind_and_line(error)
+        reason = reason.removesuffix(".")
         if env_kwargs:
             raise UserError(
                 f"The environment of {path} cannot be built with {dict(env_kwargs)}: {reason}. "

@@ -32,6 +32,28 @@ def test_runs_that_exist_are_refused_before_anything_is_done(
     assert done == []
 
 
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--seed", "-1"], "seed is -1; it must be"),
+        (["--epochs", "-1"], "epochs is -1; it must be"),
+        (["--cpu", "0"], "num_cpu is 0; it must be"),
+        (["--cpu", "100000"], "steps_per_epoch"),
+    ],
+)
+@pytest.mark.parametrize(("program", "name"), PROGRAMS)
+def test_arguments_of_ppo_are_checked_before_anything_is_done(
+    program, name, flags, told, tmp_path, monkeypatch, capsys
+):
+    for step in ("clone", "evaluate_run", "call_experiment"):
+        monkeypatch.setattr(program, step, None)
+    monkeypatch.setattr("sys.argv", ["program", "--data_dir", str(tmp_path), *flags])
+    with pytest.raises(SystemExit):
+        program.main()
+    assert told in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("program", [pytest.param(each.values[0], id=each.id) for each in PROGRAMS])
 def test_an_imitation_of_something_else_is_told_in_a_line(program, tmp_path, monkeypatch, capsys):
     done = []

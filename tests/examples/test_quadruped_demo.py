@@ -96,6 +96,13 @@ def test_only_the_imitation(done, tmp_path, monkeypatch):
     assert [name for name, _ in done] == ["clone", "evaluate"]
 
 
+def test_a_demonstration_has_steps(done, tmp_path, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        run_program(monkeypatch, "--steps", "0", "--data_dir", str(tmp_path))
+    assert "--steps is 0; it must be at least 1" in capsys.readouterr().err
+    assert done == []
+
+
 def test_what_was_stopped_goes_on(done, tmp_path, monkeypatch):
     """An imitation that is complete is not evaluated again."""
     run_program(monkeypatch, "--data_dir", str(tmp_path), "--resume", "--epochs", "7")

@@ -65,12 +65,44 @@ def test_getting_up_is_tried_again_when_its_clock_has_gone_round():
     assert recover.began[1:] == [recover] * 2
 
 
+KEPT = "data/quadruped-walk-demo/quadruped-walk-demo_s0"
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--seconds", "0"], "--seconds is 0.0; it must be more than 0"),
+        (["--seconds", "nan"], "--seconds is nan; it must be more than 0"),
+        (["--push", "-3"], "--push is -3.0; it must be from 0 to 10000"),
+        (["--push", "nan"], "--push is nan; it must be from 0 to 10000"),
+        (["--seed", "-1"], "--seed is -1; it must be at least 0"),
+        (["--walk", "nowhere"], "There is no directory nowhere."),
+        (["--recover", KEPT], f"{KEPT} is not a run of a quadruped that gets up."),
+        (["--walk", KEPT.replace("walk", "recover")], "is not a run of a quadruped that walks."),
+    ],
+)
+def test_what_it_cannot_do_is_said_in_a_line(flags, told, capsys, monkeypatch):
+    monkeypatch.setattr(quadruped_switch, "load_agent", None)  # before that
+    with pytest.raises(SystemExit):
+        quadruped_switch.main(flags)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "error: " in last
+    assert last.endswith(told)
+
+
+def test_a_video_that_is_there_stays(tmp_path, capsys):
+    (tmp_path / "switch-episode-0.mp4").write_text("precious")
+    with pytest.raises(SystemExit):
+        quadruped_switch.main(["--seconds", "1", "--record", str(tmp_path)])
+    assert "switch-episode-0.mp4 is there already" in capsys.readouterr().err
+    assert (tmp_path / "switch-episode-0.mp4").read_text() == "precious"
+
+
 @pytest.mark.learning
-def test_the_kept_agents_are_pushed_over_and_walk_on(monkeypatch, capsys, tmp_path):
+def test_the_kept_agents_are_pushed_over_and_walk_on(capsys, tmp_path):
     pytest.importorskip("imageio_ffmpeg")
     flags = ["--push", "150", "--seconds", "30", "--seed", "1", "--record", str(tmp_path)]
-    monkeypatch.setattr("sys.argv", ["quadruped_switch", *flags])
-    quadruped_switch.main()
+    quadruped_switch.main(flags)
     lines = capsys.readouterr().out.splitlines()
     told = [line.split(" s: ")[1] for line in lines if " s: " in line]
     assert told[:3] == ["gets up", "walks", "gets up"]
