@@ -51,9 +51,28 @@ def write_experiment(
         fields = vars(experiment) | {"thunk": experiment.thunk.name}
         _write_json(folder, _ALGORITHM, encode(fields))
     else:
-        import cloudpickle
+        Path(folder, _FUNCTION).write_bytes(_pickled(experiment))
 
-        Path(folder, _FUNCTION).write_bytes(cloudpickle.dumps(experiment.call))
+
+def _pickled(experiment):
+    """The call of an experiment, as bytes; raises UserError if a part of it cannot be pickled."""
+    import cloudpickle
+
+    from spinup_tf2.errors import UserError, kind_and_line
+
+    try:
+        return cloudpickle.dumps(experiment.call)
+    except Exception as error:  # objects may raise anything
+        for name, part in {"the function": experiment.thunk, **experiment.arguments}.items():
+            try:
+                cloudpickle.dumps(part)
+            except Exception as of_part:
+                raise UserError(
+                    f"{name} cannot be handed to the process of the experiment, because it cannot "
+                    f"be pickled ({kind_and_line(of_part)}). Let the function make it, or call the "
+                    "function in this process."
+                ) from error
+        raise
 
 
 def read_error(folder: str | os.PathLike) -> list[str] | None:

@@ -158,7 +158,7 @@ def test_real_processes_share_the_cores(tmp_path, capsys, monkeypatch):
 
 def test_what_cannot_be_started_has_failed(tmp_path, capsys):
     lock = threading.Lock()  # cannot be pickled
-    with pytest.raises(ExperimentsFailed, match=r"could not be started .*pickle"):
+    with pytest.raises(ExperimentsFailed, match=r"x cannot be handed to .*pickle"):
         grid_of([0, 1], path=["seen.json"], x=lock).run(tell, data_dir=tmp_path, workers=2)
 
 
