@@ -1,5 +1,6 @@
 """What all tests have in common."""
 
+import gc
 import os
 
 import pytest
@@ -15,6 +16,12 @@ def environment_is_put_back(monkeypatch):
         if name not in os.environ:
             monkeypatch.setenv(name, "")  # so that it is removed in the end
             monkeypatch.delenv(name)
+
+
+def pytest_collection_finish(session):
+    """Collect garbage less often: looking through all that TensorFlow has made takes long."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -82,3 +82,27 @@ def test_the_last_words_of_a_crash_are_seen(tmp_path):
     status, lines = printed(tmp_path, package=TENSORFLOW + "\nos.abort()")
     assert status == -signal.SIGABRT
     assert lines == [ERROR, WORDS]
+
+
+@pytest.mark.parametrize("used", [True, False])
+@pytest.mark.parametrize("package", ["", "raise ImportError"])
+def test_garbage_is_not_collected_during_the_import(used, package, tmp_path):
+    """And afterwards if it was before, also if the import fails."""
+    (tmp_path / "tensorflow.py").write_text(
+        f"import gc, types\nprint(gc.isenabled())\n{package}\n"
+        "get_logger = lambda: types.SimpleNamespace(setLevel=print)\n"
+        "config = types.SimpleNamespace(list_physical_devices=lambda: None)\n"
+    )
+    program = (
+        "import contextlib, gc, runpy\n"
+        f"runpy.run_path({tensorflow_import.__file__!r})['quiet_tensorflow']()\n"
+        f"gc.{'enable' if used else 'disable'}()\n"
+        "with contextlib.suppress(ImportError):\n"
+        "    import tensorflow\n"
+        "print(gc.isenabled(), gc.get_freeze_count() > 1000)\n"
+    )
+    env = os.environ | dict(PYTHONPATH=str(tmp_path))
+    command = [sys.executable, "-S", "-c", program]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
+    first, *_, last = done.stdout.splitlines()
+    assert (first, last) == ("False", f"{used} True")
