@@ -652,4 +652,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    from spinup_tf2.runs.printing import lose_lines
+
+    lose_lines(BrokenPipeError)  # of `status | head`
     main()
