@@ -27,7 +27,7 @@ Steps = tuple[Floats, Floats, int]  # info before, info after, number of steps o
 
 
 def adam(learning_rate: float, max_grad_norm: float | None = None) -> keras.optimizers.Adam:
-    """Return Adam with Spinning Up's epsilon, which clips global gradient norms to max_grad_norm."""
+    """Return Adam with Spinning Up's epsilon, clipping global gradient norms to max_grad_norm."""
     return keras.optimizers.Adam(float(learning_rate), epsilon=1e-8, global_clipnorm=max_grad_norm)
 
 
