@@ -8,9 +8,10 @@ from collections.abc import Iterable
 class UserError(ValueError):
     """A request that cannot be fulfilled; the message says what was given, expected and what to do.
 
-    It is raised before any work starts and before anything is written. The command line prints the
-    message as one line and exits with status 2; in library calls it is an ordinary ValueError.
-    Messages may quote files from unknown authors, so they are made `printable`.
+    Arguments that cannot be used raise it before any work starts and before anything is written.
+    The command line prints the message as one line and exits with status 2; in library calls it is
+    an ordinary ValueError. Messages may quote files from unknown authors, so they are made
+    `printable`.
     """
 
     # Without this attribute, Keras changes the message of an exception raised in a layer's call.

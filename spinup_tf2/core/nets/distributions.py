@@ -33,7 +33,7 @@ def gaussian(mean: tf.Tensor, std: tf.Tensor) -> Distribution:
 
 
 def squashed_gaussian(mean: tf.Tensor, std: tf.Tensor) -> Distribution:
-    """The tanh of a `gaussian`: actions in [-1, 1] (Haarnoja et al. 2018, appendix C)."""
+    """The tanh of a `gaussian`, with values in [-1, 1] (Haarnoja et al. 2018, appendix C)."""
     return tfd.TransformedDistribution(gaussian(mean, std), _Tanh())
 
 
@@ -56,12 +56,12 @@ class _Tanh(Tanh):
 
 
 def categorical(logits: tf.Tensor) -> Distribution:
-    """One discrete action, from logits `[batch, values]`."""
+    """A distribution over one discrete action, from logits `[batch, values]`."""
     return tfd.Categorical(logits=logits)
 
 
 def categoricals(logits: tf.Tensor) -> Distribution:
-    """Several independent discrete actions `[batch, k]`, from logits `[batch, k, values]`."""
+    """A distribution over k independent discrete actions, from logits `[batch, k, values]`."""
     return tfd.Independent(categorical(logits), 1)
 
 

@@ -56,7 +56,7 @@ def check_outputs(of: str, output: tf.Tensor, expected: int, what: str) -> None:
 
     Args:
         of: Name of the function that the network computes: pi, v or q.
-        output: The network's output `[batch, outputs]`.
+        output: The network's output `[..., outputs]`.
         expected: The expected number of outputs.
         what: Name of the outputs in the message, such as 'means'.
     """

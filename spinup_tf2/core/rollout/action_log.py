@@ -23,7 +23,7 @@ class ActionLog:
         self.envs = envs
         self.strayed: dict[str, int] = {}
         self._began: tuple[int, ...] = (0, 0)
-        self._epoch_ends: list[int] = []  # in numbers of actions
+        self._epoch_ends: list[int] = []  # as numbers of actions taken so far
         self._actions: list[list[np.ndarray]] = [[] for _ in envs.indices]
         self._seen: list[list[int]] = [[] for _ in envs.indices]
 

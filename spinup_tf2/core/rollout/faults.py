@@ -31,7 +31,7 @@ FAULTS = (Exception, SystemExit)  # what counts as a failure; KeyboardInterrupt 
 class EnvironmentFailure(RuntimeError):
     """An environment has raised an exception, or its process has died; the message says which.
 
-    `__cause__` is the exception. From another process it comes as the text of its traceback.
+    `__cause__` is the exception; one from another process arrives as the text of its traceback.
     """
 
     def __reduce__(self):

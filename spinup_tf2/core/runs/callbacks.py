@@ -59,7 +59,7 @@ def callbacks_of(settings: Settings, env: gym.Env) -> list[Any]:
     return callbacks
 
 
-# Columns that are logged later in a row, and those that `plot` adds.
+# Columns that callbacks cannot use: those of each row that are logged later or that `plot` adds.
 _TAKEN = ("Epoch", "TotalEnvInteracts", "Time", "Unit", "Condition1", "Condition2", "Performance")
 
 

@@ -247,7 +247,7 @@ class Run(Generic[Networks]):
             )
 
     def finish_epoch(self, act: Policy) -> None:
-        """Write the epoch's row of the log; test and save the policy and checkpoint, if due.
+        """Write the epoch's row of the log; if due, test and save the policy, and checkpoint.
 
         Collective.
 
