@@ -46,7 +46,7 @@ class BaseActorCritic:
         jit_compile: Whether XLA can compile the networks.
         variable_shapes: Static method `variable_shapes(observation_space, action_space,
             **arguments)` that returns the shapes of `variables`, in any order, without creating
-            them. A class that has it can be rebuilt from a saved agent with its constructor.
+            them. If a class has it, saved agents can be rebuilt with the class's constructor.
         env_observation_space: The environment's own observation space, before it is flattened; None
             until a run begins.
         memory: The recurrent memory, if there is one: then the networks take `Sequences` instead of

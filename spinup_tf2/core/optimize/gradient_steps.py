@@ -16,7 +16,7 @@ from spinup_tf2.core.nets.recurrent import Sequences
 from spinup_tf2.utils.logx import number_in
 from spinup_tf2.utils.mpi_tf import mpi_avg_grads, mpi_avg_scalars
 
-do_not_convert = tf.autograph.experimental.do_not_convert  # for functions called in its loop
+do_not_convert = tf.autograph.experimental.do_not_convert  # for calls in AutoGraph's loops
 
 Batch = dict[str, tf.Tensor | Distribution | Sequences]
 Info = dict[str, tf.Tensor]

@@ -37,9 +37,9 @@ def seed_after(seed: int) -> int:
 
 
 def seed_global_generators(seed: int) -> None:
-    """Seed the global generators of Python and NumPy, which this package does not use for a run.
+    """Seed the global generators of Python and NumPy, which environments and callbacks may use.
 
-    Environments and callbacks may use them, and would get the same numbers in every process.
+    Seeded alike, they would give the same numbers in every process.
     """
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002
