@@ -1,4 +1,4 @@
-"""The exceptions that mean something to a caller."""
+"""Exceptions that callers may want to handle, and helpers for error messages."""
 
 import difflib
 import signal
@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """Something was asked for that cannot be done: the message says what was given, what was
-    expected and what to do.
+    """A request that cannot be fulfilled; the message says what was given, expected and what to do.
 
-    Raised before any work starts and before anything is written. The command line prints the
-    message as one line and exits with status 2; in library calls it is an ordinary ValueError.
-    Messages quote files that anybody may have written, so they are made `printable`.
+    Arguments that cannot be used raise it before any work starts and before anything is written.
+    The command line prints the message as one line and exits with status 2; in library calls it is
+    an ordinary ValueError. Messages may quote files from unknown authors, so they are made
+    `printable`.
     """
 
-    # Keras wraps the message of an exception from within a layer's call, unless it has this.
+    # Without this attribute, Keras changes the message of an exception raised in a layer's call.
     _keras_call_info_injected = True
 
     def __init__(self, message: object):
@@ -22,9 +22,9 @@ class UserError(ValueError):
 
 
 def printable(text: object) -> str:
-    """A text with everything escaped that could do more to a terminal than show a character.
+    """Return a text with control characters and the like escaped, so that it is safe to print.
 
-    Line breaks and tabs stay.
+    Line breaks and tabs are kept.
     """
     return "".join(
         letter
@@ -35,30 +35,30 @@ def printable(text: object) -> str:
 
 
 def shortened(text: str, length: int = 200) -> str:
-    """A text, or its beginning and dots if it is longer than `length`."""
+    """Return a text, or its beginning followed by dots if it is longer than `length`."""
     return text if len(text) <= length else f"{text[:length]}..."
 
 
 def one_line(text: object) -> str:
-    """A text, or what an exception says, without its line breaks, to be quoted in a message."""
+    """Return a text or an exception's message without line breaks, to be quoted in a message."""
     return " ".join(str(text).split())
 
 
 def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
-    """A question about the nearest of the known words, with a space before it; or ""."""
+    """Return " did you mean ...?" with the closest of the known words; "" if none is close."""
     close = difflib.get_close_matches(str(word), known, n=1)
     return f" did you mean {prefix}{close[0]}?" if close else ""
 
 
 def kind_and_line(error: BaseException) -> str:
-    """An exception's class and what it says, in one line."""
+    """Return an exception's class and message in one line."""
     return f"{type(error).__name__}: {one_line(error)}"
 
 
 class ExperimentsFailed(Exception):
-    """Experiments of a grid have failed while they ran; the others were not kept from running.
+    """Some experiments of a grid have failed; all others have still been run.
 
-    Commands exit with `status`: that of the only experiment of a grid, or else 1.
+    Commands exit with `status`: that of the experiment if the grid has only one, otherwise 1.
     """
 
     def __init__(self, message: object, status: int = 1):
@@ -67,10 +67,10 @@ class ExperimentsFailed(Exception):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A training was asked to stop by the signal `signum`, has saved, and has stopped.
+    """A training has been stopped by the signal `signum`, after it has been saved.
 
-    A KeyboardInterrupt, so that `except Exception` does not take it for a failure. Commands exit
-    with `status`, 128 + signum.
+    It is a KeyboardInterrupt, so that `except Exception` does not treat it as a failure. Commands
+    exit with `status`, 128 + signum.
     """
 
     def __init__(self, signum: int):

@@ -1,7 +1,7 @@
-"""The algorithms, and what must be known of them before TensorFlow is loaded.
+"""The algorithms, with the properties that must be known before TensorFlow is loaded.
 
-Each is a function of its name, in the module of its name in this folder. To add one, add its file
-and a line here.
+Each algorithm is a function in a module of the same name in this folder. To add one, add its file
+and an entry in `ALGORITHMS`.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What an algorithm asks of an environment's actions.
+    """The requirements of an algorithm on an environment's action space.
 
     Attributes:
-        discrete: Whether it takes those of a Discrete space.
-        bounded: Whether those of a Box must have bounds.
+        discrete: Whether it supports Discrete spaces.
+        bounded: Whether Box spaces must have bounds.
     """
 
     discrete: bool = True
@@ -36,10 +36,10 @@ ALGORITHMS = {
 
 
 def module_of(name: str) -> str:
-    """The module that an algorithm is in."""
+    """Return the name of the module of an algorithm."""
     return f"{__name__}.{name}"
 
 
 def load(name: str) -> Callable[..., Any]:
-    """The function of an algorithm. Its module imports TensorFlow."""
+    """Return the function of an algorithm. Its module imports TensorFlow."""
     return getattr(import_module(module_of(name)), name)

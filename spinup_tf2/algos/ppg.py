@@ -1,4 +1,4 @@
-"""Phasic policy gradient: PPO, with a phase for shared features (Cobbe et al. 2020)."""
+"""Phasic policy gradient: PPO with an auxiliary phase for shared features (Cobbe et al. 2020)."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,7 +24,7 @@ from spinup_tf2.utils.mpi_tf import sync_params
 
 
 def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, clip_ratio: float) -> Loss:
-    """What the policy minimizes in the policy phase: PPO's clipped objective. All inputs [batch].
+    """PPO's clipped objective, negated, for the policy phase. All inputs [batch].
 
     L = -E[min(r A, clip(r, 1 - eps, 1 + eps) A)],  r = pi(a|s) / pi_old(a|s)
     """
@@ -39,15 +39,16 @@ def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, clip_ratio
 def auxiliary_loss(
     kl: tf.Tensor, vals: Sequence[tf.Tensor], ret: tf.Tensor, beta_clone: float
 ) -> Loss:
-    """What the auxiliary phase minimizes (Cobbe et al. 2020, section 2.1).
+    """Loss of the auxiliary phase (Cobbe et al. 2020, section 2.1).
 
     L = 1/2 E[(V_aux - ret)^2] + 1/2 E[(V - ret)^2] + beta_clone E[KL(pi_old(.|s) || pi(.|s))]
 
     Args:
-        kl: `[batch]`, of the policy from what it was when the phase began.
-        vals: V and V_aux, `[batch]` each; V alone where one network has both policy and values.
-        ret: `[batch]`.
-        beta_clone: How much it costs to change the policy.
+        kl: KL divergences `[batch]` between the policy at the start of the phase and the current
+            one.
+        vals: V and V_aux, `[batch]` each; only V if policy and value function share one network.
+        ret: Value targets `[batch]`.
+        beta_clone: Weight of the KL divergence.
     """
     errors = [tf.reduce_mean(tf.square(val - ret)) for val in vals]
     mean_kl = tf.reduce_mean(kl)
@@ -86,11 +87,11 @@ def ppg(
     normalize_reward: bool = True,
     **options: Unpack[OnPolicyOptions],
 ) -> ActorCritic:
-    """Phasic Policy Gradient: the value function teaches the policy's network, now and then.
+    """Phasic Policy Gradient: PPO with an auxiliary phase that trains the policy's features.
 
-    In the policy phase, policy and value function are trained as by PPO. After every n_pi epochs
-    comes the auxiliary phase: the policy's network learns to predict values from all of these
-    epochs, while the policy stays as near as possible to what it was.
+    In the policy phase, policy and value function are trained as by PPO. An auxiliary phase follows
+    every n_pi epochs: the policy's network learns to predict values from all of these epochs, while
+    the policy itself is kept as close as possible to what it was.
 
     With arch 'shared', both losses are trained together in the policy phase: train_pi_iters passes
     with learning rate pi_lr. train_v_iters and vf_lr have no meaning then.
@@ -102,7 +103,7 @@ def ppg(
         train_v_iters (int): The same for the value function.
         arch (str): 'dual', one network for the policy, with a value output for the auxiliary phase,
             and one for the value function; 'shared', one for both; 'detach', one for both, of which
-            the value function trains only its own output in the policy phase.
+            the value loss trains only the value output in the policy phase.
         n_pi (int): Epochs in each policy phase. (32 in the paper, of 65,536 steps each.)
         train_aux_iters (int): Passes over the epochs of the policy phase in the auxiliary phase.
             0: there is none, and the algorithm is PPO.
@@ -117,7 +118,7 @@ def ppg(
     )
     make_memory = partial(PhaseMemory, n_pi, settings.local_steps, settings.num_envs)
 
-    def check(ac, observation_space):  # for what would fail in the first auxiliary phase only
+    def check(ac, observation_space):  # of what would otherwise fail in the first auxiliary phase
         if train_aux_iters > 0:
             make_memory(observation_space)
             if arch == "dual":
@@ -161,7 +162,7 @@ def ppg(
         phase, state, parts = None, [], {}
         if train_aux_iters > 0:
             v_aux = value_beside(ac.pi) if arch == "dual" else ac.v
-            sync_params(v_aux.trainable_variables)  # its output is as random on each rank
+            sync_params(v_aux.trainable_variables)  # its output layer is random on each rank
             frozen = FrozenPolicy(ac.pi)
 
             def phase_loss(batch):
@@ -183,7 +184,7 @@ def ppg(
         def update(batch):
             batch["logp"] = log_prob(batch["obs"], batch["act"])  # of the policy that acted
             minibatches = run.minibatches(minibatch_size, max(train_pi_iters, train_v_iters))
-            # With detached values, v learns from features that the policy's steps change.
+            # With 'detach', v is trained on features that the policy's steps change.
             in_turn = arch == "detach"
             before, after, _ = take_steps(gradient_steps, batch, minibatches, in_turn=in_turn)
             if phase is not None:

@@ -49,8 +49,8 @@ def penalty_loss(
 
     Args:
         logp, logp_old, adv: `[batch]`.
-        kl: `[batch]`, the divergences of the distributions themselves.
-        beta: A scalar.
+        kl: `[batch]`, the exact KL divergences of the distributions, not estimates from actions.
+        beta: Coefficient of the penalty, a scalar.
     """
     ratio = tf.exp(logp - logp_old)
     mean_kl = tf.reduce_mean(kl)
@@ -59,9 +59,9 @@ def penalty_loss(
 
 
 def adapted_beta(beta: float, kl: float, target_kl: float) -> float:
-    """The coefficient of the penalty after an update that has led to divergence `kl` (section 4).
+    """Return the coefficient of the penalty after an update with KL divergence `kl` (section 4).
 
-    Twice as large above KLmax = 1.5 target_kl, and half as large below KLmin = target_kl / 1.5.
+    It is doubled above KLmax = 1.5 target_kl, and halved below KLmin = target_kl / 1.5.
     """
     if kl > 1.5 * target_kl:
         return 2 * beta
@@ -115,8 +115,8 @@ def ppo(
     Args:
         clip_ratio (float): How far the new policy may go from the old one and profit from it:
             the objective ends at probability ratios of 1 +- clip_ratio. (Usually 0.1 to 0.3.)
-        train_pi_iters (int): The most gradient steps on the policy in each epoch; early stopping
-            may take fewer. With minibatches: the most passes over the epoch's experience.
+        train_pi_iters (int): Maximum number of gradient steps on the policy in each epoch; early
+            stopping may end them sooner. With minibatches: of passes over the epoch's experience.
         train_v_iters (int): Gradient steps on the value function in each epoch, or passes.
         target_kl (float): Roughly what KL divergence between old and new policy is right for an
             update. With objective 'clip', beyond 1.5 times this the policy steps of the epoch end
@@ -142,7 +142,7 @@ def ppo(
     ) as run:
         ac = run.ac
         if penalty:
-            coefficient = keras.Variable(beta, dtype="float64", trainable=False)  # adapts itself
+            coefficient = keras.Variable(beta, dtype="float64", trainable=False)  # is adapted
 
         @compiled
         def of_old_policy(obs, act):

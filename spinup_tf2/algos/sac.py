@@ -19,7 +19,7 @@ from spinup_tf2.core.settings import Settings, algorithm
 
 
 def soft_value(q1: tf.Tensor, q2: tf.Tensor, logp: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:
-    """V(s) of the policy, from an action of its own. All [batch], or [batch, num_actions] of each.
+    """Soft value estimated from an action of the policy. All [batch], or [batch, num_actions].
 
     V(s) = min(Q_1(s, a), Q_2(s, a)) - alpha log pi(a|s)   (Haarnoja et al. 2018b, eq. 3)
     """
@@ -29,7 +29,7 @@ def soft_value(q1: tf.Tensor, q2: tf.Tensor, logp: tf.Tensor, alpha: tf.Tensor) 
 def soft_choice_value(
     q1: tf.Tensor, q2: tf.Tensor, probs: tf.Tensor, logp: tf.Tensor, alpha: tf.Tensor
 ) -> tf.Tensor:
-    """V(s) [batch] of the policy over discrete actions, exactly. Inputs [batch, num_actions].
+    """Exact soft value [batch] of a policy over discrete actions. Inputs [batch, num_actions].
 
     V(s) = sum_a pi(a|s) (min(Q_1(s, a), Q_2(s, a)) - alpha log pi(a|s))
     (Christodoulou 2019, eq. 10)
@@ -47,7 +47,7 @@ def q_loss(q1: tf.Tensor, q2: tf.Tensor, backup: tf.Tensor) -> Loss:
 
 
 def policy_loss(val: tf.Tensor, logp: tf.Tensor) -> Loss:
-    """The soft value, negated. Both [batch]; logp: E_a log pi(a|s), or an estimate of it.
+    """The soft value, negated. Both [batch]; logp is E_a log pi(a|s), or an estimate of it.
 
     L = E[alpha log pi(a|s) - min(Q_1(s, a), Q_2(s, a))]   (Haarnoja et al. 2018b, eq. 7)
     """
@@ -56,10 +56,10 @@ def policy_loss(val: tf.Tensor, logp: tf.Tensor) -> Loss:
 
 
 def temperature_loss(log_alpha: tf.Tensor, logp: tf.Tensor, target_entropy: float) -> tf.Tensor:
-    """Minimizing it raises alpha while the entropy is below its target. logp: [batch].
+    """Loss whose minimization raises alpha while the entropy is below its target. logp: [batch].
 
     L = -log(alpha) E[log pi(a|s) + target_entropy]   (Haarnoja et al. 2018b, eq. 18, with log
-    alpha in the place of alpha, as in its authors' code)
+    alpha in place of alpha, as in the authors' code)
     """
     return -log_alpha * tf.stop_gradient(tf.reduce_mean(logp) + target_entropy)
 
@@ -97,7 +97,7 @@ def sac(
             more the policy explores. 'auto': it starts at 1 and is learned, so that the entropy
             comes close to target_entropy. 'auto_0.1': it starts at 0.1, which suits rewards that
             are small. (0.05 to 0.5 if rewards are of the order of 1.)
-        target_entropy (float): What alpha='auto' steers the policy's mean entropy to. None: minus
+        target_entropy (float): Mean entropy to which alpha='auto' steers the policy. None: minus
             the number of the action's dimensions; for Discrete, 0.98 times the logarithm of the
             number of actions.
     """
@@ -125,7 +125,10 @@ def sac(
             return tf.stop_gradient(tf.exp(log_alpha)) if learned else tf.constant(float(alpha))
 
         def value_and_log_prob(networks, obs, noise):
-            """V(s) of the present policy, and log pi(a|s), with the Q-functions of `networks`."""
+            """Return the current policy's V(s) by the Q-functions of `networks`, and log pi(a|s).
+
+            Both are [batch]; for discrete actions, the latter is its expectation over the actions.
+            """
             pi = ac.pi(obs)
             if discrete:
                 probs, logp = probs_and_log_probs(pi)
@@ -150,7 +153,7 @@ def sac(
         def loss_of_pi(batch):
             val, logp = value_and_log_prob(ac, batch["obs"], batch.get("noise"))
             loss, info = policy_loss(val, logp)
-            if learned:  # of other variables, and so without effect on the policy's gradient
+            if learned:  # depends on other variables, so it does not affect the policy's gradient
                 loss += temperature_loss(log_alpha, logp, target_entropy)
             return loss, dict(info, Alpha=temperature())
 

@@ -18,7 +18,7 @@ from spinup_tf2.core.settings import Settings, algorithm
 def smoothed_action(
     act: tf.Tensor, noise: tf.Tensor, target_noise: float, noise_clip: float
 ) -> tf.Tensor:
-    """An action near `act`, for the target policy's smoothing. act, noise: [batch, act_dim].
+    """Add clipped noise to the target policy's action. act, noise: [batch, act_dim].
 
     a' = clip(pi'(s') + clip(epsilon, -c, c), -1, 1),  epsilon ~ N(0, sigma)
     (Fujimoto et al. 2018, eq. 14; sigma: target_noise, c: noise_clip)
@@ -38,7 +38,7 @@ def q_loss(q1: tf.Tensor, q2: tf.Tensor, backup: tf.Tensor) -> Loss:
 
 
 def policy_loss(q1_pi: tf.Tensor) -> Loss:
-    """What the first Q-function says of the policy's own actions, negated. q1_pi: [batch].
+    """The first Q-function's value of the policy's own actions, negated. q1_pi: [batch].
 
     L = -E[Q_1(s, pi(s))]   (Fujimoto et al. 2018, algorithm 1)
     """
@@ -79,8 +79,8 @@ def td3(
         target_noise (float): Standard deviation of the noise that is added to the target policy's
             actions, as a fraction of half of each dimension's range.
         noise_clip (float): Limit of that noise's absolute value.
-        policy_delay (int): The policy and all target networks are updated once in so many updates
-            of the Q-functions, beginning with the first one of the run. (2 or 3.)
+        policy_delay (int): The policy and all target networks are updated once every policy_delay
+            updates of the Q-functions, beginning with the first update of the run. (2 or 3.)
     """
     arguments = dict(locals())  # for config.json
     settings = Settings(

@@ -26,15 +26,15 @@ def policy_loss(
     act: tf.Tensor,
     adv: tf.Tensor,
 ) -> Loss:
-    """Surrogate objective, negated, with the divergence that is to stay below delta.
+    """Surrogate objective, negated, and the KL divergence that must not exceed delta.
 
     L = -E[r A],  r = pi(a|s) / pi_old(a|s)   (Schulman et al. 2015, eq. 14)
     KL = E[KL(pi_old(.|s) || pi(.|s))]        (eq. 12)
 
     Args:
         pi, pi_old: Distributions over the actions in the states of the batch.
-        act: `[batch, ...]`, what pi_old did there.
-        adv: `[batch]`.
+        act: Actions of pi_old in these states, `[batch, ...]`.
+        adv: Advantages `[batch]`.
     """
     ratio = tf.exp(pi.log_prob(act) - pi_old.log_prob(act))
     loss = -tf.reduce_mean(ratio * adv)
@@ -67,19 +67,19 @@ def trpo(
     """Trust Region Policy Optimization (with support for Natural Policy Gradient).
 
     Args:
-        delta (float): The KL divergence from the old to the new policy that an update may have.
-            (Usually small, 0.01 to 0.05.)
+        delta (float): The largest KL divergence between the old and the new policy that an update
+            may cause. (Usually small, 0.01 to 0.05.)
         damping_coeff (float): This times the identity is added to the Fisher information matrix
             before the natural gradient is solved for. More makes the solution more stable and the
             steps shorter, and turns them towards the plain gradient. (0.01 to 0.1.)
-        cg_iters (int): The most conjugate-gradient iterations for the natural gradient. More
-            solve it more exactly and take longer. (About 10.)
-        backtrack_iters (int): The most steps of the line search. (Usually the first few
+        cg_iters (int): Maximum number of conjugate-gradient iterations for the natural gradient.
+            More make it more exact and take longer. (About 10.)
+        backtrack_iters (int): Maximum number of steps of the line search. (Usually the first few
             succeed.)
         backtrack_coeff (float): How much shorter each step of the line search is than the one
             before. (Between 0 and 1.)
         algo (str): 'trpo', or 'npg' for the natural policy gradient: the same step without the
-            line search, so that nothing makes sure that it keeps to delta.
+            line search, so that nothing guarantees a KL divergence of at most delta.
     """
     arguments = dict(locals())  # for config.json
     settings = Settings(
@@ -104,7 +104,10 @@ def trpo(
         policy = compiled(lambda obs: ac.pi(obs))
 
         def natural_step(batch, gradient):
-            """The step down the natural gradient that has divergence delta, to second order."""
+            """Return the natural-gradient step with KL divergence delta, to second order.
+
+            It is to be subtracted from the parameters.
+            """
 
             def product(v):
                 return objective.fisher_product(batch, v) + damping_coeff * v
@@ -113,12 +116,12 @@ def trpo(
             return np.sqrt(2 * delta / (x @ product(x) + 1e-8)) * x
 
         def line_search(batch, step, loss_before):
-            """Shorten the step until it keeps to delta and does not worsen the loss."""
+            """Shorten the step until the KL divergence is at most delta and the loss not worse."""
             params = objective.params
             for j in range(backtrack_iters):
                 objective.params = params - backtrack_coeff**j * step
                 after = objective.evaluate(batch)
-                if after["KL"] <= delta and after["LossPi"] <= loss_before:  # never true of nan
+                if after["KL"] <= delta and after["LossPi"] <= loss_before:  # False for nan
                     run.logger.log(f"Accepting new params at step {j} of line search.")
                     return after, j
             run.logger.log("Line search failed! Keeping old params.")

@@ -23,12 +23,12 @@ def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor) -> Loss:
 
     L = -E[log pi(a|s) A]  (Sutton et al. 2000, with an advantage in place of Q)
 
-    The value of the loss means nothing. Its gradient is the policy gradient only as long as pi is
-    the policy that chose the actions. logp_old, the log-probabilities under that policy, is used
-    for the logged KL divergence, not for the loss.
+    The value of the loss has no meaning. Its gradient is minus the policy gradient only as long as
+    pi is the policy that chose the actions. logp_old, the log-probabilities under that policy, is
+    used for the logged KL divergence, not for the loss.
     """
     loss = -tf.reduce_mean(logp * adv)
-    # The latter two are estimates from the actions of pi_old, the last of KL(pi_old || pi).
+    # Estimates of the entropy and of KL(pi_old || pi) from the actions of pi_old.
     entropy, kl = -tf.reduce_mean(logp), tf.reduce_mean(logp_old - logp)
     return loss, dict(LossPi=loss, Entropy=entropy, KL=kl)
 

@@ -1,4 +1,4 @@
-"""Whether the arguments of an algorithm can be used, for the command line and the functions.
+"""Checks of the arguments of an algorithm, for the command line and the functions.
 
 Imports no TensorFlow: a wrong value is reported before anything is loaded or written.
 """
@@ -11,14 +11,14 @@ from spinup_tf2.arguments.rules import NETWORK_RULES, OWN_RULES, check
 from spinup_tf2.arguments.table import ARGUMENTS
 from spinup_tf2.errors import UserError
 
-# The same name means the same thing in every algorithm, so that the rules are kept by name. In one
-# of somebody else it may mean something else: see `other_meanings`.
+# Rules are kept by name, because a name means the same in every algorithm of the package. In a
+# user's algorithm it may mean something else: see `other_meanings`.
 RULES = OWN_RULES | {name: argument.rule for name, argument in ARGUMENTS.items()}
 
 # Arguments that only a Python program can give.
 PYTHON_ONLY = ("env_fn", "actor_critic", "logger_kwargs", "behavior_policy")
 
-# What may be different when a run goes on.
+# Arguments that may be changed when a run is resumed.
 MAY_CHANGE = tuple(name for name, argument in ARGUMENTS.items() if argument.may_change)
 
 _DEFAULT_LAM2 = 0.93  # as in the signature of ppo
@@ -28,16 +28,16 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
     """Check the arguments of an algorithm.
 
     Args:
-        arguments: All keyword arguments of one call, defaults included. Names without a rule are
-            left to the function that takes them.
-        num_procs: How many MPI ranks will share each epoch's steps.
+        arguments: All keyword arguments of one call, including defaults. Arguments without a rule
+            are left to the function that takes them.
+        num_procs: Number of MPI ranks that will share each epoch's steps.
 
     Raises:
-        UserError: It names the argument, its value and what it should be.
+        UserError: An argument cannot be used; the message names it, its value and the expected one.
     """
     _check_rules(RULES, arguments)
     if "steps_per_epoch" in arguments:
-        # Beside a replay buffer, n_steps are those of n-step returns.
+        # In an algorithm with a replay buffer, n_steps means n-step returns.
         n_steps = 1 if "replay_size" in arguments else arguments.get("n_steps", 1)
         num_envs = arguments.get("num_envs", 1)
         _check_division(arguments["steps_per_epoch"], num_envs, n_steps, num_procs)
@@ -69,10 +69,10 @@ def check_arguments(arguments: Mapping[str, Any], num_procs: int = 1) -> None:
 
 
 def other_meanings(defaults: Mapping[str, Any]) -> set[str]:
-    """Names of arguments that mean something else here: by default they break their own rule.
+    """Return the names of arguments that mean something else: their defaults violate the rules.
 
     Args:
-        defaults: Those of an algorithm's arguments, by name.
+        defaults: The defaults of an algorithm's arguments, by name.
     """
     return {
         name
@@ -82,17 +82,17 @@ def other_meanings(defaults: Mapping[str, Any]) -> set[str]:
 
 
 def check_resume(resume: object, overwrite: object) -> None:
-    """Raise UserError if a run is to go on and to be removed."""
+    """Raise UserError if a run is to be both resumed and removed."""
     if resume and overwrite:
         raise UserError("resume goes on with a run, and overwrite removes it; give one of them.")
 
 
 def without_effect(given: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    """Sentences about arguments that change nothing, because of what others are.
+    """Return warnings about arguments that have no effect because of the values of others.
 
     Args:
-        given: Those that are not as they are by default.
-        arguments: All of them.
+        given: The arguments that differ from their defaults.
+        arguments: All arguments.
     """
     value = arguments.get
     passes = max(value("train_pi_iters", 0), value("train_v_iters", 0))
@@ -131,13 +131,13 @@ def without_effect(given: Mapping[str, Any], arguments: Mapping[str, Any]) -> li
 
 
 def may_be_true(name: str) -> bool:
-    """Whether True can be the value of an argument, or whether that cannot be known here."""
+    """Return whether an argument may be True; True also if there is no rule for it."""
     is_valid, _ = RULES.get(name, (lambda _: True, ""))
     return bool(is_valid(True))
 
 
 def whole_numbers(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """`arguments`, in which 1e6 has become 1000000 where only a whole number will do."""
+    """Return `arguments` with floats such as 1e6 as integers where only whole numbers are valid."""
 
     def converted(name, value):
         if name not in RULES or not (isinstance(value, float) and value.is_integer()):
@@ -149,7 +149,7 @@ def whole_numbers(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_epochs_left(epochs: int, done: int, run_dir: str | os.PathLike) -> None:
-    """Raise UserError if a run that is to go on has more epochs behind it than it is to have."""
+    """Raise UserError if a run to be resumed has already completed more than `epochs` epochs."""
     if epochs < done:
         raise UserError(
             f"epochs is {epochs}, and the run in {run_dir} has {done} behind it; give more than "
@@ -158,7 +158,7 @@ def check_epochs_left(epochs: int, done: int, run_dir: str | os.PathLike) -> Non
 
 
 def check_network_arguments(ac_kwargs: Mapping[str, Any]) -> None:
-    """Check arguments of the default networks, as `check_arguments` does those of an algorithm."""
+    """Check arguments of the default networks; raise UserError if one cannot be used."""
     _check_rules(NETWORK_RULES, ac_kwargs)
 
 
@@ -169,7 +169,7 @@ def _check_rules(rules, arguments):
 
 
 def _check_division(steps_per_epoch, num_envs, n_steps, num_procs):
-    """An epoch's steps are shared equally by all environments of all ranks, in whole updates."""
+    """Check that the environments of all ranks share an epoch's steps equally, in full updates."""
     environments = num_envs * num_procs
     unit = environments * n_steps
     if steps_per_epoch % unit:
@@ -183,7 +183,7 @@ def _check_division(steps_per_epoch, num_envs, n_steps, num_procs):
 
 
 def _check_minibatches(name, arguments, of, num_procs):
-    """Every minibatch holds equally many steps of each environment, and every step is in one."""
+    """Check that minibatches hold equally many steps of each environment, and use all steps."""
     given, environments = arguments[name], arguments["num_envs"] * num_procs
     [(whole, steps)] = of.items()
     if given % environments or steps % given:
@@ -197,7 +197,7 @@ def _check_minibatches(name, arguments, of, num_procs):
 
 
 def _check_batch_size(batch_size, num_envs, num_procs):
-    """All ranks draw equally many rows, and from the past of every environment at least one."""
+    """Check that ranks sample equally many rows, and at least one from each environment."""
     environments = num_envs * num_procs
     if batch_size % num_procs or batch_size < environments:
         nearest = max(num_envs, -(-batch_size // num_procs)) * num_procs
@@ -209,7 +209,7 @@ def _check_batch_size(batch_size, num_envs, num_procs):
 
 
 def _check_replay_size(replay_size, environments):
-    """The buffer has equally many places for each environment."""
+    """Check that the buffer has room for at least one step of each environment."""
     if replay_size < environments:
         raise UserError(
             f"replay_size is {replay_size}; it must be at least the number of environments of all "
@@ -218,7 +218,7 @@ def _check_replay_size(replay_size, environments):
 
 
 def _check_mixture(lam1, lam2, coeff):
-    """lam1 and lam2 mean something together with coeff only."""
+    """Check that lam1 and lam2 are only given together with coeff."""
     if coeff is None and (lam1 is not None or lam2 != _DEFAULT_LAM2):
         given = f"lam1 is {lam1}" if lam1 is not None else f"lam2 is {lam2}"
         raise UserError(
@@ -228,7 +228,10 @@ def _check_mixture(lam1, lam2, coeff):
 
 
 def _check_plain_estimate(arguments):
-    """A mixture is of estimates normalized over the epoch, and has no lambda of its own."""
+    """Check that a mixture of estimates goes with the other arguments about advantages.
+
+    Its estimates are normalized over the epoch, and there is no single lambda for its returns.
+    """
     for name, needed in dict(adv_normalization="epoch", value_target="rewards_to_go").items():
         if arguments["coeff"] is not None and arguments[name] != needed:
             raise UserError(

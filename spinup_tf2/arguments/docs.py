@@ -1,4 +1,4 @@
-"""The signature and the docstring of an algorithm, completed from the table of shared arguments.
+"""Completes an algorithm's signature and docstring from the table of shared arguments.
 
 An algorithm's docstring describes its own arguments; `documented` adds the shared ones, in the
 order of the signature, for `help()`, IDEs, the docs and `--help` on the command line. Imports no
@@ -37,7 +37,7 @@ def documented(function: Function, **defaults: Any) -> Function:
 
     Args:
         function: The algorithm; its shared options are `**options: Unpack[...]`.
-        **defaults: Options of which it has defaults of its own.
+        **defaults: The algorithm's own defaults of shared options.
     """
     signature = inspect.signature(function)
     *parameters, last = signature.parameters.values()
@@ -58,22 +58,22 @@ def documented(function: Function, **defaults: Any) -> Function:
 
 
 def option_types(annotation: str) -> dict[str, str]:
-    """The types of the options that `**options: Unpack[...]` stands for, by name, in order."""
-    # A subclass has its own after those of the class that it derives from.
+    """Return the types of the options in `**options: Unpack[...]`, by name and in order."""
+    # The annotations of a subclass follow those of its base class.
     return (OnPolicyOptions if "OnPolicyOptions" in annotation else Options).__annotations__
 
 
 def option_defaults(names: Iterable[str], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults of options by name: an algorithm's own, or those of the table."""
+    """Return the defaults of options by name: an algorithm's own, or those of the table."""
     return {name: own.get(name, OPTIONS[name].default) for name in names}
 
 
 def complete_docstring(doc: str, names: Iterable[str]) -> str:
-    """A docstring in which every argument has its entry.
+    """Return a docstring in which every argument has an entry.
 
     Args:
-        doc: The docstring, cleaned; what it has under "Args:" goes before the shared descriptions.
-        names: The arguments, in order. One that is described nowhere, as in an experiment with a
+        doc: The docstring, cleaned; its entries under "Args:" replace the shared descriptions.
+        names: The arguments, in order. An argument without any description, such as a new one in a
             copy of an algorithm, gets an entry that says so.
     """
     names = [*names]
@@ -95,7 +95,7 @@ def _shared_entry(name, off_policy):
 
 
 def _filled(paragraph, indented):
-    """A paragraph with lines of the right length, all but the first indented; tables stay."""
+    """Wrap a paragraph and indent all lines but the first; tables are only indented."""
     if "===" in paragraph:
         return textwrap.indent(paragraph, "    ")
     first = "    " if indented else ""
@@ -105,7 +105,7 @@ def _filled(paragraph, indented):
 
 
 def _entries(text):
-    """{name: entry} of the text of an "Args:" section."""
+    """Return {name: entry} for the text of an "Args:" section."""
     found = [*_ENTRY.finditer(text)]
     ends = [*(match.start() for match in found), len(text)][1:]
     pairs = zip(found, ends, strict=True)

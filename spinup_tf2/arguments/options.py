@@ -1,7 +1,7 @@
-"""The arguments that all algorithms share beyond Spinning Up's own, one row each.
+"""The arguments that all algorithms share beyond Spinning Up's own, one entry each.
 
-An algorithm takes them as `**options: Unpack[Options]`. Adding one means a row, and its type in
-`Options`. Imports no TensorFlow.
+An algorithm takes them as `**options: Unpack[Options]`. To add one, add an entry to `OPTIONS` and
+its type to `Options`. Imports no TensorFlow.
 """
 
 import os
@@ -29,7 +29,7 @@ from spinup_tf2.arguments.rules import (
 
 
 class Options(TypedDict, total=False):
-    """What every algorithm takes."""
+    """Options of every algorithm."""
 
     num_envs: int
     vectorization: str
@@ -51,7 +51,7 @@ class Options(TypedDict, total=False):
 
 
 class OnPolicyOptions(Options, total=False):
-    """What every on-policy algorithm takes."""
+    """Options of every on-policy algorithm."""
 
     behavior_policy: Callable[[int, np.ndarray], Any] | None
     num_test_episodes: int

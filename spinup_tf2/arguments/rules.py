@@ -1,4 +1,4 @@
-"""What the values of arguments may be. Imports no TensorFlow."""
+"""Rules for the values of arguments. Imports no TensorFlow."""
 
 import math
 import os
@@ -11,10 +11,10 @@ from typing import Any
 from spinup_tf2.callbacks import has_hooks, seconds_of
 from spinup_tf2.errors import UserError
 
-# Whether a value is valid, and what is expected, as a message says it.
+# A function that says whether a value is valid, and the expected value for messages.
 Rule = tuple[Callable[[Any], object], str]
 
-REQUIRED = object()  # in the place of the default of an argument that has none, or several
+REQUIRED = object()  # stands for the default of an argument that has none, or several
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Argument:
     """An argument that several algorithms have.
 
     Attributes:
-        rule: What its value may be.
-        type: As its description says it; "" if that is clear.
-        text: Its description.
-        default: What it is if it is not given; REQUIRED where that stands in the signatures.
-        may_change: Whether it may be different when a run is resumed. All else would make it
-            another run.
-        off_policy: The description for the off-policy algorithms, if it is another one.
+        rule: Rule for its values.
+        type: Name of its type in the description; "" if that is obvious.
+        text: Description.
+        default: Default value; REQUIRED if the signatures of the algorithms define it.
+        may_change: Whether it may be changed when a run is resumed. A change of any other argument
+            would make it a different run.
+        off_policy: Description for the off-policy algorithms, if it differs.
     """
 
     rule: Rule
@@ -42,7 +42,7 @@ class Argument:
 def _is_number(value):
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:  # a whole number that is larger than any float
+    except OverflowError:  # an integer that is larger than any float
         return False
 
 
@@ -59,9 +59,9 @@ def _is_callback(value):
 
 def _takes_t_and_obs(value):
     try:
-        # As it is called: a wrapper may take more than what it wraps.
+        # The signature of the call: a wrapper may take more than the function that it wraps.
         signature(value, follow_wrapped=False).bind(0, None)
-    except ValueError:  # one written in C, of which nothing is known
+    except ValueError:  # written in C, without a known signature
         return callable(value)
     except TypeError:
         return False
@@ -69,7 +69,7 @@ def _takes_t_and_obs(value):
 
 
 def at_least(least: int) -> Rule:
-    """A rule that allows whole numbers from `least` on."""
+    """Return a rule that allows whole numbers from `least` on."""
     return (lambda v: _is_integer(v) and v >= least, f"a whole number of at least {least}")
 
 
@@ -83,7 +83,7 @@ SWITCH: Rule = (lambda v: isinstance(v, bool), "True or False")
 
 
 def check(rule: Rule, **values: Any) -> None:
-    """Raise UserError for the first value that a rule does not allow, by its name."""
+    """Raise UserError for the first of the named values that violates a rule."""
     is_valid, expected = rule
     for name, value in values.items():
         if not is_valid(value):
@@ -91,20 +91,20 @@ def check(rule: Rule, **values: Any) -> None:
 
 
 def optional(rule: Rule) -> Rule:
-    """A rule that allows None as well."""
+    """Return a rule that also allows None."""
     is_valid, expected = rule
     return (lambda v: v is None or is_valid(v), f"{expected}, or None")
 
 
 def one_of(*words: str) -> Rule:
-    """A rule that allows some words."""
+    """Return a rule that allows one of some words."""
     quoted = [repr(word) for word in words]
     expected = f"{', '.join(quoted[:-1])} or {quoted[-1]}"
     return (lambda v: isinstance(v, str) and v in words, expected)
 
 
 def some_of(*words: str) -> Rule:
-    """A rule that allows lists of some words, each at most once."""
+    """Return a rule that allows non-empty lists of some words, each at most once."""
     return (
         lambda v: (
             isinstance(v, list | tuple)
@@ -146,7 +146,7 @@ def _is_learned_alpha(value):
         return False
 
 
-# Of arguments that single algorithms have. An algorithm that is not here checks its own.
+# Rules for arguments of single algorithms. Algorithms outside the package check their own.
 OWN_RULES = {
     "train_pi_iters": NON_NEGATIVE_INTEGER,
     "clip_ratio": POSITIVE,
@@ -180,7 +180,7 @@ OWN_RULES = {
 }
 
 
-# ------------------------------------------------------------------------------- of networks
+# ------------------------------------------------------------------------ rules for networks
 
 ACTIVATIONS = (
     "elu",
@@ -203,7 +203,10 @@ del _OF_CLASSES["leakyrelu"]
 
 
 def activation_of_class(name: str) -> str | None:
-    """The name of the activation that a class of Keras or PyTorch computes: 'relu' for ReLU."""
+    """Return the activation for the name of a class of Keras or PyTorch, such as 'relu' for ReLU.
+
+    None if there is none.
+    """
     return _OF_CLASSES.get(name.lower())
 
 

@@ -1,4 +1,4 @@
-"""What a function takes, read from its source: to import it would load TensorFlow."""
+"""Signatures of functions, read from their source: importing them would load TensorFlow."""
 
 import ast
 import inspect
@@ -12,7 +12,7 @@ from spinup_tf2.arguments.docs import complete_docstring, option_defaults, optio
 
 @dataclass(frozen=True)
 class Name:
-    """A default value that is not a literal, such as a class: where it is imported from."""
+    """A default value that is not a literal, such as a class, and where it is imported from."""
 
     module: str
     name: str
@@ -20,11 +20,11 @@ class Name:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function takes.
+    """The docstring and the defaults of a function.
 
     Attributes:
         doc: The docstring.
-        defaults: All parameters that have a default, in order, and the default.
+        defaults: The defaults by name of parameter, in order; parameters without one are omitted.
     """
 
     doc: str
@@ -32,7 +32,7 @@ class Signature:
 
 
 def read_class_attribute(module: str, name: str, attribute: str) -> str | None:
-    """The source of what the body of a class assigns to an attribute; None if it does not."""
+    """Return the source of the value that a class's body assigns to an attribute, or None."""
     _, definition = _definition(module, name)
     for node in definition.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == attribute:
@@ -41,7 +41,7 @@ def read_class_attribute(module: str, name: str, attribute: str) -> str | None:
 
 
 def _definition(module, name):
-    """The tree of a module's source, and the node in it of a function or class."""
+    """Return a module's syntax tree, and the node of a function or class in it."""
     spec: Any = find_spec(module)
     tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
     definition: Any
@@ -50,7 +50,7 @@ def _definition(module, name):
 
 
 def read_signature(module: str, name: str) -> Signature:
-    """The Signature of a function, or of a class's `__init__`, of an importable module."""
+    """Return the Signature of a function, or of a class's `__init__`, in an importable module."""
     tree, definition = _definition(module, name)
     function = definition
     if isinstance(definition, ast.ClassDef):

@@ -1,7 +1,7 @@
-"""The arguments that several algorithms have in common, one row each.
+"""The arguments that several algorithms have in common, one entry each.
 
-Those of Spinning Up stand literally in the signatures, where their defaults are. The others arrive
-as `**options` and have their defaults here, see `options`. Imports no TensorFlow.
+Spinning Up's own arguments appear in the signatures of the algorithms, with their defaults. The
+others are passed as `**options`, with the defaults in `options`. Imports no TensorFlow.
 """
 
 from spinup_tf2.arguments.options import OPTIONS

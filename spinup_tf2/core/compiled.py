@@ -1,4 +1,4 @@
-"""How functions are compiled."""
+"""Compilation of functions with `tf.function`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,11 +10,11 @@ import tensorflow as tf
 def compiled(
     function: Callable, autograph: bool = False, **options: Any
 ) -> tf.types.experimental.PolymorphicFunction:
-    """`tf.function` for the functions of a run.
+    """Compile a function of a run with `tf.function`, by default without AutoGraph.
 
     AutoGraph rewrites Python's `if` and `while` for tensors, in everything that is called. That
-    takes seconds at the start of a run, and nearly nothing here needs it (GradientSteps does).
+    takes seconds at the start of a run, and hardly anything here needs it (GradientSteps does).
     """
-    # TensorFlow warns of a function that is compiled again and again, and knows it by its code. To
-    # it, several runs in one program would be such a function. A partial has no code of its own.
+    # TensorFlow warns of functions that are compiled again and again, which it identifies by their
+    # code; several runs in one program would trigger it. A partial has no code of its own.
     return tf.function(partial(function), autograph=autograph, **options)

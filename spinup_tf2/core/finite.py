@@ -1,7 +1,8 @@
-"""Numbers that are not finite: found in the epoch in which they appear, and named.
+"""Checks that find numbers that are not finite in the epoch in which they appear, and name them.
 
 Every function raises NonFiniteError on the rank that has the number, which ends the whole job; no
-communication is needed. What float32 cannot hold counts as infinite, because it is trained with.
+communication is needed. Numbers too large for float32 count as infinite, because networks are
+trained in it.
 """
 
 import socket
@@ -31,7 +32,7 @@ _DIVERGED = (
 
 
 class NonFiniteError(RuntimeError):
-    """A number that training depends on is infinite or not a number; the message says which."""
+    """A number that the training depends on is infinite or NaN; the message says which one."""
 
 
 def check_step(
@@ -43,19 +44,20 @@ def check_step(
     final_obs: Mapping[int, np.ndarray | None] | None = None,
     acting: Iterable[keras.Variable] = (),
 ) -> None:
-    """Check what one step of all environments has given, or a reset (without rew and final_obs).
+    """Check the results of one step of all environments, or of a reset (no rew and final_obs).
 
     Args:
-        epoch: Its number, as it is logged.
-        step: Number of the step in the epoch, for each environment, from 1; after a reset, how
-            many steps of the epoch there have been.
+        envs: The environments.
+        epoch: Number of the epoch, as it is logged.
+        step: Number of the step in the epoch, for each environment, from 1; after a reset, the
+            number of steps taken so far in the epoch.
         obs, rew, final_obs: As VectorEnv.step returns them.
         acting: As in `check_experience`.
     """
     if _all_finite(obs) and (rew is None or _all_finite(rew)) and not final_obs:
         return
     steps = 0 if rew is None else 1
-    before = np.empty((steps, *obs.shape), np.uint8)  # what was there before has been checked
+    before = np.empty((steps, *obs.shape), np.uint8)  # earlier observations have been checked
     rew = np.zeros((0, len(obs))) if rew is None else rew[None]
     last = [(0, i, each) for i, each in (final_obs or {}).items() if each is not None]
     check_experience(envs, epoch, step - steps, before, rew, last, obs, acting)
@@ -71,19 +73,20 @@ def check_experience(
     last_obs: np.ndarray,
     acting: Iterable[keras.Variable] = (),
 ) -> None:
-    """Check what `T` steps of all environments have given, as TrajectoryBuffer holds it.
+    """Check the results of `T` steps of all environments, as TrajectoryBuffer holds them.
 
-    The error names the number that came first.
+    The error names the earliest number that is not finite.
 
     Args:
-        epoch: Its number, as it is logged.
+        envs: The environments.
+        epoch: Number of the epoch, as it is logged.
         first_step: How many steps of the epoch each environment has taken before these.
-        obs: `[T, n, ...]`, what was seen before each step.
-        rew: `[T, n]`, not scaled.
-        final_obs: (t, environment, last observation) where an episode ended in step t.
-        last_obs: `[n, ...]`, what is seen after the last step.
-        acting: The variables of the policy that acted, looked at only if something is found: an
-            environment is not to blame for what follows from actions that are not finite.
+        obs: Observations before each step, `[T, n, ...]`.
+        rew: Rewards `[T, n]`, not scaled.
+        final_obs: (t, environment, last observation) for each episode that ended in step t.
+        last_obs: Observations after the last step, `[n, ...]`.
+        acting: The variables of the policy that acted. They are checked only if something is found:
+            an environment is not to blame for the result of actions that are not finite.
     """
     if not all(map(_all_finite, (obs, rew, last_obs, *(last for *_, last in final_obs)))):
         check_variables(acting, epoch)
@@ -91,10 +94,14 @@ def check_experience(
 
 
 def check_info(info: Mapping[str, Any], epoch: int) -> None:
-    """Check what an update has returned to be logged: scalars and arrays; None and "" are nothing.
+    """Check the scalars and arrays that an update has returned to be logged.
 
-    Of arrays that follow the steps of an update, the error names the one that ended first, and a
-    loss rather than what it has been computed from. epoch: its number, as it is logged.
+    The error names the number that comes first among the steps of the update, and a loss rather
+    than the numbers from which it was computed.
+
+    Args:
+        info: Numbers and arrays by name; None and strings are ignored.
+        epoch: Number of the epoch, as it is logged.
     """
     numbers = {
         name: np.asarray(value, np.float64).ravel()
@@ -106,10 +113,11 @@ def check_info(info: Mapping[str, Any], epoch: int) -> None:
 
 
 def check_variables(variables: Iterable[keras.Variable], epoch: int) -> None:
-    """Check what updates have changed, such as the variables of networks and optimizers.
+    """Check variables that updates have changed, such as those of networks and optimizers.
 
     Args:
-        epoch: Its number, as it is logged.
+        variables: The variables.
+        epoch: Number of the epoch, as it is logged.
     """
     for variable in variables:
         value = variable.numpy()
@@ -151,7 +159,7 @@ def _blame(envs, epoch, first_step, obs, rew, final_obs, last_obs):
 
 def _blame_update(numbers, epoch):
     """Raise the error of `check_info`."""
-    found = []  # (share of the update that was well, whether it is no loss, name, value, number)
+    found = []  # (fraction of the update before it, whether it is no loss, name, value, number)
     for name, values in numbers.items():
         if not np.isfinite(values).all():
             place, size = _first(values)[0], len(values)
@@ -165,7 +173,7 @@ def _blame_update(numbers, epoch):
 
 
 def _finite(x):
-    # Both are false of nan.
+    # Both are False for nan.
     return np.isfinite(x) if x.dtype == np.float32 else np.abs(x) <= _LARGEST
 
 
@@ -174,7 +182,7 @@ def _all_finite(x):
 
 
 def _first(x):
-    """The index of the first element that is not finite."""
+    """Return the index of the first element that is not finite."""
     return tuple(np.argwhere(~_finite(x))[0].tolist())
 
 

@@ -1,4 +1,4 @@
-"""The loop of the off-policy algorithms: act, store, update, evaluate, log, save."""
+"""The training loop of the off-policy algorithms: act, store, update, evaluate, log, save."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,14 +28,14 @@ from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.mpi import num_procs
 from spinup_tf2.persistence.keeper import Part
 
-XLA_PAYS_AFTER = 5000  # updates; below, it saves less time than it takes to compile
+XLA_PAYS_AFTER = 5000  # updates; with fewer, XLA saves less time than it takes to compile
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When an off-policy algorithm acts at random, and when it learns and from what.
+    """When an off-policy algorithm acts at random, when it learns, and from how much data.
 
-    The arguments of these names; `arguments.table` describes them.
+    The attributes are the arguments of the same names; `arguments.table` describes them.
     """
 
     replay_size: int
@@ -45,10 +45,10 @@ class Schedule:
     update_every: int
 
     def updates_due(self, end: int) -> int:
-        """How many blocks of updates follow the interactions 0 to `end - 1`.
+        """Return how many blocks of updates are due after the interactions 0 to `end - 1`.
 
-        One after each that is a multiple of update_every and not before update_after, as in
-        Spinning Up, where interactions are counted one by one.
+        As in Spinning Up, which counts interactions one by one, a block follows each interaction
+        whose number is a multiple of update_every and at least update_after.
         """
         if end <= self.update_after:
             return 0
@@ -66,20 +66,21 @@ def opened(
     num_q: int,
     stochastic: bool = False,
 ) -> Iterator[tuple[Run[QActorCritic], QActorCritic]]:
-    """A run of an off-policy algorithm, and its target networks.
+    """Context manager that opens a run of an off-policy algorithm, and creates target networks.
 
     Args:
-        algorithm: Its name.
+        algorithm: Name of the algorithm.
         settings: The run's settings.
-        arguments: What `dict(locals())` is in its first line, for config.json.
-        actor_critic: What makes the networks.
-        ac_kwargs: Its arguments.
+        arguments: The algorithm's arguments, for config.json: `dict(locals())`, evaluated in its
+            first line.
+        actor_critic: Function that creates the networks.
+        ac_kwargs: Arguments of `actor_critic`.
         num_q: How many Q-functions the algorithm trains.
-        stochastic: Whether its policy is a distribution; if so, Discrete actions are supported,
-            too.
+        stochastic: Whether the policy is a distribution; only then are Discrete action spaces
+            supported.
 
     Raises:
-        UserError: Before anything is written, for what cannot be used.
+        UserError: An argument cannot be used; nothing has been written yet.
     """
     make_action_spec = partial(bounded_action_spec, discrete=stochastic)
     with environments(settings, make_action_spec) as (envs, test_envs):
@@ -101,7 +102,7 @@ def opened(
 
 
 def pays_to_compile(run: Run[QActorCritic], schedule: Schedule) -> bool:
-    """Whether to compile updates with XLA: in long runs, and if it can compile the networks."""
+    """Return whether to compile updates with XLA: in long runs whose networks it can compile."""
     updates = run.settings.epochs * run.settings.steps_per_epoch - schedule.update_after
     return updates >= XLA_PAYS_AFTER and run.ac.jit_compile
 
@@ -122,24 +123,25 @@ def train(
     """Train until the last epoch is over.
 
     Args:
-        run: The run, open.
+        run: The open run.
         target: The target networks.
-        update: What trains on minibatches `[updates, batch, ...]`, as ReplayBuffer.sample returns
-            them, and returns arrays to be logged.
+        update: The block of updates. It is called with the minibatches `[updates, batch, ...]` that
+            ReplayBuffer.sample returns and the number of the first update, and returns a dict of
+            arrays to log.
         schedule: When to act at random and when to learn.
-        noise: Names of the standard normal numbers that minibatches are to hold, `[updates, batch,
-            act_dim]`.
-        explore: `explore(act, noise)`, the action that is taken when the policy says `act`, with
-            noise `[n, *noise_shape]` of the action spec; None: the policy uses the noise itself,
+        noise: Names under which minibatches hold standard normal noise `[updates, batch,
+            *noise_shape]`.
+        explore: Function `explore(act, noise)` that returns the action to take where the policy
+            chose `act`, given noise `[n, *noise_shape]`; None: the policy has used the noise itself
             and `act` is taken.
-        with_min_and_max: What of the update's arrays is logged with average, standard deviation,
-            largest and smallest value.
-        average_only: What of them is logged with its average alone.
-        state: Other variables from which the training goes on.
-        parts: What else remembers something of each environment, by name.
+        with_min_and_max: Keys of the arrays that are logged with average, standard deviation,
+            maximum and minimum.
+        average_only: Keys of the arrays of which only the average is logged.
+        state: Further variables that checkpoints hold.
+        parts: Further objects that keep state for each environment, by name.
     """
     envs, settings, spec = run.envs, run.settings, run.envs.action_spec
-    num_envs = envs.num_envs * num_procs()  # all there are
+    num_envs = envs.num_envs * num_procs()  # of all processes
     size = schedule.replay_size // num_envs
     shapes = envs.observation_space.shape, spec.shape, spec.dtype
     buffer = ReplayBuffer(*shapes, size, envs.randomness.generators(), obs_dtype=envs.obs_dtype)
@@ -149,9 +151,9 @@ def train(
     start_steps = schedule.start_steps
     if settings.init_from is not None:
         start_steps = -1  # trained networks can act
-    look_every = max(1, schedule.update_every // num_envs)  # for a request to stop
+    look_every = max(1, schedule.update_every // num_envs)  # steps between checks for a stop
     for theirs, ours in zip(target.variables, run.ac.variables, strict=True):
-        theirs.assign(ours)  # also what is not trained
+        theirs.assign(ours)  # including variables that are not trained
     variables = [*run.ac.variables, *target.variables, *update.variables, *state]
     columns = dict.fromkeys(with_min_and_max, True) | dict.fromkeys(average_only, False)
     run.begin(variables, parts, replay=buffer, columns=columns, tests=True, first_epoch=1)
@@ -169,7 +171,7 @@ def train(
         for step in range(run.first_step, settings.local_steps):
             beat()
             obs = run.observations(obs, step)
-            t = epoch * settings.steps_per_epoch + step * num_envs  # interactions before
+            t = epoch * settings.steps_per_epoch + step * num_envs  # interactions so far
             run.progress = t / (settings.epochs * settings.steps_per_epoch)
             if t > start_steps:
                 a, _ = act(obs, act_noise[step])
@@ -180,7 +182,7 @@ def train(
             check_step(envs, run.logged_epoch, step + 1, next_obs, rew, final_obs, variables)
             episodes.store(step, rew, terminated | truncated, lost(final_obs))
             buffer.store(obs, a, rew, terminated, next_obs, final_obs)
-            obs = next_obs  # critical: the policy must see what the step led to
+            obs = next_obs  # critical: the policy must see the result of this step
             for block in range(schedule.updates_due(t), schedule.updates_due(t + num_envs)):
                 info = update_blocks(block)
                 _check_columns(info, columns)
@@ -204,7 +206,7 @@ def _check_columns(info, columns):
 
 
 class UpdateBlocks:
-    """Draws the minibatches of a block of updates, and takes the updates."""
+    """Samples the minibatches of a block of updates and performs the updates."""
 
     def __init__(
         self,
@@ -223,14 +225,14 @@ class UpdateBlocks:
         self.noise = dict.fromkeys(noise, envs.action_spec.noise_shape)
 
     def __call__(self, number: int) -> dict[str, np.ndarray]:
-        """Take block `number`, from 0; returns what the updates log."""
+        """Perform block `number`, counted from 0, and return the arrays to log."""
         first = number * self.length
         rows = self.rows(range(first, first + self.length))
         return self.update(self.buffer.sample(rows, self.noise), first)
 
 
 class EpisodesOfEpoch:
-    """Logs the episodes that end in an epoch, from what its steps have given."""
+    """Collects the rewards and episode ends of an epoch, and logs the episodes that ended."""
 
     def __init__(self, run: Run[QActorCritic]):
         envs, steps = run.envs, run.settings.local_steps
@@ -239,25 +241,35 @@ class EpisodesOfEpoch:
         self.ends, self.lost = np.zeros((2, steps, envs.num_envs), bool)
 
     def store(self, step: int, rew: np.ndarray, ends: np.ndarray, lost_by: list[int]) -> None:
-        """What step `step` of the epoch has given, `[n]`; lost_by: who has lost it."""
+        """Store rewards and episode ends `[n]` of step `step` of the epoch.
+
+        `lost_by` lists the environments that lost the step.
+        """
         self.rew[step], self.ends[step], self.lost[step] = rew, ends, False
         self.lost[step, lost_by] = True
 
     def log(self, end: int) -> None:
-        """Log those of the steps from where the epoch was begun, or gone on with, to `end`."""
+        """Log the episodes that ended before step `end`.
+
+        They are counted from the step at which the epoch began, or was resumed.
+        """
         new = slice(self.run.first_step, end)
         episodes = self.run.envs.episodes
         self.run.logger.store(**episodes.count(self.rew[new], self.ends[new], self.lost[new]))
 
 
 def noisy(act_noise: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """`explore(act, noise)` that adds Gaussian noise of this standard deviation, in [-1, 1]."""
+    """Return `explore(act, noise)` that adds Gaussian noise and clips the result to [-1, 1].
+
+    Args:
+        act_noise: Standard deviation of the noise.
+    """
     return lambda act, noise: np.clip(act + act_noise * noise, -1, 1)
 
 
 def uniform(spec: ActionSpec, noise: np.ndarray) -> np.ndarray:
-    """Actions `[n, *act_shape]` of which each is as likely as another, from a policy's noise."""
+    """Return uniformly distributed actions `[n, *act_shape]`, computed from a policy's noise."""
     if spec.num_choices is not None:
         return noise.argmax(-1)
-    # The distribution function of the normal makes the noise uniform in [0, 1].
+    # The cumulative distribution function of the normal makes the noise uniform in [0, 1].
     return (2 * ndtr(noise) - 1).astype(spec.dtype)

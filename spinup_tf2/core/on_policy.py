@@ -1,4 +1,4 @@
-"""The loop of the on-policy algorithms: collect, update, log, save."""
+"""The training loop of the on-policy algorithms: collect, update, log, save."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,9 +33,9 @@ Act = Policy | Demonstrations
 
 
 class Phase(Protocol):
-    """What else is done in each epoch, after its last update.
+    """Hook that runs after the last update of each epoch.
 
-    Stores `columns` with the logger; where it does not, they are blank.
+    It stores values for `columns` with the logger; columns without a value are left blank.
     """
 
     @property
@@ -58,21 +58,27 @@ def opened(
     normalize_obs: bool = False,
     check: Callable[[ActorCritic, spaces.Box], Any] | None = None,
 ) -> Iterator[Run[ActorCritic]]:
-    """A run of an on-policy algorithm. Files are written once environments and networks are made.
+    """Context manager that opens a run of an on-policy algorithm.
+
+    No file is written before the environments and the networks have been created.
 
     Args:
-        algorithm: Its name.
+        algorithm: Name of the algorithm.
         settings: The run's settings.
-        arguments: What `dict(locals())` is in its first line, for config.json.
-        actor_critic, ac_kwargs: What makes the networks.
-        shared: Whether its networks must share variables, or must not; None: both will do.
-        closed_forms: What the policy must have in closed form: 'entropy', 'kl_divergence'.
-        init: The networks' first weights, where the settings name none.
-        normalize_obs: As PPO takes it.
-        check: `check(ac, observation_space)` refuses what else the algorithm cannot use.
+        arguments: The algorithm's arguments, for config.json: `dict(locals())`, evaluated in its
+            first line.
+        actor_critic, ac_kwargs: The function that creates the networks, and its arguments.
+        shared: Whether policy and value function must share variables (True) or must not (False);
+            None allows both.
+        closed_forms: Quantities that the policy must have in closed form: 'entropy',
+            'kl_divergence'.
+        init: Weight initialization, if the settings name none.
+        normalize_obs: The PPO argument of this name.
+        check: Further check `check(ac, observation_space)`, which raises UserError for networks
+            that the algorithm cannot use.
 
     Raises:
-        UserError: Before anything is written, for what cannot be used.
+        UserError: An argument cannot be used; nothing has been written yet.
     """
     with environments(settings) as (envs, test_envs):
         observed, actions = envs.observation_space, envs.prototype.action_space
@@ -109,21 +115,22 @@ def train(
     """Train until the last epoch is over.
 
     Args:
-        run: The run, open.
-        update: `update(batch) -> dict of scalars`, which trains the actor-critic on one batch, as
-            TrajectoryBuffer.get returns it, of tensors; the dict is logged in its order.
-        gradient_steps: Those that `update` uses; checkpoints hold what they train, and their
-            optimizers.
-        returns: What computes advantages and rewards-to-go, as TrajectoryBuffer takes it.
-        n_steps: How many steps of each environment make a batch; None: those of a whole epoch.
-            With several updates in an epoch, the mean of their scalars is logged.
-        scaler: Of rewards; None: they stay as they are.
-        state: Other variables from which updates go on, which none of these trains.
-        parts: What else remembers something of each environment, by name.
+        run: The open run.
+        update: Function `update(batch) -> dict of scalars` that trains the actor-critic on one
+            batch: the dict that TrajectoryBuffer.get returns, as tensors. The scalars are logged
+            in the order of the returned dict.
+        gradient_steps: The gradient steps that `update` uses; checkpoints hold the variables they
+            train and the state of their optimizers.
+        returns: Function that computes advantages and rewards-to-go; see TrajectoryBuffer.
+        n_steps: Steps of each environment per batch; None: those of a whole epoch. With several
+            updates per epoch, the mean of their scalars is logged.
+        scaler: Reward scaler; None leaves rewards unscaled.
+        state: Further variables on which updates depend and which `gradient_steps` do not train.
+        parts: Further objects that keep state for each environment, by name.
         lr_schedule: 'constant', or 'linear' for learning rates that fall to 0 at the end.
-        recompute: Whether `update` gets a second argument, `recomputed() -> dict`: what of the
-            batch depends on values, with the value function as it then is.
-        phase: What else is done in each epoch.
+        recompute: Whether `update` gets a second argument `recomputed`: a function that returns
+            adv and ret of the batch, recomputed with the current value function.
+        phase: Hook that runs after the last update of each epoch.
     """
     rollouts = Rollouts(run, returns, n_steps or run.settings.local_steps, scaler)
     if recompute:
@@ -149,13 +156,13 @@ def train(
 
 
 class Rollouts:
-    """Collects the batches of an epoch, from episodes that go on from one epoch to the next.
+    """Collects the batches of an epoch; episodes continue from one epoch to the next.
 
     Args:
-        run: The run, open.
-        returns: As TrajectoryBuffer takes it.
-        n_steps: How many steps of each environment make a batch.
-        scaler: Of rewards; None: they stay as they are.
+        run: The open run.
+        returns: Function that computes advantages and rewards-to-go; see TrajectoryBuffer.
+        n_steps: Steps of each environment per batch.
+        scaler: Reward scaler; None leaves rewards unscaled.
     """
 
     def __init__(
@@ -174,7 +181,7 @@ class Rollouts:
         self.obs: np.ndarray | None = None  # the latest observations; None before the first reset
 
     def __call__(self) -> Iterator[dict[str, np.ndarray]]:
-        """The batches of the run's present epoch, as TrajectoryBuffer.get returns them."""
+        """Yield the batches of the current epoch, as TrajectoryBuffer.get returns them."""
         run, envs, buffer = self.run, self.run.envs, self.buffer
         steps, n_steps = run.settings.local_steps, buffer.size
         noise = envs.randomness.noise(run.epoch, steps)
@@ -189,7 +196,7 @@ class Rollouts:
             batch_noise = run.until_stopped(noise[start : start + n_steps])
             self.obs = collect(envs, self.act, buffer, obs, batch_noise)
             if run.asked_to_stop():
-                envs.forget(buffer.t)  # it will be collected again, by the same policy
+                envs.forget(buffer.t)  # the batch will be collected again, by the same policy
                 run.leave(start)
             seen = (buffer.obs, buffer.rew, buffer.final_obs, self.obs)
             check_experience(envs, run.logged_epoch, start, *seen, run.ac.variables)
@@ -202,10 +209,13 @@ class Rollouts:
             yield batch
 
     def recomputed(self) -> dict[str, np.ndarray]:
-        """adv and ret of the latest batch, `[T * n]`, with the value function as it is now."""
+        """Return adv and ret of the latest batch, computed with the current value function.
+
+        Both are `[T * n]`, or `[segments, steps]` with a memory.
+        """
         self.value.refresh()
         if self.memory is not None:
-            self.memory.refresh()  # which values what follows the batch
+            self.memory.refresh()  # it computes the values of a SegmentBuffer
         assert self.obs is not None  # a batch has been collected
         batch = self.buffer.get(self.value, self.obs, use_stored=False)
         return dict(adv=batch["adv"], ret=batch["ret"])
@@ -214,7 +224,11 @@ class Rollouts:
 def collect(
     envs: VectorEnv, act: Act, buffer: TrajectoryBuffer, obs: np.ndarray, noise: Iterable
 ) -> np.ndarray:
-    """Fill `buffer` with a step for each `noise`, from `obs` `[n, ...]` on; returns the next."""
+    """Fill `buffer` with one step per item of `noise`, starting from `obs` `[n, ...]`.
+
+    Returns:
+        The observations after the last step, `[n, ...]`.
+    """
     buffer.start()
     for step in envs.steps(act, obs, noise):
         buffer.store(*step[:-1])

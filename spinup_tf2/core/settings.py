@@ -1,4 +1,4 @@
-"""The settings of a run, and the decorator that makes a function an algorithm."""
+"""The settings of a run, and the decorator that turns a function into an algorithm."""
 
 import functools
 import inspect
@@ -33,7 +33,7 @@ _running: ContextVar[Callable[..., Any] | None] = ContextVar("running", default=
 class Settings:
     """The settings that all algorithms share; `arguments.table` says what each of them means."""
 
-    env_fn: Any  # makes an environment; `algorithm` has made it out of a name
+    env_fn: Any  # creates an environment; `algorithm` has replaced an id by such a function
     seed: int
     steps_per_epoch: int
     epochs: int
@@ -74,21 +74,21 @@ class Settings:
         return self.steps_per_epoch // (self.num_envs * num_procs())
 
     def recorded(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """All arguments of an algorithm by name, as config.json holds them.
+        """Return all arguments of an algorithm by name, as config.json holds them.
 
         Args:
-            arguments: What `dict(locals())` is in the algorithm's first line.
+            arguments: `dict(locals())`, evaluated in the algorithm's first line.
         """
         own = {name: value for name, value in arguments.items() if name != "options"}
         return own | arguments["options"]
 
 
 def algorithm(**defaults: Any) -> Callable[[Function], Function]:
-    """Decorator that completes an algorithm's signature, docstring, and the arguments of a call.
+    """Decorator that completes an algorithm's signature and docstring, and checks its arguments.
 
-    Before it runs, its arguments are checked, and options that were not given get their defaults;
-    the id of an environment becomes a function that makes it. Arguments that cannot be used raise
-    UserError.
+    In each call, options that were not given get their defaults, and the id of an environment is
+    replaced by a function that creates it. Arguments that cannot be used raise UserError before
+    the algorithm runs.
 
     Args:
         **defaults: The algorithm's own defaults of shared options (`arguments.options`).
@@ -124,7 +124,7 @@ def algorithm(**defaults: Any) -> Callable[[Function], Function]:
 
 
 def _bound(function, signature, args, kwargs):
-    """The arguments of a call by name. It raises TypeError as a call does that does not fit."""
+    """Return the arguments of a call by name; raise TypeError as Python does if they do not fit."""
     try:
         return signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -135,14 +135,14 @@ def _bound(function, signature, args, kwargs):
 
 
 def _warn_of_no_effect(arguments, defaults):
-    """Say which arguments were given for nothing, on rank 0.
+    """Warn, on rank 0, of arguments that have no effect.
 
-    Not those of a preset, which is made for many cases, and not again where a run goes on.
+    There is no warning for presets, which cover many cases, nor when a run is resumed.
     """
     of_preset = "preset" in (arguments.get("logger_kwargs") or {})
     if proc_id() > 0 or arguments["resume"] or of_preset:
         return
-    # Of arguments without a rule nothing is known, not even whether they can be compared.
+    # Nothing is known of arguments without a rule, not even whether they can be compared.
     known = [name for name in arguments if name in RULES and name in defaults]
     given = {name: arguments[name] for name in known if arguments[name] != defaults[name]}
     for sentence in without_effect(given, arguments):
@@ -150,7 +150,7 @@ def _warn_of_no_effect(arguments, defaults):
 
 
 def _plain(value):
-    """An argument with Python's numbers in the place of NumPy's, which graphs take for tensors."""
+    """Return an argument with NumPy scalars, which graphs treat as tensors, as Python numbers."""
     if isinstance(value, np.generic):
         return value.item()
     if type(value) in (list, tuple):
@@ -161,9 +161,9 @@ def _plain(value):
 
 
 def comes_with_package() -> bool:
-    """Whether the algorithm that runs is one of the package, and no copy of its file.
+    """Return whether the running algorithm is the package's own and not a copy of its file.
 
-    A copy may have been changed, and usually still calls itself by the old name.
+    A copy may have been changed, and usually keeps the old name.
     """
     function = _running.get()
     return function is None or is_own(function.__module__)

@@ -1,4 +1,4 @@
-"""Logging: a table on stdout, the same rows in a file, the configuration, and saved models.
+"""Logging of a run: a table on stdout, the same rows in a file, the configuration, saved models.
 
     logger = EpochLogger(output_dir="data/my_run", exp_name="my_run")
     logger.save_config(config)
@@ -8,7 +8,7 @@
         logger.log_tabular("EpRet", with_min_and_max=True)
         logger.dump_tabular()
 
-Under MPI every rank makes the same calls: statistics are taken over all ranks, and rank 0 alone
+Under MPI every rank makes the same calls: statistics are computed over all ranks, and only rank 0
 prints and writes.
 """
 
@@ -49,18 +49,20 @@ __all__ = ["EpochLogger", "Logger", "colorize"]
 
 
 class Logger:
-    """Writes a table per epoch, the configuration and the saves of one run.
+    """Writes the table of epochs, the configuration and the saves of one run.
 
     Args:
-        output_dir: Directory of the run; by default a fresh one, `experiments-<uid>/<time>` in the
-            system's directory for temporary files. None on all ranks but the first.
+        output_dir: Directory of the run; by default a new one, `experiments-<uid>/<time>` in the
+            system's directory for temporary files. The attribute is None on all ranks but the
+            first.
         output_fname: Name of the file of tab-separated rows.
         exp_name: Name of the experiment, shared by all runs that belong to it; `plot` groups by it.
-        overwrite: Whether to remove the files of a run that `output_dir` may hold already. Without
-            it, such a directory is refused.
-        quiet: Print neither tables nor messages. The files are the same.
-        keep_rows: Go on with the run that `output_dir` holds, after its first so many rows.
-        preset: Name of the preset from which the run has its settings, to be recorded.
+        overwrite: Whether to replace a run that `output_dir` already holds. Otherwise such a
+            directory is refused.
+        quiet: Whether to print neither tables nor messages. The files are the same.
+        keep_rows: Number of rows to keep of the run in `output_dir`, which is continued; None
+            starts a new run.
+        preset: Name of the preset of the run's settings, for config.json.
     """
 
     def __init__(
@@ -83,11 +85,11 @@ class Logger:
         self.log_headers = []
         self.log_current_row = {}
         self._model = None
-        self._unwritten = b""  # rows for which the disk has had no room
+        self._unwritten = b""  # rows that did not fit on the disk
         self._warned = set()
         self._is_root = mpi.proc_id() == 0
 
-        # Only the first rank looks at the disk, but every rank must learn what it found there.
+        # Only rank 0 looks at the disk, but every rank must know the result.
         headers = mpi.on_root(lambda: self._open(output_dir, output_fname, overwrite, keep_rows))
         if headers:
             self.first_row, self.log_headers = False, headers
@@ -95,7 +97,7 @@ class Logger:
             self.log(f"Logging data to {self.output_file.name}")
 
     def _open(self, output_dir, output_fname, overwrite, keep_rows):
-        """Prepare the directory and open the file of rows; returns the columns of kept rows."""
+        """Prepare the directory and open the file of rows; return the columns of kept rows."""
         headers = []
         try:
             if output_dir is None:
@@ -112,7 +114,7 @@ class Logger:
                 say(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
             self.output_dir = os.path.abspath(output_dir)  # an environment may change directories
             mode = "wb" if keep_rows is None else "ab"
-            # Unbuffered: what a full disk has not taken is kept here, and written later.
+            # Unbuffered: rows that do not fit on a full disk are kept and written later.
             rows = os.path.join(output_dir, output_fname)
             self.output_file = open(rows, mode, buffering=0)  # noqa: SIM115
         except OSError as error:
@@ -124,16 +126,20 @@ class Logger:
         return headers
 
     def log(self, msg: str, color: str = "green") -> None:
-        """Print a message in colour (rank 0)."""
+        """Print a message in color (rank 0)."""
         if self._is_root and not self.quiet:
             say(colored(printable(msg), color, bold=True))
 
     def log_tabular(self, key: str, val: Any) -> None:
-        """Set one value of the current row. The first row decides which columns there are.
+        """Set one value of the current row. The first row determines the columns.
+
+        Args:
+            key: Name of the column.
+            val: A string, a number, or an array or tensor of one number.
 
         Raises:
-            ValueError: The name or the value would break the table: a text with a tab or a line
-                break, or an array of several numbers.
+            ValueError: Name or value would break the table: a string with a tab or a line break, or
+                an array of several numbers.
         """
         for text in (key, val):
             if isinstance(text, str) and any(character in text for character in "\t\r\n"):
@@ -154,7 +160,7 @@ class Logger:
         self.log_current_row[key] = number_in(key, val)
 
     def dump_tabular(self) -> None:
-        """Print the current row as a table, append it to the file, and begin the next."""
+        """Print the current row as a table, append it to the file, and begin the next one."""
         if not self.log_headers:
             raise ValueError("There is nothing to dump: no column was set with log_tabular().")
         row = {key: self.log_current_row.get(key, "") for key in self.log_headers}
@@ -171,7 +177,7 @@ class Logger:
 
     @property
     def all_written(self) -> bool:
-        """Whether the file holds all rows: a disk that is full has them wait here (rank 0)."""
+        """Whether all rows have been written; rows wait while the disk is full (rank 0)."""
         return not self._unwritten
 
     def _write_rows(self):
@@ -179,7 +185,7 @@ class Logger:
             self._unwritten = self._unwritten[self.output_file.write(self._unwritten) :]
 
     def sync(self) -> None:
-        """Make sure that all rows are on the disk (rank 0); raises OSError if they cannot be."""
+        """Flush all rows to the disk (rank 0); raise OSError if that fails."""
         if self._is_root:
             self._write_rows()
             os.fsync(self.output_file.fileno())
@@ -187,8 +193,7 @@ class Logger:
     def save_config(self, config: dict[str, Any]) -> None:
         """Write the configuration to config.json, as a record, and print it.
 
-        Values that JSON does not know are written by name (functions, classes) or by their
-        attributes.
+        Values that JSON cannot represent are written as names (functions, classes) or attributes.
         """
         config = dict(convert_json(config))
         names = dict(exp_name=self.exp_name, preset=self.preset)
@@ -196,7 +201,7 @@ class Logger:
         if self._is_root:
             text = json.dumps(config, separators=(",", ":\t"), indent=4, sort_keys=True)
             self.log("Saving config:\n", color="cyan")
-            if not self.quiet:  # in few lines, for the file has one for each
+            if not self.quiet:  # in few lines; the file has one for each value
                 shown = ", ".join(f"{key}={config[key]!r}" for key in sorted(config))
                 say(fill(shown, 80, break_long_words=False, break_on_hyphens=False))
             with atomic_save(os.path.join(self.output_dir, "config.json")) as path:
@@ -206,26 +211,26 @@ class Logger:
         """Choose what `save_state` saves.
 
         Args:
-            model: A `tf.Module` whose tf.functions are the ones to be called after loading, with
-                an attribute `info`: a dict that goes into model_info.json; and, where the variables
-                are to be read without the SavedModel, a method `arrays()`, which returns
-                those of weights.npz by name.
+            model: A `tf.Module` whose tf.functions can be called after loading. Its attribute
+                `info` is a dict that is written to model_info.json. Its method `arrays()`, if it
+                has one, returns arrays by name for weights.npz, so that the variables can be read
+                without the SavedModel.
         """
         self._model = model
 
     def save_state(self, state_dict: dict[str, Any], itr: int | None = None) -> bool:
         """Save the state of an experiment: `state_dict` in vars.pkl, the model in tf2_save/.
 
-        A crash never leaves half a save: each is written beside its final name, then renamed.
+        A crash never leaves a partial save: each is written under a temporary name, then renamed.
 
         Args:
-            state_dict: What to pickle, usually `{"env": env}`. If it cannot be pickled, a warning
-                is printed and the previous vars.pkl stays.
-            itr: None to replace the latest save, or a number that is put into the names
-                (vars12.pkl, tf2_save12/) and so keeps this one.
+            state_dict: Objects to pickle, usually `{"env": env}`. If they cannot be pickled, a
+                warning is printed and the previous vars.pkl is kept.
+            itr: None to replace the latest save, or a number that becomes part of the names
+                (vars12.pkl, tf2_save12/), so that this save is kept.
 
         Returns:
-            Whether the model was saved: a disk that is full does not end a training.
+            Whether the model was saved; a full disk causes a warning and no exception.
         """
         if not self._is_root:
             return True
@@ -241,14 +246,14 @@ class Logger:
         try:
             with self._disk_may_be_full(), atomic_save(path) as temporary:
                 joblib.dump(state_dict, temporary)
-        except Exception as error:  # whatever an object may raise when it is pickled
-            # It will not be any different in the next epochs.
+        except Exception as error:  # objects may raise anything when they are pickled
+            # Later epochs would fail in the same way.
             self.warn_once(
                 f"could not pickle state_dict. ({kind_and_line(error)}) No new vars.pkl is written."
             )
 
     def _save_model(self, path):
-        """Save the model; returns whether there was room."""
+        """Save the model; return whether that succeeded."""
         import tensorflow as tf
 
         with self._disk_may_be_full(tf.errors.OpError):
@@ -262,11 +267,11 @@ class Logger:
         return False
 
     def warn_once(self, text: str, about: str | None = None) -> None:
-        """Print a warning in red (rank 0), the first time that there is one about this.
+        """Print a warning in red (rank 0), unless there was one on the same subject before.
 
         Args:
-            text: What to print.
-            about: What it is about; None for the text itself.
+            text: The warning.
+            about: Key of the subject; None for the text itself.
         """
         about = text if about is None else about
         if self._is_root and about not in self._warned:
@@ -275,10 +280,10 @@ class Logger:
 
     @contextmanager
     def _disk_may_be_full(self, *kinds):
-        """Warn where the files of the run cannot be written, and go on: the training is worth more.
+        """Warn if files of the run cannot be written, instead of ending the training.
 
         Args:
-            *kinds: Exceptions, beside OSError, that say so.
+            *kinds: Exceptions that mean this, besides OSError.
         """
         try:
             yield
@@ -293,7 +298,7 @@ class Logger:
 
 
 def check_logger_arguments(given: Mapping[str, Any]) -> None:
-    """Raise UserError if a logger cannot be made with these arguments."""
+    """Raise UserError if a logger cannot be created with these arguments."""
     names = inspect.signature(Logger).parameters
     for name in given:
         if name not in names:
@@ -307,13 +312,13 @@ def check_logger_arguments(given: Mapping[str, Any]) -> None:
 
 
 class EpochLogger(Logger):
-    """A Logger that also gathers values during an epoch and logs their statistics.
+    """A Logger that also collects values during an epoch and logs their statistics.
 
     The statistics are over all values stored since the last row, on all MPI ranks.
 
     Attributes:
-        keep: Keys of which the values themselves are kept until the next row.
-        kept: These values of all ranks, `[n]`, by key.
+        keep: Keys whose values are kept when their statistics are logged.
+        kept: The kept values of all ranks, `[n]`, by key.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -326,8 +331,8 @@ class EpochLogger(Logger):
         """Add values to the statistics of this epoch.
 
         Each is a number or an array (NumPy, TensorFlow, list) of any shape, every element of which
-        counts as one value. An empty one declares a key, so that it may be logged although nothing
-        has happened yet that it could count, such as the end of an episode.
+        counts as one value. An empty array declares a key, so that it can be logged even if there
+        is no value, for example because no episode has ended.
         """
         for key, value in kwargs.items():
             # A copy, because callers reuse their buffers.
@@ -338,15 +343,15 @@ class EpochLogger(Logger):
     ) -> None:
         """Log `val`, or without it the statistics of everything stored under `key`.
 
-        Under MPI the latter is a collective call: every rank makes it, with or without data of its
-        own. If no rank has any, the columns stay blank.
+        Under MPI the latter is a collective call: every rank makes it, with or without values of
+        its own. If no rank has any, the columns are left blank.
 
         Args:
-            key: Name of the column; of the columns Average<key>, Std<key>, Max<key> and Min<key>
-                for statistics.
+            key: Name of the column; statistics have the columns Average<key>, Std<key>, Max<key>
+                and Min<key>.
             val: Value of the column.
-            with_min_and_max: Whether to log the largest and smallest value too.
-            average_only: Whether to log the average only, under the bare name.
+            with_min_and_max: Whether to log the maximum and the minimum, too.
+            average_only: Whether to log only the average, under the name `key` itself.
         """
         if val is not None:
             super().log_tabular(key, val)
@@ -354,7 +359,7 @@ class EpochLogger(Logger):
         values = self._values(key)
         if key in self.keep:
             self.kept[key] = np.concatenate(mpi.gather_objects(values))
-        # NaN would not do to recognize "no data": it is also what a diverged loss looks like.
+        # NaN could not stand for "no data", because a diverged loss is NaN, too.
         has_data = mpi.mpi_sum(values.size) > 0
         stats = mpi.mpi_statistics_scalar(values, with_min_and_max) if has_data else [""] * 4
         super().log_tabular(key if average_only else f"Average{key}", stats[0])
@@ -366,13 +371,13 @@ class EpochLogger(Logger):
         self.epoch_dict[key] = []
 
     def stored(self) -> dict[str, np.ndarray]:
-        """What has been stored since the last row; `store` takes it again."""
+        """Return the values stored since the last row, by key, as `store` takes them."""
         return {key: self._values(key) for key in self.epoch_dict}
 
     def get_stats(self, key: str) -> tuple[np.float32, ...]:
-        """The mean and standard deviation of what is stored under `key`, over all ranks.
+        """Return mean and standard deviation of the values stored under `key`, over all ranks.
 
-        Nothing is cleared. NaN if there is no data.
+        The values are not cleared. Both are NaN if there are none.
         """
         return mpi.mpi_statistics_scalar(self._values(key))
 
@@ -381,10 +386,10 @@ class EpochLogger(Logger):
 
 
 def number_in(key: str, value: Any) -> Any:
-    """The number in a tensor or an array; anything else is returned as it is.
+    """Return the number in a tensor or an array; anything else is returned unchanged.
 
     Raises:
-        UserError: There are several; the message calls them `key`.
+        UserError: There are several numbers; the message calls them `key`.
     """
     if hasattr(value, "numpy"):
         value = value.numpy()

@@ -1,4 +1,4 @@
-"""Parameters and gradients over MPI ranks. With one process every function does nothing."""
+"""Parameters and gradients across MPI ranks; with one process, there is no communication."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -12,12 +12,12 @@ from spinup_tf2.parallel.mpi import broadcast, mpi_avg, mpi_op, num_procs
 
 
 def flat_concat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """All elements of a list of tensors as one vector."""
+    """Concatenate all elements of a list of tensors into one vector."""
     return tf.concat([tf.reshape(x, [-1]) for x in tensors], axis=0)
 
 
 def split_flat(flat: np.ndarray | tf.Tensor, like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """The inverse of `flat_concat`: a vector as a list of tensors shaped as those in `like`."""
+    """Split a vector into a list of tensors shaped like those in `like`; inverse of flat_concat."""
     parts = tf.split(flat, [int(np.prod(x.shape)) for x in like])
     return [tf.reshape(part, x.shape) for part, x in zip(parts, like, strict=True)]
 
@@ -31,32 +31,33 @@ def assign_params_from_flat(flat: np.ndarray | tf.Tensor, params: Sequence[keras
 def sync_params(params: Sequence[keras.Variable]) -> None:
     """Give every rank the parameters of rank 0."""
     if num_procs() > 1:
-        _order()  # were it made while TensorFlow compiles, that would be done twice
+        _order()  # created now, because doing so during compilation would cause a second one
         flat = flat_concat(params).numpy()
         broadcast(flat)
         assign_params_from_flat(flat, params)
 
 
 def check_params(params: Sequence[keras.Variable], tolerance: float = 1e-4) -> None:
-    """Check that variables are the same on all ranks, as data-parallel training promises.
+    """Check that variables are the same on all ranks, as data-parallel training requires.
 
-    Processors of different kinds may round differently: where variables differ by no more than
-    `tolerance`, or this share of a value above 1, all are replaced by rank 0's. Larger differences
-    mean that the ranks no longer train one policy. Collective.
+    Processors of different kinds may round differently: if variables differ by no more than
+    `tolerance` (relative to values above 1), all are replaced by those of rank 0. Larger
+    differences mean that the ranks no longer train the same policy. Collective.
 
-    Whether they are finite is for `finite.check_variables` to say; what is not finite differs only
-    from what is.
+    `finite.check_variables` checks whether they are finite; here, NaN or an infinity only counts as
+    a difference if rank 0 has another value.
 
     Args:
-        params: All that ranks have in common, also the state of optimizers and what is not trained.
-        tolerance: See above.
+        params: All variables that ranks have in common, including the state of optimizers and
+            variables that are not trained.
+        tolerance: The largest difference, absolute or relative to values above 1.
 
     Raises:
-        RuntimeError: On every rank, if something is wrong on one.
+        RuntimeError: On every rank, if the variables of any rank differ by more.
     """
     if num_procs() == 1:
         return
-    # Counts and statistics are not float32, which float64 holds exactly, too.
+    # Counts and statistics are not float32; float64 holds all of them exactly.
     flat = np.concatenate([np.ravel(param).astype(np.float64) for param in params])
     root = flat.copy()
     broadcast(root)
@@ -78,10 +79,10 @@ def check_params(params: Sequence[keras.Variable], tolerance: float = 1e-4) -> N
 
 
 def mpi_avg_grads(grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Average gradients, or other tensors of one dtype, over all ranks; collective.
+    """Average gradients, or other tensors of one dtype, over all ranks. Collective.
 
-    One Allreduce of one flat vector. Also in a compiled function, which calls back to Python for
-    it; only XLA cannot.
+    It takes one Allreduce of a flat vector. It also works in a compiled function, which calls back
+    to Python, except with XLA.
     """
     grads = list(grads)
     if num_procs() == 1 or not grads:
@@ -89,21 +90,22 @@ def mpi_avg_grads(grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     flat, order = flat_concat(grads), _order()
     average, turn = tf.numpy_function(_average, [flat, order], [flat.dtype, order.dtype])
     order.assign(turn)
-    average.set_shape(flat.shape)  # which numpy_function cannot know
+    average.set_shape(flat.shape)  # numpy_function does not know it
     return split_flat(average, grads)
 
 
 def mpi_avg_scalars(scalars: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Average a dict of scalars over all ranks, in float64 and in one message; as mpi_avg_grads."""
+    """Average a dict of scalars over all ranks in float64, in one message; see mpi_avg_grads."""
     averages = mpi_avg_grads([tf.cast(x, tf.float64) for x in scalars.values()])
     return dict(zip(scalars, averages, strict=True))
 
 
 @cache
 def _order():
-    """Read before each message and written after it, so that none overtakes another.
+    """Return a variable that is read before each message and written after it.
 
-    All ranks must send theirs in one order. TensorFlow keeps that of the uses of a variable.
+    All ranks must send their messages in the same order, and TensorFlow keeps the order in which a
+    variable is used.
     """
     with tf.init_scope():
         return tf.Variable(0, trainable=False)
@@ -119,7 +121,7 @@ class MpiAdamOptimizer(keras.optimizers.Adam):
         optimizer = MpiAdamOptimizer(learning_rate=1e-3)
         optimizer.apply(tape.gradient(loss, variables), variables)
 
-    Also in a compiled function.
+    It also works in a compiled function, except with XLA.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Spinning Up's MPI verbs, and `mpi_fork`. The verbs are those of `spinup_tf2.parallel.mpi`."""
+"""Spinning Up's MPI functions, from `spinup_tf2.parallel.mpi`, and `mpi_fork`."""
 
 import sys
 
@@ -37,14 +37,18 @@ __all__ = [
 
 
 def mpi_fork(n: int, bind_to_core: bool = False) -> None:
-    """Run the current script again as `n` MPI processes, and leave with their exit status.
+    """Run the current script again as `n` MPI processes, and exit with their status.
 
-    Returns at once if `n` is 1 or an MPI launcher started this process; that is how the processes
-    started here pass this line.
+    It returns at once if `n` is 1 or if an MPI launcher started this process, so that the processes
+    started here continue after the call.
+
+    Args:
+        n: Number of processes.
+        bind_to_core: Whether to bind each process to a core.
     """
     if n <= 1 or launched.by_mpi():
         return
-    # orig_argv knows more than argv: `python -m package.module` stays what it was.
+    # Unlike argv, orig_argv preserves a command such as `python -m package.module`.
     command = launch.mpirun_command(n, sys.orig_argv[1:], bind_to_core=bind_to_core)
     try:
         status = launch.run_to_end(command, mpi=True, env=launch.mpirun_environment(n))

@@ -1,7 +1,7 @@
 """Learning curves, as `python -m spinup_tf2.run plot LOGDIR ...` draws them.
 
-A curve is an estimate over the runs of an experiment (the runs with the same exp_name, or under the
-same directory if it is given a legend title), and the band around it an interval of the same runs.
+A curve is an estimate over the runs of an experiment (runs with the same exp_name, or in the same
+directory if that is given a legend title), and the band around it is an interval of the same runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-# pandas, matplotlib and seaborn are imported where they are used: --help does not wait for them.
+# pandas, matplotlib and seaborn are imported where they are used, so that --help is fast.
 
 __all__ = [
     "ERRORBARS",
@@ -70,23 +70,25 @@ def get_curves(
     *,
     report: Callable[[str], None] = print_safely,
 ) -> dict[str, Curve]:
-    """The numbers of a figure: each curve with its interval.
+    """Compute the curves of a figure, each with its interval.
 
     Args:
         data: Runs, as from `get_datasets`.
         xaxis: Column for the horizontal axis.
         value: Column for the vertical axis.
         condition: Column that tells the curves apart.
-        smooth: Width, in rows, of the centred moving average taken of each run before all else.
-        estimator: How the runs of a curve become one value: see `summarize`.
+        smooth: Width, in rows, of the centered moving average with which each run is smoothed
+            first.
+        estimator: Statistic that combines the runs of a curve; see `summarize`.
         errorbar: The interval around it; by default `sd`, or `none` for `sum` and `std`.
-        report: Called with a line for each run that is left out; prints by default.
+        report: Function that is called with a line for each run that is left out; prints by
+            default.
 
     Returns:
         {name of the curve: (x, estimate, low, high), arrays [points]}
 
     Raises:
-        UserError: For columns, estimators or intervals that there are not.
+        UserError: A column, estimator or interval does not exist.
         NoResults: No run has numbers in both columns.
     """
     errorbar = check_statistics(estimator, errorbar)
@@ -117,7 +119,10 @@ def _check_columns(runs, columns):
 
 
 def _xy(run, xaxis, value, smooth, report):
-    """The two columns of a run, smoothed; None, and a message, if there are no numbers."""
+    """Return two columns of a run, with the second one smoothed.
+
+    If a column is missing, or no row has numbers in both, report it and return None.
+    """
     import pandas as pd
 
     path = run.attrs.get("path", "a run")
@@ -126,7 +131,7 @@ def _xy(run, xaxis, value, smooth, report):
         report(f"Leaving out {path}: it has no column {' and no column '.join(missing)}")
         return None
     x, y = numbers(run[xaxis]), numbers(run[value])
-    # Epochs without data (no episode was finished) are blank: not averaged, and not made up.
+    # Epochs without data (no finished episode) stay blank: they are neither averaged nor filled in.
     known = pd.notna(x) & pd.notna(y)
     if not known.any():
         report(f"Leaving out {path}: there are no numbers in {value}")
@@ -153,10 +158,10 @@ def plot_data(
 
     Args:
         data, xaxis, value, condition, smooth, estimator, errorbar: See `get_curves`.
-        style: How ticks and the legend look, "paper" or "spinup". (Fonts and colours are
-            matplotlib's present ones: `make_plots` sets them.)
-        ax: Where to draw; by default matplotlib's present axes.
-        **kwargs: More arguments for the lines, as `matplotlib.axes.Axes.plot` takes them.
+        style: Style of ticks and legend, "paper" or "spinup". (Fonts and colors are matplotlib's
+            current ones; `make_plots` sets them.)
+        ax: Axes to draw on; by default matplotlib's current axes.
+        **kwargs: Further arguments for the lines, as `matplotlib.axes.Axes.plot` takes them.
 
     Returns:
         The matplotlib axes.
@@ -172,11 +177,11 @@ def plot_data(
 
 
 def _draw(ax, curves, colors, **kwargs) -> dict[str, Line2D]:
-    """Draw curves, the bands below all lines; returns the line of each name."""
+    """Draw curves, with the bands below all lines; return the lines by name."""
     lines = {}
     for name, curve in curves.items():
         style = dict(color=colors[name], label=name, linewidth=2) | kwargs
-        if len(curve.x) == 1:  # a line needs two
+        if len(curve.x) == 1:  # a line needs two points
             style.setdefault("marker", "o")
         [lines[name]] = ax.plot(curve.x, curve.estimate, **style)
         if (curve.low == curve.low).any():  # not only NaN
@@ -210,29 +215,29 @@ def make_plots(
     table: str | os.PathLike | bool = False,
     watch: float | None = None,
 ) -> None:
-    """Make a figure for each of the values, and show or save them.
+    """Draw a figure for each of the values, and show or save them.
 
     Args:
         all_logdirs, legend, select, exclude: See `get_all_datasets`.
         xaxis: Column for the horizontal axis.
         values: Column, or list of columns, for the vertical axis; one figure each.
-        count: Draw each run for itself, instead of one curve for each experiment.
+        count: Whether to draw one curve for each run instead of one for each experiment.
         font_scale: Size of the text, relative to seaborn's; None for that of the style.
-        smooth: Width, in rows, of the centred moving average taken of each run.
-        estimator: How the runs of an experiment become one curve: one of `ESTIMATORS`.
+        smooth: Width, in rows, of the centered moving average with which each run is smoothed.
+        estimator: Statistic that combines the runs of an experiment, one of `ESTIMATORS`.
         errorbar: The band around it, one of `ERRORBARS`; see `summarize`.
         by: "env" for a panel for each environment, with one legend.
         style: "paper", or "spinup" for the look of Spinning Up.
-        savefig: File to write (.png, .svg, .pdf), instead of opening a window. With several values
-            each gets a file, with its name before the extension: curve_Performance.png,
+        savefig: File to write (.png, .svg, .pdf) instead of opening a window. With several values,
+            there is one file for each, with its name before the extension: curve_Performance.png,
             curve_Entropy.png.
         table: File to which `final_performance` is written (.md, .csv), or True to print it.
-            Without `savefig` there is no figure then.
-        watch: Seconds between two looks at the runs: whenever they have gone on, everything is
-            made anew, until Ctrl-C or until the windows are closed.
+            Without `savefig`, no figure is drawn then.
+        watch: Interval, in seconds, at which to check the runs for new data; then everything is
+            updated, until Ctrl-C or until the windows are closed.
 
     Raises:
-        UserError: Before anything is drawn or written, for what cannot be done.
+        UserError: An argument cannot be used; nothing has been drawn or written yet.
     """
     errorbar = check_statistics(estimator, errorbar)
     _check_smooth(smooth)
@@ -291,7 +296,7 @@ def make_plots(
 
 
 def _figure_paths(savefig, values):
-    """{value: the file of its figure}, to none of which writing is refused."""
+    """Return {value: file of its figure}, after checking that files can be written."""
     if savefig is None:
         return {}
     look.check_figure_path(savefig)
@@ -313,9 +318,12 @@ def _new_figure(on_screen) -> Figure:
 
 
 def _warn_of_mixtures(data, by_env, report):
-    """Say which runs count together although they differ in more than their seeds.
+    """Warn of runs that are combined although they differ in more than their seeds.
 
-    by_env: whether runs in different environments count apart.
+    Args:
+        data: The runs.
+        by_env: Whether runs in different environments are kept apart.
+        report: Function that is called with each warning.
     """
     together: dict[tuple, list] = {}
     for run in data:
@@ -338,13 +346,13 @@ def _warn_of_mixtures(data, by_env, report):
 
 
 def _different_settings(settings):
-    """The names of settings that all runs have, with several values."""
+    """Return the names of settings that all runs have but that differ between them."""
     common = set.intersection(*map(set, settings)) - {*MAY_CHANGE}
     return sorted(name for name in common if len({each[name] for each in settings}) > 1)
 
 
 def _panels(data, by, **kwargs):
-    """{title of the panel: its curves}; None as the title of the only one."""
+    """Return {title of the panel: its curves}; without `by`, a single panel with title None."""
     if by is None:
         return {None: get_curves(data, **kwargs)}
     envs = sorted({run.attrs.get("env", "") for run in data}, key=lambda env: (env == "", env))
@@ -354,7 +362,7 @@ def _panels(data, by, **kwargs):
         runs = [run for run in data if run.attrs.get("env", "") == env]
         try:
             panels[env or "unknown environment"] = get_curves(runs, **kwargs)
-        except UserError as error:  # those of other environments have this column
+        except UserError as error:  # other environments may have the column
             nothing = error
     if not panels:
         raise nothing
@@ -362,7 +370,7 @@ def _panels(data, by, **kwargs):
 
 
 def _draw_panels(figure, panels, xaxis, value, style):
-    """Draw the panels of a figure anew, under one legend."""
+    """Clear a figure and draw its panels, with one legend."""
     figure.clear()
     colors = look.colors_for(
         [*dict.fromkeys(name for curves in panels.values() for name in curves)]
@@ -374,7 +382,7 @@ def _draw_panels(figure, panels, xaxis, value, style):
         _dress(ax, xaxis, value, style)
         ax.set_title(title or "")
         if not ax.get_subplotspec().is_first_col():
-            ax.set_ylabel("")  # as on its left
+            ax.set_ylabel("")  # the same as on its left
     if style == "spinup" and len(axes) == 1:
         look.legend_in(axes[0], lines)
     else:

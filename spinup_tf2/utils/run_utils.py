@@ -6,9 +6,9 @@
     eg.add("ac_kwargs:hidden_sizes", [(32,), (64, 64)], "hid")
     eg.run(ppo, num_cpu=4)
 
-Each experiment runs in a fresh process, or in `num_cpu` of them under mpirun. Inside an MPI world
-(`mpirun -np 4 python my_grid.py`) the processes are there already: every rank runs the experiments
-itself.
+Each experiment runs in a new process, or in `num_cpu` processes under mpirun. If the script itself
+runs under MPI (`mpirun -np 4 python my_grid.py`), no processes are started: every rank runs the
+experiments itself.
 """
 
 from spinup_tf2.envs.making import EnvFn

@@ -1,4 +1,4 @@
-"""Any Python object as something that `json.dumps` accepts, readable rather than loadable."""
+"""Conversion of any Python object for `json.dumps`, to be read by people, not to be loaded."""
 
 import json
 import re
@@ -12,16 +12,16 @@ _KEY_TYPES = (str, int, float, bool, type(None))
 def convert_json(obj: Any) -> Any:
     """Convert `obj` for `json.dumps`.
 
-    What JSON can hold stays. Dicts, lists, tuples and sets are converted member by member;
-    functions and classes become their names; an object with attributes becomes
-    `{str(obj): attributes}`, the first time that it is met; everything else `str(obj)`. Memory
-    addresses are left out, so that equal runs give equal texts.
+    Values that JSON can represent are kept. Dicts, lists, tuples and sets are converted member by
+    member; functions and classes become their names; an object with attributes becomes
+    `{str(obj): attributes}` where it occurs first; everything else becomes `str(obj)`. Memory
+    addresses are removed, so that equal runs give equal texts.
     """
     return _convert(obj, (), set())
 
 
 def is_json_serializable(v: Any) -> bool:
-    """Whether `json.dumps` accepts `v` as it is, also with its keys in order."""
+    """Return whether `json.dumps` accepts `v` unchanged, also with sorted keys."""
     try:
         json.dumps(v, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
@@ -30,13 +30,13 @@ def is_json_serializable(v: Any) -> bool:
 
 
 def _convert(obj, parents, described):
-    """`convert_json` for a part of an object.
+    """Convert a part of an object, as `convert_json` does.
 
     Args:
         obj: The part.
-        parents: What it is part of. An object inside itself is only named there.
-        described: Ids of the objects whose attributes have been told. Those of a Keras model lead
-            to each other on very many ways.
+        parents: The objects that contain it. An object inside itself is only named.
+        described: Ids of the objects whose attributes have been written. The objects of a Keras
+            model refer to each other in very many ways.
     """
     if is_json_serializable(obj):
         return obj
@@ -64,7 +64,7 @@ def _convert(obj, parents, described):
 
 
 def _convert_key(key, parents, described):
-    """JSON has only strings as keys, and what it makes of other keys can be sorted with them."""
+    """Convert a key of a dict to a string, as JSON does, so that keys can be sorted."""
     if isinstance(key, str):
         return key
     if isinstance(key, _KEY_TYPES):

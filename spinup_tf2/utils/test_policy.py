@@ -1,8 +1,8 @@
 """Trained agents and their environments, as `python -m spinup_tf2.run test_policy` shows them.
 
-The environment is built again from env_spec.json and the networks from model_info.json and their
-weights, so that looking at a run executes none of its code. The exceptions, only if asked for
-(`--allow_pickle`), are vars.pkl and the SavedModel of networks that are not this package's own.
+The environment is rebuilt from env_spec.json, and the networks from model_info.json and their
+weights, so that watching a run executes none of its code. The exceptions, only on request
+(`--allow_pickle`), are vars.pkl and the SavedModel of networks that are not the package's own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spinup_tf2.runs.printing import format_table
 if TYPE_CHECKING:
     import gymnasium as gym
 
-_MOST_EPOCHS = 1_000_000  # that an environment is told of, whatever a file says
+_MOST_EPOCHS = 1_000_000  # limit for the calls of add_epoch, whatever a file says
 
 
 # ---------------------------------------------------------------- loading
@@ -54,19 +54,19 @@ def load_policy_and_env(
             the save without a number.
         deterministic: Whether the agent takes the most likely action instead of a sample.
         render_mode: The environment's render mode: "human" for a window, "rgb_array", or None.
-        seed: Of the agent's samples; None for different ones every time.
-        allow_pickle: Whether to load an environment that env_spec.json cannot build from vars.pkl,
-            and networks other than this package's own from their SavedModel. That runs code in
-            these files: use it only if you trust whoever made them.
-        best: Whether to take the weights with the best mean return so far, which the newest
-            checkpoint holds, instead of those of a save.
-        modules: Modules of yours to import first: those that register the environment or hold its
-            wrappers, such as `["my_envs"]`. What you have imported already need not be named.
+        seed: Seed of the agent's samples; None gives different ones every time.
+        allow_pickle: Whether to load from vars.pkl an environment that cannot be built from
+            env_spec.json, and from their SavedModel networks that are not the package's own. That
+            runs code in these files: use it only if you trust whoever made them.
+        best: Whether to take the best weights so far, which the newest checkpoint holds, instead of
+            those of a save.
+        modules: Your modules to import first, which register the environment or hold its wrappers,
+            such as `["my_envs"]`. Modules that are already imported need not be named.
         env_kwargs: Arguments of the environment that replace those of the run, such as another
             `start_level` of procgen's games.
 
     Returns:
-        `(env, get_action)`. If the environment can be had from nowhere, `env` is None, and the
+        `(env, get_action)`. If the environment cannot be built or loaded, `env` is None, and the
         reason is printed: build it yourself, and call `run_policy(your_env, get_action)`.
     """
     import_named(modules)
@@ -92,9 +92,9 @@ def load_env(
 ) -> gym.Env:
     """Build the environment of a run; raises UserError if that is not possible.
 
-    One that becomes harder with the epochs (a method `add_epoch`) is as hard as in the epoch of the
-    save. If a wrapper of it keeps statistics, which are not saved, it says so on standard error,
-    once for each run. The arguments are those of `load_policy_and_env`.
+    An environment that becomes harder with the epochs (a method `add_epoch`) is as hard as in the
+    epoch of the save. If one of its wrappers keeps statistics, which are not saved, a warning is
+    printed on standard error, once for each run. See `load_policy_and_env` for the arguments.
     """
     from spinup_tf2.envs.wrappers import remembering_wrappers
 
@@ -120,7 +120,7 @@ def _load_env(save_dir, render_mode, allow_pickle, env_kwargs):
     try:
         env = make_env(run_dir / "env_spec.json", render_mode, env_kwargs)
     except UserError:
-        if not allow_pickle or env_kwargs:  # a pickled environment has been made already
+        if not allow_pickle or env_kwargs:  # a pickled environment takes no other arguments
             raise
     else:
         try:
@@ -147,14 +147,14 @@ def _load_env(save_dir, render_mode, allow_pickle, env_kwargs):
 
 
 def _tell_epochs(env, save_dir):
-    """Tell an environment that wants to know (`add_epoch`) of the epochs before that of a save."""
+    """Call `add_epoch` of an environment, if it has one, for each epoch before that of a save."""
     if not env.has_wrapper_attr("add_epoch"):
         return
     try:
         epoch = read_info(save_dir).get("epoch")
-    except (OSError, ValueError):  # whoever loads the policy is told
+    except (OSError, ValueError):  # loading the policy reports it
         return
-    if type(epoch) is int:  # former versions do not say it
+    if type(epoch) is int:  # earlier versions did not record it
         for _ in range(min(epoch, _MOST_EPOCHS)):
             env.get_wrapper_attr("add_epoch")()
 
@@ -189,17 +189,20 @@ def run_policy(
     """Let an agent act, and print its returns.
 
     Args:
-        env: The environment, made with a render mode if it is to be shown.
+        env: The environment, created with a render mode if it is to be shown.
         get_action: A function from an observation to an action, or what `load_policy` returns for
             a policy with a memory.
-        max_ep_len: Where to cut episodes off; None or 0 to let each of them end by itself.
+        max_ep_len: Maximum length of episodes, in steps; None or 0 for no limit.
         num_episodes: Number of episodes.
-        render: Whether to show what happens. An environment with render mode "human" does that
-            at each step by itself; the frames of one with "ansi" are printed.
+        render: Whether to render the environment. With render mode "human", it does so by itself in
+            each step; with "ansi", its frames are printed.
         seed: Seed of the environment's first reset.
 
     Returns:
         The numbers of the table that is printed at the end, as a dict.
+
+    Raises:
+        UserError: There is no environment, an argument cannot be used, or the environment fails.
     """
     if env is None:
         raise UserError(
@@ -235,7 +238,7 @@ def run_policy(
 
 
 def _run_episode(env, get_action, max_ep_len, render, episode, seed):
-    """Return and length of one episode. The resets after the first one go on from its seed."""
+    """Run one episode and return its return and length. Only the first episode sets the seed."""
     try:
         obs, _ = env.reset(seed=seed if episode == 0 else None)
     except Exception as error:
@@ -256,12 +259,12 @@ def _run_episode(env, get_action, max_ep_len, render, episode, seed):
             raise environment_failed(error, episode, seed, ep_len) from error
         over = terminated or truncated or ep_len == max_ep_len
     if render:
-        _show(env)  # what it ended with
+        _show(env)  # the final state
     return ep_ret, ep_len
 
 
 def _check_action(env, act):
-    """Refuse the agent of another environment. A Gaussian's actions may lie beyond the bounds."""
+    """Raise UserError if an action does not fit; a Gaussian's may exceed the bounds of a Box."""
     space, kind = env.action_space, type(env.action_space).__name__
     chooses = kind in ("Discrete", "MultiDiscrete", "MultiBinary")
     if (chooses and not space.contains(act)) or (kind == "Box" and np.shape(act) != space.shape):
@@ -272,7 +275,7 @@ def _check_action(env, act):
 
 
 def _show(env):
-    # In mode "human" the environment has shown itself already; again would halve the speed.
+    # In mode "human" the environment has rendered already; doing it twice would halve the speed.
     if env.render_mode != "human":
         picture = env.render()
         if isinstance(picture, str):

@@ -1,10 +1,10 @@
 """Returns and advantages. Time is the first axis.
 
-The data of an episode end in one of three ways, which differ in what the future is worth:
+The data of an episode end in one of three ways, which differ in the value of the future:
 
-- `terminated`: the environment says that it is over. Nothing follows; the future is worth 0.
-- `truncated`: a time limit. The future is worth V(the last observation).
-- the batch ends: the same, and the episode goes on in the next batch.
+- `terminated`: the environment has reached a terminal state. The future has value 0.
+- `truncated`: a time limit. The value of the future is V(the last observation).
+- the batch ends: the same, and the episode continues in the next batch.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from spinup_tf2.parallel.mpi import mpi_statistics_scalar, mpi_sum
 
 
 def discount_cumsum(x: np.ndarray, discount: float) -> np.ndarray:
-    """y[t] = x[t] + discount * x[t+1] + discount^2 * x[t+2] + ... along the first axis."""
+    """Return y[t] = x[t] + discount * x[t+1] + discount^2 * x[t+2] + ... along the first axis."""
     return lfilter([1], [1, -discount], x[::-1], axis=0)[::-1]
 
 
@@ -31,7 +31,7 @@ def gae(
     gamma: float,
     lam: float | Sequence[float],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Generalized advantage estimates and rewards-to-go, both float32 `[T, n]`.
+    """Return generalized advantage estimates and rewards-to-go, both float32 `[T, n]`.
 
         delta[t] = rew[t] + gamma * next_val[t] - val[t]      (next_val is 0 after termination)
         adv[t] = delta[t] + gamma * lam * adv[t+1]            (Schulman et al. 2016, eq. 16)
@@ -39,10 +39,10 @@ def gae(
 
     Args:
         rew, val: `[T, n]`.
-        next_val: `[T, n]`, V of the observation that step t really led to (not of the one after a
-            reset).
+        next_val: `[T, n]`, V of the observation that step t itself led to (not of the first one
+            after a reset).
         terminated, truncated: bool `[T, n]`.
-        gamma: Discount.
+        gamma: Discount factor.
         lam: A number; or k of them, for advantages `[k, T, n]` from the same deltas.
     """
     lams = np.atleast_1d(lam)
@@ -60,34 +60,36 @@ def gae(
 
 
 def normalized(adv: np.ndarray, valid: np.ndarray | bool = True) -> np.ndarray:
-    """Advantages of any shape, shifted and scaled to mean 0 and deviation 1 over all MPI ranks.
+    """Return advantages shifted and scaled to mean 0 and standard deviation 1 over all MPI ranks.
 
     Args:
-        valid: Bool, of the same shape; those that are not become 0 and do not count.
+        adv: Advantages of any shape.
+        valid: Bool, of the same shape; invalid advantages are ignored and become 0.
     """
     mean, std = mpi_statistics_scalar(adv[valid])
-    # All advantages equal (std 0) say nothing: they become 0, not nan.
+    # Equal advantages (std 0) say nothing: they become 0, not nan.
     return np.where(valid, (adv - mean) / (std if std > 0 else 1), np.float32(0))
 
 
 def normalized_in_minibatches(
     adv: np.ndarray, minibatches: np.ndarray, valid: np.ndarray
 ) -> np.ndarray:
-    """Advantages, normalized as by `normalized` in each of the minibatches of a pass.
+    """Return advantages that are normalized in each minibatch of a pass, as by `normalized`.
 
     Args:
         adv: `[batch]`, or `[segments, steps]`: with a memory, a row is a segment.
-        minibatches: `[count, size]`, each row of the batch once; a minibatch is that of all ranks.
-        valid: Bool, of the shape of adv; those that are not become 0 and do not count.
+        minibatches: `[count, size]`, each row of the batch once; the corresponding minibatches of
+            all ranks are normalized together.
+        valid: Bool, of the shape of adv; invalid advantages are ignored and become 0.
     """
     x, counts = adv[minibatches].astype(np.float64), valid[minibatches]
-    own = tuple(range(1, x.ndim))  # the axes of what is in a minibatch
+    own = tuple(range(1, x.ndim))  # the axes within a minibatch
     total = partial(np.sum, axis=own, keepdims=True)
     number = np.maximum(mpi_sum(total(counts).astype(np.float64)), 1)
     x -= mpi_sum(total(np.where(counts, x, 0))) / number
     var = mpi_sum(total(np.where(counts, x**2, 0))) / number
     result = np.empty_like(adv)
-    # All advantages of a minibatch equal say nothing: they become 0, not nan.
+    # Equal advantages in a minibatch say nothing: they become 0, not nan.
     result[minibatches] = np.where(counts, x / np.sqrt(np.where(var > 0, var, 1)), 0)
     return result
 
@@ -95,9 +97,10 @@ def normalized_in_minibatches(
 def mixture(
     advs: np.ndarray, coeffs: Sequence[float], valid: np.ndarray | bool = True
 ) -> np.ndarray:
-    """sum_i coeffs[i] * normalized(advs[i]): several estimates `[k, ...]` as one `[...]`.
+    """Mix k estimates `[k, ...]` into one `[...]`: sum_i coeffs[i] * normalized(advs[i]).
 
-    The mixture is not normalized again. Its deviation is below 1 as far as the estimates disagree.
+    The mixture is not normalized again; the more the estimates disagree, the further its standard
+    deviation is below 1.
     """
     parts = [coeff * normalized(adv, valid) for coeff, adv in zip(coeffs, advs, strict=True)]
     return np.sum(parts, axis=0)
@@ -119,14 +122,15 @@ def estimates(
     normalize: bool = True,
     value_target: str = "rewards_to_go",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Advantages, and what values are fitted to, of a batch, both float32 `[T, n]`.
+    """Return the advantages and the value targets of a batch, both float32 `[T, n]`.
 
     Args:
-        rew, val, next_val, terminated, truncated, gamma, lam: As `gae` takes them.
-        valid: Which steps count where advantages are normalized.
-        lam1, lam2, coeff: As PPO takes them, for a mixture of two estimates, each normalized.
-        normalize: Whether the advantages are normalized, if they are no mixture.
-        value_target: As PPO takes it.
+        rew, val, next_val, terminated, truncated, gamma, lam: See `gae`.
+        valid: Bool `[T, n]`; steps that are not valid are ignored in the normalization.
+        lam1, lam2, coeff: The PPO arguments of these names, for a mixture of two estimates, each
+            normalized.
+        normalize: Whether to normalize the advantages, unless they are a mixture.
+        value_target: The PPO argument of this name.
     """
     steps = (rew, val, next_val, terminated, truncated, gamma)
     if coeff is not None:

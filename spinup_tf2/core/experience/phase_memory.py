@@ -1,4 +1,4 @@
-"""What phasic policy gradient keeps for its auxiliary phase: observations and value targets."""
+"""The buffer of observations and value targets for PPG's auxiliary phase."""
 
 from collections.abc import Mapping
 
@@ -14,11 +14,11 @@ GIGABYTE = 1e9
 
 
 class Vectors:
-    """Observations of one environment, as they are.
+    """Observations of one environment, stored as they are.
 
     Args:
-        size: How many.
-        space: What each of them is.
+        size: The largest number of observations.
+        space: Space of one observation.
     """
 
     def __init__(self, size: int, space: spaces.Box):
@@ -31,65 +31,65 @@ class Vectors:
         return self.obs[self.count :].nbytes
 
     def clear(self) -> None:
-        """Forget them."""
+        """Remove all observations."""
         self.count = 0
 
     def append(self, obs: np.ndarray) -> None:
-        """Store further observations `[T, ...]`."""
+        """Append observations `[T, ...]`."""
         self.obs[self.count : self.count + len(obs)] = obs
         self.count += len(obs)
 
     def __getitem__(self, index: np.ndarray) -> np.ndarray:
-        """The observations with the numbers `index` `[m]`, `[m, ...]`."""
+        """Return the observations `[m, ...]` with the numbers `index` `[m]`."""
         return self.obs[index]
 
     def state(self) -> dict[str, np.ndarray]:
-        """What is stored."""
+        """Return the stored observations, for `restore`."""
         return dict(obs=self.obs[: self.count])
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Put back what `state` has given."""
+        """Restore what `state` returned."""
         self.clear()
         self.append(state["obs"])
 
 
 class Frames:
-    """Images of one environment, whose channels are frames: the latest ones, oldest first.
+    """Images of one environment whose channels are the latest frames, oldest first.
 
-    Usually an image holds the frames of the one before it but the oldest, and a new one. Then only
-    the new one is stored, so that each image is C frames that lie side by side, wherever it ends.
+    Usually an image consists of all frames of the previous image but the oldest, and a new one.
+    Then only the new frame is stored, so that each image is a run of C consecutive frames.
 
     Args:
-        size: How many images.
-        space: What each of them is, `[height, width, C]` or `[C, height, width]`.
+        size: The largest number of images.
+        space: Space of one image, `[height, width, C]` or `[C, height, width]`.
     """
 
     def __init__(self, size: int, space: spaces.Box):
         self.size, self.shape = size, space.shape
         first = channels_first(space.shape)
-        self.axis = 1 if first else -1  # of the channels, in several images
+        self.axis = 1 if first else -1  # axis of the channels in a batch of images
         shape = space.shape if first else (space.shape[2], *space.shape[:2])
         self.channels, *pixels = shape
-        # The most there can be. Memory is claimed as it is written to.
+        # The largest possible number. Memory is claimed as it is written to.
         self.frames = np.empty((size * self.channels, *pixels), space.dtype)
         self.ends = np.empty(size, np.int64)  # the number of the first frame after each image
         self.clear()
 
     @property
     def to_come(self) -> int:
-        """How many bytes the images that are still to come will take, if they are like the others.
+        """How many bytes the images that are still to come will take if they resemble the others.
 
-        If there are no others, the least that is possible.
+        As long as there are none, a lower bound.
         """
         frames_of_each = self.ends[self.count - 1] / self.count if self.count else 1
         return int((self.size - self.count) * frames_of_each * self.frames[0].nbytes)
 
     def clear(self) -> None:
-        """Forget them."""
+        """Remove all images."""
         self.count = 0
 
     def append(self, obs: np.ndarray) -> None:
-        """Store further images `[T, ...]`."""
+        """Append images `[T, ...]`."""
         images = np.moveaxis(obs, self.axis, 1)  # [T, C, height, width]
         start = self.count
         before = self[np.array([start - 1])] if start else np.zeros_like(obs[:1])
@@ -104,7 +104,7 @@ class Frames:
         self.count += len(obs)
 
     def __getitem__(self, index: np.ndarray) -> np.ndarray:
-        """The images with the numbers `index` `[m]`, `[m, ...]`."""
+        """Return the images `[m, ...]` with the numbers `index` `[m]`."""
         images = np.empty((len(index), *self.shape), self.frames.dtype)
         channels = np.moveaxis(images, self.axis, 0)
         first = self.ends[index] - self.channels
@@ -113,12 +113,12 @@ class Frames:
         return images
 
     def state(self) -> dict[str, np.ndarray]:
-        """What is stored."""
+        """Return the stored images, for `restore`."""
         ends = self.ends[: self.count]
         return dict(frames=self.frames[: ends[-1] if self.count else 0], ends=ends)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Put back what `state` has given."""
+        """Restore what `state` returned."""
         self.count = len(state["ends"])
         self.ends[: self.count] = state["ends"]
         self.frames[: len(state["frames"])] = state["frames"]
@@ -127,16 +127,16 @@ class Frames:
 class PhaseMemory:
     """The observations and value targets of `size` batches of `[T, n]` steps.
 
-    A part of a training: checkpoints hold what it has stored.
+    Checkpoints hold its contents.
 
     Args:
-        size: How many batches.
-        steps: T, how many steps of each environment a batch has.
-        num_envs: n.
-        observation_space: What one observation is to the networks.
+        size: Number of batches.
+        steps: T, the number of steps of each environment in a batch.
+        num_envs: n, the number of environments.
+        observation_space: Space of one observation, as the networks see it.
 
     Raises:
-        UserError: They do not fit into the memory that is free.
+        UserError: The batches do not fit into free memory.
     """
 
     def __init__(self, size: int, steps: int, num_envs: int, observation_space: spaces.Box):
@@ -149,20 +149,23 @@ class PhaseMemory:
 
     @property
     def full(self) -> bool:
-        """Whether it holds all batches of a phase."""
+        """Whether all batches of a phase are stored."""
         return self.obs[0].count == self.size * self.steps
 
     def clear(self) -> None:
-        """Forget all batches."""
+        """Remove all batches."""
         for each in self.obs:
             each.clear()
 
     def store(self, obs: np.ndarray, ret: np.ndarray) -> None:
-        """Append a batch: observations `[T * n, ...]`, step t of the i-th environment in row
-        t * n + i, and their value targets `[T * n]`.
+        """Append a batch.
+
+        Args:
+            obs: Observations `[T * n, ...]`; step t of the i-th environment is row t * n + i.
+            ret: Their value targets `[T * n]`.
 
         Raises:
-            UserError: After the first batch, that so many do not fit into the memory that is free.
+            UserError: After the first batch, if the others will not fit into free memory.
         """
         start = self.obs[0].count
         self.ret[start : start + self.steps] = ret.reshape(self.steps, self.num_envs)
@@ -173,7 +176,7 @@ class PhaseMemory:
             self._check_fits()
 
     def rows(self, index: np.ndarray) -> dict[str, np.ndarray]:
-        """The rows `index` `[m]` of all batches, one after the other: a dict of obs and ret."""
+        """Return a dict of obs and ret: the rows `index` `[m]` of all batches, concatenated."""
         times, envs = np.divmod(index, self.num_envs)
         obs: np.ndarray = np.empty((len(index), *self.space.shape), network_dtype(self.space))
         for i, each in enumerate(self.obs):
@@ -190,10 +193,10 @@ class PhaseMemory:
                 "are free. Use a smaller n_pi, fewer steps_per_epoch, or smaller observations."
             )
 
-    # ----------------------------------------------------------------- as a part of a training
+    # --------------------------------------------------------------- the state of a training
 
     def restart(self) -> None:
-        """All environments begin new episodes; what is stored stays."""
+        """Do nothing when all environments begin new episodes: the contents stay valid."""
 
     def env_state(self, i: int) -> dict[str, np.ndarray]:
         obs = self.obs[i]

@@ -9,7 +9,7 @@ from spinup_tf2.errors import UserError
 
 
 class PPOBuffer:
-    """The steps of one environment, one after the other, with their advantages and returns.
+    """Buffer for the consecutive steps of one environment, with their advantages and returns.
 
         buf = PPOBuffer(obs_dim, act_dim, size, gamma=0.99, lam=0.95)
         buf.store(obs, act, rew, val, logp)          # in each step
@@ -23,10 +23,11 @@ class PPOBuffer:
         obs_dim, act_dim: Shapes of an observation and an action: a number, a tuple, or None for
             scalars.
         size: How many steps the buffer holds.
-        gamma: Discount.
+        gamma: Discount factor.
         lam: Lambda of generalized advantage estimation; or a tuple of them, for as many estimates
             from the same temporal-difference errors.
-        coeff: For a tuple of lambdas, the weight of each estimate in the advantage; together 1.
+        coeff: For a tuple of lambdas, the weight of each estimate in the advantage; the weights add
+            up to 1.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class PPOBuffer:
         self.ptr, self.path_start_idx, self.max_size = 0, 0, size
 
     def store(self, obs: np.ndarray, act: np.ndarray, rew: float, val: float, logp: float) -> None:
-        """Append one step: val is V(obs), logp the log-probability of act when it was chosen."""
+        """Append one step; val is V(obs), logp the log-probability of act when it was chosen."""
         if self.ptr == self.max_size:
             raise IndexError(f"The buffer is full: it holds {self.max_size} steps.")
         self.obs_buf[self.ptr] = obs
@@ -72,13 +73,13 @@ class PPOBuffer:
         """Compute advantages and rewards-to-go of the steps since the last call.
 
         Args:
-            last_val: What the future was worth after the last of them: 0 if the episode terminated,
-                and V of the observation that the step led to if it was cut off or hit a time limit.
+            last_val: Value of the future after the last of these steps: 0 if the episode
+                terminated, and V of the next observation if it was cut off or hit a time limit.
         """
         path = slice(self.path_start_idx, self.ptr)
         val = self.val_buf[path]
         next_val = np.append(val[1:], np.float32(last_val))
-        ends = np.zeros((len(val), 1), bool)  # inside the path; last_val speaks for its end
+        ends = np.zeros((len(val), 1), bool)  # none within the path; last_val stands for its end
         rew, val, next_val = (x[:, None] for x in (self.rew_buf[path], val, next_val))
         adv, ret = gae(rew, val, next_val, ends, ends, self.gamma, self.lam)
         self.adv_buf[..., path] = adv[..., 0]
@@ -86,10 +87,10 @@ class PPOBuffer:
         self.path_start_idx = self.ptr
 
     def get(self) -> list[np.ndarray]:
-        """`[obs, act, adv, ret, logp]` of the full buffer, which is then empty.
+        """Return `[obs, act, adv, ret, logp]` of the full buffer, and empty it.
 
-        Advantages are normalized to mean 0 and standard deviation 1 over all MPI ranks; several
-        estimates each on its own, before they are mixed.
+        Advantages are normalized to mean 0 and standard deviation 1 over all MPI ranks. Several
+        estimates are normalized separately before they are mixed.
         """
         if self.ptr != self.max_size:
             raise ValueError(
@@ -101,7 +102,7 @@ class PPOBuffer:
 
 
 def _shape(size, dim):
-    """`[size, ...]` for a dimension as Spinning Up's users give it."""
+    """Return the shape `(size, ...)` for a dimension in Spinning Up's format."""
     if dim is None:
         return (size,)
     return (size, dim) if np.isscalar(dim) else (size, *dim)

@@ -1,4 +1,4 @@
-"""The past of the off-policy algorithms, from which they learn again and again."""
+"""The replay buffer of the off-policy algorithms."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,22 +8,22 @@ import numpy as np
 from spinup_tf2.core.rollout.faults import EnvironmentFailure
 from spinup_tf2.core.rollout.vector_env import lost
 
-BLOCK_BYTES = 2**28  # address space is reserved in pieces of 256 MB, and filled row by row
+BLOCK_BYTES = 2**28  # address space is reserved in blocks of 256 MB, and filled row by row
 
 
 class ReplayBuffer:
     """The last `size` steps of each of `n` environments.
 
-    An observation is kept once: it is the next observation of one step and the observation of the
-    following one. Only where an episode ended, its last observation is kept beside. A step that was
-    lost keeps its place, and is never drawn.
+    Each observation is stored once, as the next observation of one step and the observation of the
+    following one. Only the last observations of episodes are stored separately. A step that was
+    lost keeps its place, but is never sampled.
 
     Args:
         obs_shape, act_shape: Shapes of one observation and one action.
-        act_dtype, obs_dtype: Of the actions and the observations (uint8 for images); rewards are
-            float32.
-        size: How many steps of each environment are kept. Memory is claimed as they come.
-        rngs: For each environment, the generator of everything that is drawn for it.
+        act_dtype, obs_dtype: Types of the actions and the observations (uint8 for images); rewards
+            are float32.
+        size: How many steps of each environment are kept. Memory is claimed as the buffer fills.
+        rngs: For each environment, the generator of all random numbers that are drawn for it.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ReplayBuffer:
         obs_dtype: type | np.dtype = np.float32,
     ):
         num_envs = len(rngs)
-        slots = size + 1  # one more, for the observation that the newest step has led to
+        slots = size + 1  # one more, for the next observation of the newest step
         self.obs = _Rows(slots, (num_envs, *obs_shape), obs_dtype)
         self.act = _Rows(slots, (num_envs, *act_shape), act_dtype)
         self.rew = _Rows(slots, (num_envs,), np.float32)
@@ -46,11 +46,11 @@ class ReplayBuffer:
         self.final_obs: dict[tuple[int, int], np.ndarray] = {}
         self.slots = slots
         self.rngs = list(rngs)
-        self.steps = 0  # so far, of each environment
-        self.saved = 0  # how many of them `new_steps` need not give any more
+        self.steps = 0  # steps of each environment so far
+        self.saved = 0  # how many of them have been saved
 
     def __len__(self) -> int:
-        """How many steps of each environment there are to draw from."""
+        """Return the number of steps of each environment that the buffer holds."""
         return min(self.steps, self.slots - 1)
 
     def store(
@@ -62,17 +62,17 @@ class ReplayBuffer:
         next_obs: np.ndarray,
         final_obs: Mapping[int, np.ndarray | None],
     ) -> None:
-        """Append one step of all environments; the oldest one is forgotten if there are too many.
+        """Append one step of all environments; a full buffer drops the oldest step.
 
         Args:
-            obs, act, rew, terminated: What was seen, done and gained, `[n, ...]`.
-            next_obs: What is seen next, `[n, ...]`; it must be obs of the following step.
-            final_obs: {environment: last observation} of the episodes that ended in this step, of
-                which next_obs is no part; None where the step was lost.
+            obs, act, rew, terminated: Observations, actions, rewards and terminations, `[n, ...]`.
+            next_obs: Observations after the step, `[n, ...]`; they must be obs of the next step.
+            final_obs: {environment: last observation} of the episodes that ended in this step,
+                where next_obs belongs to the next episode; None where the step was lost.
         """
         slot = self.steps % self.slots
         for env in np.flatnonzero(self.ended[slot]):
-            del self.final_obs[slot, int(env)]  # of an episode that is forgotten
+            del self.final_obs[slot, int(env)]  # of the step that is overwritten
         self.obs[slot] = obs
         self.act[slot] = act
         self.rew[slot] = rew
@@ -87,7 +87,7 @@ class ReplayBuffer:
         self.steps += 1
 
     def restart(self) -> None:
-        """All environments begin new episodes: the next observation stored is no next_obs."""
+        """End all episodes: the next observation that is stored does not follow the last step."""
         if self.steps == 0:
             return
         slot, following = (self.steps - 1) % self.slots, self.steps % self.slots
@@ -99,12 +99,12 @@ class ReplayBuffer:
         self.saved = min(self.saved, self.steps - 1)
 
     def new_range(self) -> tuple[int, int, int]:
-        """Numbers of the first step that has not been saved, of the next step, of the oldest."""
+        """Return the numbers of the first unsaved step, of the next step, and of the oldest."""
         oldest = self.steps - len(self)
         return max(self.saved, oldest), self.steps, oldest
 
     def new_steps(self, i: int) -> dict[str, np.ndarray]:
-        """The steps of environment `i` in `new_range`, for `put_steps`."""
+        """Return the steps of environment `i` in `new_range`, for `put_steps`."""
         first, end, _ = self.new_range()
         slots = np.arange(first, end + 1) % self.slots
         envs = np.full(len(slots), i)
@@ -122,7 +122,7 @@ class ReplayBuffer:
         )
 
     def put_steps(self, i: int, first: int, steps: Mapping[str, np.ndarray]) -> None:
-        """Take back what `new_steps` gave, beginning at step `first`."""
+        """Restore the steps that `new_steps` returned, beginning with step number `first`."""
         slots = np.arange(first, first + len(steps["obs"])) % self.slots
         self.obs.put(slots, i, steps["obs"])
         slots = slots[:-1]
@@ -131,12 +131,12 @@ class ReplayBuffer:
         for slot in slots[self.ended[slots, i]]:
             del self.final_obs[int(slot), i]
         self.ended[slots, i] = steps["ended"]
-        self.lost[slots, i] = steps.get("lost", False)  # older checkpoints have none
+        self.lost[slots, i] = steps.get("lost", False)  # older checkpoints lack it
         for slot, last in zip(slots[steps["ended"]], steps["final_obs"], strict=True):
             self.final_obs[int(slot), i] = last
 
     def env_state(self, i: int) -> dict[str, np.ndarray]:
-        """What belongs to environment `i`, besides its steps."""
+        """Return the state of environment `i` apart from its steps."""
         generator = json.dumps(self.rngs[i].bit_generator.state)
         return dict(generator=np.array(generator), steps=np.array(self.steps))
 
@@ -147,12 +147,12 @@ class ReplayBuffer:
     def sample(
         self, rows: np.ndarray, noise: Mapping[str, tuple[int, ...]] | None = None
     ) -> dict[str, np.ndarray]:
-        """Minibatches of steps, drawn uniformly and with replacement.
+        """Sample minibatches of steps, uniformly and with replacement.
 
         Args:
-            rows: How many of each minibatch are from the past of each environment, `[updates, n]`;
-                all minibatches are equally large.
-            noise: Names and shapes of what is drawn with each row: float32 standard normal numbers,
+            rows: How many steps of each environment each minibatch holds, `[updates, n]`; all
+                minibatches have the same size.
+            noise: Names and shapes of noise to draw for each row: standard normal numbers, float32
                 `[updates, batch, *shape]`.
 
         Returns:
@@ -184,7 +184,7 @@ class ReplayBuffer:
         )
 
     def _draw_slots(self, env, count):
-        """Slots of steps of environment `env`; those that were lost are drawn again."""
+        """Draw the slots of `count` steps of environment `env`; lost steps are drawn again."""
         draw = lambda size: self._slots_of(self.rngs[env].integers(len(self), size=size))  # noqa: E731
         slots = draw(count)
         again = self.lost[slots, env]
@@ -199,12 +199,12 @@ class ReplayBuffer:
         return slots
 
     def _slots_of(self, ages):
-        """From the oldest step on, which is in slot 0 until the first one is forgotten."""
+        """Return the slots of steps that are counted from the oldest one."""
         return (self.steps - len(self) + ages) % self.slots
 
 
 class _Rows:
-    """An array `[length, *shape]` whose memory is claimed in blocks, as they are written to."""
+    """An array `[length, *shape]` whose memory is allocated in blocks when they are written to."""
 
     def __init__(self, length, shape, dtype):
         row_bytes = np.dtype(dtype).itemsize * int(np.prod(shape))
@@ -224,13 +224,13 @@ class _Rows:
             self._claim(number)[rows[here], column] = values[here]
 
     def _claim(self, number):
-        """The block of this number, which has memory now."""
+        """Return the block of this number, allocated if necessary."""
         if self.blocks[number] is None:
             self.blocks[number] = np.empty((self.in_block, *self.shape), self.dtype)
         return self.blocks[number]
 
     def take(self, rows, columns):
-        """The elements `[rows[...], columns[...]]`, in a new array."""
+        """Return the elements `[rows[...], columns[...]]` in a new array."""
         if len(self.blocks) == 1:  # most buffers; `take` is faster than two indices
             elements = self.blocks[0].reshape(-1, *self.shape[1:])
             return elements.take(rows * self.shape[0] + columns, axis=0)
@@ -245,22 +245,23 @@ class _Rows:
 def batch_rows(
     batch_size: int, num_envs: int, indices: Sequence[int], numbers: Sequence[int]
 ) -> np.ndarray:
-    """How many rows of minibatches are drawn from the past of each environment in `indices`.
+    """Return how many rows of each minibatch are sampled from each environment in `indices`.
 
     The rows are spread as evenly as possible, and in a way that does not depend on how environments
-    are spread over ranks, if these take equal shares. What cannot be divided goes to others each
-    time: of `num_envs` minibatches that follow each other, every environment has `batch_size` rows.
+    are spread over ranks, provided that these have equal shares. The remainder goes to different
+    environments each time: in any `num_envs` consecutive minibatches, every environment has
+    `batch_size` rows.
 
     Args:
         batch_size: Rows of a minibatch, of all MPI ranks together.
-        num_envs: Environments of all ranks together.
-        indices: The environments of this rank.
-        numbers: Of the minibatches, counted from 0 since the training began.
+        num_envs: Number of environments of all ranks together.
+        indices: Indices of the environments of this rank.
+        numbers: Numbers of the minibatches, counted from 0 since the training began.
 
     Returns:
         Numbers of rows, `[minibatches, environments]`.
     """
-    # For the latter: floor(x / n) + floor((x + 1) / n) + ... + floor((x + n - 1) / n) = x.
+    # The latter holds because floor(x / n) + floor((x + 1) / n) + ... + floor((x + n - 1) / n) = x.
     shift = -1 - np.asarray(numbers)[:, None]
     first = np.asarray(indices) * batch_size + shift % num_envs
     return (first + batch_size) // num_envs - first // num_envs

@@ -1,4 +1,4 @@
-"""Experience of policies with a memory: batches of segments instead of batches of steps."""
+"""The buffer of recurrent policies: batches of segments instead of single steps."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,15 +16,15 @@ from spinup_tf2.parallel.mpi import num_procs
 class SegmentBuffer(TrajectoryBuffer):
     """A TrajectoryBuffer whose batches are segments, `[segments, steps, ...]`.
 
-    Segment k of environment i is row k * n + i. Its first state is the one that acting had there,
-    with the weights of then.
+    Segment k of environment i is row k * n + i. Its initial state is the one that the actor had
+    there when it acted.
 
     Args:
-        actor: What acts, and so knows what is remembered.
-        args: Those of TrajectoryBuffer.
+        actor: The actor, from which the recurrent states come.
+        args: Arguments of TrajectoryBuffer.
 
     Attributes:
-        length: Steps of a segment.
+        length: Steps per segment.
     """
 
     def __init__(self, actor: RecurrentActor, *args: Any):
@@ -40,14 +40,14 @@ class SegmentBuffer(TrajectoryBuffer):
         super().start()
         self.actor.recall()
         self.clock = np.zeros(self.actor.envs.num_envs, int)
-        self.ends: dict[tuple[int, int], np.ndarray] = {}  # (t, env): what was remembered there
+        self.ends: dict[tuple[int, int], np.ndarray] = {}  # (t, env): the state after step t
 
     def note(self, which: slice, first: np.ndarray, state: np.ndarray) -> None:
-        """Note what was remembered before a step, as an actor tells it."""
+        """Record the states before a step; called by the actor."""
         t, envs = int(self.clock[which][0]), np.arange(len(self.clock))[which]
         self.clock[which] += 1
         self.first[t, which] = first
-        # The end of an episode from before the batch is never needed.
+        # If t is 0, the episode ended before the batch, and its last state is never needed.
         self.ends |= {(t - 1, int(envs[i])): state[i].copy() for i in np.flatnonzero(first)}
         if t % self.length == 0:
             self.states[t // self.length, which] = state
@@ -58,10 +58,12 @@ class SegmentBuffer(TrajectoryBuffer):
         last_obs: np.ndarray,
         use_stored: bool = True,
     ) -> dict[str, Any]:
-        """One batch of segments, as TrajectoryBuffer gives one of steps; obs are Sequences.
+        """Return a batch as TrajectoryBuffer does, of segments; obs are Sequences.
 
         Args:
-            value: Not used: values depend on what is remembered; the actor's networks give them.
+            value: Not used: values depend on the recurrent state, and the actor's networks compute
+                them.
+            last_obs, use_stored: See TrajectoryBuffer.
         """
         batch = super().get(value, last_obs, use_stored)
         self.actor.keep()
@@ -73,7 +75,7 @@ class SegmentBuffer(TrajectoryBuffer):
         return val.swapaxes(1, 2).reshape(self.rew.shape)
 
     def _values_after(self, value, obs, times, envs):
-        last = self.size - 1  # since then nobody has acted
+        last = self.size - 1  # the actor still has the state after this step
         states = [
             self.actor.state[i] if t == last else self.ends[t, i]
             for t, i in zip(times, envs, strict=True)
@@ -88,7 +90,7 @@ class SegmentBuffer(TrajectoryBuffer):
         return Sequences(self._segments(self.obs), self._segments(self.first), states)
 
     def _segments(self, x):
-        """`[T, n, ...]` as `[segments, steps, ...]`."""
+        """Reshape `[T, n, ...]` to `[segments, steps, ...]`."""
         count, num_envs, _ = self.states.shape
         x = x.reshape(count, self.length, num_envs, *x.shape[2:]).swapaxes(1, 2)
         return x.reshape(count * num_envs, self.length, *x.shape[3:])
@@ -98,10 +100,12 @@ def check_memory(memory: Memory, settings: Settings, arguments: Mapping[str, Any
     """Check that a run can train networks with a memory.
 
     Args:
+        memory: The networks' memory.
+        settings: The run's settings.
         arguments: All of the run's arguments by name.
 
     Raises:
-        UserError: It cannot.
+        UserError: The arguments do not fit the memory.
     """
     if arguments.get("normalize_obs"):
         raise UserError(

@@ -1,4 +1,4 @@
-"""The experience of an on-policy algorithm, until it is learned from."""
+"""The buffer in which on-policy algorithms collect the experience of one batch."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,12 +17,12 @@ class TrajectoryBuffer:
     Args:
         obs_shape: Shape of one observation.
         act_shape: Shape of one action.
-        act_dtype: Of the actions; everything else but the observations is float32.
+        act_dtype: Type of the actions; rewards and values are float32.
         size: T, the number of steps that each environment takes.
-        num_envs: How many environments, n.
-        returns: `returns(rew, val, next_val, terminated, truncated, valid)` gives advantages and
-            rewards-to-go `[T, n]`, as `advantages.estimates` does.
-        obs_dtype: Of the observations.
+        num_envs: The number of environments, n.
+        returns: Function `returns(rew, val, next_val, terminated, truncated, valid)` that returns
+            advantages and value targets `[T, n]`, such as `advantages.estimates`.
+        obs_dtype: Type of the observations.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class TrajectoryBuffer:
         self.start()
 
     def start(self) -> None:
-        """Forget the steps; the arrays are used again."""
+        """Empty the buffer; its arrays are reused."""
         self.t = 0
         self.has_values = False
         self.terminated[:] = self.truncated[:] = self.lost[:] = False
@@ -65,11 +65,11 @@ class TrajectoryBuffer:
         """Append one step of all environments.
 
         Args:
-            obs, act: What was seen and done, `[n, ...]`.
+            obs, act: Observations and actions, `[n, ...]`.
             rew, terminated, truncated: `[n]`.
             final_obs: {environment: last observation} of the episodes that ended in this step; None
                 where the step was lost.
-            val: V(obs) `[n]` where acting has computed it anyway, else None; the same in all steps.
+            val: V(obs) `[n]` if acting has computed it anyway, else None; in all steps alike.
         """
         t = self.t
         if t == self.size:
@@ -95,17 +95,17 @@ class TrajectoryBuffer:
         last_obs: np.ndarray,
         use_stored: bool = True,
     ) -> dict[str, Any]:
-        """One batch of `T * n` steps: a dict of obs, act, ret, adv, val and valid.
+        """Return the batch of `T * n` steps: a dict of obs, act, ret, adv, val and valid.
 
-        A step that was lost has advantage 0 and return V(obs): what was done in it teaches the
-        policy nothing, and the value function at most to stay as it is.
+        A step that was lost has advantage 0 and return V(obs), so that the policy learns nothing
+        from it, and the value function at most to stay as it is.
 
         Args:
             value: A function from observations `[batch, ...]` to V `[batch]`. Because no weight
-                changes while a batch is collected, it is called for all of it at once, unless the
-                values were stored.
-            last_obs: `[n, ...]`, what the environments show after the last step.
-            use_stored: Whether values that were stored are used; not where V has changed since.
+                changes while a batch is collected, it is called once for the whole batch, unless
+                the values were stored.
+            last_obs: Observations after the last step, `[n, ...]`.
+            use_stored: Whether to use the stored values; False if V has changed since.
         """
         if self.t != self.size:
             raise ValueError(f"The buffer holds {self.t} of {self.size} steps; fill it first.")
@@ -121,8 +121,8 @@ class TrajectoryBuffer:
             after = self._values_after(value, np.stack(last), times, envs)
             next_val[list(times), list(envs)] = after
 
-        # A lost step is worth V(obs), whatever was done: the one before it is cut off there, and
-        # its own "reward" is that value, with nothing to follow.
+        # A lost step is worth V(obs), whatever was done: the trajectory before it is cut off there,
+        # and its own "reward" is that value, with nothing to follow.
         cut = self.truncated.copy()
         cut[:-1] |= self.lost[1:]
         rew = np.where(self.lost, val, self.rew)
@@ -131,18 +131,18 @@ class TrajectoryBuffer:
         adv, ret = self.returns(rew, val, next_val, over, cut, valid)
         return self._batch(dict(obs=self.obs, act=self.act, ret=ret, adv=adv, val=val, valid=valid))
 
-    # What a SegmentBuffer does otherwise.
+    # Overridden by SegmentBuffer.
 
     def _values(self, value):
-        """V of all observations, `[T, n]`."""
+        """Return V of all observations, `[T, n]`."""
         return value(_flat(self.obs)).reshape(self.rew.shape)
 
     def _values_after(self, value, obs, times, envs):
-        """V of observations `[m, ...]` that followed the steps `times` of environments `envs`."""
+        """Return V `[m]` of observations `[m, ...]` after the steps `times` of `envs`."""
         return value(obs)
 
     def _batch(self, arrays):
-        """Arrays `[T, n, ...]` as those of a batch."""
+        """Reshape arrays `[T, n, ...]` to those of a batch."""
         return {name: _flat(x) for name, x in arrays.items()}
 
 

@@ -1,6 +1,6 @@
 """Turns a policy into a fast `act(obs, noise)` and a value function into a fast `value(obs)`.
 
-What costs time while acting is not arithmetic but the overhead of small calls: one observation
+While acting, time is spent not on arithmetic but on the overhead of small calls: one observation
 through a 64x64 policy takes about 10 microseconds in NumPy and 300 or more through a compiled
 TensorFlow function. So stacks of Dense layers are mirrored in NumPy; every other Keras model is
 called through one compiled function for all environments.
@@ -26,16 +26,16 @@ _NUMPY_NAME = {
 
 
 def numpy_steps(model: keras.Model) -> list[Callable[..., np.ndarray]]:
-    """A model as functions of NumPy arrays with its present weights, one after the other.
+    """Return a model as a sequence of functions of NumPy arrays, with its current weights.
 
-    All but the last take a batch `[n, ...]` and return one. The last is the head's, which takes
-    noise as well if the model is a policy.
+    All but the last take a batch `[n, ...]` and return one. The last is the head, which also takes
+    noise if the model is a policy.
 
     Args:
-        model: A head on a `keras.Sequential`; or such a model of normalized observations.
+        model: A head on a `keras.Sequential`, or a Normalized model of this kind.
 
     Raises:
-        UserError: NumPy has no copy of something that the model consists of.
+        UserError: A part of the model has no equivalent in NumPy.
     """
     head, normalizer = _without_normalization(model)
     if not _is_stack(head):
@@ -48,17 +48,17 @@ def numpy_steps(model: keras.Model) -> list[Callable[..., np.ndarray]]:
 
 
 def has_numpy_head(head: keras.Model) -> bool:
-    """Whether a head acts in NumPy: whether its class has the method itself (see Head)."""
+    """Return whether a head can act in NumPy: its own class must define the method (see Head)."""
     return "numpy_head" in vars(type(head))
 
 
 def _is_stack(head):
-    # A subclass may compute something else of its layers.
+    # A subclass may compute something else with its layers.
     return has_numpy_head(head) and type(head.net) is keras.Sequential
 
 
 def layers_of(net: keras.Sequential) -> Iterator[keras.layers.Layer]:
-    """The layers of a stack, and those of the stacks that are in it."""
+    """Yield the layers of a stack, including those of nested stacks."""
     for layer in net.layers:
         if type(layer) is keras.Sequential:
             yield from layers_of(layer)
@@ -97,7 +97,7 @@ def _numpy_layer(layer):
 
 
 def is_numpy_dense(layer: keras.layers.Layer) -> bool:
-    """Whether NumPy has a copy of a Dense layer."""
+    """Return whether a layer is a Dense layer that has an equivalent in NumPy."""
     return type(layer) is keras.layers.Dense and layer.use_bias and layer.activation in _NUMPY_NAME
 
 
@@ -106,7 +106,7 @@ def _weights(layer):
 
 
 def dense_layers(net: keras.Sequential) -> list[tuple[np.ndarray, np.ndarray, Callable]]:
-    """(kernel, bias, activation) of each layer of a stack of Dense layers, in NumPy."""
+    """Return (kernel, bias, activation) of each layer of a stack of Dense layers, for NumPy."""
     return [
         (*_weights(layer).values(), numpy_policy.ACTIVATIONS[_NUMPY_NAME[layer.activation]])
         for layer in net.layers
@@ -114,10 +114,11 @@ def dense_layers(net: keras.Sequential) -> list[tuple[np.ndarray, np.ndarray, Ca
 
 
 class Mirror:
-    """A NumPy copy of a head on a stack of Dense layers; `refresh` reads the weights again.
+    """A NumPy copy of a head on a stack of Dense layers; `refresh` copies the weights again.
 
     Args:
-        model: A model that `can_mirror`. What normalizes its observations is copied as well.
+        model: A model for which `can_mirror` is True. Its normalization of observations is copied
+            as well.
     """
 
     def __init__(self, model: keras.Model):
@@ -126,12 +127,12 @@ class Mirror:
 
     @staticmethod
     def can_mirror(model: keras.Model) -> bool:
-        """Whether the model is such a head. (Convolutions are faster in TensorFlow.)"""
+        """Return whether a model can be mirrored. (Convolutions are faster in TensorFlow.)"""
         head, _ = _without_normalization(model)
         return _is_stack(head) and all(map(is_numpy_dense, head.net.layers))
 
     def refresh(self) -> None:
-        # The functions of numpy_steps, unrolled: a call of each layer would take a quarter longer.
+        # The functions of numpy_steps, inlined: calling each layer would take a quarter longer.
         self.layers = dense_layers(self.head.net)
         self.numpy_head = self.head.numpy_head()
         if self.normalizer is not None:
@@ -148,16 +149,16 @@ class Mirror:
 
 
 class Actor:
-    """`act(obs, noise)`: the actions `[n, *act_shape]` that `noise` picks, and their values.
+    """`act(obs, noise)` returns the actions `[n, *act_shape]` that `noise` selects, and V(obs).
 
-    Both are NumPy arrays, for observations `[n, obs_dim]` or images, and noise as
-    `ActionSpec.draw_noise` makes it. The values `[n]` are None unless they cost nothing, because
-    the actor-critic's networks share their layers; else it is faster to compute them for many
+    Both are NumPy arrays, for observations `[n, obs_dim]` or images, and noise from
+    `ActionSpec.draw_noise`. The values `[n]` are None unless policy and value function share
+    layers, so that values cost almost nothing; otherwise it is faster to compute them for many
     observations at once (`Critic`). A third argument is ignored; Demonstrations and RecurrentActor,
     which are called in the same way, need it. Call `refresh` after the weights have changed.
     """
 
-    def __init__(self, ac: Any):  # of either kind
+    def __init__(self, ac: Any):  # on-policy or off-policy
         def act_and_value(obs, noise):
             pi, val = ac.pi_and_v(obs) if ac.shared else (ac.pi(obs), None)
             return sample(pi, noise), val
@@ -166,7 +167,7 @@ class Actor:
         self._compiled = compiled(act_and_value)
 
     def acting_in(self, envs: Any) -> "Actor":
-        """The policy in other environments; a RecurrentActor remembers those that it acts in."""
+        """Return an actor for other environments: itself, because it has no state."""
         return self
 
     def refresh(self) -> None:
@@ -183,7 +184,7 @@ class Actor:
 
 
 class Critic:
-    """`value(obs)`: V as a NumPy array `[batch]`, for any batch size.
+    """`value(obs)` returns V as a NumPy array `[batch]`, for any batch size.
 
     Call `refresh` after the value function's weights have changed.
     """
@@ -202,5 +203,5 @@ class Critic:
 
 
 def _without_normalization(model):
-    """A model and what its observations are normalized by (None: they are not)."""
+    """Return the model inside a Normalized one, and its normalizer (None for any other model)."""
     return (model.model, model.normalizer) if isinstance(model, Normalized) else (model, None)

@@ -1,4 +1,4 @@
-"""The actor-critics of the on-policy algorithms, and what they share with the off-policy ones."""
+"""The actor-critics of the on-policy algorithms, and the base class of all actor-critics."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -31,30 +31,32 @@ from spinup_tf2.core.nets.recurrent import (
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, to_network
 from spinup_tf2.errors import UserError
 
-# ----------------------------------------------------------------------- what all have in common
+# ------------------------------------------------------------------------------- the base class
 
 
 class BaseActorCritic:
-    """A policy `pi` with the networks that criticize it; acts on observations as NumPy arrays.
+    """A policy `pi` and its critics; acts on observations given as NumPy arrays.
 
-    The class attributes below are not inherited: a derived class may have other networks, so that
-    it begins with the defaults and sets them itself.
+    The class attributes below are not inherited: because a subclass may have other networks, it
+    starts from the defaults and sets its own.
 
     Attributes:
-        for_images: The class that takes its place where observations are images.
-        takes_init: Whether the algorithm draws its first weights, even where `init` is None.
-        jit_compile: Whether XLA can compile its networks.
-        variable_shapes: A static method, `variable_shapes(observation_space, action_space,
-            **arguments)`: the shapes of `variables` in any order, known before any is made. Where
-            there is one, a saved agent can be built again with the class's constructor.
-        env_observation_space: The environment's own, before it is flattened; None until a run
-            begins.
-        memory: What the networks remember from step to step, if they do: then they see `Sequences`
-            in the place of observations. Else None.
+        for_images: The class that takes its place if observations are images.
+        takes_init: Whether the algorithm initializes the weights even if `init` is None.
+        jit_compile: Whether XLA can compile the networks.
+        variable_shapes: Static method `variable_shapes(observation_space, action_space,
+            **arguments)` that returns the shapes of `variables`, in any order, without creating
+            them. If a class has it, saved agents can be rebuilt with the class's constructor.
+        env_observation_space: The environment's own observation space, before it is flattened; None
+            until a run begins.
+        memory: The recurrent memory, if there is one: then the networks take `Sequences` instead of
+            observations. None otherwise.
 
     Args:
-        arguments: Those of the constructor, all but the spaces, that `variable_shapes` takes; None
-            if these networks cannot be made again with them.
+        pi: The policy.
+        action_spec: Description of the actions.
+        arguments: The constructor arguments, apart from the spaces, that `variable_shapes` takes;
+            None if the networks cannot be rebuilt from them.
     """
 
     for_images: ClassVar[type | None] = None
@@ -83,21 +85,21 @@ class BaseActorCritic:
         self.arguments = arguments
         layers = [layer for net in self.networks for layer in net._flatten_layers()]
         self._made = self.networks, [(each, getattr(each, "activation", None)) for each in layers]
-        # Seeded by keras.utils.set_random_seed, as the networks are.
+        # Seeded by keras.utils.set_random_seed, like the networks.
         self._rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
 
     @property
     def networks(self) -> list[keras.Model]:
-        """The policy, and the others."""
+        """The policy, followed by its critics."""
         raise NotImplementedError
 
     def outputs(self, obs: tf.Tensor, noise: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What is saved of the actor-critic as a function of tensors."""
+        """The function of tensors that is saved as the actor-critic's SavedModel."""
         raise NotImplementedError
 
     @property
     def changed(self) -> bool:
-        """Whether a network or an activation is another than it was made with."""
+        """Whether a network or an activation has been replaced since construction."""
         networks, activations = self._made
         return self.networks != networks or any(
             getattr(layer, "activation", None) is not activation
@@ -115,11 +117,12 @@ class BaseActorCritic:
         return unique(each for net in self.networks for each in net.variables)
 
     def act(self, obs: Any, deterministic: bool = False) -> np.ndarray:
-        """Sample an action for the environment's `step`, or with `deterministic` take the mode.
+        """Return an action for the environment's `step`.
 
         Args:
-            obs: An observation as the environment gives it; or several as the networks see them,
+            obs: An observation as the environment returns it; or several as the networks see them,
                 `[batch, obs_dim]` or images, for actions `[batch, *act_shape]`.
+            deterministic: Whether to take the mode of the policy instead of a sample.
         """
         batch, single = self._batch(obs)
         distribution = self.pi(batch)
@@ -131,7 +134,7 @@ class BaseActorCritic:
         return act[0] if single else act
 
     def _batch(self, obs):
-        """Observations as the networks see them, `[batch, ...]`, and whether it was only one."""
+        """Return observations as the networks see them, `[batch, ...]`, and whether it was one."""
         space = self.env_observation_space
         if space is not None and (isinstance(obs, Mapping) or np.shape(obs) == space.shape):
             return to_network(space, obs)[None], True
@@ -142,7 +145,7 @@ class BaseActorCritic:
 
 
 def unique(variables: Iterable[keras.Variable]) -> list[keras.Variable]:
-    """Each variable once, in the order in which it comes first."""
+    """Return the variables without duplicates, in the order of their first occurrence."""
     return list({id(variable): variable for variable in variables}.values())
 
 
@@ -162,13 +165,13 @@ class ActorCritic(BaseActorCritic):
     ===================  =======================================================================
 
     With a memory (`memory` of the default networks), `step` and `act` take the `state` that the
-    step before has returned, or None where an episode begins, and return the next one as well:
+    previous step returned, or None at the beginning of an episode, and also return the next one:
     `(act, val, logp, state)` and `(act, state)`.
 
-    To use networks of your own, make two Keras models with the first two of these contracts and
-    return `ActorCritic(pi, v, action_space)` from a function
-    `actor_critic(observation_space, action_space, **ac_kwargs)`. Where both begin with the same
-    layers, override `pi_and_v`, so that these are computed once.
+    To use networks of your own, create two Keras models that fulfill the first two of these
+    contracts and return `ActorCritic(pi, v, action_space)` from a function
+    `actor_critic(observation_space, action_space, **ac_kwargs)`. If both begin with the same
+    layers, override `pi_and_v`, so that these are computed only once.
     """
 
     def __init__(
@@ -188,29 +191,29 @@ class ActorCritic(BaseActorCritic):
 
     @property
     def shared(self) -> bool:
-        """Whether policy and value function have parameters in common, and so train together."""
+        """Whether policy and value function have parameters in common, and are trained together."""
         separate = len(self.pi.trainable_variables) + len(self.v.trainable_variables)
         return len(self.trainable_variables) < separate
 
     def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
-        """`pi(obs)` and `v(obs)`."""
+        """Return `pi(obs)` and `v(obs)`."""
         return self.pi(obs), self.v(obs)
 
     def begin_batch(self) -> None:
-        """Called before a batch is collected."""
+        """Hook that is called before a batch is collected."""
 
     def with_update(self, update: Callable[[dict], dict]) -> Callable[[dict], dict]:
-        """An `update(batch)` of this actor-critic, with what these networks themselves learn."""
+        """Return `update(batch)`, extended by updates that the actor-critic itself needs."""
         return update
 
     def outputs(self, obs: tf.Tensor, noise: tf.Tensor, *state: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What is saved of the actor-critic as a function of tensors."""
+        """The function of tensors that is saved as the actor-critic's SavedModel."""
         distribution, val, *next_state = self._step(obs, *state)
         outputs = {"pi": sample(distribution, noise), "mu": mode(distribution), "v": val}
         return outputs | dict(zip(("state",), next_state, strict=False))
 
     def step(self, obs: Any, state: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
-        """Sample an action, as `act` does; returns it with its value and log-probability."""
+        """Sample an action, as `act` does; return it with V(obs) and its log-probability."""
         batch, single = self._batch(obs)
         distribution, val, *next_state = self._step(batch, *self._state(state, batch, single))
         act = sample(distribution, self.action_spec.draw_noise(self._rng, len(batch)))
@@ -219,12 +222,12 @@ class ActorCritic(BaseActorCritic):
         return tuple(x[0] for x in results) if single else results
 
     def act(self, obs: Any, deterministic: bool = False, state: np.ndarray | None = None) -> Any:
-        """The action, and with a memory the next state, `(act, state)`.
+        """Return an action, or with a memory `(act, state)`: the action and the next state.
 
         Args:
-            obs, deterministic: As BaseActorCritic takes them.
-            state: With a memory, what the step before has returned, or None where an episode
-                begins.
+            obs, deterministic: See BaseActorCritic.
+            state: With a memory, the state that the previous step returned, or None at the
+                beginning of an episode.
         """
         if self.memory is None and state is None:
             return super().act(obs, deterministic)
@@ -236,11 +239,11 @@ class ActorCritic(BaseActorCritic):
         return tuple(x[0] for x in results) if single else results
 
     def _step(self, batch, *state):
-        """Distribution and values of a step, and the next state if there is one."""
+        """Return the distribution and values of a step, and with a memory the next state."""
         return self.memory.step(batch, *state) if self.memory else self.pi_and_v(batch)
 
     def _state(self, state, batch, single):
-        """What `_step` takes beside the batch."""
+        """Return the arguments of `_step` besides the batch: the state, if there is a memory."""
         if self.memory is not None:
             return [self.memory.state_for(state, len(batch), single)]
         if state is not None:
@@ -249,10 +252,10 @@ class ActorCritic(BaseActorCritic):
 
 
 def memory_arguments(memory: str | None, memory_size: int, seq_len: int) -> dict[str, Any]:
-    """What must be known of a memory to make it again; nothing where there is none.
+    """Return the arguments with which a memory can be rebuilt; an empty dict without one.
 
     Raises:
-        UserError: An argument cannot be used, also where there is no memory.
+        UserError: An argument cannot be used, even if there is no memory.
     """
     known = dict(memory=memory, memory_size=memory_size)
     check_network_arguments(known | dict(seq_len=seq_len))
@@ -260,7 +263,7 @@ def memory_arguments(memory: str | None, memory_size: int, seq_len: int) -> dict
 
 
 class CNNActorCritic(ActorCritic):
-    """Convolutional networks for images, whose bytes they scale to 0 ... 1 themselves.
+    """Convolutional networks for images; they scale the bytes to 0 ... 1 themselves.
 
     Args:
         observation_space: A Box of uint8 `[height, width, channels]`, or
@@ -269,15 +272,14 @@ class CNNActorCritic(ActorCritic):
         conv: The convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters,
             3 x 3 with stride 2), 'impala' (Espeholt et al. 2018), or a list of (filters, kernel
             size, stride).
-        hidden_sizes: Widths of the dense layers behind the convolutions.
-        activation: Of all hidden layers, as in MLPActorCritic.
+        hidden_sizes: Widths of the dense layers after the convolutions.
+        activation: Activation of all hidden layers, as in MLPActorCritic.
         shared: Whether policy and value function have all of these layers in common.
-        log_std_init: The logarithm of the standard deviation with which Box actions are first
-            drawn.
+        log_std_init: Initial logarithm of the standard deviation of Box actions.
         memory, memory_size, seq_len: As in MLPActorCritic.
-        background: The grey, between 0 and 1, that is subtracted from the scaled pixels. Where
-            most pixels have the same colour, give it here: an input that is always there moves all
-            weights of a filter together, which can kill it.
+        background: Gray value, between 0 and 1, that is subtracted from the scaled pixels. If most
+            pixels have the same color, give it here: a constant input moves all weights of a filter
+            together, which can kill it.
     """
 
     takes_init = True
@@ -351,16 +353,16 @@ class MLPActorCritic(ActorCritic):
         observation_space: A Box of one dimension (`spaces.network_observation_space`).
         action_space: Box, Discrete, MultiDiscrete or MultiBinary.
         hidden_sizes: Widths of the hidden layers of both networks.
-        activation: Of the hidden layers, one of `arguments.rules.ACTIVATIONS`, a class of such a
-            name (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
+        activation: Activation of the hidden layers: one of `arguments.rules.ACTIVATIONS`, a class
+            of such a name (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
+        log_std_init: Initial logarithm of the standard deviation of Box actions.
         shared: Whether policy and value function have the hidden layers in common.
-        log_std_init: The logarithm of the standard deviation with which Box actions are first
-            drawn.
-        memory: 'lstm' or 'gru': a layer of that kind behind the hidden layers of each network, so
-            that it remembers the episode so far. None: it sees the present observation alone.
-        memory_size: Width of that layer.
-        seq_len: With a memory, how many steps a gradient goes back: batches are cut into segments
-            of so many steps.
+        memory: 'lstm' or 'gru' for a recurrent layer of that kind after the hidden layers of each
+            network, so that it remembers the episode so far. None: the networks see only the
+            current observation.
+        memory_size: Width of the recurrent layer.
+        seq_len: With a memory, the number of steps over which gradients are backpropagated: batches
+            are cut into segments of this length.
     """
 
     for_images = CNNActorCritic

@@ -1,4 +1,4 @@
-"""Keras bodies of policies and value functions."""
+"""Keras networks of policies and value functions: multilayer perceptrons and convolutions."""
 
 import inspect
 import itertools
@@ -20,7 +20,7 @@ if keras.backend.backend() != "tensorflow":  # loaded before spinup_tf2 could ch
         "keras, or set KERAS_BACKEND=tensorflow."
     )
 
-# The TensorFlow functions that Spinning Up's users pass, and the Keras functions they are.
+# TensorFlow functions that Spinning Up's users pass, and the names of the same in Keras.
 _KERAS_NAME = {
     tf.nn.relu: "relu",
     tf.nn.tanh: "tanh",
@@ -39,11 +39,11 @@ def tanh(x: tf.Tensor) -> tf.Tensor:
 
     `d tanh(x) / dx = 1 - tanh(x)^2 = 4 e / (1 + e)^2,  e = exp(-2 |x|)`
 
-    TensorFlow computes the former, which in float32 is 0 where the value rounds to 1, from 8 or 9
-    on: a policy whose actions have come to their bounds would stay as it is. The latter is positive
-    up to 43. From about 12 on it is too small for Adam to make a step of it.
+    TensorFlow computes the first form, which in float32 is 0 where the value rounds to 1, for |x|
+    of 8 or 9 and more: a policy whose actions have reached their bounds would never change again.
+    The last form is positive up to 43. From about 12 on, it is too small for Adam to take a step.
     """
-    return _tanh(x)  # Keras finds a function again by its name, which a custom gradient hides
+    return _tanh(x)  # Keras deserializes a function by its name, which a custom gradient hides
 
 
 @tf.custom_gradient
@@ -62,7 +62,7 @@ def mlp(
     activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
     output_activation: str | Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> keras.Sequential:
-    """A multilayer perceptron: Dense layers with Glorot-uniform kernels and zero biases.
+    """Return a multilayer perceptron: Dense layers with Glorot-uniform kernels and zero biases.
 
     Args:
         input_dim, output_dim: Widths of the input `[batch, input_dim]` and output.
@@ -75,12 +75,12 @@ def mlp(
     return keras.Sequential([keras.Input((input_dim,)), *layers])
 
 
-# (filters, kernel size, stride) of each layer, and what happens at the borders.
+# (filters, kernel size, stride) of each layer, and the padding.
 LAYERS_OF = {
     "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), "valid"),
     "small": (((32, 3, 2),) * 4, "same"),
 }
-IMPALA = (16, 32, 32)  # the filters of each block; they halve height and width
+IMPALA = (16, 32, 32)  # the filters of each block; each block halves height and width
 
 
 class Residual(keras.Model):
@@ -91,16 +91,16 @@ class Residual(keras.Model):
         self.net = net
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        # x + f(x) TensorFlow tries to fuse with what is before and after it; with oneDNN it fails,
-        # goes on without, and prints an error about it.
+        # TensorFlow tries to fuse x + f(x) with the operations around it; with oneDNN that fails,
+        # and an error is printed although the computation continues.
         return x - tf.negative(self.net(x))
 
 
 def impala(activation: Callable[[tf.Tensor], tf.Tensor]) -> list[keras.layers.Layer]:
-    """The convolutions of the larger network of IMPALA (Espeholt et al. 2018, figure 3).
+    """Return the convolutions of the larger network of IMPALA (Espeholt et al. 2018, figure 3).
 
-    In each block a convolution, a maximum of 3 x 3 pixels with stride 2, and twice a residual of
-    two convolutions, all of 3 x 3.
+    Each block consists of a convolution, max pooling of 3 x 3 pixels with stride 2, and two
+    residual blocks of two convolutions each. All convolutions are 3 x 3.
     """
 
     def convolution(filters):
@@ -126,20 +126,22 @@ def cnn(
     activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
     background: float = 0.0,
 ) -> keras.Sequential:
-    """Convolutions and dense layers, from images `[batch, *input_shape]` of bytes to features.
+    """Return convolutions and dense layers, from uint8 images `[batch, *input_shape]` to features.
 
     Bytes are scaled to 0 ... 1, and `background` is subtracted from them. Kernels are
     Glorot-uniform, biases zero.
 
     Args:
-        input_shape: (height, width, channels), or (channels, height, width): channels are the
-            fewest.
-        conv: 'impala', or a name in LAYERS_OF: 'nature' is that of Mnih et al. 2015; or a list
-            of (filters, kernel size, stride), with zero padding.
-        hidden_sizes: Widths of the dense layers behind them.
+        input_shape: (height, width, channels) or (channels, height, width); the channels are the
+            smallest dimension.
+        conv: 'impala', a name in LAYERS_OF such as 'nature' (Mnih et al. 2015), or a list of
+            (filters, kernel size, stride), with zero padding.
+        hidden_sizes: Widths of the dense layers after the convolutions.
+        activation: Activation of all layers: a name that Keras knows, or a function of a tensor.
+        background: Gray value, between 0 and 1, that is subtracted from the scaled pixels.
 
     Raises:
-        UserError: The images are too small for the convolutions.
+        UserError: The input is not an image, or the images are too small for the convolutions.
     """
     if len(input_shape) != 3:
         raise UserError(
@@ -167,11 +169,11 @@ def cnn(
 
 
 def vector_size(observation_space: spaces.Box, user: type) -> int:
-    """How many numbers an observation has.
+    """Return the length of the observation vector.
 
     Args:
-        observation_space: What the networks see.
-        user: The class whose networks are for vectors.
+        observation_space: Space of the observations as the networks see them.
+        user: The class whose networks take vectors, for the message.
 
     Raises:
         UserError: Observations are images.
@@ -195,10 +197,10 @@ def _check_size(height, width, conv, smallest):
 
 
 def smallest_image(layers: Sequence[tuple[int, int, int]]) -> int:
-    """The least height and width of which convolutions without padding leave one pixel.
+    """Return the smallest height and width of which convolutions without padding leave one pixel.
 
     Args:
-        layers: (filters, kernel size, stride) of each.
+        layers: (filters, kernel size, stride) of each layer.
     """
     size = 1
     for _, kernel_size, stride in reversed(layers):
@@ -214,17 +216,17 @@ def _keras_activation(activation):
     return keras.activations.get(activation)
 
 
-# Of the functions that Keras layers have: one name each, silu and not swish.
+# One name for each activation function of Keras layers: silu, not swish.
 NAMES = {_keras_activation(name): name for name in reversed(ACTIVATIONS)} | {tanh: "tanh"}
 
 
 def activation_name(activation: str | Callable[[tf.Tensor], tf.Tensor] | None) -> str | None:
-    """The name, one of ACTIVATIONS, of an activation as `mlp` takes it; None for any other."""
+    """Return the name in ACTIVATIONS of an activation as `mlp` takes it; None if it has none."""
     return NAMES.get(_keras_activation(activation))
 
 
 def mlp_shapes(input_dim: int, hidden_sizes: Sequence[int], output_dim: int) -> list[tuple]:
-    """The shapes of the variables of `mlp`, without making them."""
+    """Return the shapes of the variables of `mlp`, without creating them."""
     widths = [input_dim, *hidden_sizes, output_dim]
     return [shape for n, m in itertools.pairwise(widths) for shape in ((n, m), (m,))]
 
@@ -232,7 +234,7 @@ def mlp_shapes(input_dim: int, hidden_sizes: Sequence[int], output_dim: int) -> 
 def cnn_shapes(
     input_shape: tuple[int, ...], conv: str | Sequence[tuple[int, int, int]]
 ) -> tuple[list[tuple], int]:
-    """The shapes of the variables of the convolutions of `cnn`, and the number of its features."""
+    """Return the shapes of the variables of the convolutions of `cnn`, and its feature count."""
     channels, *size = (
         input_shape if channels_first(input_shape) else [input_shape[2], *input_shape[:2]]
     )
@@ -254,5 +256,5 @@ def cnn_shapes(
 
 
 def count_variables(model: Any) -> int:
-    """The number of trainable parameters of a Keras model, or of an actor-critic."""
+    """Return the number of trainable parameters of a Keras model or an actor-critic."""
     return sum(int(tf.size(variable)) for variable in model.trainable_variables)

@@ -1,7 +1,8 @@
-"""Distributions over actions: made, sampled and taken apart.
+"""Distributions over actions: constructors, sampling and access to parameters.
 
-The one door to tensorflow-probability, which no other module of the package imports. Whoever has
-a `Distribution` calls its `log_prob`, `entropy` and `kl_divergence`, and for the rest this module.
+This is the only module of the package that imports tensorflow-probability. Other modules call
+`log_prob`, `entropy` and `kl_divergence` of a `Distribution`, and for all else use the functions
+here.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,7 +19,7 @@ from spinup_tf2.errors import UserError
 
 tfd = tfp.distributions
 
-# ------------------------------------------------------------------------------------- making
+# ------------------------------------------------------------------------------- constructors
 
 
 def gaussian(mean: tf.Tensor, std: tf.Tensor) -> Distribution:
@@ -26,20 +27,20 @@ def gaussian(mean: tf.Tensor, std: tf.Tensor) -> Distribution:
 
     Args:
         mean: `[batch, act_dim]`.
-        std: The same shape, or `[act_dim]` for one standard deviation in all states.
+        std: Standard deviations of the same shape, or `[act_dim]` for the same in all states.
     """
     return tfd.MultivariateNormalDiag(loc=mean, scale_diag=std)
 
 
 def squashed_gaussian(mean: tf.Tensor, std: tf.Tensor) -> Distribution:
-    """The tanh of a `gaussian`: actions in [-1, 1] (Haarnoja et al. 2018, appendix C)."""
+    """The tanh of a `gaussian`, with values in [-1, 1] (Haarnoja et al. 2018, appendix C)."""
     return tfd.TransformedDistribution(gaussian(mean, std), _Tanh())
 
 
 class _Tanh(Tanh):
-    """The tanh, and a finite inverse of what rounds to 1 or -1 in float32.
+    """The tanh, with a finite inverse for actions that round to 1 or -1 in float32.
 
-    Such actions count as the nearest ones that do not.
+    Such actions are replaced by the nearest number inside the interval.
     """
 
     _largest = 1 - np.finfo(np.float32).epsneg
@@ -55,12 +56,12 @@ class _Tanh(Tanh):
 
 
 def categorical(logits: tf.Tensor) -> Distribution:
-    """One discrete action, from logits `[batch, values]`."""
+    """A distribution over one discrete action, from logits `[batch, values]`."""
     return tfd.Categorical(logits=logits)
 
 
 def categoricals(logits: tf.Tensor) -> Distribution:
-    """Several independent discrete actions `[batch, k]`, from logits `[batch, k, values]`."""
+    """A distribution over k independent discrete actions, from logits `[batch, k, values]`."""
     return tfd.Independent(categorical(logits), 1)
 
 
@@ -68,18 +69,19 @@ def categoricals(logits: tf.Tensor) -> Distribution:
 
 
 def sample(distribution: Distribution | tf.Tensor, noise: np.ndarray | tf.Tensor) -> tf.Tensor:
-    """The action that `noise` picks: a deterministic, pathwise function.
+    """Return the action that `noise` selects, as a deterministic (pathwise) function of it.
 
-    With noise of zeros this is the `mode`. Bijections are followed. The actions of a deterministic
-    policy are returned as they are.
+    With zero noise this is the `mode`. Bijections are applied to the sample. The actions of a
+    deterministic policy are returned unchanged.
 
     Args:
-        noise: For Gaussians standard normal `[batch, act_dim]`: mean + scale @ noise. For
-            categorical distributions Gumbel `[batch, ..., values]`: argmax(logits + noise) (Gumbel
-            1954; Maddison et al. 2014). For Bernoulli the same, between two values.
+        distribution: A distribution, or the actions of a deterministic policy.
+        noise: For Gaussians, standard normal `[batch, act_dim]`: mean + scale @ noise. For
+            categorical distributions, Gumbel `[batch, ..., values]`: argmax(logits + noise) (Gumbel
+            1954; Maddison et al. 2014). For Bernoulli distributions the same, with two values.
 
     Raises:
-        UserError: It is none of these distributions.
+        UserError: The distribution is of another kind.
     """
     if tf.is_tensor(distribution):
         return distribution
@@ -105,7 +107,7 @@ def sample(distribution: Distribution | tf.Tensor, noise: np.ndarray | tf.Tensor
 
 
 def mode(distribution: Distribution | tf.Tensor) -> tf.Tensor:
-    """The deterministic action: the mean of a Gaussian, the most likely of discrete actions."""
+    """Return the deterministic action: the mean of a Gaussian, or the most likely choice."""
     if tf.is_tensor(distribution):
         return distribution
     if isinstance(distribution, tfd.Independent):
@@ -118,27 +120,31 @@ def mode(distribution: Distribution | tf.Tensor) -> tf.Tensor:
 def sample_and_log_prob(
     distribution: Distribution, noise: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The action that `noise` picks from a squashed Gaussian, and its log-probability `[batch]`.
+    """Return the action that `noise` selects from a squashed Gaussian, and its log-probability.
 
     log pi(a) = log N(u) - sum_i log(1 - tanh(u_i)^2),  a = tanh(u)   (Haarnoja et al. 2018, eq. 21)
 
-    From u, not from a: where tanh rounds to 1 the inverse is infinite.
+    The log-probability `[batch]` is computed from u, not from a: where tanh rounds to 1, its
+    inverse is infinite.
     """
     inner, squash = distribution.distribution, distribution.bijector
     u = sample(inner, noise)
     return squash.forward(u), inner.log_prob(u) - squash.forward_log_det_jacobian(u, 1)
 
 
-# ------------------------------------------------------------------------------- taking apart
+# ----------------------------------------------------------------------- access to parameters
 
 
 def probs_and_log_probs(distribution: Distribution) -> tuple[tf.Tensor, tf.Tensor]:
-    """Of a categorical distribution, for all its values: both `[batch, values]`."""
+    """Return probabilities and log-probabilities of all values of a categorical distribution.
+
+    Both are `[batch, values]`.
+    """
     return distribution.probs_parameter(), tf.nn.log_softmax(distribution.logits_parameter())
 
 
 def choice_logits(distribution: Distribution) -> tf.Tensor:
-    """Of discrete actions, what noise is added to: logits `[batch, ..., values]`."""
+    """Return the logits of discrete actions, to which noise is added, `[batch, ..., values]`."""
     if isinstance(distribution, tfd.Independent):
         return choice_logits(distribution.distribution)
     logits = distribution.logits_parameter()
@@ -148,33 +154,33 @@ def choice_logits(distribution: Distribution) -> tf.Tensor:
 
 
 def is_choice(distribution: Distribution) -> bool:
-    """Whether it is one discrete action, or several: whether `choice_logits` takes it."""
+    """Return whether a distribution is over one or several discrete actions (`choice_logits`)."""
     if isinstance(distribution, tfd.Independent):
         return is_choice(distribution.distribution)
     return isinstance(distribution, tfd.Categorical | tfd.Bernoulli)
 
 
 def is_categorical(distribution: Distribution) -> bool:
-    """Whether it is one discrete action."""
+    """Return whether a distribution is over one discrete action."""
     return isinstance(distribution, tfd.Categorical)
 
 
 def is_bijection(distribution: Distribution) -> bool:
-    """Whether it is another distribution seen through a bijection, such as tanh."""
-    # To tensorflow-probability every multivariate Gaussian is one, too.
+    """Return whether it is another distribution transformed by a bijection, such as tanh."""
+    # In tensorflow-probability, every multivariate Gaussian is a TransformedDistribution, too.
     return isinstance(distribution, tfd.TransformedDistribution) and not isinstance(
         distribution, tfd.MultivariateNormalLinearOperator
     )
 
 
 def rows(distribution: Distribution, index: tf.Tensor) -> Distribution:
-    """The distributions in the rows `index` `[m]` of a batch.
+    """Return the distributions in the rows `index` `[m]` of a batch.
 
-    A parameter that has no batch dimension, or one of length 1, belongs to all rows and stays as
-    it is, such as a standard deviation that does not depend on the observation.
+    A parameter without a batch dimension, or with one of length 1, belongs to all rows and is kept,
+    such as a standard deviation that does not depend on the observation.
 
     Raises:
-        UserError: It has a parameter that has no rows.
+        UserError: The distribution has a LinearOperator, of which no rows can be taken.
     """
     chosen = {}
     for name, properties in distribution.parameter_properties().items():
@@ -197,18 +203,17 @@ def rows(distribution: Distribution, index: tf.Tensor) -> Distribution:
 def check_closed_forms(
     pi: Callable[[tf.Tensor], Distribution], obs: Any, closed_forms: Iterable[str]
 ) -> None:
-    """Check that a policy's distribution has what an algorithm needs.
+    """Check that a policy's distribution has the closed forms that an algorithm needs.
 
     Args:
         pi: The policy.
-        obs: Observations `[batch, ...]`, or Sequences, to try it on.
-        closed_forms: What is needed, of 'entropy' and 'kl_divergence' (to another policy of the
-            kind).
+        obs: Observations `[batch, ...]`, or Sequences, with which to try it.
+        closed_forms: Any of 'entropy' and 'kl_divergence' (from another policy of its kind).
 
     Raises:
         UserError: tensorflow_probability has no closed form of one of them.
     """
-    # Compiled, as they will be used: divergences between bijections depend on it.
+    # Compiled, as in training: it makes a difference for divergences between bijections.
     distribution = compiled(pi, autograph=True)(tf.nest.map_structure(tf.constant, obs))
     known = dict(
         entropy=compiled(lambda old: old.entropy(), autograph=True),

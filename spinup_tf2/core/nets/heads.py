@@ -1,7 +1,7 @@
-"""Heads: what becomes of a network's output. Policies, value functions and Q-functions.
+"""Heads turn a network's output into policies, value functions and Q-functions.
 
 A policy is a Keras model from observations `[batch, obs_dim]`, or images, to a distribution over
-actions, or to the actions themselves; a value function is one to values `[batch]`.
+actions or to the actions themselves; a value function maps observations to values `[batch]`.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,15 +24,15 @@ from spinup_tf2.core.nets.recurrent import RecurrentNet
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError
 
-NEVER = -1e9  # a logit with probability 0; minus infinity would make the entropy nan
+NEVER = -1e9  # logit of probability 0; with minus infinity, the entropy would be nan
 LOG_STD_MIN, LOG_STD_MAX = -20, 2
 
 
 class Head(keras.Model):
-    """A network, and what becomes of its output.
+    """Base class of models that apply a head to the output of a network.
 
-    A class with a method `numpy_head` acts in NumPy where its network is a stack of Dense layers.
-    The method is not inherited: a derived class may compute something else. If it returns a
+    A class with a method `numpy_head` acts in NumPy if its network is a stack of Dense layers. The
+    method is not inherited, because a subclass may compute something else. If it returns a
     `partial` of one of the functions of `numpy_policy`, the policy can be exported to NumPy.
 
     Args:
@@ -47,16 +47,18 @@ class Head(keras.Model):
         return self.head(self.net(obs))
 
     def head(self, output: tf.Tensor) -> Distribution | tf.Tensor:
-        """The distribution, the actions or the values where the network's output is `output`."""
+        """Return the distribution, actions or values for the network's output `output`."""
         raise NotImplementedError
 
 
 def check_outputs(of: str, output: tf.Tensor, expected: int, what: str) -> None:
-    """Raise UserError if a network has another number of outputs than `expected`.
+    """Raise UserError if a network does not have the expected number of outputs.
 
     Args:
-        of: What the network computes: pi, v or q.
-        what: What the outputs are.
+        of: Name of the function that the network computes: pi, v or q.
+        output: The network's output `[..., outputs]`.
+        expected: The expected number of outputs.
+        what: Name of the outputs in the message, such as 'means'.
     """
     if output.shape[-1] != expected:
         units = "1 unit" if expected == 1 else f"{expected} units"
@@ -67,13 +69,14 @@ def check_outputs(of: str, output: tf.Tensor, expected: int, what: str) -> None:
 
 
 class GaussianPolicy(Head):
-    """A Gaussian with diagonal covariance; its log standard deviation does not see the state.
+    """Gaussian policy with diagonal covariance and state-independent standard deviation.
 
-    Called on observations it raises UserError if `net` has not `act_dim` outputs.
+    Calling it raises UserError if `net` does not have `act_dim` outputs.
 
     Args:
         net: A model from observations to the mean `[batch, act_dim]`.
-        log_std_init: Where the log standard deviation of every dimension starts.
+        act_dim: Number of dimensions of the actions.
+        log_std_init: Initial log standard deviation of every dimension.
     """
 
     def __init__(self, net: keras.Model, act_dim: int, log_std_init: float = -0.5):
@@ -89,25 +92,26 @@ class GaussianPolicy(Head):
         return gaussian(output, tf.exp(self.log_std))
 
     def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """`f(output, noise)`: the actions that noise picks, of the present weights."""
+        """Return `f(output, noise)`, which selects actions by noise, for the current weights."""
         return partial(numpy_policy.gaussian, std=np.exp(self.log_std.numpy()))
 
 
 class CategoricalPolicy(Head):
-    """One discrete action (Discrete) or several independent ones (MultiDiscrete, MultiBinary).
+    """Policy over one discrete action (Discrete) or several (MultiDiscrete, MultiBinary).
 
-    Called on observations it raises UserError if `net` has not as many outputs as logits.
+    Several actions are independent. Calling it raises UserError if `net` does not have
+    `sum(num_choices)` outputs.
 
     Args:
         net: A model from observations to logits `[batch, sum(num_choices)]`.
-        num_choices: How many values each of them has.
-        single: Whether the action is one number rather than a vector of length one.
+        num_choices: The number of values of each action.
+        single: Whether the action is a single number rather than a vector of length one.
     """
 
     def __init__(self, net: keras.Model, num_choices: Sequence[int], single: bool):
         super().__init__(net)
         self.single, self.num_logits = single, sum(num_choices)
-        # Logits of several actions are padded to a rectangle, with logits that are never picked.
+        # The logits of several actions are padded to a rectangle, with logits of probability 0.
         starts = np.cumsum([0, *num_choices[:-1]])
         column = np.arange(max(num_choices))
         self.padding = column >= np.array(num_choices)[:, None]
@@ -120,16 +124,16 @@ class CategoricalPolicy(Head):
         return categoricals(tf.where(self.padding, NEVER, tf.gather(output, self.index, axis=-1)))
 
     def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """`f(output, noise)`: the actions that noise picks."""
+        """Return `f(output, noise)`, which selects actions by noise."""
         if self.single:
             return partial(numpy_policy.categorical)
         return partial(numpy_policy.categoricals, index=self.index, padding=self.padding)
 
 
 class SquashedGaussianPolicy(Head):
-    """tanh of a Gaussian with diagonal covariance (Haarnoja et al. 2018, appendix C).
+    """Policy that is the tanh of a diagonal Gaussian (Haarnoja et al. 2018, appendix C).
 
-    Called on observations it raises UserError if `net` has an odd number of outputs.
+    Calling it raises UserError if `net` has an odd number of outputs.
 
     Args:
         net: A model from observations to `[batch, 2 act_dim]`: the means, and the log standard
@@ -147,39 +151,42 @@ class SquashedGaussianPolicy(Head):
         return squashed_gaussian(mean, tf.exp(tf.clip_by_value(log_std, LOG_STD_MIN, LOG_STD_MAX)))
 
     def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """`f(output, noise)`: the actions that noise picks."""
+        """Return `f(output, noise)`, which selects actions by noise."""
         limits = dict(log_std_min=LOG_STD_MIN, log_std_max=LOG_STD_MAX)
         return partial(numpy_policy.squashed_gaussian, **limits)
 
 
 class DeterministicPolicy(Head):
-    """The action itself, `[batch, act_dim]` in [-1, 1], of a network that ends in `bodies.tanh`."""
+    """Policy that returns the action itself, `[batch, act_dim]` in [-1, 1].
+
+    Its network must end in `bodies.tanh`.
+    """
 
     def head(self, output: tf.Tensor) -> tf.Tensor:
         return output
 
     def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """`f(output, noise)`: the output."""
+        """Return `f(output, noise)`, which returns the output."""
         return partial(numpy_policy.deterministic)
 
 
 class ValueFunction(Head):
-    """V(s) as `[batch]`, from a network with one output; UserError if it has several."""
+    """V(s) as `[batch]`, from a network with one output; raises UserError for several outputs."""
 
     def head(self, output: tf.Tensor) -> tf.Tensor:
         check_outputs("v", output, 1, "values")
         return tf.squeeze(output, axis=-1)  # critical: [batch], or losses broadcast
 
     def numpy_head(self) -> Callable[[np.ndarray], np.ndarray]:
-        """`f(output)`: the values."""
+        """Return `f(output)`, which returns the values."""
         return lambda output: output[:, 0]
 
 
 def value_beside(pi: keras.Model) -> ValueFunction:
-    """A value function with all layers of a policy's network but the last, and its own output.
+    """Return a value function that shares a policy's layers but has its own output layer.
 
     Raises:
-        UserError: The policy is no Head on a `keras.Sequential`.
+        UserError: The policy is not a Head on a `keras.Sequential` that ends in a Dense layer.
     """
     check_features(pi)
     if isinstance(pi.net, RecurrentNet):
@@ -204,9 +211,9 @@ def check_features(pi: keras.Model) -> None:
 
 
 def both(pi: Head, v: Head, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
-    """`pi(obs)` and `v(obs)` of a policy and the value function beside it.
+    """Return `pi(obs)` and `v(obs)` of a policy and a value function that shares its layers.
 
-    The layers that they have in common are computed once.
+    The layers that they have in common are computed only once.
     """
     *common, to_policy = pi.net.layers
     features = obs
@@ -216,7 +223,7 @@ def both(pi: Head, v: Head, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
 
 
 class FrozenPolicy:
-    """A policy as it was at an earlier time: a second set of weights of the same network.
+    """A copy of a policy's weights from an earlier time, for the same network.
 
     Args:
         pi: The policy, built.
@@ -227,12 +234,12 @@ class FrozenPolicy:
         self.variables = [keras.Variable(each, trainable=False) for each in pi.variables]
 
     def freeze(self) -> None:
-        """Take the weights that the policy has now."""
+        """Copy the current weights of the policy."""
         for variable, now in zip(self.variables, self.pi.variables, strict=True):
             variable.assign(now)
 
     def __call__(self, obs: tf.Tensor) -> Distribution:
-        """pi_old(.|obs)."""
+        """Return the distribution pi_old(.|obs)."""
         of = dict(zip(map(id, self.pi.variables), self.variables, strict=True))
         trainable = [of[id(each)].value for each in self.pi.trainable_variables]
         others = [of[id(each)].value for each in self.pi.non_trainable_variables]
@@ -243,24 +250,24 @@ class FrozenPolicy:
 class QFunction(keras.Model):
     """Q(s, a) as `[batch]`; without an action, Q(s, .) of all actions as `[batch, num_actions]`.
 
-    Called with an action it raises UserError if `net` has several outputs.
+    Calling it with an action raises UserError if `net` has several outputs.
 
     Args:
-        net: A model from `[batch, features + act_dim]` to one output, or from features to one for
-            each action.
+        net: A model from `[batch, features + act_dim]` to one output, or from features to one
+            output per action.
         encoder: A model from observations to features; None: the observations are the features.
     """
 
     def __init__(self, net: keras.Model, encoder: keras.Model | None = None):
         super().__init__()
-        self.encoder = encoder  # first: layers are in the order of their names here
+        self.encoder = encoder  # assigned first: the order of assignment is that of the layers
         self.net = net
 
     def call(self, obs: tf.Tensor, act: tf.Tensor | None = None) -> tf.Tensor:
         return self.of_features(obs if self.encoder is None else self.encoder(obs), act)
 
     def of_features(self, features: tf.Tensor, act: tf.Tensor | None = None) -> tf.Tensor:
-        """Q where the encoder's output is `features`."""
+        """Return Q for the encoder's output `features`."""
         if act is None:
             return self.net(features)
         q = self.net(tf.concat([features, act], axis=-1))
@@ -268,7 +275,7 @@ class QFunction(keras.Model):
         return tf.squeeze(q, axis=-1)  # critical: [batch], or losses broadcast
 
 
-# --------------------------------------------------------------------- for an action space
+# ------------------------------------------------------------------ policies of action spaces
 
 
 def policy_for(
@@ -276,7 +283,7 @@ def policy_for(
     make_net: Callable[[int], keras.Model],
     log_std_init: float = -0.5,
 ) -> GaussianPolicy | CategoricalPolicy:
-    """The policy for an action space, on the network `make_net(number of outputs)`."""
+    """Return the policy for an action space, on the network `make_net(number of outputs)`."""
     spec = action_spec(action_space)
     if spec.num_choices is None:
         (act_dim,) = spec.shape
@@ -288,7 +295,12 @@ def policy_for(
 def policy_shapes(
     action_space: spaces.Space, net_shapes: Callable[[int], list[tuple]]
 ) -> list[tuple]:
-    """The shapes of the variables of `policy_for`, where `net_shapes` gives those of networks."""
+    """Return the shapes of the variables of `policy_for`.
+
+    Args:
+        action_space: The action space.
+        net_shapes: Function from the number of outputs to the shapes of the network's variables.
+    """
     spec = action_spec(action_space)
     if spec.num_choices is None:
         (act_dim,) = spec.shape

@@ -1,4 +1,4 @@
-"""The weights with which networks begin."""
+"""Initialization of network weights."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,22 +9,22 @@ from spinup_tf2.errors import UserError
 
 
 def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, default: str) -> None:
-    """Draw the first weights of all networks of an actor-critic.
+    """Initialize the weights of all networks of an actor-critic.
 
     Args:
         ac: The actor-critic, built.
-        made_by: What has made it. If that is a function, or a class without `takes_init`, the
-            weights are kept unless `init` is given.
-        init: As all algorithms take it.
-        default: What takes the place of None.
+        made_by: The function or class that created it. Unless it is a class with `takes_init`, the
+            weights are kept if `init` is None.
+        init: The algorithms' argument of this name.
+        default: The initialization to use if `init` is None.
 
     Raises:
-        UserError: A network has no layers that could be given weights.
+        UserError: A network has no layers that can be initialized.
     """
     if init is None and not getattr(made_by, "takes_init", False):
         return
     init = init or default
-    done: set[int] = set()  # layers that networks have in common are drawn once
+    done: set[int] = set()  # layers that networks have in common are initialized once
     for network in ac.networks:
         layers = _layers_with_kernels(network)
         if not layers:
@@ -40,7 +40,7 @@ def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, defaul
 
 
 def initialize(layer: keras.layers.Layer, init: str, gain: float) -> None:
-    """Draw the kernel and the bias of a Dense or Conv2D layer.
+    """Initialize the kernel and the bias of a Dense or Conv2D layer.
 
     ============  ===============================================================================
     'glorot'      kernels uniform within sqrt(6 / (fan_in + fan_out)), biases 0: TensorFlow's own
@@ -49,7 +49,7 @@ def initialize(layer: keras.layers.Layer, init: str, gain: float) -> None:
     'orthogonal'  kernels with W^T W = gain^2 I, biases 0 (Saxe et al. 2014)
     ============  ===============================================================================
 
-    Seeded, as all initializers are, by keras.utils.set_random_seed.
+    Like all initializers, these are seeded by keras.utils.set_random_seed.
     """
     *window, inputs, _outputs = layer.kernel.shape
     fan_in = inputs * window[0] * window[1] if window else inputs

@@ -1,4 +1,4 @@
-"""Making the actor-critic of a run, and checking what somebody else's has returned."""
+"""Creation of a run's actor-critic, with checks for custom networks."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,13 +26,13 @@ from spinup_tf2.errors import UserError
 
 
 def class_for(actor_critic: Callable[..., Any], observation_space: spaces.Space) -> Callable:
-    """`actor_critic`, or what it names in its place where observations are images."""
+    """Return `actor_critic`, or the class that takes its place if observations are images."""
     for_images = getattr(actor_critic, "for_images", None)  # a function has none
     return for_images if for_images and is_image(observation_space) else actor_critic
 
 
 def parameters_of(actor_critic: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """The parameters of what makes the networks; none if it cannot be called."""
+    """Return the parameters of `actor_critic`; an empty dict if it cannot be called."""
     return inspect.signature(actor_critic).parameters if callable(actor_critic) else {}
 
 
@@ -42,10 +42,10 @@ def called(
     action_space: spaces.Space,
     kwargs: Mapping[str, Any],
 ) -> Any:
-    """What `actor_critic(observation_space, action_space, **kwargs)` returns.
+    """Return the result of `actor_critic(observation_space, action_space, **kwargs)`.
 
     Raises:
-        UserError: It is no function or class, or does not take these arguments.
+        UserError: `actor_critic` is not a function or class, or does not take these arguments.
     """
     if isinstance(actor_critic, keras.Layer | BaseActorCritic) or not callable(actor_critic):
         raise UserError(
@@ -76,14 +76,19 @@ def make_actor_critic(
     shared: bool | None = None,
     closed_forms: Sequence[str] = (),
 ) -> ActorCritic:
-    """The actor-critic of a run, built and checked.
+    """Create, build and check the actor-critic of an on-policy run.
 
     Args:
-        shared: Whether the networks must share variables, or must not; None: both will do.
-        closed_forms: What the policy must have, of 'entropy' and 'kl_divergence'.
+        actor_critic, ac_kwargs: The function or class that creates the networks, and its arguments.
+        observation_space: Space of the observations as the networks see them.
+        action_space: The environment's action space.
+        shared: Whether policy and value function must share variables (True) or must not (False);
+            None allows both.
+        closed_forms: Quantities that the policy must have in closed form: 'entropy',
+            'kl_divergence'.
 
     Raises:
-        UserError: It is not what the algorithm needs.
+        UserError: The networks do not meet these requirements.
     """
     actor_critic, kwargs = class_for(actor_critic, observation_space), dict(ac_kwargs or {})
     if shared is not None and "shared" in parameters_of(actor_critic):
@@ -93,7 +98,7 @@ def make_actor_critic(
     obs: Any = two_observations(observation_space)
     if ac.memory is None:
         _build_actor_critic(ac, obs)
-    else:  # networks of this package
+    else:  # the package's own networks
         obs = single_steps(tf.constant(obs), tf.constant(ac.memory.begin(2)))
     if shared is False and ac.shared:
         raise UserError(
@@ -112,11 +117,11 @@ def make_actor_critic(
 
 
 def _build_actor_critic(ac: ActorCritic, obs: np.ndarray) -> None:
-    """Run an actor-critic on two observations, so that it has all its variables, and check it.
+    """Run an actor-critic on two observations, which creates all variables, and check it.
 
     Raises:
-        UserError: `ac.pi` or `ac.v` is not what ActorCritic promises, or has a variable that Keras
-            does not track.
+        UserError: `ac.pi` or `ac.v` violates the contract of ActorCritic, or has a variable that
+            Keras does not track.
     """
     distribution, val, spec = ac.pi(obs), ac.v(obs), ac.action_spec
     check_tracked(ac.networks)
@@ -153,14 +158,18 @@ def make_q_actor_critic(
     stochastic: bool,
     num_q: int,
 ) -> QActorCritic:
-    """The actor-critic of a run, built and checked.
+    """Create, build and check the actor-critic of an off-policy run.
 
     Args:
-        stochastic, num_q: What the algorithm needs. Those that have arguments of these names, as
-            MLPQActorCritic and CNNQActorCritic do, are told; what is returned is checked.
+        actor_critic, ac_kwargs: The function or class that creates the networks, and its arguments.
+        observation_space: Space of the observations as the networks see them.
+        action_space: The environment's action space.
+        stochastic: Whether the algorithm needs a stochastic policy.
+        num_q: The number of Q-functions that the algorithm needs. Both are passed on to an
+            `actor_critic` with parameters of these names, such as MLPQActorCritic.
 
     Raises:
-        UserError: It is not what the algorithm needs.
+        UserError: The networks do not meet these requirements.
     """
     actor_critic, kwargs = class_for(actor_critic, observation_space), dict(ac_kwargs or {})
     known = parameters_of(actor_critic)
@@ -180,7 +189,7 @@ def make_q_actor_critic(
 def check_no_variable_in_both(
     some: Iterable[keras.Variable], others: Iterable[keras.Variable], names: str
 ) -> None:
-    """Raise UserError if two networks that must be apart have a variable in common."""
+    """Raise UserError if networks that must be separate have a variable in common."""
     if {id(variable) for variable in some} & {id(variable) for variable in others}:
         raise UserError(
             f"In the actor_critic {names} share variables; they are trained apart. Make new Keras "
@@ -189,7 +198,7 @@ def check_no_variable_in_both(
 
 
 def _build_q_actor_critic(ac, obs, stochastic, num_q):
-    """Run an actor-critic on two observations, so that it has all its variables, and check it."""
+    """Run an actor-critic on two observations, which creates all variables, and check it."""
     pi, spec = ac.pi(obs), ac.action_spec
     if stochastic and not isinstance(pi, Distribution):
         raise UserError(
@@ -222,7 +231,7 @@ def _build_q_actor_critic(ac, obs, stochastic, num_q):
 
 
 def _check_distribution(pi, spec):
-    """Check that a distribution is of the kind that SAC can learn."""
+    """Check that a distribution is of a kind that SAC can train."""
     if spec.num_choices is not None:
         if not is_categorical(pi):
             raise UserError(
@@ -239,19 +248,19 @@ def _check_distribution(pi, spec):
         )
 
 
-# ------------------------------------------------------------------ what both are tried with
+# ------------------------------------------------------------------------ checks of networks
 
 
 def two_observations(observation_space: spaces.Box) -> np.ndarray:
-    """Two observations `[2, ...]` as networks see them, to try these out."""
+    """Return two observations `[2, ...]` as networks see them, with which to try these."""
     return np.zeros((2, *observation_space.shape), network_dtype(observation_space))
 
 
 def check_size(distribution: Distribution, spec: ActionSpec) -> None:
-    """Check what a policy gives for two observations, before noise of another size meets it.
+    """Check the size of a policy's distribution for two observations, before noise is added.
 
     Raises:
-        UserError: The distribution is of another kind than the actions, or of another size.
+        UserError: Kind or size of the distribution do not match the action space.
     """
     discrete = spec.num_choices is not None
     if is_choice(distribution) != discrete:
@@ -268,7 +277,7 @@ def check_size(distribution: Distribution, spec: ActionSpec) -> None:
         what, shape = "logits", choice_logits(distribution).shape
     else:
         what, shape = "means", distribution.batch_shape + distribution.event_shape
-    # A policy that does not look at observations may have no batch.
+    # A policy that ignores the observations may have no batch dimension.
     shape = shape if shape.rank == len(spec.noise_shape) else shape[1:]
     if tuple(shape) != spec.noise_shape:
         given, needed = (" x ".join(map(str, each)) for each in (shape, spec.noise_shape))
@@ -279,10 +288,12 @@ def check_size(distribution: Distribution, spec: ActionSpec) -> None:
 
 
 def check_returned(ac: object, expected: type[BaseActorCritic], arguments: str) -> None:
-    """Raise UserError if an `actor_critic` returned something else than the algorithm needs.
+    """Raise UserError if `actor_critic` did not return an instance of `expected`.
 
     Args:
-        arguments: Of the constructor of `expected`, as the message says them.
+        ac: The returned object.
+        expected: The class that the algorithm needs.
+        arguments: The constructor arguments of `expected`, for the message.
     """
     if not isinstance(ac, expected):
         raise UserError(
@@ -295,9 +306,9 @@ def check_returned(ac: object, expected: type[BaseActorCritic], arguments: str) 
 def check_tracked(networks: Iterable[keras.Model]) -> None:
     """Raise UserError if a layer of built networks has a variable that Keras does not track.
 
-    It would not be trained, and a computation that has one cannot be saved. It may be an attribute,
-    or lie in a list, a dict or a `tf.Module` that is one. The same if a layer has a loss of its
-    own, which nobody would add to those of the algorithm.
+    Such a variable would not be trained, and a function that uses it cannot be saved. It may be an
+    attribute of the layer, or in a list, dict or `tf.Module` that is an attribute. UserError is
+    also raised for losses of layers, because no algorithm adds them to its own.
     """
     for net in networks:
         if net.losses:
@@ -308,9 +319,9 @@ def check_tracked(networks: Iterable[keras.Model]) -> None:
                 "weights decay.)"
             )
         tracked = {id(variable.value) for variable in net.variables}
-        for layer in net._flatten_layers():  # nothing public gives them all
+        for layer in net._flatten_layers():  # there is no public method for all nested layers
             for name, value in vars(layer).items():
-                if name.startswith("_self_"):  # TensorFlow's own; it has all attributes once more
+                if name.startswith("_self_"):  # TensorFlow's own copies of all attributes
                     continue
                 if any(id(each) not in tracked for each in _bare_variables(value)):
                     raise UserError(
@@ -321,8 +332,8 @@ def check_tracked(networks: Iterable[keras.Model]) -> None:
 
 
 def _bare_variables(value):
-    """The `tf.Variable`s that an attribute of a layer is or has."""
-    if isinstance(value, tf.Module):  # as distributions of tensorflow_probability are
+    """Return the `tf.Variable`s that an attribute of a layer is or contains."""
+    if isinstance(value, tf.Module):  # such as distributions of tensorflow_probability
         return value.variables
     parts = value.values() if isinstance(value, dict) else value
     parts = parts if isinstance(value, dict | list | tuple) else [value]

@@ -1,10 +1,10 @@
-"""Running statistics of observations and returns, and what is scaled by them.
+"""Normalization of observations and rewards with running statistics.
 
 The statistics are like those of gymnasium's NormalizeObservation and NormalizeReward, but merged
 over all environments of all MPI ranks, of observations that were acted on, and of returns that
-begin anew with each episode. What is scaled is clipped as in the published settings. The statistics
-of returns take a batch in before it is learned from. Those of observations are a part of the
-policy, which learns, is tested and is saved with one set of them: see `ObservationNormalizer`.
+start from 0 in each episode. Scaled values are clipped as in the published settings. The statistics
+of returns include a batch before it is learned from. Those of observations are a part of the
+policy, which is trained, tested and saved with the same values: see `ObservationNormalizer`.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,24 +24,24 @@ from spinup_tf2.parallel.mpi import mpi_avg, mpi_sum
 
 EPSILON = 1e-8  # added to variances, as gymnasium does
 
-# The largest normalized observation or reward, as in the published settings. What has hardly varied
-# so far would else be multiplied by up to 10,000 (1 / sqrt(EPSILON)) where it first does.
+# The largest normalized observation or reward, as in the published settings. Otherwise, a component
+# that has hardly varied so far would be multiplied by up to 10,000 (1 / sqrt(EPSILON)).
 CLIP = 10.0
 
 # How far new statistics may move the policy between two updates: the mean KL divergence over the
 # last batch. A tenth of PPO's default target_kl.
 MAX_KL = 0.001
-SHARES = (*2.0 ** -np.arange(21), 0.0)  # of the way to new statistics, tried in this order
+SHARES = (*2.0 ** -np.arange(21), 0.0)  # fractions of the way to new statistics, in this order
 
 
 class RunningStatistics(keras.layers.Layer):
-    """Mean and variance of everything that `update` was given.
+    """Mean and variance of all samples that were passed to `update`.
 
-    The state is three variables that are not trained: mean 0 and variance 1 at first, which count
-    for nothing.
+    The state consists of three variables that are not trained. The initial mean 0 and variance 1
+    have no weight.
 
     Args:
-        shape: Of one sample.
+        shape: Shape of one sample.
     """
 
     def __init__(self, shape: tuple[int, ...]):
@@ -51,7 +51,7 @@ class RunningStatistics(keras.layers.Layer):
         self.built = True
 
     def update(self, x: np.ndarray) -> None:
-        """Take in this rank's samples `[batch, *shape]`. Collective."""
+        """Add this rank's samples `[batch, *shape]` to the statistics. Collective."""
         x = np.asarray(x, np.float64)
         count = mpi_sum(float(len(x)))
         if count == 0:
@@ -70,11 +70,15 @@ class ObservationNormalizer(keras.layers.Layer):
     """Shifts and scales observations `[batch, *shape]`, and clips them at CLIP.
 
     Attributes:
-        mean, var: What it does this with, 0 and 1 at first. They change in `adopt` alone.
+        mean, var: The mean and variance with which it normalizes, initially 0 and 1. Only `adopt`
+            changes them.
         seen: The statistics of all observations so far.
-        share: How much of the way from the former to the latter the next `adopt` goes.
+        share: Fraction of the way from the former to the latter that the next `adopt` goes.
 
     All of these are variables that are not trained, so that a saved model holds them.
+
+    Args:
+        shape: Shape of one observation.
     """
 
     def __init__(self, shape: tuple[int, ...]):
@@ -85,11 +89,11 @@ class ObservationNormalizer(keras.layers.Layer):
 
     @staticmethod
     def variable_shapes(shape: tuple[int, ...]) -> list[tuple]:
-        """The shapes of its variables, for observations of this shape."""
+        """Return the shapes of the normalizer's variables for observations of this shape."""
         return 2 * [shape, shape, ()]
 
     def adopt(self) -> None:
-        """Go the `share` of the way to the statistics of all observations, and set it to 0."""
+        """Move by `share` towards the statistics of all observations, and set `share` to 0."""
         for variable, value in zip((self.mean, self.var), self._next(), strict=True):
             variable.assign(value)
         self.share.assign(0)
@@ -99,12 +103,12 @@ class ObservationNormalizer(keras.layers.Layer):
         return [now + self.share * (seen - now) for now, seen in pairs]
 
     def shift_and_scale(self) -> tuple[np.ndarray, np.ndarray]:
-        """`(shift, scale)`, float32: x is normalized to (x - shift) * scale, and clipped."""
+        """Return `(shift, scale)`, float32: x is normalized to (x - shift) * scale, and clipped."""
         scale = 1 / np.sqrt(self.var.numpy() + EPSILON)
         return np.float32(self.mean.numpy()), np.float32(scale)
 
     def call(self, x: tf.Tensor, after_adopting: bool = False) -> tf.Tensor:
-        """x, normalized with the present statistics, or with those that `adopt` would leave."""
+        """Normalize x with the current statistics, or with those that `adopt` would leave."""
         mean, var = self._next() if after_adopting else (self.mean, self.var)
         scale = tf.math.rsqrt(var + EPSILON)
         scaled = (x - tf.cast(mean, x.dtype)) * tf.cast(scale, x.dtype)
@@ -122,7 +126,7 @@ def _mean_and_var(layer, shape):
 
 
 class Normalized(keras.Model):
-    """A model of normalized observations, as a model of observations."""
+    """A model that normalizes observations before it passes them to another model."""
 
     def __init__(self, normalizer: ObservationNormalizer, model: keras.Model):
         super().__init__()
@@ -135,6 +139,11 @@ class Normalized(keras.Model):
 
 class NormalizedActorCritic(ActorCritic):
     """An actor-critic that normalizes observations `[batch, obs_dim]` with running statistics.
+
+    Args:
+        ac: An actor-critic of normalized observations.
+        observation_space: Space of the observations as the networks see them.
+        action_space: The environment's action space.
 
     Raises:
         UserError: The observations are images, whose bytes the networks scale themselves.
@@ -159,19 +168,20 @@ class NormalizedActorCritic(ActorCritic):
         self.normalizer.adopt()
 
     def with_update(self, update: Callable[[dict], dict]) -> Callable[[dict], dict]:
-        """An `update(batch)` of this actor-critic that takes the batch's observations in as well.
+        """Return `update(batch)`, extended by an update of the statistics of observations.
 
-        The policy that the update leaves is the one that is tested and saved. Where the next batch
-        begins, `normalizer.adopt()` moves it, by a mean KL divergence on this batch that is logged
-        as NormKL and is at most MAX_KL.
+        The policy as the update leaves it is the one that is tested and saved. Before the next
+        batch is collected, `normalizer.adopt()` moves it, by a mean KL divergence on this batch
+        that is logged as NormKL and is at most MAX_KL.
 
         The first statistics are adopted at once, so that no gradient step sees observations on
-        their raw scale. The first batch has then been collected by a policy that does not exist
-        any more. It is learned from as if it had been collected by the new one: old probabilities
-        are the new policy's. Ratios to those of the policy that acted would be beyond every clip
-        and every limit before the first step, and nothing would be learned. As advantages are
-        0 on average in each state, an action's still says which way to go from the new policy: for
-        the mean of a Gaussian, E[(act - mean) adv] does not depend on the mean.
+        their raw scale. The first batch has then been collected by a policy that no longer exists.
+        It is learned from as if it had been collected by the new one: the old probabilities are
+        those of the new policy. Ratios to the probabilities of the policy that acted would exceed
+        every clip and every limit before the first step, and nothing would be learned. Because
+        advantages are 0 on average in each state, the advantage of an action still says in which
+        direction to move the new policy: for the mean of a Gaussian, E[(act - mean) adv] does not
+        depend on the mean.
         """
 
         def take_in_and_update(batch):
@@ -199,16 +209,20 @@ class NormalizedActorCritic(ActorCritic):
 class RewardScaler:
     """Divides rewards by the standard deviation of the discounted returns up to each step.
 
-    Rewards are not shifted, which would change what is optimal. They are clipped at CLIP.
+    Rewards are not shifted, which would change the optimal policy. They are clipped at CLIP.
+
+    Args:
+        num_envs: Number of environments of this process.
+        gamma: Discount factor.
     """
 
     def __init__(self, num_envs: int, gamma: float):
         self.statistics = RunningStatistics(())
         self.gamma = gamma
-        self.ret = np.zeros(num_envs)  # of each environment's episode so far, discounted backwards
+        self.ret = np.zeros(num_envs)  # return of each episode so far; older rewards count less
 
     def restart(self) -> None:
-        """All environments begin new episodes."""
+        """Set the returns so far to 0, because all environments begin new episodes."""
         self.ret = np.zeros_like(self.ret)
 
     def env_state(self, i: int) -> dict[str, np.ndarray]:
@@ -220,10 +234,12 @@ class RewardScaler:
     def __call__(
         self, rew: np.ndarray, ends: np.ndarray, lost: np.ndarray | bool = False
     ) -> np.ndarray:
-        """Rewards `[T, n]`, scaled. Collective.
+        """Return scaled rewards `[T, n]`. Collective.
 
         Args:
-            ends, lost: Bool `[T, n]`, where episodes end; which steps were lost and do not count.
+            rew: Rewards `[T, n]`.
+            ends: Whether a step is the last one of an episode, bool `[T, n]`.
+            lost: Whether a step was lost and does not count, bool `[T, n]`.
         """
         returns = np.empty(rew.shape)
         for t in range(len(rew)):

@@ -5,8 +5,8 @@
     policy = Policy("policy.npz")
     act = policy.act(obs)
 
-The command `export` of spinup_tf2 writes this file as policy.py, and beside it policy.npz: the
-weights, and in its entry `description` the functions below that they belong to, as JSON.
+The command `export` of spinup_tf2 writes this file as policy.py, and next to it policy.npz, which
+holds the weights and, as JSON in its entry `description`, the functions below that use them.
 """
 
 from __future__ import annotations  # Python 3.8 cannot evaluate `dict[str, ...]`
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-VERSION = 2  # of what policy.npz holds
+VERSION = 2  # of the format of policy.npz
 
 # ------------------------------------------------------------------------------ activations
 
@@ -37,42 +37,42 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "selu": lambda x: 1.05070098 * np.where(x > 0, x, 1.67326324 * np.expm1(np.minimum(x, 0))),
 }
 
-# ------------------------------------------------------------------- layers, of batches [n, ...]
+# ------------------------------------------------------------------ layers, for batches [n, ...]
 
 
 def normalize(x, shift, scale, clip):
-    """Observations with the mean and standard deviation of those in training, and clipped."""
+    """Normalize observations with the statistics of the training, and clip them."""
     return ((x - shift) * scale).clip(-clip, clip)
 
 
 def rescale(x, scale, offset):
-    """Bytes of images to numbers between 0 and 1."""
+    """Scale bytes of images: `x * scale + offset`."""
     return x * np.float32(scale) + np.float32(offset)
 
 
 def transpose(x, axes):
-    """Images whose channels come first to images whose channels come last."""
+    """Permute axes, such as those of images from channels first to channels last."""
     return x.transpose(axes)
 
 
 def flatten(x):
-    """`[n, ...]` to `[n, features]`."""
+    """Reshape `[n, ...]` to `[n, features]`."""
     return x.reshape(len(x), -1)
 
 
 def dense(x, kernel, bias, activation):
-    """A fully connected layer."""
+    """Apply a fully connected layer."""
     x = x @ kernel
     x += bias
     return ACTIVATIONS[activation](x)
 
 
 def conv2d(x, kernel, bias, activation, stride, same):
-    """A convolution of images `[n, height, width, channels]`.
+    """Apply a convolution to images `[n, height, width, channels]`.
 
     Args:
         kernel: `[rows, columns, channels, filters]`.
-        same: Whether zeros are put around the images (TensorFlow's padding of that name).
+        same: Whether to pad the images with zeros (TensorFlow's padding of that name).
     """
     rows, columns = kernel.shape[:2]
     if same:
@@ -86,42 +86,43 @@ def conv2d(x, kernel, bias, activation, stride, same):
 
 
 def _zeros(pixels, size, stride):
-    """How many zeros TensorFlow puts before and behind so many pixels."""
+    """Return how many zeros TensorFlow's padding adds before and after so many pixels."""
     total = max((-(-pixels // stride) - 1) * stride + size - pixels, 0)
     return total // 2, total - total // 2
 
 
 # -------------------------------------------------- heads: from the network's output to actions
-# With noise 0 each of them gives the most likely action.
+# With noise 0, each of them returns the most likely action.
 
 
 def gaussian(mean, noise, std):
-    """Standard normal noise becomes a sample."""
+    """Return a sample of a Gaussian, from standard normal noise."""
     return mean + std * noise
 
 
 def squashed_gaussian(output, noise, log_std_min, log_std_max):
-    """The tanh of a Gaussian, in [-1, 1]."""
+    """Return the tanh of a sample of a Gaussian, in [-1, 1], from standard normal noise."""
     mean, log_std = np.split(output, 2, axis=-1)
     return np.tanh(mean + np.exp(log_std.clip(log_std_min, log_std_max)) * noise)
 
 
 def deterministic(act, noise):
-    """The network's output itself, in [-1, 1]."""
+    """Return the network's output itself, in [-1, 1]."""
     return act
 
 
 def categorical(logits, noise):
-    """One discrete action, counted from 0. Gumbel noise `[n, values]` becomes a sample."""
+    """Return a sample of one discrete action, counted from 0, from Gumbel noise `[n, values]`."""
     return (logits + noise).argmax(-1)
 
 
 def categoricals(logits, noise, index, padding):
-    """Several discrete actions, with logits side by side. Gumbel noise `[n, k, values]`.
+    """Return a sample of k discrete actions, from Gumbel noise `[n, k, values]`.
 
     Args:
-        index: `[k, values]`: which logit belongs to each value of each of the k actions.
-        padding: The same shape: where an action has fewer values than others.
+        logits: `[n, sum of the numbers of values]`.
+        index: `[k, values]`, the column of the logit of each value of each action.
+        padding: Bool of the same shape, True where an action has fewer values than others.
     """
     return (np.where(padding, -np.inf, logits[:, index]) + noise).argmax(-1)
 
@@ -138,15 +139,16 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 class Policy:
-    """What was exported, from observations of the environment to actions for its `step`.
+    """An exported policy, from observations of the environment to actions for its `step`.
 
     Args:
         path: The .npz file.
-        seed: Of the samples, if it was exported with `--sample`; None: others every time.
+        seed: Seed of the samples, if the policy was exported with `--sample`; None gives different
+            ones every time.
 
     Attributes:
-        low, high: The bounds of the environment's actions, of an action's shape; None where there
-            are none. Actions of `act` may lie beyond them if the policy was trained so.
+        low, high: The bounds of the environment's actions, in the shape of an action; None if there
+            are none. Actions of `act` may exceed them if the policy was trained that way.
 
     Raises:
         ValueError: The file was written by another version of the program, or is a directory.
@@ -178,17 +180,17 @@ class Policy:
         self.rng = np.random.default_rng(seed)
 
     def act(self, obs, noise=None):
-        """The action for an observation, or the actions for a batch of them.
+        """Return the action for an observation, or the actions for a batch of observations.
 
         Args:
             obs: An array, a number, or a dict, as the environment returns it; or several in one
-                array (a dict of arrays) with one more axis in front.
-            noise: What picks the samples of n observations, `draw_noise(n)`, and of a single one
-                `draw_noise(1)`; None: new noise.
+                array (a dict of arrays) with an additional first axis.
+            noise: Noise that selects the samples: `draw_noise(n)` for n observations, or
+                `draw_noise(1)` for a single one. None draws new noise.
 
         Raises:
-            ValueError: The observation is not of the form that the policy was trained on, or the
-                noise not of that of `draw_noise`, or one of them has a NaN or an infinity in it.
+            ValueError: The observation does not have the form that the policy was trained on, or
+                the noise not that of `draw_noise`, or one of them contains NaN or infinity.
         """
         x, single = self._to_network(obs)
         if noise is not None:
@@ -203,7 +205,7 @@ class Policy:
         return act[0] if single else act
 
     def draw_noise(self, n):
-        """Noise for n actions, `[n, ...]`: standard normal, or for discrete actions Gumbel.
+        """Draw noise for n actions, `[n, ...]`: standard normal, or Gumbel for discrete actions.
 
         Raises:
             ValueError: The policy is deterministic.
@@ -219,7 +221,7 @@ class Policy:
         return (n, *self.noise["shape"])
 
     def _checked(self, noise, n):
-        """Noise that was given for n observations."""
+        """Check and return the noise that was passed for n observations."""
         given, shape = np.asarray(noise), self._noise_shape(n)
         if given.dtype.kind not in "iuf" or given.shape != shape:
             raise ValueError(
@@ -229,7 +231,7 @@ class Policy:
         return _finite(given, "noise")
 
     def _to_network(self, obs):
-        """The input of the first layer, `[n, ...]`, and whether it is one observation."""
+        """Return the input of the first layer, `[n, ...]`, and whether it is one observation."""
         try:
             values = [_value(part, obs) for part in self.observation]
         except (LookupError, TypeError) as error:
@@ -253,14 +255,14 @@ class Policy:
 
 
 def _value(part, obs):
-    """What an observation has at the path of a part."""
+    """Return the entry of an observation at the path of a part."""
     for key in part["path"]:
         obs = obs[key]
     return obs
 
 
 def _encode(part, value):
-    """One part of an observation as the network sees it, and whether it is a single one."""
+    """Return a part of observations as the network sees it, and whether it is a single one."""
     x, shape = np.asarray(value), tuple(part["shape"])
     if x.dtype.kind not in "biuf":
         raise ValueError(
@@ -283,9 +285,9 @@ def _encode(part, value):
     return _finite(x, f"observation{_entry(part)}"), single
 
 
-@np.errstate(over="ignore")  # what is too large becomes an infinity, which is refused
+@np.errstate(over="ignore")  # numbers that are too large become infinite, which is refused
 def _finite(x, name):
-    """Numbers as float32, in which they must be finite."""
+    """Convert numbers to float32, in which they must be finite."""
     x = x.astype(np.float32)
     if not np.isfinite(x).all():
         raise ValueError(
@@ -297,10 +299,10 @@ def _finite(x, name):
 
 @np.errstate(invalid="ignore")  # the remainder of an infinity
 def _one_hot(part, x):
-    """A one for each of the numbers, among as many zeros as it has values."""
+    """Return the concatenated one-hot vectors of the numbers in each row."""
     sizes = np.array(part["sizes"])
     x = x - np.array(part["start"])
-    if not ((x >= 0) & (x < sizes) & (x % 1 == 0)).all():  # nor is a NaN
+    if not ((x >= 0) & (x < sizes) & (x % 1 == 0)).all():  # NaN fails, too
         raise ValueError(f"The observation{_entry(part)} has a value that was not there before.")
     columns = (x + np.cumsum([0, *sizes[:-1]])).astype(int)
     one_hot = np.zeros((len(x), sizes.sum()), np.float32)
@@ -313,7 +315,7 @@ def _entry(part):
 
 
 def _described(part):
-    """An entry that is expected, such as `joints (3,)` or `gripper (0 to 1)`."""
+    """Return the description of an expected entry: `joints (3,)` or `gripper (0 to 1)`."""
     form = f"{tuple(part['shape'])}"
     if part["kind"] == "one_hot" and not part["shape"]:
         [start], [size] = part["start"], part["sizes"]
@@ -322,7 +324,7 @@ def _described(part):
 
 
 def _shown(obs):
-    """What was given in the place of an observation."""
+    """Return the description of an object that was passed as an observation."""
     if isinstance(obs, dict):
         return f"a dict with {', '.join(map(str, obs)) or 'nothing in it'}"
     if isinstance(obs, np.ndarray):

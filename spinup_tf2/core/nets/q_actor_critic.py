@@ -1,7 +1,7 @@
 """The actor-critics of the off-policy algorithms: a policy and Q-functions.
 
-Policies act in [-1, 1]; what the environment is given lies between its own bounds
-(`spaces.bounded_action_spec`). So all dimensions are of one size for the networks, whatever the
+Policies act in [-1, 1]; actions are rescaled to the environment's own bounds
+(`spaces.bounded_action_spec`). So all dimensions have the same scale for the networks, whatever the
 bounds, and log-probabilities are exact: they are those of actions in [-1, 1].
 """
 
@@ -46,11 +46,11 @@ class QActorCritic(BaseActorCritic):
                           environment (NumPy); `deterministic=True` gives the mode
     ====================  ======================================================================
 
-    To use networks of your own, make Keras models `pi(obs)` and `q(obs, act)` with these contracts
-    and return `QActorCritic(pi, [q], action_space)` (TD3 and SAC: `[q1, q2]`) from a function
-    `actor_critic(observation_space, action_space, **ac_kwargs)`. It is called twice: the second
-    time for the target networks. Where the Q-functions begin with the same layers, override
-    `q_values`, so that these are computed once.
+    To use networks of your own, create Keras models `pi(obs)` and `q(obs, act)` that fulfill these
+    contracts and return `QActorCritic(pi, [q], action_space)` (TD3 and SAC: `[q1, q2]`) from a
+    function `actor_critic(observation_space, action_space, **ac_kwargs)`. It is called twice, the
+    second time for the target networks. If the Q-functions begin with the same layers, override
+    `q_values`, so that these are computed only once.
     """
 
     shared = False  # policy and Q-functions are never trained together
@@ -71,12 +71,12 @@ class QActorCritic(BaseActorCritic):
         return [self.pi, *self.qs]
 
     def q_values(self, *inputs: tf.Tensor) -> list[tf.Tensor]:
-        """The values that each of the Q-functions gives."""
+        """Return the values of each Q-function."""
         return [q(*inputs) for q in self.qs]
 
     @property
     def q_names(self) -> list[str]:
-        """What the Q-functions are called: q, or q1 and q2."""
+        """Names of the Q-functions: q, or q1 and q2."""
         return ["q"] if len(self.qs) == 1 else [f"q{i + 1}" for i in range(len(self.qs))]
 
     @property
@@ -85,22 +85,24 @@ class QActorCritic(BaseActorCritic):
         return unique(variable for q in self.qs for variable in q.trainable_variables)
 
     def outputs(self, obs: tf.Tensor, noise: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What is saved of the policy as a function of tensors."""
+        """The function of tensors that is saved as the policy's SavedModel."""
         pi = self.pi(obs)
         return {"pi": sample(pi, noise), "mu": mode(pi)}
 
 
 class CNNQActorCritic(QActorCritic):
-    """Multilayer perceptrons on convolutions of images: the policy's own, and the Q-functions'.
+    """Multilayer perceptrons on convolutions, one stack for the policy and one for all Q-functions.
 
     Args:
         observation_space: A Box of uint8 `[height, width, channels]`, or
             `[channels, height, width]`.
+        action_space: A Box with finite bounds or, for a stochastic policy, Discrete.
         conv: The convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters,
             3 x 3 with stride 2), 'impala' (Espeholt et al. 2018), or a list of (filters, kernel
             size, stride).
-        hidden_sizes: And the others, as in MLPQActorCritic.
-        background: The grey that is subtracted from the pixels, as in CNNActorCritic.
+        hidden_sizes: Widths of the dense layers after the convolutions, in each network.
+        activation, stochastic, num_q: As in MLPQActorCritic.
+        background: Gray value that is subtracted from the scaled pixels, as in CNNActorCritic.
     """
 
     takes_init = True
@@ -162,10 +164,10 @@ class MLPQActorCritic(QActorCritic):
         observation_space: A Box of one dimension (`spaces.network_observation_space`).
         action_space: A Box with finite bounds or, for a stochastic policy, Discrete.
         hidden_sizes: Widths of the hidden layers of all networks.
-        activation: Of the hidden layers, one of `arguments.rules.ACTIVATIONS`, a class of such a
-            name (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
-        stochastic: Whether the policy is a squashed Gaussian (for Discrete: categorical), or
-            deterministic.
+        activation: Activation of the hidden layers: one of `arguments.rules.ACTIVATIONS`, a class
+            of such a name (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
+        stochastic: Whether the policy is a squashed Gaussian (for Discrete: categorical) rather
+            than deterministic.
         num_q: The number of Q-functions.
     """
 
@@ -211,7 +213,7 @@ def _mlp(inputs, layers, outputs, output_activation=None):
 
 
 def _policy_for(action_space, stochastic, make_net):
-    """The policy for an action space, on the network `make_net(outputs, output_activation)`."""
+    """Return the policy for an action space, with `make_net(outputs, output_activation)`."""
     if isinstance(action_space, spaces.Discrete):
         return policy_for(action_space, make_net)
     act_dim = int(np.prod(action_space.shape))
@@ -227,7 +229,7 @@ def _q_net(features, action_space, layers):
 
 
 def _shapes(features, action_space, hidden_sizes, stochastic):
-    """The shapes of the variables of the policy, and of one Q-function, behind these features."""
+    """Return the shapes of the policy's variables and of one Q-function's, after the encoders."""
 
     def net_shapes(outputs, inputs=features):
         return mlp_shapes(inputs, hidden_sizes, outputs)

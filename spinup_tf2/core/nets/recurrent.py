@@ -1,7 +1,7 @@
-"""Networks with a memory: an LSTM or a GRU between the layers that see and those that decide.
+"""Networks with a memory: an LSTM or a GRU between the hidden layers and the output layer.
 
-They see `Sequences` where other networks see observations, and return distributions and values of
-shape [segments, steps]. What is remembered, the state of all cells of an actor-critic, is a vector.
+They take `Sequences` instead of observations, and return distributions and values of shape
+[segments, steps]. The state of all cells of an actor-critic is one vector.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -15,12 +15,12 @@ from spinup_tf2.errors import UserError
 
 
 class Sequences(NamedTuple):
-    """Segments of episodes, steps that follow one another in one environment.
+    """Segments of consecutive steps, each from one environment.
 
     Attributes:
-        obs: `[segments, steps, ...]`.
+        obs: Observations `[segments, steps, ...]`.
         first: Bool `[segments, steps]`, whether an episode begins with this step.
-        state: `[segments, size]`, what is remembered before the first of the steps.
+        state: State before the first step, `[segments, size]`.
     """
 
     obs: tf.Tensor
@@ -29,7 +29,7 @@ class Sequences(NamedTuple):
 
 
 def single_steps(obs: Any, state: Any) -> Sequences:
-    """Segments of one step each, from observations `[n, ...]` and states `[n, size]`."""
+    """Return segments of one step each, from observations `[n, ...]` and states `[n, size]`."""
     return Sequences(obs[:, None], tf.zeros_like(state[:, :1], tf.bool), state)
 
 
@@ -37,14 +37,15 @@ def single_steps(obs: Any, state: Any) -> Sequences:
 
 
 class Cell(keras.layers.Layer):
-    """The weights of a recurrent layer, as Keras has them, and one step of it.
+    """The weights of a recurrent layer, in Keras's layout, and one step of it.
 
-    Keras' own cells are not used: their input is multiplied step by step, and here for all steps of
-    a segment at once; and each has a random generator, for dropout, among its variables.
+    Keras's own cells are not used: they multiply the input by the kernel step by step, instead of
+    for all steps of a segment at once, and each has a random generator for dropout among its
+    variables.
 
     Attributes:
-        gates: How many vectors a step computes.
-        parts: How many vectors it remembers. The first is also its output.
+        gates: Number of vectors that a step computes.
+        parts: Number of vectors in the state. The first one is also the output.
     """
 
     gates: ClassVar[int]
@@ -63,18 +64,19 @@ class Cell(keras.layers.Layer):
 
     @classmethod
     def variable_shapes(cls, inputs: int, units: int) -> list[tuple]:
-        """The shapes of its variables, without making them."""
+        """Return the shapes of the cell's variables, without creating them."""
         return [(inputs, cls.gates * units), (units, cls.gates * units), (cls.gates * units,)]
 
     def project(self, x: tf.Tensor) -> tf.Tensor:
-        """What inputs `[m, inputs]` contribute to the gates, `[m, gates * units]`."""
+        """Return the contribution of inputs `[m, inputs]` to the gates, `[m, gates * units]`."""
         return tf.matmul(x, self.kernel) + self.bias
 
     def step(self, x: tf.Tensor, remembered: list[tf.Tensor]) -> list[tf.Tensor]:
-        """What is remembered after a step, `parts` times `[n, units]`, from what was before it.
+        """Return the state after a step, a list of `parts` tensors `[n, units]`.
 
         Args:
-            x: The step's input, projected.
+            x: The projected input of the step.
+            remembered: The state before the step.
         """
         raise NotImplementedError
 
@@ -86,7 +88,7 @@ class LSTM(Cell):
 
     def __init__(self, inputs: int, units: int):
         super().__init__(inputs, units)
-        self.bias.assign(np.repeat([0.0, 1.0, 0.0, 0.0], units))  # at first nothing is forgotten
+        self.bias.assign(np.repeat([0.0, 1.0, 0.0, 0.0], units))  # at first, forget little
 
     def step(self, x: tf.Tensor, remembered: list[tf.Tensor]) -> list[tf.Tensor]:
         h, c = remembered
@@ -96,14 +98,14 @@ class LSTM(Cell):
 
 
 class GRU(Cell):
-    """A gated recurrent unit (Cho et al. 2014), which resets after the product, as in Keras."""
+    """Gated recurrent unit (Cho et al. 2014); as in Keras, it resets after the matrix product."""
 
     gates, parts = 3, 1
 
     @classmethod
     def variable_shapes(cls, inputs: int, units: int) -> list[tuple]:
         kernel, recurrent, bias = super().variable_shapes(inputs, units)
-        return [kernel, recurrent, (2, *bias)]  # one bias of the input, one of the memory
+        return [kernel, recurrent, (2, *bias)]  # one bias for the input, one for the state
 
     def project(self, x: tf.Tensor) -> tf.Tensor:
         return tf.matmul(x, self.kernel) + self.bias[0]
@@ -123,17 +125,18 @@ CELLS: dict[str, type[Cell]] = {"lstm": LSTM, "gru": GRU}
 
 
 class Trunk(keras.Model):
-    """Layers that see each observation for itself, and a cell that remembers what they saw.
+    """Layers that process each observation on its own, followed by a recurrent cell.
 
     Args:
         body: A model from observations `[batch, ...]` to features; None: the observations are the
             features.
-        features: How many.
-        memory: One of CELLS.
+        features: The number of features.
+        memory: Name of the cell, a key of CELLS.
         memory_size: Width of the cell.
 
     Attributes:
-        place: Where its memory is in the state of the actor-critic.
+        size: Length of the cell's state.
+        place: Slice of the actor-critic's state that is the cell's state.
     """
 
     def __init__(self, body: keras.Model | None, features: int, memory: str, memory_size: int):
@@ -145,17 +148,17 @@ class Trunk(keras.Model):
         self.built = True
 
     def call(self, sequences: Sequences) -> tf.Tensor:
-        """The cell's output `[segments, steps, units]`."""
+        """Return the cell's output `[segments, steps, units]`."""
         return self.unroll(sequences)[0]
 
     def unroll(self, sequences: Sequences) -> tuple[tf.Tensor, tf.Tensor]:
-        """That, and what is remembered after the last step, `[segments, size]`."""
+        """Return the cell's output and its state after the last step, `[segments, size]`."""
         obs, first, state = sequences
         steps = obs.shape[1]
         x = tf.reshape(obs, [-1, *obs.shape[2:]])  # all observations at once
         x = self.cell.project(x if self.body is None else self.body(x))
         x = tf.transpose(tf.reshape(x, [-1, steps, x.shape[-1]]), [1, 0, 2])  # time first
-        # An episode remembers nothing of the one before.
+        # Nothing is carried over from one episode to the next.
         keep = 1 - tf.cast(tf.transpose(first), x.dtype)[..., None]
         remembered = tf.split(state[:, self.place], self.cell.parts, axis=1)
 
@@ -164,16 +167,16 @@ class Trunk(keras.Model):
             return t + 1, remembered, outputs.write(t, remembered[0])
 
         start = (0, remembered, tf.TensorArray(x.dtype, steps))
-        # A loop in the graph: unrolled, its compilation would take long, and longer with each step.
+        # A loop in the graph: unrolled, it would take long to compile, the more steps the longer.
         _, remembered, outputs = tf.while_loop(lambda t, *_: t < steps, step, start)
         return tf.transpose(outputs.stack(), [1, 0, 2]), tf.concat(remembered, axis=1)
 
 
 class RecurrentNet(keras.Model):
-    """A trunk, and a Dense layer on its output: the `net` of a `Head`.
+    """A trunk with a Dense layer on its output: the `net` of a `Head`.
 
     Args:
-        trunk: May be shared with another `RecurrentNet`.
+        trunk: The trunk, which may be shared with another `RecurrentNet`.
         outputs: Width of the Dense layer.
     """
 
@@ -189,12 +192,12 @@ class RecurrentNet(keras.Model):
 
 
 def recurrent_shapes(layers: list[tuple], memory: str | None, memory_size: int) -> list[tuple]:
-    """The shapes of Dense layers of which the last comes behind a cell.
+    """Return the variable shapes of Dense layers with a cell before the last one.
 
     Args:
-        layers: Kernel and bias of each layer, as without a memory; returned unchanged if `memory`
-            is None.
-        memory, memory_size: As Trunk takes them.
+        layers: Kernel and bias shapes of each layer without a memory; returned unchanged if
+            `memory` is None.
+        memory, memory_size: See Trunk.
     """
     if memory is None:
         return layers
@@ -204,14 +207,14 @@ def recurrent_shapes(layers: list[tuple], memory: str | None, memory_size: int) 
 
 
 class Memory:
-    """What a policy and a value function remember, of each environment or game that they are in.
+    """The recurrent memory of a policy and a value function, with a state for each environment.
 
     Args:
-        pi, v: Heads on a `RecurrentNet`, which have a trunk in common or one each.
-        seq_len: How many steps a gradient goes back at most.
+        pi, v: Heads on a `RecurrentNet`, with a common trunk or one each.
+        seq_len: Maximum number of steps over which gradients are backpropagated.
 
     Attributes:
-        size: How many numbers the state of one environment has.
+        size: Length of the state of one environment.
     """
 
     def __init__(self, pi: keras.Model, v: keras.Model, seq_len: int):
@@ -223,19 +226,22 @@ class Memory:
         self.size = self.of_v.place.stop
 
     def segment_length(self, steps: int) -> int:
-        """The length of the segments into which a batch is cut.
+        """Return the length of the segments into which a batch is cut.
 
         Args:
-            steps: How many steps of each environment the batch has.
+            steps: Number of steps of each environment in the batch.
         """
         return min(self.seq_len, steps)
 
     def begin(self, n: int) -> np.ndarray:
-        """The states `[n, size]` with which episodes begin: nothing."""
+        """Return the initial states of episodes, zeros `[n, size]`."""
         return np.zeros((n, self.size), np.float32)
 
     def step(self, obs: tf.Tensor, state: tf.Tensor) -> tuple[Distribution, tf.Tensor, tf.Tensor]:
-        """One step of n environments: distribution `[n]`, values `[n]`, next states `[n, size]`."""
+        """Take a step in n environments; return distribution, values `[n]` and next states.
+
+        The distribution has a batch of n, and the states are `[n, size]`.
+        """
         steps = single_steps(obs, state)
         for_pi, next_state = self.of_pi.unroll(steps)
         for_v = for_pi
@@ -245,17 +251,22 @@ class Memory:
         return self._head(self.pi, for_pi), self._head(self.v, for_v), next_state
 
     def value(self, obs: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
-        """V of observations `[n, ...]` that follow what is remembered, `[n]`."""
+        """Return V `[n]` of observations `[n, ...]`, given the states before them."""
         return self._head(self.v, self.of_v(single_steps(obs, state)))
 
     def _head(self, model, outputs):
         return model.head(model.net.to_output(outputs[:, 0]))
 
     def state_for(self, state: np.ndarray | None, n: int, single: bool) -> np.ndarray:
-        """A state that somebody has kept, as `[n, size]`; None: episodes begin.
+        """Return a user's state as `[n, size]`; for None, the initial states of episodes.
+
+        Args:
+            state: `[n, size]`, `[size]` if `single`, or None.
+            n: Number of observations.
+            single: Whether there is a single observation, without a batch dimension.
 
         Raises:
-            UserError: It has another shape than this memory's.
+            UserError: The state does not have this shape.
         """
         if state is None:
             return self.begin(n)

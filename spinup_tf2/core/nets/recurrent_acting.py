@@ -1,8 +1,8 @@
 """Turns an actor-critic with a memory into a fast `step(obs, noise, state)`.
 
-As `acting` does for the others: stacks of Dense layers and their cell are mirrored in NumPy, other
-networks run through one compiled function. Policy and value function step together, for each has
-something to remember of every observation.
+As in `acting`, stacks of Dense layers and their cell are mirrored in NumPy, and other networks run
+through one compiled function. Policy and value function take each step together, because every
+observation changes the state of both.
 """
 
 from typing import Any
@@ -17,12 +17,12 @@ from spinup_tf2.core.nets.recurrent import LSTM, Memory, RecurrentNet, Sequences
 
 
 class RecurrentStep:
-    """`step(obs, noise, state)`: actions, values and the next states, as NumPy arrays.
+    """`step(obs, noise, state)` returns actions, values and next states, as NumPy arrays.
 
     Call `refresh` after the weights have changed.
 
     Args:
-        memory: The actor-critic's.
+        memory: The actor-critic's memory.
     """
 
     def __init__(self, memory: Memory):
@@ -36,7 +36,7 @@ class RecurrentStep:
             return sample(pi, noise), val, next_state
 
         self._act = compiled(act)
-        # reduce_retracing lets the numbers of environments and of segments change.
+        # reduce_retracing lets the number of observations change.
         self._value = compiled(memory.value, reduce_retracing=True)
         self._values = compiled(lambda *sequences: memory.v(Sequences(*sequences)))
 
@@ -56,18 +56,18 @@ class RecurrentStep:
         return act, val, np.concatenate([of_pi, of_v], axis=1)
 
     def value(self, obs: np.ndarray, state: np.ndarray) -> np.ndarray:
-        """V `[n]` of observations that follow what is remembered."""
+        """Return V `[n]` of observations, given the states before them."""
         if self.mirrors is None:
             return self._value(obs, state).numpy()
         return self.mirrors[1](obs, state)[0]
 
     def values(self, sequences: Sequences) -> np.ndarray:
-        """V `[segments, steps]`, with the weights as they are, refreshed or not."""
+        """Return V `[segments, steps]`, always with the current weights."""
         return self._values(*sequences).numpy()
 
 
 class RecurrentMirror:
-    """A NumPy copy of a head on a `RecurrentNet`; `refresh` reads the weights again."""
+    """A NumPy copy of a head on a `RecurrentNet`; `refresh` copies the weights again."""
 
     def __init__(self, model: keras.Model):
         self.model, self.trunk = model, model.net.trunk
@@ -75,7 +75,7 @@ class RecurrentMirror:
 
     @staticmethod
     def can_mirror(model: keras.Model) -> bool:
-        """Whether the model is one, of Dense layers."""
+        """Return whether a model is a head on a `RecurrentNet` of Dense layers."""
         net = model.net
         if not has_numpy_head(model) or type(net) is not RecurrentNet:
             return False
@@ -97,7 +97,7 @@ class RecurrentMirror:
     def __call__(
         self, x: np.ndarray, state: np.ndarray, *noise: np.ndarray
     ) -> tuple[Any, np.ndarray]:
-        """What the head makes of the observations, and what the trunk remembers now."""
+        """Return the head's output for the observations, and the trunk's next state."""
         for kernel, bias, activation in self.body:
             x = x @ kernel
             x += bias
@@ -128,4 +128,4 @@ class RecurrentMirror:
 
 
 def _sigmoid(x):
-    return 0.5 * np.tanh(0.5 * x) + np.float32(0.5)  # no exponential that overflows
+    return 0.5 * np.tanh(0.5 * x) + np.float32(0.5)  # unlike an exponential, does not overflow

@@ -1,4 +1,4 @@
-"""The loop of the auxiliary phase of phasic policy gradient."""
+"""The auxiliary phase of phasic policy gradient (PPG)."""
 
 import keras
 import numpy as np
@@ -15,18 +15,18 @@ from spinup_tf2.parallel.heartbeat import beat
 class AuxiliaryPhase:
     """Gradient steps on the experience of several epochs, after the last of them.
 
-    It can be stopped between any two of these steps, and goes on there when the run is resumed.
+    The phase can be stopped between any two steps, and continues there when the run is resumed.
 
     Args:
-        run: The run, open.
-        steps: What takes them; each pass goes over the experience of all epochs.
-        frozen: The policy, which is frozen when the phase begins.
-        memory: The experience: `memory.store` is called in each epoch.
+        run: The open run.
+        steps: The gradient steps; each pass goes over the experience of all epochs.
+        frozen: Copy of the policy, which is updated when the phase begins.
+        memory: The experience; `memory.store` must be called in each epoch.
         minibatch_size: Steps of all processes in each minibatch.
 
     Attributes:
-        columns: What `steps` returns of each step, whose means over the phase are logged.
-        state: Variables from which the phase goes on.
+        columns: Keys of the info of `steps`, of which the means over the phase are logged.
+        state: Variables that checkpoints must hold in order to continue the phase.
     """
 
     columns = ("AuxLossV", "AuxLossVPi", "AuxKL")
@@ -45,7 +45,7 @@ class AuxiliaryPhase:
         self.state = [*frozen.variables, self.done]
 
     def __call__(self) -> None:
-        """The phase, where the memory is full; else nothing. Collective."""
+        """Run the phase if the memory is full; otherwise do nothing. Collective."""
         if not self.memory.full:
             return
         if self.done == 0:

@@ -1,4 +1,4 @@
-"""Gradient steps: one, and the loop of several that is compiled whole."""
+"""Gradient steps: a single one, and a loop of several that is compiled as a whole."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -16,18 +16,18 @@ from spinup_tf2.core.nets.recurrent import Sequences
 from spinup_tf2.utils.logx import number_in
 from spinup_tf2.utils.mpi_tf import mpi_avg_grads, mpi_avg_scalars
 
-do_not_convert = tf.autograph.experimental.do_not_convert  # what is called in AutoGraph's loop
+do_not_convert = tf.autograph.experimental.do_not_convert  # for calls in AutoGraph's loops
 
 Batch = dict[str, tf.Tensor | Distribution | Sequences]
 Info = dict[str, tf.Tensor]
 Floats = dict[str, float]
 LossFunction = Callable[[Batch], tuple[tf.Tensor, Info]]
 Variables = Iterable[keras.Variable]
-Steps = tuple[Floats, Floats, int]  # info before, info after, number
+Steps = tuple[Floats, Floats, int]  # info before, info after, number of steps or passes
 
 
 def adam(learning_rate: float, max_grad_norm: float | None = None) -> keras.optimizers.Adam:
-    """Adam with Spinning Up's epsilon; gradients of larger norms are shortened to max_grad_norm."""
+    """Return Adam with Spinning Up's epsilon, clipping global gradient norms to max_grad_norm."""
     return keras.optimizers.Adam(float(learning_rate), epsilon=1e-8, global_clipnorm=max_grad_norm)
 
 
@@ -38,14 +38,14 @@ def rmsprop(
     init: float = 0.0,
     max_grad_norm: float | None = None,
 ) -> keras.optimizers.RMSprop:
-    """RMSprop as A2C uses it: rho 0.99, and epsilon under the square root.
+    """Return RMSprop as A2C uses it: with rho 0.99, and epsilon under the square root.
 
     Args:
-        variables: What is trained.
-        learning_rate: Length of the steps.
-        epsilon: Added to the running mean of squared gradients, before the root is taken.
-        init: Where the running mean of squared gradients starts.
-        max_grad_norm: Gradients with a longer global norm are shortened to it.
+        variables: The variables to train.
+        learning_rate: The learning rate.
+        epsilon: Added to the running mean of squared gradients before the root is taken.
+        init: Initial value of the running mean of squared gradients.
+        max_grad_norm: Global norm to which longer gradients are clipped; None: no clipping.
     """
     optimizer = keras.optimizers.RMSprop(
         float(learning_rate), rho=0.99, epsilon=float(epsilon), global_clipnorm=max_grad_norm
@@ -58,7 +58,7 @@ def rmsprop(
 
 
 def rows(batch: Batch, index: tf.Tensor) -> Batch:
-    """The rows `index` `[m]` of a batch; a scalar belongs to all rows and stays as it is.
+    """Return the rows `index` `[m]` of a batch; scalars belong to all rows and are kept.
 
     With a memory, a row is a segment.
     """
@@ -74,14 +74,14 @@ def rows(batch: Batch, index: tf.Tensor) -> Batch:
 
 
 class GradientStep:
-    """One step of an optimizer down the gradient of a loss, as a part of a compiled function.
+    """One step of an optimizer on a loss, as a part of a compiled function.
 
-    With several MPI ranks it is one step on their batches together, and collective. Ranks hold
-    equally many samples, so that the average of their gradients is that of the whole.
+    With several MPI ranks, it is one step on all of their batches together, and a collective call.
+    Ranks hold equally many samples, so that the mean of their gradients is that of the whole.
 
     Args:
         loss: Function `loss(batch) -> (loss, info)` of tensors; info is a dict of scalars to log.
-        variables: What is trained.
+        variables: The variables to train.
         optimizer: A Keras optimizer.
     """
 
@@ -90,18 +90,18 @@ class GradientStep:
         optimizer.build(self.variables)
 
     def __call__(self, batch: Batch) -> Info:
-        """Take the step; returns the loss' info, averaged over ranks."""
+        """Take the step; return the loss's info, averaged over ranks."""
         [(grads, info)] = gradients_of([self], batch)
         self.apply(grads)
         return info
 
     @do_not_convert
     def evaluate(self, batch: Batch) -> Info:
-        """The loss' info, averaged over ranks in float64, without a step."""
+        """Return the loss's info, averaged over ranks in float64, without taking a step."""
         return mpi_avg_scalars(self.loss(batch)[1])
 
     def _gradients(self, batch, index=None):
-        # Of this rank's samples; zero for variables that the loss does not use.
+        # For this rank's samples; zero for variables that the loss does not use.
         batch = batch if index is None else rows(batch, index)
         with tf.GradientTape() as tape:
             loss, info = self.loss(batch)
@@ -110,7 +110,7 @@ class GradientStep:
 
     @do_not_convert
     def apply(self, grads: list[tf.Tensor]) -> None:
-        """Let the optimizer change the variables."""
+        """Let the optimizer update the variables."""
         self.optimizer.apply(grads, self.variables)
 
 
@@ -118,7 +118,7 @@ class GradientStep:
 def gradients_of(
     steps: Sequence[GradientStep], batch: Batch, index: tf.Tensor | None = None
 ) -> list[tuple[list, Info]]:
-    """Gradients and info of several steps, averaged over ranks in one message for all of them."""
+    """Return gradients and info of several steps, averaged over ranks in a single message."""
     parts = [step._gradients(batch, index) for step in steps]
     numbers = [
         number
@@ -133,28 +133,28 @@ def gradients_of(
 
 
 class GradientSteps:
-    """Several gradient steps on one batch, stopped early on request.
+    """Several gradient steps on one batch, with optional early stopping.
 
         before, after, steps = gradient_steps(batch)
         before, after, passes = gradient_steps(batch, minibatches)
 
     Without minibatches, each step is taken on the whole batch. With them, `num_steps` counts passes
     over the batch, each of which takes a step on each of its minibatches. `before` and `after` are
-    the loss' info as floats, averaged over ranks.
+    the loss's info as floats, averaged over ranks.
 
-    The whole loop is one compiled call. Several MPI ranks stop at the same step.
+    The whole loop is one compiled call. All MPI ranks stop at the same step.
 
     Args:
         loss: Function `loss(batch) -> (loss, info)` of tensors; info is a dict of scalars.
-        variables: What is trained.
+        variables: The variables to train.
         optimizer: A Keras optimizer.
-        num_steps: The most steps, or passes.
-        stop: `stop(info) -> bool`, asked before each step or pass with the info of the whole batch:
-            from a minibatch, KL divergences as small as those that matter cannot be told from
-            noise. True ends the steps. None: never, and no time is spent on the info.
+        num_steps: The maximum number of steps, or passes.
+        stop: Function `stop(info) -> bool` that is called before each step or pass with the info of
+            the whole batch (in a minibatch, the small KL divergences that matter are lost in the
+            noise); True ends the steps. None: they never end early, and no time is spent on this.
 
     Attributes:
-        compiled_passes: The compiled loops, by what is trained at the same time.
+        compiled_passes: The compiled loops, by the GradientSteps that are taken side by side.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class GradientSteps:
         self.compiled_passes: dict[tuple[GradientSteps, ...], Callable] = {}
 
     def __call__(self, batch: Batch, minibatches: np.ndarray | None = None) -> Steps:
-        """Take the steps; minibatches: `[passes, count, size]`, numbers of rows."""
+        """Take the steps; `minibatches` `[passes, count, size]` holds row numbers of the batch."""
         return self.beside((), batch, minibatches)[0]
 
     def beside(
@@ -183,10 +183,10 @@ class GradientSteps:
         batch: Batch,
         minibatches: np.ndarray | None = None,
     ) -> list[Steps]:
-        """Take these steps and, at the same time, others on other variables; the results of all.
+        """Take these steps and, side by side, others on other variables; return all results.
 
-        The result is that of one after the other. But the gradients of one pass do not wait for
-        each other, neither on several cores nor, in one message, on several ranks.
+        The results are the same as one after the other. But the gradients of a pass are computed in
+        parallel, and averaged over ranks in one message.
         """
         several = (self, *others)
         if several not in self.compiled_passes:  # with AutoGraph: loops over tensors
@@ -195,29 +195,29 @@ class GradientSteps:
         return [(floats(before), floats(after), int(passes)) for before, after, passes in results]
 
     def step(self, batch: Batch) -> Floats:
-        """Take a single step; returns the loss' info, averaged over ranks, from before it.
+        """Take a single step; return the loss's info before it, averaged over ranks.
 
-        Nothing but the gradient is computed: what counts where batches are small and many.
+        Nothing but the gradient is computed, which matters for many small batches.
         """
         return floats(self._compiled_step(batch))
 
     def info(self, batch: Batch) -> Floats:
-        """The loss' info, averaged over ranks, without a step."""
+        """Return the loss's info, averaged over ranks, without taking a step."""
         return floats(self._compiled_info(batch))
 
     def decay(self, progress: float) -> None:
-        """Make the learning rate its initial value times 1 - progress."""
+        """Set the learning rate to its initial value times 1 - progress."""
         self.optimizer.learning_rate = self.learning_rate * (1 - progress)
 
     def stops(self, info: Info) -> tf.Tensor:
-        """Whether no step is to follow where the loss has this info."""
+        """Return whether to stop, given the info of the loss."""
         return tf.convert_to_tensor(self.stop is not None and self.stop(info))
 
 
 def _passes(several, batch, minibatches):
-    """The loops of several GradientSteps: (before, after, passes) of each.
+    """Run the loops of several GradientSteps; return (before, after, passes) of each.
 
-    As long as none of them is over, all take their passes together; then each goes on by itself.
+    As long as none of them has ended, all take their passes together; then each continues alone.
     """
     before = [each._step.evaluate(batch) for each in several]
     over = [each.stops(info) for each, info in zip(several, before, strict=True)]
@@ -240,9 +240,12 @@ def _passes(several, batch, minibatches):
 
 
 def _pass(several, number, batch, minibatches):
-    """Pass `number` of each, unless it stops before: how many it took, 0 or 1, and if it is over.
+    """Take pass `number` of each GradientSteps, unless it stops before.
 
     Without minibatches, a pass is one step.
+
+    Returns:
+        For each, the number of passes it took, 0 or 1, and whether it has stopped.
     """
     steps = [each._step for each in several]
     if minibatches is None:
@@ -260,5 +263,5 @@ def _pass(several, number, batch, minibatches):
 
 
 def floats(info: Mapping[str, Any]) -> Floats:
-    """A dict of scalars, of a compiled function, as floats."""
+    """Convert a dict of scalars from a compiled function to floats."""
     return {key: float(number_in(key, value)) for key, value in info.items()}

@@ -1,11 +1,11 @@
-"""What value functions and Q-functions are fitted to."""
+"""Losses and targets of value functions and Q-functions."""
 
 import keras
 import tensorflow as tf
 
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps, Variables, adam
 
-# A scalar to minimize, and what is logged of it.
+# A scalar to minimize, and the info to log.
 Loss = tuple[tf.Tensor, dict[str, tf.Tensor]]
 
 
@@ -21,9 +21,9 @@ def value_loss(val: tf.Tensor, ret: tf.Tensor) -> Loss:
 def bellman_backup(
     rew: tf.Tensor, terminated: tf.Tensor, next_val: tf.Tensor, gamma: float
 ) -> tf.Tensor:
-    """What a Q-function is fitted to, as a constant: R + gamma (1 - terminated) V(s'). All [batch].
+    """Return the target of a Q-function, R + gamma (1 - terminated) V(s'). All [batch].
 
-    Only a terminal state ends the sum: a time limit does not.
+    No gradient flows through it. Only a terminal state ends the sum; a time limit does not.
     """
     return tf.stop_gradient(rew + gamma * tf.where(terminated, 0.0, next_val))
 
@@ -35,10 +35,14 @@ def value_regression(
     max_grad_norm: float | None = None,
     variables: Variables | None = None,
 ) -> GradientSteps:
-    """`num_steps` of Adam on the value loss; called with a batch of obs and ret.
+    """Return GradientSteps that fit `v` to ret of a batch: `num_steps` of Adam on the value loss.
 
     Args:
-        variables: Those of `v` that are trained; None: all.
+        v: The value function.
+        learning_rate: Adam's learning rate.
+        num_steps: Number of steps, or of passes if there are minibatches.
+        max_grad_norm: Global norm to which longer gradients are clipped; None: no clipping.
+        variables: The variables of `v` to train; None: all.
     """
     return GradientSteps(
         lambda batch: value_loss(v(batch["obs"]), batch["ret"]),

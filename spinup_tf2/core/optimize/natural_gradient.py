@@ -22,19 +22,22 @@ def conjugate_gradient(
 ) -> np.ndarray:
     """Solve H x = b by conjugate gradients from x = 0, in float64.
 
-    See Nocedal & Wright (2006), algorithm 5.2. Ends early where nothing is left to solve, so that
-    b = 0 gives x = 0 (and not 0 / 0), and where H has no positive curvature.
+    See Nocedal & Wright (2006), algorithm 5.2. The iterations end early if the residual is
+    negligible, so that b = 0 gives x = 0 (and not 0 / 0), or if the curvature is not positive.
 
     Args:
-        product: `product(v) -> H v`, for a positive definite H.
-        b: `[n]`.
-        num_iters: The most iterations.
+        product: Function `product(v) -> H v`, for a positive definite H.
+        b: The right-hand side, `[n]`.
+        num_iters: The maximum number of iterations.
+
+    Returns:
+        x, float64 `[n]`.
     """
     b = np.asarray(b, np.float64)
     x = np.zeros_like(b)
     residual, direction = b, b
     error = _of_rank_0(residual @ residual)
-    smallest = 1e-10 * error  # no more can be had from products in float32
+    smallest = 1e-10 * error  # products in float32 allow no better solution
     for _ in range(num_iters):
         if error <= smallest:
             break
@@ -56,14 +59,14 @@ def _of_rank_0(number):
 
 
 class PolicyObjective:
-    """A policy's loss and KL divergence as functions of its parameters as one vector `[n]`.
+    """A policy's loss and KL divergence as functions of its flattened parameters `[n]`.
 
-    Each method runs one compiled function, whose results are averages over MPI ranks. Ranks hold
-    equally many samples, so that these are the results for the whole batch: all ranks see the same.
+    Each method runs one compiled function, whose results are averaged over MPI ranks. Because ranks
+    hold equally many samples, these are the results for the whole batch, the same on all ranks.
 
     Args:
         loss: Function `loss(batch) -> (loss, info)` of tensors; info is a dict of scalars, in which
-            'KL' is the mean KL divergence between the policy that acted and the present one.
+            'KL' is the mean KL divergence between the policy that acted and the current one.
         variables: The parameters of the policy.
     """
 
@@ -89,18 +92,18 @@ class PolicyObjective:
         assign_params_from_flat(np.asarray(flat, np.float32), self.variables)
 
     def evaluate(self, batch: dict) -> dict[str, float]:
-        """The loss' info."""
+        """Return the loss's info."""
         return floats(self._compiled_evaluate(batch))
 
     def gradient(self, batch: dict) -> tuple[np.ndarray, dict[str, float]]:
-        """The gradient of the loss `[n]`, and its info."""
+        """Return the gradient of the loss `[n]` and the loss's info."""
         gradient, info = self._compiled_gradient(batch)
         return gradient.numpy(), floats(info)
 
     def fisher_product(self, batch: dict, vector: np.ndarray) -> np.ndarray:
-        """F v: the Hessian of the KL divergence with respect to the parameters, times `[n]`.
+        """Return F v `[n]`: the Hessian of the KL divergence in the parameters, times `vector`.
 
-        Where the policy is still the one that acted, the Hessian is the Fisher information matrix.
+        As long as the policy is the one that acted, this is the Fisher information matrix.
         """
         return self._compiled_fisher_product(batch, tf.cast(vector, tf.float32)).numpy()
 
@@ -114,7 +117,7 @@ class PolicyObjective:
         return gradient, mpi_avg_scalars(info)
 
     def _fisher_product(self, batch, vector):
-        """F v is the gradient of (gradient of KL) . v (Pearlmutter 1994): F itself is not made."""
+        """Compute F v as the gradient of (gradient of KL) . v (Pearlmutter 1994), without F."""
         with tf.GradientTape() as outer:
             with tf.GradientTape() as inner:
                 _, info = self.loss(batch)
@@ -122,6 +125,6 @@ class PolicyObjective:
         return mpi_avg_grads([self._flat_gradient(outer, slope)])[0]
 
     def _flat_gradient(self, tape, y):
-        """Zero, and not None, for the variables that y does not depend on."""
+        """Return the flat gradient of y; it is zero for variables on which y does not depend."""
         variables = [v.value for v in self.variables]
         return flat_concat(tape.gradient(y, variables, unconnected_gradients="zero"))

@@ -1,4 +1,4 @@
-"""The steps of several losses on one batch, and what of it is computed again before each pass."""
+"""Gradient steps on several losses with one batch, parts of which may change before each pass."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -18,28 +18,32 @@ def take_steps(
     renewed: Renewed | None = None,
     in_turn: bool = False,
 ) -> Steps:
-    """Several GradientSteps on one batch: the info of all, and how many steps the first took.
+    """Take several GradientSteps on one batch.
 
     Args:
-        gradient_steps: They train different variables, and are taken side by side.
-        batch, minibatches: As GradientSteps take them.
-        renewed: `renewed(batch, minibatches of a pass [count, size])` gives the batch of that pass.
-            Then all GradientSteps take their first pass, all take their second, and so on, each
-            up to where it ends anyway. The info is that of the batch as it was in the first and in
-            the last pass.
-        in_turn: All steps of one are taken, then all of the next. It makes a difference where a
-            loss depends on what another one trains.
+        gradient_steps: GradientSteps that train different variables; they are taken side by side.
+        batch, minibatches: See GradientSteps.
+        renewed: Function `renewed(batch, minibatches of a pass [count, size])` that returns the
+            batch for that pass. Then all GradientSteps take their first pass, all take their
+            second, and so on, until each ends as usual. The info before and after is that of the
+            batches of the first and the last pass.
+        in_turn: Whether to take all steps of one before those of the next. This makes a difference
+            if a loss depends on variables that another one trains.
+
+    Returns:
+        The info of all losses before and after the steps, and the number of steps (or passes) that
+        the first GradientSteps took.
     """
     first, *others = gradient_steps = [*gradient_steps]
     if in_turn:
-        infos = [steps.info(batch) for steps in others]  # before anything has changed
+        infos = [steps.info(batch) for steps in others]  # before any variable has changed
         results = [steps(batch, minibatches) for steps in gradient_steps]
         for i, info in enumerate(infos, start=1):
             results[i] = (info, *results[i][1:])
         return _together(results)
     if renewed is None:
         return _together(first.beside(others, batch, minibatches))
-    if minibatches is None:  # a pass is a step on everything
+    if minibatches is None:  # each pass is one step on the whole batch
         passes = max(steps.num_steps for steps in gradient_steps)
         minibatches = np.tile(np.arange(len(batch["adv"])), (max(passes, 1), 1, 1))
     return _together(_pass_by_pass(gradient_steps, batch, minibatches, renewed))
@@ -47,7 +51,7 @@ def take_steps(
 
 def _pass_by_pass(gradient_steps, batch, minibatches, renewed):
     if len(minibatches) == 0:
-        return [steps(batch, minibatches) for steps in gradient_steps]  # what there is to log
+        return [steps(batch, minibatches) for steps in gradient_steps]  # for the info only
     of_pass = renewed(batch, minibatches[0])
     results = [steps(of_pass, minibatches[:1]) for steps in gradient_steps]
     for i, minibatch in enumerate(minibatches[1:], start=1):
@@ -73,7 +77,7 @@ def _together(results):
 
 
 def loss_columns(before: Floats, after: Floats) -> Floats:
-    """What an update did to the losses of policy and value function, as it is logged."""
+    """Return the columns LossPi, LossV, DeltaLossPi and DeltaLossV of an update."""
     losses = {key: before[key] for key in ("LossPi", "LossV")}
     return losses | {f"Delta{key}": after[key] - before[key] for key in losses}
 
@@ -81,11 +85,12 @@ def loss_columns(before: Floats, after: Floats) -> Floats:
 def renewal(
     recomputed: Callable[[], Mapping[str, np.ndarray]] | None, per_minibatch: bool
 ) -> Renewed | None:
-    """How a batch of tensors is renewed before each pass over it; None: it stays as it is.
+    """Return the `renewed` argument of `take_steps`; None if batches do not change between passes.
 
     Args:
-        recomputed: Gives adv and ret `[batch]` with the present value function; None: they stay.
-        per_minibatch: Whether advantages are normalized in each minibatch.
+        recomputed: Function that returns adv and ret `[batch]`, computed with the current value
+            function; None leaves them as they are.
+        per_minibatch: Whether to normalize advantages in each minibatch.
     """
     if recomputed is None and not per_minibatch:
         return None

@@ -1,4 +1,4 @@
-"""How the off-policy algorithms take many small gradient steps in one compiled call."""
+"""Many small gradient steps in one compiled call, for the off-policy algorithms."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -18,17 +18,18 @@ Batch = dict[str, tf.Tensor]
 
 
 class Minimize(GradientStep):
-    """One gradient step on a loss: a part of an update.
+    """One gradient step on a loss, as a part of an update.
 
     Args:
         loss: Function `loss(batch) -> (loss, info)` of tensors; info is a dict of tensors to log.
-        variables: What is trained.
+        variables: The variables to train.
         optimizer: A Keras optimizer.
-        every: In which updates the step is taken: 2 means in the first, third, fifth, ... of a run.
-            Keep it small: all updates of a cycle, after which the steps repeat, are compiled.
+        every: Interval between steps, in updates: with 2, the step is taken in the first, third,
+            fifth, ... update of a run. Keep it small: all updates of a cycle, after which the steps
+            repeat, are compiled.
     """
 
-    pieces = ("_gradients", "apply")  # what XLA can compile, where it cannot have the whole
+    pieces = ("_gradients", "apply")  # what XLA compiles if it cannot compile the whole update
 
     def __init__(
         self,
@@ -41,26 +42,26 @@ class Minimize(GradientStep):
         self.every = every
 
     def __call__(self, batch: Batch) -> Info:
-        """Take the step; returns the loss' info, that of this rank's samples."""
+        """Take the step; return the loss's info for the samples of this rank."""
         grads, info = self._gradients(batch)
         self.apply(mpi_avg_grads(grads))
         return info
 
     @property
     def all_variables(self) -> list[keras.Variable]:
-        """What the step changes."""
+        """All variables that the step changes, including those of the optimizer."""
         return [*self.variables, *self.optimizer.variables]
 
 
 class PolyakAverage:
-    """Target networks that follow others slowly: a part of an update.
+    """Slow update of target networks, as a part of an update.
 
         target = polyak * target + (1 - polyak) * variable   (Lillicrap et al. 2016)
 
     Args:
-        targets: What moves.
-        variables: Where each of them moves to.
-        polyak: How much of the target stays.
+        targets: Variables of the target networks.
+        variables: The variable that each target follows.
+        polyak: Weight of the old target, between 0 and 1.
         every: As in Minimize.
     """
 
@@ -79,13 +80,13 @@ class PolyakAverage:
 
     @property
     def all_variables(self) -> list[keras.Variable]:
-        """What the step changes."""
+        """All variables that the step changes."""
         return [target for target, _ in self.pairs]
 
     def __call__(self, batch: Batch) -> Info:
-        """Move all targets a step; the batch plays no part.
+        """Update all targets; the batch is not used.
 
-        Variables are equal on all MPI ranks, and so targets are.
+        The variables are equal on all MPI ranks, and so the targets are, too.
         """
         self._move()
         return {}
@@ -96,44 +97,44 @@ class PolyakAverage:
 
 
 class UpdateBlock:
-    """Many updates, one after the other: `info = update_block(batches)`.
+    """Performs many updates, one after the other, in one compiled call.
 
-    All updates are one compiled call.
+        info = update_block(batches)
 
     Args:
-        steps: What one update consists of, in this order: Minimize and PolyakAverage.
+        steps: The Minimize and PolyakAverage steps of one update, in this order.
         jit_compile: Whether to compile with XLA, which takes seconds longer and makes updates of
             small networks about a third faster.
     """
 
     def __init__(self, steps: Sequence[Minimize | PolyakAverage], jit_compile: bool = False):
-        # TensorFlow's optimizer of dependencies forgets that a variable is read before it is
-        # written, where no number connects the two (SAC's temperature): one update in thousands
-        # then reads the new value, and equal runs end in different digits. What is compiled from
-        # here on keeps the order; it is no slower.
+        # TensorFlow's dependency optimizer forgets that a variable is read before it is written if
+        # no data flows between the two (SAC's temperature): one update in thousands then reads the
+        # new value, and equal runs end with different digits. Functions compiled from here on keep
+        # the order; they are no slower.
         tf.config.optimizer.set_experimental_options({"dependency_optimization": False})
         self.steps = list(steps)
         self.period = lcm(*(step.every for step in self.steps))
-        # A whole period is one piece of code, which XLA would take minutes for if it were long.
+        # A whole period is compiled as one piece; for a long one, XLA would take minutes.
         self.jit_compile = jit_compile and self.period <= 5
-        # Compiled, by phase. There is only one where the period divides the length of the blocks.
+        # Compiled functions by phase: only one if the period divides the length of the blocks.
         self._blocks: dict[int, Callable] = {}
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """What the updates change, optimizers' variables among them."""
+        """All variables that the updates change, including those of the optimizers."""
         return [variable for step in self.steps for variable in step.all_variables]
 
     def __call__(self, batches: dict[str, np.ndarray], first: int = 0) -> dict[str, np.ndarray]:
-        """Take an update on each of the minibatches, in their order.
+        """Perform an update on each of the minibatches, in order.
 
         Args:
-            batches: `[updates, batch, ...]`.
-            first: Number of the first of the updates, counted from 0 since the training began.
+            batches: Minibatches `[updates, batch, ...]`.
+            first: Number of the first update, counted from 0 since the training began.
 
         Returns:
-            What the losses logged, `[updates, ...]`; of steps that are not taken in every update,
-            correspondingly less. With several ranks, it is that of this rank's samples.
+            The info of all losses, `[updates, ...]`, with fewer rows for steps that are not taken
+            in every update. With several ranks, it is the info for the samples of this rank.
 
         Raises:
             UserError: XLA cannot compile the updates.
@@ -162,11 +163,11 @@ class UpdateBlock:
         return compiled(partial(self._block, phase=phase), jit_compile=self.jit_compile and whole)
 
     def _block(self, batches, phase):
-        """All updates in one graph: a loop over periods, after which the steps repeat.
+        """Perform all updates in one graph: a loop over periods, after which the steps repeat.
 
         Args:
             batches: As in `__call__`.
-            phase: How many updates of a period have come before.
+            phase: Number of updates of the current period that precede these.
         """
         updates = next(iter(batches.values())).shape[0]
         rest = updates % self.period
@@ -187,7 +188,7 @@ class UpdateBlock:
         return {key: tf.concat([info[key] for info in infos if key in info], 0) for key in infos[0]}
 
     def _updates(self, batches, phase):
-        """The updates on `batches`, one after the other."""
+        """Perform the updates on `batches`, one after the other, without a loop in the graph."""
         infos: dict[str, list[tf.Tensor]] = {}
         for j in range(next(iter(batches.values())).shape[0]):
             batch = {key: x[j] for key, x in batches.items()}

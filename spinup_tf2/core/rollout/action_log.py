@@ -1,4 +1,4 @@
-"""Actions that are remembered, and bring environments back to where they were."""
+"""A log of actions, with which environments can be brought back to where they were."""
 
 import zlib
 from collections.abc import Mapping
@@ -10,30 +10,30 @@ from spinup_tf2.parallel.heartbeat import beat
 
 
 class ActionLog:
-    """The actions since the last reset, and checksums of what environments have answered.
+    """The actions since the last reset, and checksums of the environments' answers.
 
-    A part of a training: checkpoints hold it, and `replay` goes back to where it ends. It is filled
-    by the environments whose `log` it is.
+    Checkpoints hold the log, and `replay` brings the environments back to its end. The VectorEnv
+    whose `log` it is fills it.
 
-    `strayed` holds the environments that have not answered a replay as they did before: their
-    labels, and the number of the first step that differed, 0 for the reset.
+    `strayed` maps the labels of environments that answered differently in the last replay to the
+    number of the first step that differed, 0 for the reset.
     """
 
     def __init__(self, envs: VectorEnv):
         self.envs = envs
         self.strayed: dict[str, int] = {}
         self._began: tuple[int, ...] = (0, 0)
-        self._epoch_ends: list[int] = []  # in numbers of actions
+        self._epoch_ends: list[int] = []  # as numbers of actions taken so far
         self._actions: list[list[np.ndarray]] = [[] for _ in envs.indices]
         self._seen: list[list[int]] = [[] for _ in envs.indices]
 
     def begin(self, epoch: int, step: int, obs: np.ndarray) -> None:
-        """Environments have been reset at this moment, and show `obs` `[n, ...]`."""
+        """Begin again after a reset at this epoch and step, which returned `obs` `[n, ...]`."""
         self._began, self._epoch_ends = (epoch, step), []
         self._actions, self._seen = [[] for _ in obs], [[each] for each in _checksums(obs)]
 
     def add_step(self, which: slice, act: np.ndarray, *answer: np.ndarray) -> None:
-        """The environments `which` have answered `act` `[n, ...]` with arrays `[n, ...]`."""
+        """Add a step in which the environments `which` answered `act` with `answer`, `[n, ...]`."""
         taken: np.ndarray = act.astype(self.envs.action_spec.dtype)  # a copy
         for actions, own in zip(self._actions[which], taken, strict=True):
             actions.append(own)
@@ -44,14 +44,14 @@ class ActionLog:
         self._epoch_ends.append(len(self._actions[0]))
 
     def forget(self, steps: int) -> None:
-        """Take the last steps out again, as if they had not been taken."""
+        """Remove the last `steps` steps, as if they had not been taken."""
         if steps:
             remembered: list[list] = [*self._actions, *self._seen]
             for each in remembered:
                 del each[-steps:]
 
     def env_state(self, i: int) -> dict[str, np.ndarray]:
-        """Where the i-th environment of this process is, by how it came there."""
+        """Return the log of the i-th environment of this process."""
         return dict(
             began=np.array(self._began),
             actions=np.array(self._actions[i], self.envs.action_spec.dtype),
@@ -60,17 +60,17 @@ class ActionLog:
         )
 
     def set_env_state(self, i: int, state: Mapping[str, np.ndarray]) -> None:
-        """Take a state back, for `replay`; of all environments."""
+        """Restore the log of the i-th environment; all are needed before `replay`."""
         self._began = tuple(int(number) for number in state["began"])
         self._actions[i] = [*state["actions"]]
-        self._epoch_ends = [*state.get("epoch_ends", ())]  # older checkpoints do not have all
+        self._epoch_ends = [*state.get("epoch_ends", ())]  # older checkpoints lack some entries
         self._seen[i] = [*state.get("seen", ())]
 
     def replay(self, steps: int | None = None) -> np.ndarray:
-        """Start again as at the last reset and take the actions that are remembered; returns obs.
+        """Repeat the last reset and the logged actions; return the observations `[n, ...]`.
 
         Args:
-            steps: How many actions to take at most.
+            steps: The largest number of actions to take; None takes all.
         """
         envs, before, epoch_ends = self.envs, self._seen, self._epoch_ends
         actions = [np.array(act) for act in zip(*self._actions, strict=True)][:steps]
@@ -82,7 +82,7 @@ class ActionLog:
             if t < len(actions):
                 obs, *_ = envs.step(actions[t])
             beat()
-        envs.episodes.clear()  # they have been counted before
+        envs.episodes.clear()  # these episodes have been counted before
         self.strayed = {}
         for label, *seen in zip(envs.labels, before, self._seen, strict=True):
             differing = (t for t, (old, new) in enumerate(zip(*seen, strict=False)) if old != new)
@@ -92,6 +92,6 @@ class ActionLog:
 
 
 def _checksums(*arrays):
-    """A number for each row of arrays `[n, ...]`."""
+    """Return a checksum for each row of arrays `[n, ...]`."""
     rows = (b"".join(x.tobytes() for x in row) for row in zip(*arrays, strict=True))
     return [zlib.crc32(row) for row in rows]

@@ -1,4 +1,4 @@
-"""Actions that are shown to the learner instead of chosen by its policy."""
+"""Demonstrations: actions that a behavior policy takes instead of the policy that learns."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,10 +15,11 @@ class Demonstrations:
 
     Args:
         act: The policy.
-        behavior_policy: Gets the number of the step in the episode, from 0, and the observation of
-            one environment as a flat vector or an image, not normalized, a copy. It returns the
-            action as the environment's `step` takes it, or None to let the policy act.
-        envs: The environments that are acted in.
+        behavior_policy: Function that is called with the number of the step in the episode, from 0,
+            and a copy of the observation of one environment, as a flat vector or an image and not
+            normalized. It returns the action as the environment's `step` takes it, or None to let
+            the policy act.
+        envs: The environments in which to act.
     """
 
     def __init__(
@@ -32,11 +33,11 @@ class Demonstrations:
     def __call__(
         self, obs: np.ndarray, noise: np.ndarray, which: slice = slice(None)
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Actions and values for the environments `which`, as an Actor gives them.
+        """Return actions and values for the environments `which`, as an Actor does.
 
         Raises:
-            UserError: An action has another shape than the action space's, is a discrete one that
-                it does not have, or holds numbers that are not finite.
+            UserError: An action of `behavior_policy` does not have the shape of the action space,
+                is not in it (discrete actions), or holds numbers that are not finite.
         """
         act, val = self.act(obs, noise, which)
         act = act.copy()
@@ -49,7 +50,7 @@ class Demonstrations:
     def _to_policy(self, act):
         spec, act = self.envs.action_spec, np.asarray(act)
         space = spec.space
-        # As with the policy's own actions, the bounds of a Box are the environment's affair.
+        # As for the policy's own actions, the environment itself enforces the bounds of a Box.
         is_box = spec.num_choices is None
         possible = act.shape == space.shape and (np.isfinite(act).all() if is_box else act in space)
         if not possible:

@@ -1,6 +1,6 @@
-"""Environments that are drawn in processes of their own, which do not import TensorFlow.
+"""Environments that are rendered in processes of their own, which do not import TensorFlow.
 
-A process that has loaded TensorFlow may crash in a graphics library, such as Mesa's.
+A process that has loaded TensorFlow may crash in a graphics library, such as Mesa.
 """
 
 import os
@@ -17,14 +17,14 @@ from spinup_tf2.persistence.env_spec import make_described
 
 @dataclass(frozen=True)
 class Drawing:
-    """How an environment is drawn; `drawing()` makes one.
+    """How to render an environment; `drawing()` creates the environment.
 
     Attributes:
-        description: What `describe_env` says of it.
-        render_mode: gymnasium's.
-        graphics: Variables of the process that trains, which the graphics libraries read.
-        hint: What to do where it cannot be drawn.
-        folder, name: For `Recorder`; None: there is no video.
+        description: The environment's description, as `describe_env` returns it.
+        render_mode: gymnasium's render mode.
+        graphics: Environment variables of the training process that graphics libraries read.
+        hint: Advice for the error message if it cannot be rendered.
+        folder, name: Arguments of `Recorder`; without a folder, no video is recorded.
     """
 
     description: Mapping[str, Any]
@@ -42,9 +42,9 @@ class Drawing:
 
 
 class _DrawnEnv(gym.Wrapper):
-    """An environment that is drawn from its first reset on.
+    """An environment that is rendered from its first reset on.
 
-    That takes place in its own process only, and can say there what is wrong.
+    The first reset takes place in the process of the environment, where errors can be reported.
     """
 
     def __init__(self, drawing: Drawing):

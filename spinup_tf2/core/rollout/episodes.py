@@ -1,4 +1,4 @@
-"""Episodes: what those that have ended returned, and whether they have been a success."""
+"""Episode statistics: returns, lengths and successes of finished episodes."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, SupportsFloat
@@ -8,24 +8,24 @@ import numpy as np
 
 from spinup_tf2.envs.wrappers import wrappers_of
 
-RECORDED = "recorded_episode"  # in the info of a reset: what the episode before it was
+RECORDED = "recorded_episode"  # in the info of a reset: return and length of the previous episode
 
-MOST_LIVES = 100  # that an episode is thought to have
+MOST_LIVES = 100  # an episode with more resets than this counts as endless
 
 
 class Episodes:
     """The episodes of n environments; unfinished ones are carried from one epoch into the next.
 
-    A part of a training: checkpoints hold how far unfinished episodes have come.
+    Checkpoints hold the returns and lengths so far of unfinished episodes.
 
-    Where the info of the last step of an episode holds `is_success`, it tells whether the episode
-    has been a success. `tells_success` says whether any info has held it so far, also that of a
-    reset or of another step.
+    If the info of the last step of an episode holds `is_success`, it says whether the episode was a
+    success. `tells_success` is True once any info has held this key, also that of a reset or of
+    another step.
 
     Args:
-        num_envs: How many environments, n.
-        recorded: Whether environments say themselves what their episodes return
-            (`record_episodes`); otherwise rewards are summed up here.
+        num_envs: The number of environments, n.
+        recorded: Whether the environments record the returns of their episodes themselves
+            (`RecordedEpisodes`); otherwise rewards are summed up here.
     """
 
     def __init__(self, num_envs: int, recorded: bool = False):
@@ -37,7 +37,7 @@ class Episodes:
         self.successes: list[tuple[bool, int]] = []  # (success, i)
 
     def restart(self) -> None:
-        """All environments begin new episodes; the unfinished ones are forgotten."""
+        """Forget the unfinished episodes, because all environments begin new ones."""
         self.ret[:], self.len[:] = 0.0, 0
 
     def env_state(self, i: int) -> dict[str, np.ndarray]:
@@ -47,7 +47,7 @@ class Episodes:
         self.ret[i], self.len[i] = state["ret"], state["len"]
 
     def hear(self, infos: Mapping[str, Any], first: int = 0) -> None:
-        """Note what the infos of a step or a reset say, of environments from `first` on."""
+        """Read the infos of a step or a reset, of the environments from number `first` on."""
         last = infos.get("final_info", {})
         self.tells_success |= "is_success" in infos or "is_success" in last
         if "is_success" in last:
@@ -59,12 +59,12 @@ class Episodes:
             self.recorded += [(float(ret[i]), int(length[i]), first + int(i)) for i in over]
 
     def take_recorded(self) -> list[tuple[float, int, int]]:
-        """(return, length, i) of the episodes that have been recorded, each once."""
+        """Return (return, length, i) of the recorded episodes, and forget them."""
         taken, self.recorded = self.recorded or [], []
         return taken
 
     def take_successes(self) -> list[tuple[bool, int]]:
-        """(success, i) of the episodes that have told, each once."""
+        """Return (success, i) of the episodes that have reported one, and forget them."""
         taken, self.successes = self.successes, []
         return taken
 
@@ -75,15 +75,15 @@ class Episodes:
     def count(
         self, rew: np.ndarray, ends: np.ndarray, lost: np.ndarray | bool = False
     ) -> dict[str, list]:
-        """The episodes that ended in an epoch's steps, to be logged: EpRet, EpLen, SuccessRate.
+        """Return EpRet, EpLen and SuccessRate of the episodes that ended in these steps.
 
-        They are in order of environment, or as they have been recorded. An episode of which a step
-        was lost is none.
+        They are ordered by environment, or as they were recorded. An episode that ended with a lost
+        step does not count.
 
         Args:
-            rew: `[T, n]`.
-            ends: Whether a step was the last of an episode, bool `[T, n]`.
-            lost: Whether it was lost, bool `[T, n]`.
+            rew: Rewards `[T, n]`.
+            ends: Whether a step was the last one of an episode, bool `[T, n]`.
+            lost: Whether a step was lost, bool `[T, n]`.
         """
         ended = self._summed(rew, ends, lost) if self.recorded is None else self.take_recorded()
         return dict(
@@ -105,11 +105,11 @@ class Episodes:
 
 
 def segments(ends: np.ndarray) -> Iterator[tuple[int, slice]]:
-    """The pieces of trajectory in `[T, n]` data: yields `(i, slice of time)`.
+    """Yield the pieces of trajectories in `[T, n]` data, as `(i, slice of time)`.
 
     Args:
-        ends: Whether step t of the i-th environment is the last of an episode, bool `[T, n]`. The
-            last row ends a piece in any case.
+        ends: Whether step t of the i-th environment is the last one of an episode, bool `[T, n]`.
+            The last row ends a piece in any case.
     """
     steps, num_envs = ends.shape
     for i in range(num_envs):
@@ -122,28 +122,29 @@ def segments(ends: np.ndarray) -> Iterator[tuple[int, slice]]:
 
 
 def recorder_of(env: gym.Env) -> gym.wrappers.RecordEpisodeStatistics | None:
-    """gymnasium's RecordEpisodeStatistics among the wrappers of an environment, if it has one."""
+    """Return the RecordEpisodeStatistics among an environment's wrappers; None without one."""
     recorders = (w for w in wrappers_of(env) if isinstance(w, gym.wrappers.RecordEpisodeStatistics))
     return next(recorders, None)
 
 
 class RecordedEpisodes(gym.Wrapper):
-    """Tells in the info of `reset` what the episode before was, as `recorder_of` has recorded it.
+    """Puts return and length of the previous episode into the info of `reset`.
 
-    An environment with gymnasium's RecordEpisodeStatistics among its wrappers says itself what its
-    episodes are and what they return: wrappers outside of it may change rewards, and end episodes
-    for learning only, as where a life of a game is lost.
+    An environment with gymnasium's RecordEpisodeStatistics among its wrappers defines by it what an
+    episode is and what it returns: wrappers outside of it may change rewards, and may end episodes
+    for learning only, such as when a life is lost in a game.
 
-    The episode was over, or it has been reset all the same: by a time limit, or because a wrapper
-    has ended it early. Where neither is so, as where a game has lives left, it goes on. One that
-    goes on for ever, because nothing ever resets it, is none: its pieces are counted instead.
+    An episode is reported if it was over, or if the reset has cut it off: because of a time limit,
+    or because a wrapper has ended it early. Otherwise it continues, for example while a game has
+    lives left. If nothing ever resets the recorded episode, its pieces between resets count
+    instead.
     """
 
     def __init__(self, env: gym.Env):
         super().__init__(env)
-        self._recorder: Any = recorder_of(env)  # there is one
-        self._count = 0  # episodes that have been recorded to their ends, when it was reset last
-        self._lives = 0  # resets since the episode that is recorded began
+        self._recorder: Any = recorder_of(env)  # not None
+        self._count = 0  # completely recorded episodes, at the last reset
+        self._lives = 0  # resets since the recorded episode began
         self._piece: tuple[Any, int] = 0.0, 0  # return and length since the last reset
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict]:
@@ -161,7 +162,7 @@ class RecordedEpisodes(gym.Wrapper):
         self._lives += 1
         if recorder.episode_count > self._count:
             episode = recorder.return_queue[-1], recorder.length_queue[-1]
-        elif recorder.episode_start_time == begun:  # it goes on
+        elif recorder.episode_start_time == begun:  # the episode continues
             return obs, info | (_told(piece) if self._lives > MOST_LIVES else {})
         self._count, self._lives = recorder.episode_count, 0
         return obs, info | (_told(episode) if episode[1] else {})

@@ -1,4 +1,4 @@
-"""Environments that raise exceptions: they are named, and made anew."""
+"""Environments that raise exceptions: errors say which one it was, and it can be recreated."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ FAULTS = (Exception, SystemExit)  # what counts as a failure; KeyboardInterrupt 
 class EnvironmentFailure(RuntimeError):
     """An environment has raised an exception, or its process has died; the message says which.
 
-    `__cause__` is the exception. From another process it comes as the text of its traceback.
+    `__cause__` is the exception; one from another process arrives as the text of its traceback.
     """
 
     def __reduce__(self):
@@ -39,7 +39,7 @@ class EnvironmentFailure(RuntimeError):
 
 
 def label_of(env: gym.Env, index: int) -> str:
-    """What messages call the environment with this index, of which `env` is one like it."""
+    """Return the name in messages of the environment with this index; `env` is one of its kind."""
     name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     number = index if index < FIRST_TEST_ENV else index - FIRST_TEST_ENV
     kind = "environment" if index < FIRST_TEST_ENV else "test environment"
@@ -47,17 +47,18 @@ def label_of(env: gym.Env, index: int) -> str:
 
 
 def environment_failed(error: Exception, episode: int, seed: int | None, step: int) -> UserError:
-    """What to raise from what an environment has raised where a trained agent plays.
+    """Return the UserError for an exception that an environment raised while an agent plays.
 
     Args:
-        episode: The episode's number, from 0.
-        seed: Of the last reset that had one.
-        step: The number of the step, from 1; 0: it was the reset.
+        error: The environment's exception.
+        episode: Number of the episode, from 0.
+        seed: Seed of the last reset that had one.
+        step: Number of the step, from 1; 0 stands for the reset.
     """
     when = f"in step {step}" if step else "in the reset"
     last = "" if seed is None else f"; last seed: {seed}"
     where = f"{when} of episode {episode} (counted from 0{last})"
-    if isinstance(error, UserError):  # which says what to do
+    if isinstance(error, UserError):  # its message says what to do
         return UserError(f"The environment refuses what it is given, {where}: {error}")
     if isinstance(error, ProtocolError):
         return UserError(error.sentence("The environment", where))
@@ -83,27 +84,28 @@ def _what(error):
 
 
 class SupervisedEnv(gym.Wrapper):
-    """An environment whose exceptions say where they come from, and which may be made anew.
+    """Wrapper that reports which environment raised an exception, and can recreate it.
 
-    An exception in making, reset or step becomes an EnvironmentFailure. With `retries` the
-    environment is closed and another one takes its place, with a line on standard error: a step
-    that has failed is truncated and leads to no observation (None), and the next episode is the new
-    environment's first. A UserError stays what it is, and an environment that breaks gymnasium's
-    protocol (`CheckedEnv`) would do so again: neither is tried again.
+    An exception in the constructor, `reset` or `step` becomes an EnvironmentFailure. With `retries`
+    the environment is closed and replaced by a new one, with a line on standard error: the step
+    that failed counts as truncated and leads to no observation (None), and the next episode is the
+    first one of the new environment. There is no retry for a UserError, which is raised unchanged,
+    nor for an environment that violates gymnasium's protocol (`CheckedEnv`) and would do so again.
 
-    The last observation of an episode is a copy, because it is read after the next reset, with
-    which an environment may write over it.
+    The last observation of an episode is copied, because it is read after the next reset, which may
+    overwrite it.
 
-    An environment with a method `add_epoch` has it called by `add_epoch`; one that is made anew, as
-    often as the one before.
+    `add_epoch` calls the environment's method of this name; a recreated environment gets as many
+    calls as the one it replaces.
 
     Args:
-        make: Makes the environment.
-        label: What messages call it.
-        retries: How often it is made anew at most.
-        owner: The process that trains. In any other one, the signals that ask a run to stop do
-            nothing.
-        seed: The first one of the environment, with which it is reset.
+        make: Function that creates the environment.
+        label: Name of the environment in messages.
+        retries: How many times the environment is recreated at most.
+        owner: Id of the process that trains. In any other process, the signals that ask a run to
+            stop are ignored.
+        seed: The environment's first seed, with which the global generators of a process of its own
+            are seeded before the environment is created.
     """
 
     def __init__(
@@ -118,14 +120,14 @@ class SupervisedEnv(gym.Wrapper):
         if self._elsewhere:
             _outlive_stop_signals()
             lose_lines()  # as the process that trains does
-            seed_global_generators(seed_after(seed))  # it may draw from them when it is made
+            seed_global_generators(seed_after(seed))  # the constructor may draw from them
         self._make, self._label, self._retries = make, label, retries
-        self._steps = 0  # that have been taken, by all environments in this place
-        self._first_step = 0  # how many they were when the episode began
+        self._steps = 0  # steps taken so far, by this environment and those it has replaced
+        self._first_step = 0  # value of _steps when the episode began
         self._retried = 0
         self._failed = False
         self._seed: int | None = None  # of the last reset that had one
-        # For the reset of an environment that has been made anew.
+        # For the first reset of an environment that has been recreated.
         self._first_seed: int | None = None
         self._epochs = 0
         super().__init__(self._new_env())
@@ -159,40 +161,40 @@ class SupervisedEnv(gym.Wrapper):
         return obs, rew, terminated, truncated, _heard(info)
 
     def add_epoch(self) -> None:
-        """Tell the environment that an epoch is over."""
+        """Inform the environment that an epoch is over."""
         self._epochs += 1
         try:
             self.env.get_wrapper_attr("add_epoch")()
         except UserError:
             raise
-        except FAULTS as error:  # between two steps there is no episode to cut off
+        except FAULTS as error:  # not in a step, so there is no episode to truncate
             self._failed = True
             text = f"{self._label} raised {_what(error)}, in add_epoch."
             raise EnvironmentFailure(text) from error
 
     def close(self) -> None:
-        """Close it. What it raises becomes a line on standard error: nothing is lost any more."""
+        """Close the environment; an exception is only reported, on standard error."""
         try:
             super().close()
         except FAULTS as error:
-            if not self._failed:  # else it is no news
+            if not self._failed:  # otherwise the failure has been reported
                 text = f"{self._label} raised {_what(error)}, while it was closed."
                 say(f"Warning: {one_line(text)}", file=sys.stderr)
         if self._elsewhere and isinstance(sys.exc_info()[1], BrokenPipeError):
-            os._exit(1)  # the process that trains is dead, and has said so, if anybody could
+            os._exit(1)  # the process that trains is dead; no traceback is needed here
 
     def _replace(self, error, when):
         if isinstance(error, ProtocolError):
             self._failed = True
             raise EnvironmentFailure(error.sentence(self._label, when)) from error.__cause__
-        if self._retried < self._retries:  # the last one is closed at the end
+        if self._retried < self._retries:  # the last environment is closed at the end
             with suppress(*FAULTS):
                 self.env.close()
         self.env = self._new_env(error, when)
         self._first_seed = None if self._seed is None else seed_after(self._seed)
 
     def _new_env(self, error=None, when=None):
-        """An environment; in the place of one that has raised `error`, if that is given."""
+        """Create an environment, as a replacement for one that raised `error` if it is given."""
         while True:
             if error is not None:
                 self._count(error, when)
@@ -205,7 +207,7 @@ class SupervisedEnv(gym.Wrapper):
                 error, when = fault, "while it was made"
 
     def _count(self, error, when):
-        """Warn that the environment is made anew after `error`; raises if it may not be."""
+        """Warn that the environment is recreated after `error`; raise if no retries are left."""
         if isinstance(error, UserError):
             self._failed = True
             raise error
@@ -226,14 +228,14 @@ class SupervisedEnv(gym.Wrapper):
 
 
 def _heard(info):
-    """What a training looks at in an info. To gather the rest takes longer than many a step."""
+    """Return the entries of an info that a training uses; collecting the others would be slow."""
     return {key: info[key] for key in (RECORDED, "is_success") if key in info}
 
 
 def _outlive_stop_signals():
-    # They reach every process of a terminal or a batch job when a run is to stop. The run decides
-    # what follows; until it closes them, its environments go on.
-    # Programs that an environment starts would inherit SIG_IGN and blocked signals, not handlers.
+    # When a run is to stop, these signals reach every process of the terminal or batch job. The run
+    # decides what to do; its environments continue until it closes them.
+    # A handler, since programs started by an environment would inherit SIG_IGN or blocked signals.
     for each in SIGNALS:
         signal.signal(each, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)

@@ -1,4 +1,4 @@
-"""Acting with a memory: what a policy remembers of the episode of each environment."""
+"""Acting with a recurrent policy: its state in the episode of each environment."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,21 +9,21 @@ from spinup_tf2.core.nets.actor_critic import BaseActorCritic
 from spinup_tf2.core.nets.recurrent_acting import RecurrentStep
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 
-# note(which, first, state), of a step of the environments `which`: whether it begins an episode
-# `[n]`, and what was remembered before it `[n, size]`, there still of the episode before.
+# note(which, first, state), called in a step of the environments `which`: whether it begins an
+# episode `[n]`, and the state before it `[n, size]`, which is then still that of the last episode.
 Note = Callable[[slice, np.ndarray, np.ndarray], None]
 
 
 class RecurrentActor:
-    """An Actor that remembers the present episode of each environment, and nothing before it.
+    """An Actor with a recurrent state for each environment, which is cleared between episodes.
 
     Attributes:
-        state: What is remembered, `[n, size]`.
-        note: Is told of every step, if it is not None.
+        state: The state of each environment, `[n, size]`.
+        note: Function that is called in every step, unless it is None.
 
     Args:
         step: The networks.
-        envs: Those that are acted in. They know where episodes begin (`elapsed`).
+        envs: The environments in which to act. They know where episodes begin (`elapsed`).
     """
 
     def __init__(self, step: RecurrentStep, envs: VectorEnv):
@@ -33,7 +33,7 @@ class RecurrentActor:
         self.restart()
 
     def acting_in(self, envs: VectorEnv) -> "RecurrentActor":
-        """The same policy in other environments, whose episodes have not begun."""
+        """Return an actor with the same networks for other environments, with an empty state."""
         return RecurrentActor(self.step, envs)
 
     def refresh(self) -> None:
@@ -42,7 +42,7 @@ class RecurrentActor:
     def __call__(
         self, obs: np.ndarray, noise: np.ndarray, which: slice = slice(None)
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Actions and values for the environments `which`, as an Actor gives them."""
+        """Return actions and values for the environments `which`, as an Actor does."""
         state, first = self.state[which], self.envs.elapsed[which] == 0
         if self.note is not None:
             self.note(which, first, state)
@@ -50,19 +50,19 @@ class RecurrentActor:
         act, val, self.state[which] = self.step(obs, noise, state)
         return act, val
 
-    # What a checkpoint holds is what was remembered when `keep` was called last: a batch that is
-    # broken off is collected again.
+    # Checkpoints hold the state at the last call of `keep`, because a batch that is interrupted is
+    # collected again.
 
     def keep(self) -> None:
-        """Keep what is remembered now, for `recall` and for checkpoints."""
+        """Keep a copy of the present state, for `recall` and for checkpoints."""
         self.kept = self.state.copy()
 
     def recall(self) -> None:
-        """Remember what was kept, and nothing since."""
+        """Return to the state that was kept last."""
         self.state = self.kept.copy()
 
     def restart(self) -> None:
-        """All environments begin new episodes."""
+        """Clear the state, because all environments begin new episodes."""
         self.state = np.zeros((self.envs.num_envs, self.step.size), np.float32)
         self.keep()
 
@@ -77,5 +77,5 @@ Policy = Actor | RecurrentActor
 
 
 def actor_for(ac: BaseActorCritic, envs: VectorEnv) -> Policy:
-    """What acts for an actor-critic in these environments."""
+    """Return the Actor, or with a memory the RecurrentActor, of an actor-critic."""
     return Actor(ac) if ac.memory is None else RecurrentActor(RecurrentStep(ac.memory), envs)

@@ -30,9 +30,9 @@ StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, FinalObs]
 
 
 class Transition(NamedTuple):
-    """One step of n environments: arrays `[n, ...]`, and final_obs, as `VectorEnv.step` returns it.
+    """One step of n environments: arrays `[n, ...]`, and final_obs as `VectorEnv.step` returns it.
 
-    `val` is V(obs) `[n]` where acting has computed it anyway, else None.
+    `val` is V(obs) `[n]` if acting has computed it anyway, else None.
     """
 
     obs: np.ndarray
@@ -46,7 +46,7 @@ class Transition(NamedTuple):
 
 
 class StepLog(Protocol):
-    """What is told of every reset, step and epoch, such as an ActionLog."""
+    """Protocol of a log that records every reset, step and epoch, such as ActionLog."""
 
     def begin(self, epoch: int, step: int, obs: np.ndarray) -> None: ...
 
@@ -58,36 +58,36 @@ class StepLog(Protocol):
 
 
 class VectorEnv:
-    """`num_envs` environments that are stepped together and reset themselves.
+    """`num_envs` environments that are stepped together and reset automatically.
 
-    Environments are numbered over all MPI ranks: `indices` are those of this process. All that is
-    random in an environment, and in what is done in it, depends on the seed and on its index
-    alone (`randomness`). So it does not matter how environments are spread over processes.
+    Environments are numbered across all MPI ranks; `indices` are the numbers of this process. All
+    random numbers of an environment, and of the actions taken in it, depend only on the seed and
+    its index (`randomness`), so that it does not matter how environments are spread over processes.
 
-    An environment with a method `add_epoch`, also below wrappers, is told how far the training is,
-    so that it can become harder: `add_epoch` calls it at the end of each epoch, and `reset` for
-    those that it has missed, where a run is resumed.
+    An environment may define a method `add_epoch`, also beneath wrappers, in order to follow the
+    progress of the training and become harder, for example. `VectorEnv.add_epoch` calls it at the
+    end of each epoch, and `reset` makes up for missed calls when a run is resumed.
 
     Attributes:
         groups: Vector environments that are stepped separately, with `begin` and `finish`.
-        episodes: What is known of their episodes.
-        elapsed: How many steps the present episode of each environment has had, int `[n]`.
+        episodes: Statistics of the environments' episodes.
+        elapsed: Number of steps in the current episode of each environment, int `[n]`.
         labels: Names of the environments for messages: index, kind, rank and host.
-        log: Is told of every reset, step and epoch; or None.
+        log: StepLog that records every reset, step and epoch; or None.
         prototype: An environment that is never stepped, for its spaces and wrappers.
 
     Args:
-        env_fn: Makes one environment, another one in each call. It is called once more than there
-            are environments, for the prototype.
+        env_fn: Function that creates a new environment in each call. It is called once more than
+            there are environments, for the prototype.
         max_ep_len: A time limit on top of the environment's own.
         vectorization: How environments are stepped (`workers.make_groups`).
-        first_env: Index of the first environment; by default this MPI rank's.
-        make_action_spec: Gives the ActionSpec of the environment's action space.
-        env_retries: How many times each environment is made anew after it has raised an exception;
-            the step is lost, and nothing may be learned from it. An exception after that is raised
-            as an EnvironmentFailure.
-        prototype: That of another VectorEnv with the same env_fn, which closes it; None: one is
-            made.
+        first_env: Index of the first environment; by default that of this MPI rank.
+        make_action_spec: Function that returns the ActionSpec of an action space.
+        env_retries: How many times each environment is recreated after it has raised an exception;
+            the failed step is lost, and nothing may be learned from it. A further exception is
+            raised as an EnvironmentFailure.
+        prototype: The prototype of another VectorEnv with the same env_fn, which will close it;
+            None creates one.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class VectorEnv:
     ):
         first_env = proc_id() * num_envs if first_env is None else first_env
         self.num_envs, self.indices = num_envs, range(first_env, first_env + num_envs)
-        with ExitStack() as stack:  # closes what has been made, if the rest cannot be
+        with ExitStack() as stack:  # closes what has been created if something fails
             if prototype is None:
                 prototype = env_fn()
                 check_is_env(prototype)
@@ -134,7 +134,7 @@ class VectorEnv:
         self.elapsed = np.zeros(num_envs, int)
         self.log: StepLog | None = None
         self._counts_epochs = prototype.has_wrapper_attr("add_epoch")
-        self._epochs = None  # how many those that count have been told of, once they are reset
+        self._epochs = None  # how many epochs have been announced; None before the first reset
 
     def __enter__(self):
         return self
@@ -148,12 +148,15 @@ class VectorEnv:
     def reset(
         self, epoch: int = 0, step: int = 0, seeds: Sequence[int] | None = None
     ) -> np.ndarray:
-        """Start all environments from their own seeds for this moment; returns obs `[n, obs_dim]`.
+        """Reset all environments, and return their first observations `[n, obs_dim]`.
 
-        Images are uint8 `[n, height, width, channels]` here and below, all else float32.
+        Images are uint8 `[n, height, width, channels]` here and below; all else is float32.
 
         Args:
-            seeds: Others, one for each environment.
+            epoch: Number of the epoch, from 0.
+            step: How many steps of the epoch each environment has taken.
+            seeds: A seed for each environment; by default they are derived from the run's seed, the
+                environment's index, the epoch and the step.
         """
         if self._counts_epochs:
             self._tell_epochs(epoch)
@@ -175,8 +178,8 @@ class VectorEnv:
 
         Returns:
             obs `[n, obs_dim]`, rew, terminated and truncated `[n]`, and final_obs. Where an episode
-            has ended, obs is already the first observation of the next one, and `final_obs[i]` the
-            last of the old; None if the i-th environment has lost this step.
+            has ended, obs is already the first observation of the next one, and `final_obs[i]` is
+            the last one of the old, or None if the i-th environment has lost this step.
         """
         for group, which in enumerate(self.group_slices):
             self.begin(group, act[which])
@@ -188,15 +191,17 @@ class VectorEnv:
         obs: np.ndarray,
         noise: Iterable[np.ndarray],
     ) -> Iterator[Transition]:
-        """Let a policy act, and yield a Transition of all environments for each of its steps.
+        """Let a policy act, and yield the Transition of all environments for each step.
 
-        The following step has begun by then: environments in other processes work while the caller
-        stores it, and one group of environments while the policy acts for the other.
+        By then the next step has begun: environments in other processes work while the caller
+        stores the transition, and one group of environments works while the policy acts for the
+        other.
 
         Args:
-            act: An Actor, called with `which` of the environments it acts for, a slice.
-            obs: What the environments show, `[n, *obs_shape]`.
-            noise: For each step, `[n, *noise_shape]`. Where it ends, what has begun is finished.
+            act: An Actor; it is called with the slice of environments for which it acts.
+            obs: The current observations, `[n, *obs_shape]`.
+            noise: Noise `[n, *noise_shape]` of each step. When it is exhausted, the step that has
+                begun is finished.
         """
         noises = tee(noise, len(self.groups))
         groups = [self._steps_of(k, act, obs, noises[k]) for k in range(len(noises))]
@@ -205,13 +210,13 @@ class VectorEnv:
                 yield join(transitions)
 
     def _steps_of(self, group, act, obs, noise):
-        """The transitions of one group; None first, for every group must have begun by then."""
+        """Yield the transitions of one group, after a None: first, all groups must begin a step."""
         which = self.group_slices[group]
         obs, taken = obs[which], None
         for noise_t in noise:
             transition = taken and self._transition(group, *taken)
             if transition:
-                obs = transition.next_obs  # critical: the policy must see what the step led to
+                obs = transition.next_obs  # critical: the policy must see the result of the step
             a, val = act(obs, noise_t[which], which)
             self.begin(group, a)
             taken = obs, a, val
@@ -229,7 +234,7 @@ class VectorEnv:
         self.groups[group].step_async(self.action_spec.to_env(act))
 
     def finish(self, group: int) -> StepResult:
-        """Wait for the end of the step that `begin` has begun; returns what `step` does."""
+        """Wait for the end of a step that `begin` has begun; return the same as `step`."""
         which, final_obs = self.group_slices[group], {}
         obs, rew, terminated, truncated, infos = self.groups[group].step_wait()
         obs = obs.astype(self.obs_dtype)  # a copy
@@ -249,19 +254,19 @@ class VectorEnv:
         return None if obs is None else np.array(obs, self.obs_dtype)
 
     def add_epoch(self) -> None:
-        """Tell environments and log that an epoch is over."""
+        """Inform the environments and the log that an epoch is over."""
         if self.log is not None:
             self.log.add_epoch()
         if self._epochs is not None:
             self._tell_epochs(self._epochs + 1)
 
     def forget(self, steps: int) -> None:
-        """Take the last steps out of the log, as if they had not been taken."""
+        """Remove the last `steps` steps from the log, as if they had not been taken."""
         if self.log is not None:
             self.log.forget(steps)
 
     def _tell_epochs(self, epochs):
-        """Tell environments about those of the first `epochs` epochs that they do not know of."""
+        """Announce to the environments those of the first `epochs` epochs they have missed."""
         for _ in range(self._epochs or 0, epochs):
             for group in self.groups:
                 group.call("add_epoch")
@@ -269,7 +274,7 @@ class VectorEnv:
 
 
 def _make_env(env_fn, max_ep_len, prototype):
-    """One environment; `prototype` is the process and the identity of another one."""
+    """Create one environment; `prototype` is the process id and the `id` of the prototype."""
     checked = CheckedEnv(env_fn(), max_ep_len)
     if (os.getpid(), id(checked.unwrapped)) == prototype:
         raise UserError(
@@ -281,14 +286,14 @@ def _make_env(env_fn, max_ep_len, prototype):
 
 
 def _close_quietly(prototype):
-    with suppress(Exception):  # it has taken no part in the training, which is over
+    with suppress(Exception):  # nothing depends on it any more
         prototype.close()
 
 
 def join(results: Sequence[Any]) -> Any:
-    """One StepResult or Transition from those of groups, whose environments follow one another.
+    """Join the StepResults or Transitions of consecutive groups of environments into one.
 
-    Arrays are concatenated, dicts united; None stays None.
+    Arrays are concatenated and dicts merged; None stays None.
     """
     if len(results) == 1:
         return results[0]
@@ -303,5 +308,5 @@ def _join(values):
 
 
 def lost(final_obs: FinalObs) -> list[int]:
-    """The environments that have lost a step, from the `final_obs` of `VectorEnv.step`."""
+    """Return the environments that have lost a step, given `final_obs` of `VectorEnv.step`."""
     return [i for i, last in final_obs.items() if last is None]

@@ -1,4 +1,4 @@
-"""Environments that are stepped one after the other, by threads, or in processes of their own."""
+"""Vector environments: stepped one after the other, by threads, or in processes of their own."""
 
 import multiprocessing.util
 import signal
@@ -21,27 +21,27 @@ from spinup_tf2.envs.envpool.sharing import share
 from spinup_tf2.parallel import fork_server
 from spinup_tf2.parallel.threads import threads_per_rank
 
-CLOSING_PATIENCE = 30.0  # seconds that environments in processes of their own have to close
+CLOSING_PATIENCE = 30.0  # seconds for environments in processes of their own to close
 PATIENCE_AFTER_FAULT = 2.0  # the same, after one of them has failed
 
-# Observations need no copies here: VectorEnv converts them, which makes one.
+# Observations need no copies here: VectorEnv converts them, which creates one.
 _SETTINGS: dict[str, Any] = dict(autoreset_mode=AutoresetMode.SAME_STEP, copy=False)
 
 
 def make_groups(
     makers: Sequence[Callable[[], gym.Env]], labels: Sequence[str], vectorization: str
 ) -> "list[SerialVectorEnv | ThreadsVectorEnv | ProcessVectorEnv]":
-    """Groups of environments that are stepped by themselves: all of them together, or two halves.
+    """Return groups of environments that are stepped independently: a single one, or two halves.
 
     Args:
-        makers: Make one environment each.
-        labels: What messages call them.
+        makers: Functions that create one environment each.
+        labels: Names of the environments in messages.
         vectorization: 'sync' steps one after the other in this process. 'async' gives each a
             process of its own (the fork server's: scripts need `if __name__ == "__main__":`), which
-            pays when a step takes longer than about 0.1 ms. 'threads' shares them among as many
-            threads as the process may have, which pays for those that release the GIL while they
-            work, such as emulators and simulators written in C or C++; they are two groups, so that
-            one works while the policy acts for the other.
+            pays off when a step takes longer than about 0.1 ms. 'threads' shares them among as many
+            threads as the process may have, which pays off for environments that release the GIL
+            while they work, such as emulators and simulators written in C or C++; they form two
+            groups, so that one works while the policy acts for the other.
     """
     if vectorization == "async":
         return [ProcessVectorEnv(makers, labels)]
@@ -53,9 +53,9 @@ def make_groups(
 
 
 class SerialVectorEnv(SyncVectorEnv):
-    """gymnasium's, with a step in two halves as the others have it; all is done in the second.
+    """gymnasium's SyncVectorEnv with `step_async` and `step_wait`; the latter does all the work.
 
-    Environments of EnvPool share a pool, which is at work between the two.
+    Environments of EnvPool share a pool, which works between the two calls.
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], gym.Env]]):
@@ -81,12 +81,13 @@ class SerialVectorEnv(SyncVectorEnv):
 class ThreadsVectorEnv(SyncVectorEnv):
     """gymnasium's SyncVectorEnv, whose environments are stepped by several threads.
 
-    They need no copies of what is sent between processes, no start and no memory of their own. No
-    environment is ever in two threads at a time, and results are those of one thread. One whose
-    episode ends is reset by its thread at once (SAME_STEP).
+    Compared with processes, threads need no copies of data, no start-up time and no memory of their
+    own. No environment is ever used by two threads at the same time, and results are the same as
+    with one thread. When an episode ends, the thread resets the environment at once (SAME_STEP).
 
     Args:
-        pool: The threads, which others may use as well. Closing the environments closes it.
+        env_fns: Functions that create one environment each.
+        pool: The threads, which others may use as well. Closing the environments shuts them down.
     """
 
     envs: Any  # each an _EnvInThread
@@ -100,22 +101,22 @@ class ThreadsVectorEnv(SyncVectorEnv):
     def reset(
         self, *, seed: list[int | None] | None = None, options: dict | None = None
     ) -> tuple[np.ndarray, dict]:
-        if options is None:  # those with options, which are rare, are done one after the other
+        if options is None:  # resets with options, which are rare, run one after the other
             seeds: list[int | None] = seed or [None] * self.num_envs
-            # Where one raises, none of the others may still be at work when this returns.
+            # If one raises, none of the others may still be running when this returns.
             wait_for_threads(
                 [env.begin_reset(each) for env, each in zip(self.envs, seeds, strict=True)]
             )
         return super().reset(seed=seed, options=options)
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Begin a step; `step_wait` returns what it leads to."""
+        """Begin a step; `step_wait` returns its result."""
         each = iterate(self.action_space, actions)
         futures = [env.begin_step(action) for env, action in zip(self.envs, each, strict=True)]
         self._begun = futures, actions
 
     def step_wait(self) -> tuple:
-        """Wait for the step that has been begun; returns what `step` does."""
+        """Wait for the step that has begun; return the same as `step`."""
         (futures, actions), self._begun = self._begun, None
         wait_for_threads(futures)
         return super().step(actions)
@@ -125,20 +126,20 @@ class ThreadsVectorEnv(SyncVectorEnv):
         return self.step_wait()
 
     def close_extras(self, **kwargs: Any) -> None:
-        self._pool.shutdown(cancel_futures=True)  # which waits for what is being done
+        self._pool.shutdown(cancel_futures=True)  # waits for running calls
         super().close_extras(**kwargs)
 
 
 class _EnvInThread(gym.Wrapper):
-    """An environment that begins in a thread what it is asked for afterwards.
+    """An environment whose `step` and `reset` return the result of work begun in a thread.
 
-    What has not been begun is done where it is asked for.
+    If no work has begun, they run in the calling thread.
     """
 
     def __init__(self, env, pool):
         super().__init__(env)
         self._pool = pool
-        self._step = self._reset = None  # return what has been begun
+        self._step = self._reset = None  # functions that return the result of begun work
 
     def begin_reset(self, seed) -> Future:
         future = self._pool.submit(self.env.reset, seed=seed)
@@ -169,15 +170,16 @@ class _EnvInThread(gym.Wrapper):
 
 
 class ProcessVectorEnv(AsyncVectorEnv):
-    """gymnasium's environments in processes of their own, which may fail or die.
+    """gymnasium's AsyncVectorEnv, robust against environments that fail and processes that die.
 
-    The processes are the fork server's: forking one with TensorFlow's threads hangs.
+    The processes come from the fork server: forking a process with TensorFlow's threads hangs.
 
-    What they raise is raised here once, without gymnasium's copies on standard error. The death
-    of a process is an EnvironmentFailure. Closing never raises and never waits for ever.
+    An exception in a process is raised here once, without gymnasium's copies on standard error. The
+    death of a process raises EnvironmentFailure. Closing never raises and never waits forever.
 
     Args:
-        labels: What messages call the environments.
+        env_fns: Functions that create one environment each.
+        labels: Names of the environments in messages.
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], gym.Env]], labels: Sequence[str]):
@@ -192,7 +194,7 @@ class ProcessVectorEnv(AsyncVectorEnv):
         except BaseException:
             _kill(self.processes)
             raise
-        # They do not listen to the signal that multiprocessing ends them with at exit.
+        # They ignore the signal with which multiprocessing terminates them at exit.
         multiprocessing.util.Finalize(self, _kill, (self.processes,), exitpriority=10)
 
     def reset(self, *, seed: list[int | None] | None = None, **kwargs) -> tuple[np.ndarray, dict]:
@@ -211,14 +213,14 @@ class ProcessVectorEnv(AsyncVectorEnv):
         return self._ask(super().call, name, *args, **kwargs)
 
     def _ask(self, function, *args, **kwargs):
-        """Call a function that sends something to all processes, waits for answers, or both."""
+        """Call a function that sends a message to all processes, waits for answers, or both."""
         level, gym.logger.min_level = gym.logger.min_level, gym.logger.ERROR + 1
         try:
             return function(*args, **kwargs)
         except BaseException as error:
             self._patience = PATIENCE_AFTER_FAULT
             if isinstance(error, EnvironmentFailure) and isinstance(error.args[0], Exception):
-                error = error.args[0]  # gymnasium puts what was sent into another one
+                error = error.args[0]  # gymnasium wraps the exception that was sent in another one
                 raise error from error.__cause__
             if isinstance(error, EOFError | ConnectionError):
                 raise EnvironmentFailure(self._obituary()) from error
@@ -227,7 +229,7 @@ class ProcessVectorEnv(AsyncVectorEnv):
             gym.logger.min_level = level
 
     def _obituary(self):
-        """Which process has died, and of what."""
+        """Return a message that says which processes have died, and why."""
         wait([process.sentinel for process in self.processes], timeout=5)
         codes = [process.exitcode for process in self.processes]
         told = [f" (last seed: {seed})" for seed in self._seeds] or [""] * len(codes)
@@ -249,7 +251,7 @@ class ProcessVectorEnv(AsyncVectorEnv):
         return text
 
     def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:
-        """Ask the environments to close, and end the processes that do not within some seconds."""
+        """Ask the environments to close; kill the processes that do not close in time."""
         patience = 0 if terminate else self._patience if timeout is None else timeout
         deadline = time.monotonic() + patience
         pipes = [pipe for pipe in self.parent_pipes if pipe is not None and not pipe.closed]

@@ -1,4 +1,4 @@
-"""The weights with which a run has done best so far."""
+"""The best weights of a run so far."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,12 +8,15 @@ import numpy as np
 
 
 class BestWeights:
-    """Keeps the weights of the actor-critic that has had the highest score.
+    """Keeps the weights of the actor-critic that have had the highest score.
+
+    Args:
+        networks: The variables of the actor-critic.
 
     Attributes:
-        weights: Those with the highest score; the first ones as long as there is no score.
-        record: Its `score` (mean return), `success` (rate) and `epoch`, as a checkpoint holds them.
-        acting: Those to which the next score belongs.
+        weights: The weights with the highest score; the initial ones as long as there is no score.
+        record: Their `score` (mean return), `success` (rate) and `epoch`, for checkpoints.
+        acting: The weights to which the next score belongs.
     """
 
     def __init__(self, networks: Sequence[keras.Variable]):
@@ -22,15 +25,15 @@ class BestWeights:
         self.weights = self.acting = [each.numpy() for each in networks]
 
     def note_acting(self) -> None:
-        """Note the present weights as those to which the next score belongs."""
+        """Copy the current weights, to which the next score belongs."""
         self.acting = [each.numpy() for each in self.networks]
 
     def judge(self, score: list[float] | None, epoch: int) -> None:
-        """Keep the weights that were noted last if they are the best.
+        """Keep the weights of the last `note_acting` if their score is the highest so far.
 
         Args:
             score: Their success rate and mean return; between equal success rates the return
-                decides. None if they are not known.
+                decides. None if they are unknown.
             epoch: Number of the epoch, as it is logged.
         """
         best = self.record
@@ -47,20 +50,20 @@ class BestWeights:
         weights: Sequence[np.ndarray],
         acting: Sequence[np.ndarray],
     ) -> None:
-        """Take back what a checkpoint holds.
+        """Restore what a checkpoint holds.
 
-        If `acting` is empty, `note_acting` is called again before the next score.
+        `acting` may be empty if `note_acting` will be called before the next score.
         """
         self.record, self.weights = dict(record), [*weights]
         self.acting = [*acting] or self.acting
 
 
 def score_of(row: Mapping[str, Any], tested: bool) -> list[float] | None:
-    """What the policy of an epoch is judged by: (success rate, mean return); None if by nothing.
+    """Return the score of an epoch's policy, [success rate, mean return]; None if it is unknown.
 
     Args:
         row: The epoch's row of the log.
-        tested: Whether test episodes count, or those of the training.
+        tested: Whether the score is that of the test episodes instead of the training episodes.
     """
     prefix = "Test" if tested else ""
     score = row.get(f"{prefix}SuccessRate", 0.0), row[f"Average{prefix}EpRet"]

@@ -1,4 +1,4 @@
-"""The callbacks of a run: those that a program gives, and those that options stand for."""
+"""The callbacks of a run: those passed in `callbacks`, and those that other options create."""
 
 import inspect
 import json
@@ -30,14 +30,14 @@ from spinup_tf2.tracking.tracker import Tracker, check_installed
 
 
 def callbacks_of(settings: Settings, env: gym.Env) -> list[Any]:
-    """The callbacks that the settings of a run ask for.
+    """Return the callbacks for the settings of a run.
 
     Args:
         settings: The run's settings.
-        env: An environment like those that train.
+        env: An environment of the same kind as those that train.
 
     Raises:
-        UserError: One of them cannot be had.
+        UserError: A callback cannot be created.
     """
     callbacks = [
         _named(each) if isinstance(each, str) else each for each in settings.callbacks or ()
@@ -50,7 +50,7 @@ def callbacks_of(settings: Settings, env: gym.Env) -> list[Any]:
         callbacks.append(StopWithoutImprovement(settings.stop_without_improvement))
     if (seconds := seconds_of(settings.stop_after)) is not None:
         callbacks.append(StopAfter(seconds=seconds))
-    for option in ("record_every", "render_every"):  # before trackers, which send the videos
+    for option in ("record_every", "render_every"):  # before trackers, which upload the videos
         if getattr(settings, option) is not None:
             callbacks.append(ShowEpisodes(option, settings, env))
     for name in settings.track or ():
@@ -59,17 +59,17 @@ def callbacks_of(settings: Settings, env: gym.Env) -> list[Any]:
     return callbacks
 
 
-# Columns that are logged later in a row, and those that `plot` adds.
+# Columns that callbacks cannot use: those of each row that are logged later or that `plot` adds.
 _TAKEN = ("Epoch", "TotalEnvInteracts", "Time", "Unit", "Condition1", "Condition2", "Performance")
 
 
 def _named(name):
-    """What `module:Name` stands for; of a class, an instance."""
+    """Return the object that `module:Name` stands for; an instance if it is a class."""
     module, _, attribute = name.rpartition(":")
     try:
         import_named(module)
         found = getattr(sys.modules[module], attribute)
-        if not has_hooks(found):  # before it is called
+        if not has_hooks(found):  # checked before it is called
             raise TypeError(
                 f"it has none of the methods {', '.join(HOOKS)} of its own, or is Keras's"
             )
@@ -79,7 +79,7 @@ def _named(name):
 
 
 def _check_signatures(callback):
-    """Raise UserError if a method cannot be called as it will be: the first time may be late."""
+    """Raise UserError now if a method does not take the arguments with which it will be called."""
     for hook, names in HOOKS.items():
         method = hook_of(callback, hook)
         if method is None:
@@ -87,7 +87,7 @@ def _check_signatures(callback):
         try:
             inspect.signature(method).bind(*names)
         except ValueError:
-            continue  # one written in C, of which nothing is known
+            continue  # written in C, without a known signature
         except TypeError as error:
             raise UserError(
                 f"the callback {_kind(callback)} has a method {hook}{inspect.signature(method)}, "
@@ -96,7 +96,7 @@ def _check_signatures(callback):
 
 
 def _checked_columns(callback, columns):
-    """What a callback has returned as its columns: a dict of floats, blank for None."""
+    """Return a callback's columns as a dict of floats, blank ("") for None."""
     who = f"columns() of the callback {_kind(callback)} returned"
     if not isinstance(columns, Mapping):
         raise UserError(f"{who} {columns!r}; it must be a dict of numbers by column.")
@@ -113,7 +113,7 @@ def _checked_columns(callback, columns):
 
 
 def _as_json(callback, state):
-    """What a callback remembers, as it is read again from JSON; NumPy's numbers are numbers."""
+    """Return the state of a callback as it will be read from JSON, with NumPy's numbers as such."""
 
     def number(value):
         if isinstance(value, np.generic):
@@ -144,7 +144,7 @@ class Callbacks:
         self._exist = broadcast_object(len(callbacks) > 0)
         self._callbacks = callbacks if proc_id() == 0 else ()
         self._started: list[Any] = []
-        self.reason: str | None = None  # to stop, as rank 0 has heard it
+        self.reason: str | None = None  # reason to stop, on rank 0
 
     def start(self, run: Any) -> None:
         for callback in self._callbacks:
@@ -153,15 +153,15 @@ class Callbacks:
             self._started.append(callback)
 
     def end_epoch(self, run: Any, row: Mapping[str, Any]) -> str | None:
-        """Call `on_epoch_end`; returns the reason to stop, the same on all ranks, or None."""
+        """Call `on_epoch_end`; return the reason to stop or None, the same on all ranks."""
         self._call("on_epoch_end", run, row)
         return broadcast_object(self.reason) if self._exist else None
 
     def columns(self, run: Any) -> dict[str, float | str]:
-        """What callbacks add to the row of this epoch, the same on all ranks.
+        """Return the columns that callbacks add to the row of this epoch, the same on all ranks.
 
         Raises:
-            UserError: It is not what can be logged.
+            UserError: A column cannot be logged.
         """
         known = [] if run.logger.first_row else run.logger.log_headers
         added: dict[str, float | str] = {}
@@ -182,19 +182,19 @@ class Callbacks:
         return broadcast_object(added) if self._exist else {}
 
     def end(self, run: Any) -> None:
-        """Call `on_end` of all whose `on_start` has not failed, also if one of them raises."""
+        """Call `on_end` of all callbacks whose `on_start` did not fail, even if one raises."""
         with ExitStack() as stack:
             for each in reversed(self._started):
                 if (on_end := hook_of(each, "on_end")) is not None:
                     stack.callback(on_end, run)
 
     def _call(self, hook, *arguments):
-        """Call a method of all that have it; returns each of these and what it returned."""
+        """Call a method of all callbacks that have it; return pairs (callback, result)."""
         able = [(each, hook_of(each, hook)) for each in self._started]
         return [(each, method(*arguments)) for each, method in able if method is not None]
 
     def states(self) -> list[tuple[str, dict]]:
-        """(kind, state) of each, as JSON.
+        """Return (kind, state) of each callback with a state, as JSON.
 
         Raises:
             UserError: A state cannot be written as JSON.
@@ -202,7 +202,7 @@ class Callbacks:
         return [(_kind(each), _as_json(each, state)) for each, state in self._call("state_dict")]
 
     def restore(self, states: Sequence[tuple[str, dict]]) -> None:
-        """Give each the state of the first of its kind that is left; the others begin anew."""
+        """Restore callbacks, each from the first unused state of its kind, if there is one."""
         left = [*states]
         for each in self._callbacks:
             found = next((state for state in left if state[0] == _kind(each)), None)

@@ -1,4 +1,4 @@
-"""How well a policy does without noise, in environments that serve nothing else."""
+"""Evaluation of a policy without noise, in separate test environments."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -18,7 +18,7 @@ NO_RESULTS: dict[str, list[float]] = dict(TestEpRet=[], TestEpLen=[], TestSucces
 
 
 def own_test_episodes(num_test_episodes: int) -> range:
-    """Numbers of the test episodes that this rank plays; ranks have nearly equal shares."""
+    """Return the numbers of this rank's test episodes; ranks have nearly equal shares."""
     first, end = (rank * num_test_episodes // num_procs() for rank in (proc_id(), proc_id() + 1))
     return range(FIRST_TEST_ENV + first, FIRST_TEST_ENV + end)
 
@@ -26,13 +26,14 @@ def own_test_episodes(num_test_episodes: int) -> range:
 def make_test_envs(
     make: Callable[..., VectorEnv], envs: VectorEnv, num_test_episodes: int
 ) -> AbstractContextManager[VectorEnv | None]:
-    """Environments for this rank's share of the test episodes; None if it has none.
+    """Create the environments for this rank's share of the test episodes; None if it has none.
 
-    As many as those that train, or fewer if these need no more rounds.
+    There are as many as training environments, or fewer if that takes no more rounds.
 
     Args:
-        make: VectorEnv with the arguments that those that train have in common with these.
-        envs: Those that train.
+        make: VectorEnv with the arguments that training and test environments have in common.
+        envs: The training environments.
+        num_test_episodes: Number of test episodes of all ranks together.
     """
     episodes = own_test_episodes(num_test_episodes)
     if not episodes:
@@ -49,19 +50,20 @@ def evaluate(
     epoch: int = 0,
     interruption: Interruption | None = None,
 ) -> dict[str, list[float]]:
-    """Test episodes without noise: TestEpRet, TestEpLen and TestSuccessRate.
+    """Play test episodes without noise; return TestEpRet, TestEpLen and TestSuccessRate.
 
-    Episode i starts from the seed of environment i, wherever it takes place: the same in every
-    evaluation, so that these differ by the policy. TestSuccessRate is empty where environments do
-    not tell. An environment that fails (env_retries) plays another episode.
+    Episode i starts from the seed of environment i, wherever it is played. The seeds are the same
+    in every evaluation, so that only the policy makes a difference. TestSuccessRate is empty if
+    environments report no success. An environment that fails (env_retries) plays another episode.
 
     Args:
-        envs: None: this rank plays no episodes, and all results are empty.
-        episodes: Their numbers; None: one in each environment. As many as there are environments
-            are played at the same time.
-        epoch: The number of the epoch, from 0, that has been trained last. Environments that want
-            to know (`add_epoch`) are told of those before it, as those that train have been.
-        interruption: Once it is requested, the episodes are broken off.
+        envs: The test environments; None: this rank plays no episodes, and all results are empty.
+        act: The policy.
+        episodes: Numbers of the episodes; None: one in each environment. As many as there are
+            environments are played at the same time.
+        epoch: Number of the latest epoch of the training, from 0. Environments with a method
+            `add_epoch` have it called for all epochs before, as in training.
+        interruption: Once a stop is requested, the episodes are broken off.
     """
     if envs is None:
         return dict(NO_RESULTS)
@@ -75,7 +77,7 @@ def evaluate(
     for first in range(episodes.start, episodes.stop, envs.num_envs):
         if stopped():
             break
-        # If fewer episodes are left than environments, the surplus environments are ignored.
+        # If there are more environments than episodes left, the surplus ones are ignored.
         numbers = range(first, first + envs.num_envs)
         seeds = replace(envs.randomness, indices=numbers).environment_seeds()
         obs = envs.reset(epoch, seeds=seeds)
@@ -89,9 +91,17 @@ def evaluate(
 
 
 def _play(envs, act, obs, count, stopped):
-    """(return, length, success) of the episode that begins in each of the first `count` of `envs`.
+    """Play one episode in each of the first `count` environments.
 
-    `obs` is what they show. Success is None where it is not told.
+    Args:
+        envs: The environments.
+        act: The policy.
+        obs: The first observations of the episodes, `[n, ...]`.
+        count: Number of episodes.
+        stopped: Function that says whether to break off the episodes.
+
+    Returns:
+        (return, length, success) of each finished episode; success is None if it is not reported.
     """
     noise = np.zeros((envs.num_envs, *envs.action_spec.noise_shape), np.float32)
     ret, length = np.zeros(envs.num_envs), np.zeros(envs.num_envs, int)
@@ -110,11 +120,11 @@ def _play(envs, act, obs, count, stopped):
         failed = lost(final_obs)
         if envs.episodes.recorded is None:
             ended = [(ret[i], length[i], i) for i in set(final_obs).difference(failed)]
-        else:  # not every end is one: a game may have lives left
+        else:  # not every end counts: a game may have lives left
             ended = envs.episodes.take_recorded()
         ret[failed], length[failed] = 0, 0  # these environments play another episode
         successes |= {i: success for success, i in envs.episodes.take_successes()}
         for episode_ret, episode_len, i in ended:
-            if i < count:  # the episodes after it do not count
+            if i < count:  # later episodes of the same environment do not count
                 results.setdefault(i, (episode_ret, episode_len, successes.get(i)))
     return [results[i] for i in sorted(results)]

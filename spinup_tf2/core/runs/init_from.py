@@ -1,4 +1,4 @@
-"""init_from: networks that begin with the weights of another run."""
+"""The argument init_from: networks that start with the weights of another run."""
 
 import os
 from itertools import zip_longest
@@ -15,16 +15,16 @@ from spinup_tf2.core.runs.saved_policy import (
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence.saves import find_save, read_info, read_weights
 
-# What networks do with weights of the same shapes.
+# Arguments that change what networks compute, but not the shapes of their weights.
 _NOT_IN_SHAPES = ("activation", "conv", "background")
-_EARLIER = {"background": 0.0}  # what networks had before there was such an argument
+_EARLIER = {"background": 0.0}  # values of arguments that earlier versions did not have
 
 
 def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
-    """Give an actor-critic the weights of the last save of a run; init_from of the algorithms.
+    """Load the weights of the last save of a run into an actor-critic.
 
     Raises:
-        UserError: They are not those of such networks; nothing is changed.
+        UserError: They do not belong to networks of this kind; nothing is changed.
     """
     try:
         save_dir = find_save(run_dir)
@@ -51,7 +51,7 @@ def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
 
 
 def network_arguments(run_dir: str | os.PathLike) -> dict[str, Any]:
-    """What the networks of a run's last save were made with; empty if it does not say so.
+    """Return the arguments of the networks in a run's last save; empty if they are not recorded.
 
     Raises:
         UserError: There is no complete save.
@@ -60,7 +60,7 @@ def network_arguments(run_dir: str | os.PathLike) -> dict[str, Any]:
 
 
 def _networks_in(save_dir):
-    """What a save says of its networks; empty if it does not say so."""
+    """Return the description of the networks in a save; empty if there is none."""
     with complete_save(save_dir):
         networks = read_info(save_dir).get("networks")
     return networks if isinstance(networks, dict) else {}
@@ -72,7 +72,7 @@ def _arguments_of(networks):
 
 
 def _check_normalization(ac, networks, run_dir):
-    """Check that both normalize observations, or neither, where the save says it."""
+    """Check that both or neither normalize observations, if the save records it."""
     here = without_normalization(ac) is not ac
     if networks.get("normalize_obs", here) == here:
         return
@@ -89,7 +89,7 @@ def _check_normalization(ac, networks, run_dir):
 
 
 def _check_not_in_shapes(ac, theirs, run_dir):
-    """Check what networks do with weights of the same shapes, where both say it."""
+    """Check that arguments in `_NOT_IN_SHAPES` are the same, if both are known."""
     ours = plain_arguments(without_normalization(ac))
     if not theirs or ours is None:
         return

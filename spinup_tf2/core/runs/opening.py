@@ -1,4 +1,4 @@
-"""How every run begins: seeds, environments, the run's directory."""
+"""The start of every run: seeds, environments, and the run's directory."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -55,12 +55,12 @@ from spinup_tf2.utils.mpi_tf import sync_params
 def environments(
     settings: Settings, make_action_spec: Callable[..., ActionSpec] = action_spec
 ) -> Iterator[tuple[VectorEnv, VectorEnv | None]]:
-    """Seed the networks, and make the environments that train and those for evaluation.
+    """Context manager that creates the training and the test environments, and seeds the networks.
 
-    The latter are None if this rank plays no test episodes.
+    The test environments are None if this rank plays no test episodes.
     """
     limit_tensorflow()
-    # For environments that draw from global generators when they are made.
+    # For environments whose constructors draw from global generators.
     seed_global_generators(environment_seed(settings.seed, proc_id() * settings.num_envs))
     make = partial(
         VectorEnv,
@@ -75,7 +75,7 @@ def environments(
         make(settings.num_envs) as envs,
         make_test_envs(make, envs, settings.num_test_episodes) as test_envs,
     ):
-        # Equal on all ranks: one network to begin with.
+        # The same on all ranks, which start with the same networks.
         keras.utils.set_random_seed(int(settings.seed))
         yield envs, test_envs
 
@@ -90,22 +90,22 @@ def opened_run(
     ac: Networks,
     sizes: Mapping[str, int],
 ) -> Iterator[Run[Networks]]:
-    """Open a run's directory: configuration, environment, networks to begin with, checkpoints.
+    """Context manager that opens a run: its directory, configuration, weights and checkpoints.
 
-    As long as it is open, no other run can write there.
+    As long as it is open, no other run can write to the directory.
 
     Args:
-        algorithm: Its name.
+        algorithm: Name of the algorithm.
         settings: The run's settings.
-        arguments: All of its arguments by name.
-        envs: The environments that train.
-        test_envs: Those for evaluation.
+        arguments: All of the algorithm's arguments by name.
+        envs: The training environments.
+        test_envs: The environments for evaluation, or None.
         ac: The actor-critic.
-        sizes: Numbers of parameters to print.
+        sizes: Numbers of parameters to print, by name of the network.
 
     Raises:
-        UserError: Before anything in it is changed, if the directory cannot be used, if it is to
-            be resumed and holds another run, or if the MPI ranks have different arguments.
+        UserError: The directory cannot be used, or a run is to be resumed and it holds another one,
+            or the MPI ranks have different arguments. Nothing in the directory has been changed.
     """
     env = envs.prototype
     actor_critic = class_for(arguments["actor_critic"], envs.observation_space)
@@ -135,15 +135,15 @@ def opened_run(
         undo = stack.enter_context(ExitStack())
         if settings.resume:
             saved = checkpoint_to_resume(run_dir, description, settings.epochs, rows)
-            if saved is None:  # a run that was killed before its first checkpoint begins anew
+            if saved is None:  # a run that was killed before its first checkpoint starts over
                 logger_kwargs |= dict(keep_rows=0)
             else:
                 logger_kwargs |= dict(keep_rows=saved.counters["epoch"])
         if saved is None and settings.init_from is not None:
             begin_with(ac, settings.init_from)
-            gather_objects(None)  # rank 0 may be about to move what the others still read
+            gather_objects(None)  # wait: rank 0 may move files that the others are still reading
         if run_dir is not None:
-            overwrite = bool(logger_kwargs.get("overwrite"))  # the other ranks need not know
+            overwrite = bool(logger_kwargs.get("overwrite"))  # used on rank 0 only
             on_root(lambda: _prepare(run_dir, rows, overwrite, undo))
         logger = EpochLogger(**logger_kwargs)
         run_dir = broadcast_object(logger.output_dir)
@@ -180,13 +180,13 @@ def opened_run(
 
 
 def _prepare(run_dir, rows, overwrite, undo):
-    """Make room for a new run, and note in `undo` how the directory is left if it does not begin.
+    """Make room for a new run; `undo` restores the directory if the run fails to start.
 
-    As it was: a run that is replaced is kept aside until then.
+    Until then, a run that is to be replaced is kept aside.
     """
     if not holds_run(run_dir, rows):
-        # An old run may be aside, since one that was to replace it has failed. As long as the files
-        # of that one are there, nobody takes the directory for an empty one.
+        # An old run may be aside because its replacement failed. As long as files of the latter
+        # are there, the directory is not taken for an empty one.
         if not os.path.isdir(os.path.join(run_dir, REPLACED)):
             undo.callback(remove_run, run_dir, rows, keep=files_of_run(run_dir, rows))
     elif overwrite:
@@ -195,9 +195,9 @@ def _prepare(run_dir, rows, overwrite, undo):
 
 
 def _seed_global_generators(settings, envs, saved):
-    """Let them repeat neither the draws of another rank nor those of the time before a stop.
+    """Seed the global generators differently on each rank, and after each resumption.
 
-    The networks have been drawn, alike on all ranks.
+    The networks have been initialized before, with the same weights on all ranks.
     """
     begins = Position() if saved is None else position_of(saved)
     if proc_id() > 0 or begins != Position():

@@ -1,4 +1,4 @@
-"""Saved policies with a memory, which need to know where an episode begins. No TensorFlow."""
+"""Saved policies with a memory, which is passed from step to step. Imports no TensorFlow."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,14 +9,15 @@ from spinup_tf2.errors import UserError
 
 
 class PolicyWithMemory:
-    """`policy(obs, state)`: the action, and the state for the next step of the episode.
+    """`policy(obs, state)` returns an action and the state for the next step of the episode.
 
         state = None                           # an episode begins
         action, state = policy(obs, state)
 
     Args:
-        step: `step(obs, state)`, with a state `[1, size]`, and the next one like it.
-        size: How many numbers the state has.
+        step: Function `step(obs, state)` that returns the action and the next state; both states
+            are `[1, size]`.
+        size: Length of the state.
     """
 
     def __init__(self, step: Callable[..., tuple[Any, np.ndarray]], size: int):
@@ -35,7 +36,7 @@ class PolicyWithMemory:
 
 
 def in_episode(get_action: Callable[..., Any]) -> Callable[[Any], Any]:
-    """`get_action(obs)` for the steps of one episode that begins now."""
+    """Return a function `act(obs)` for the steps of one episode, which begins now."""
     if not isinstance(get_action, PolicyWithMemory):
         return get_action
     state = None

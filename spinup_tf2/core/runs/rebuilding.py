@@ -1,12 +1,12 @@
-"""How the networks of a saved agent are built again, from plain values and weights.
+"""Rebuilding the networks of a saved agent from plain values and weights.
 
-model_info.json has an entry `networks`, null for those that cannot be built so:
+model_info.json has an entry `networks`, which is null for networks that cannot be rebuilt:
 
     {"networks": {"actor_critic": "MLPActorCritic", "normalize_obs": false, "extra": 0,
                   "arguments": {"hidden_sizes": [64, 64], "activation": "tanh"}}}
 
-Run directories are passed around, so it is not trusted. The class itself knows the shapes of its
-variables before any is made (`BaseActorCritic.variable_shapes`).
+Run directories are passed around, so the file is not trusted. The class itself knows the shapes of
+its variables before any is created (`BaseActorCritic.variable_shapes`).
 """
 
 import inspect
@@ -31,15 +31,18 @@ def build_again(
     action_space: spaces.Space,
     weights: Sequence[np.ndarray],
 ) -> BaseActorCritic:
-    """The actor-critic that an entry `networks` of model_info.json describes, with its weights.
+    """Return the actor-critic that an entry `networks` of model_info.json describes.
 
-    Nothing is built that would be larger than these.
+    Nothing is built that does not match the sizes of the weights.
 
     Args:
-        weights: Of all its variables, in their order, and then of those that it does not use.
+        networks: The entry.
+        observation_space, action_space: The spaces of the raw environment.
+        weights: Values of all variables of the actor-critic, in order, followed by those of
+            variables that it does not use.
 
     Raises:
-        UserError: Something is not as `SavedPolicy` writes it.
+        UserError: Something differs from what `SavedPolicy` writes.
     """
     make, arguments, normalize_obs, extra = _check_entry(networks)
     seen = network_observation_space(observation_space)
@@ -66,7 +69,7 @@ def build_again(
 
 
 def _check_entry(networks):
-    """(class, arguments, normalize_obs, extra), of the types that they should have."""
+    """Return (class, arguments, normalize_obs, extra) after checking their types."""
     try:
         make = _class_named(networks["actor_critic"])
         arguments = dict(networks["arguments"])
@@ -76,9 +79,9 @@ def _check_entry(networks):
     _, _, *parameters = inspect.signature(make.variable_shapes).parameters.values()
     names = {each.name for each in parameters}
     required = {each.name for each in parameters if each.default is each.empty}
-    if not required <= arguments.keys() <= names:  # earlier versions had fewer
+    if not required <= arguments.keys() <= names:  # earlier versions had fewer arguments
         raise UserError(f"{make.__name__} takes {', '.join(sorted(names))}.")
-    if is_own(make.__module__):  # others choose the names and meanings of theirs
+    if is_own(make.__module__):  # custom classes choose their own names and meanings
         check_network_arguments(arguments)
     if not isinstance(normalize_obs, bool) or type(extra) is not int:
         raise UserError("model_info.json has an entry of another type.")
@@ -88,10 +91,10 @@ def _check_entry(networks):
 
 
 def _class_named(name):
-    """The class of actor-critics that a file names: `MLPActorCritic`, or `my_networks:MyClass`.
+    """Return the actor-critic class that a file names: `MLPActorCritic` or `my_networks:MyClass`.
 
-    As for environments and wrappers, the file's word imports only what `import_for_file` lets
-    through, and of it nothing is called but a class that says how to build it again.
+    As for environments and wrappers, a file can only import modules that `import_for_file` allows,
+    and only actor-critic classes with `variable_shapes` are called.
     """
     module, _, name = str(name).rpartition(":")
     homes = [import_for_file(module)] if module else [actor_critic, q_actor_critic]

@@ -1,4 +1,4 @@
-"""Episodes of the policy as it is after an epoch: in a video, or in a window."""
+"""Episodes of the current policy, in a video or a window, after some of the epochs."""
 
 import os
 from collections.abc import Mapping
@@ -26,21 +26,21 @@ _GRAPHICS = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER", "SDL_NO_SIGNAL_HAN
 
 
 class ShowEpisodes(Callback):
-    """Shows an episode after the first of every `every` epochs, and records it.
+    """Callback that shows or records an episode after every `every` epochs, from the first on.
 
-    It is the first of the test episodes: without noise, from the same seed every time. The
-    environment is one of its own, in a process of its own: graphics libraries do not get on with
-    TensorFlow, and nothing that they do shall end the training. What fails warns once. An episode
-    that is broken off leaves no video.
+    The episode is the first test episode: without noise, from the same seed every time. Its
+    environment runs in a process of its own, because graphics libraries clash with TensorFlow and
+    must not end the training. The first failure is reported with a warning. An episode that is
+    broken off leaves no video.
 
     Args:
-        option: Name of the option that asks for it: 'record_every' for a video, mp4, in
+        option: Name of the option that creates the callback: 'record_every' for an mp4 video in
             `RUN_DIR/videos`, or 'render_every' for a window.
         settings: The run's settings.
-        env: An environment like it is shown.
+        env: An environment of the same kind.
 
     Raises:
-        UserError: It cannot be drawn.
+        UserError: The environment cannot be rendered.
     """
 
     def __init__(self, option: str, settings: Settings, env: gym.Env):
@@ -59,7 +59,7 @@ class ShowEpisodes(Callback):
         graphics = {name: os.environ[name] for name in _GRAPHICS if name in os.environ}
         self._drawing = Drawing(description, mode, graphics, hint)
         with self._environment(self._drawing, action_spec=None) as envs:
-            envs.reset()  # draws it
+            envs.reset()  # starts rendering, which raises what is wrong
 
     def _environment(self, drawing: Drawing, action_spec: Any) -> VectorEnv:
         return VectorEnv(
@@ -76,7 +76,7 @@ class ShowEpisodes(Callback):
         self.actor = actor_for(run.ac, run.envs)
 
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
-        if self.records:  # and not those that another one has recorded
+        if self.records:  # if not, run.videos belongs to another callback
             run.videos = []
         if run.epoch % self.every:
             return
@@ -96,7 +96,7 @@ class ShowEpisodes(Callback):
             )
         finally:
             if folder is not None and not shown["TestEpRet"]:
-                # To close the environment has ended the video; to kill it has left a part.
+                # If the environment was closed, the video is finished; if killed, a part is left.
                 for path in (*folder.glob(f"{name}-*.mp4"), *folder.glob(f".{name}-*.mp4")):
                     with suppress(OSError):
                         path.unlink()

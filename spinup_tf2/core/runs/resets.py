@@ -1,4 +1,4 @@
-"""When all environments begin new episodes, and how they come back where a run goes on."""
+"""Resets of all environments, and their return to an earlier state when a run is resumed."""
 
 from collections.abc import Iterable
 
@@ -13,21 +13,21 @@ from spinup_tf2.parallel.mpi import gather_objects
 from spinup_tf2.persistence.keeper import Part
 from spinup_tf2.utils.logx import EpochLogger
 
-# How many steps are taken again only to see whether environments answer as before: it is seen at
-# once where it is seen at all, and some environments are slow.
+# How many steps are repeated only to check that environments answer as before: differences show up
+# at once if at all, and some environments are slow.
 _COMPARED_STEPS = 100
 
 
 class Resets:
-    """Begins new episodes when they are due, and gives the observations to collect from.
+    """Begins new episodes when they are due, and provides the observations from which to act.
 
     Args:
         settings: The run's settings.
-        envs: Those that train.
-        log: Their actions since the last reset, with deterministic_resume; else None.
-        parts: Their `restart` is called when all environments begin new episodes.
-        resumed: Whether the run goes on from a checkpoint.
-        logger: Gets warnings.
+        envs: The training environments.
+        log: Log of their actions since the last reset, with deterministic_resume; else None.
+        parts: Objects whose `restart` is called when all environments begin new episodes.
+        resumed: Whether the run is resumed from a checkpoint.
+        logger: Logger for warnings.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Resets:
     def observations(
         self, obs: np.ndarray | None, epoch: int, step: int, logged_epoch: int
     ) -> np.ndarray:
-        """The environments' observations, of new episodes if these are due. Collective.
+        """Return the environments' observations, of new episodes if these are due. Collective.
 
         Args:
-            obs: What they have shown last, `[n, ...]`; None at the beginning of a training or of
-                its resumption.
+            obs: The latest observations, `[n, ...]`; None at the start of a training or of its
+                resumption.
             epoch: Number of the epoch, from 0.
             step: How many steps of the epoch each environment has taken.
             logged_epoch: Number of the epoch, as it is logged.
@@ -82,7 +82,7 @@ class Resets:
         return obs
 
     def _say_what_strayed(self, log):
-        """Warn of environments that a replay has not brought back to where they were."""
+        """Warn of environments that a replay has not brought back to their earlier state."""
         strayed = [item for each in gather_objects(log.strayed) for item in each.items()]
         if not strayed:
             return

@@ -1,4 +1,4 @@
-"""What all runs have in common: epochs, rows of the log, tests, saves, checkpoints, stopping."""
+"""What all runs share: epochs, rows of the log, tests, saves, checkpoints, and stopping."""
 
 import sys
 import time
@@ -58,17 +58,17 @@ class Run(Generic[Networks]):
             run.finish_epoch(act)
 
     Attributes:
-        settings: Its settings.
-        envs: The environments that train.
-        test_envs: Those for evaluation; None if this rank has no part in it.
+        settings: The run's settings.
+        envs: The training environments.
+        test_envs: The environments for evaluation; None if this rank plays no test episodes.
         ac: The actor-critic.
-        logger: An EpochLogger.
-        epoch: Number of the present epoch, from 0.
-        first_step: The step of each environment with which the present epoch begins: 0, unless the
-            run was stopped within this epoch and now goes on.
-        videos: Those that were recorded at the end of the latest epoch.
-        progress: The share of the training that is over, 0 at first and never quite 1. On-policy,
-            as of the first step of the present batch; off-policy, as of the present step.
+        logger: The EpochLogger.
+        epoch: Number of the current epoch, from 0.
+        first_step: The step of each environment at which the current epoch begins: 0, unless the
+            run was stopped within this epoch and has been resumed.
+        videos: Paths of the videos recorded at the end of the latest epoch.
+        progress: Fraction of the training that is over, from 0 to just below 1: on-policy at the
+            first step of the current batch, off-policy at the current step.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class Run(Generic[Networks]):
         self.best = BestWeights(ac.variables)
         self.videos: list[Path] = []
         self._callbacks, self._stopped = callbacks, ""
-        self._on_begin = on_begin  # called when nothing keeps it from training any more
-        self._contexts = contexts  # left where the run ends
+        self._on_begin = on_begin  # called when everything is ready for training
+        self._contexts = contexts  # exited at the end of the run
 
     # ---------------------------------------------------------------------- the loops' calls
 
@@ -110,21 +110,20 @@ class Run(Generic[Networks]):
         tests: bool,
         first_epoch: int = 0,
     ) -> None:
-        """Declare what the training consists of, and restore it if the run goes on. Collective.
+        """Declare the state of the training, and restore it if the run is resumed. Collective.
 
         Args:
-            variables: All that a checkpoint must hold, equal on all ranks.
-            parts: What remembers something of each environment, by name; None is left out. The
-                replay buffer and the environments' own episodes are added.
+            variables: All variables that a checkpoint must hold, equal on all ranks.
+            parts: Objects that keep state for each environment, by name; None values are ignored.
+                The replay buffer and the environments' own episodes are added.
             replay: The replay buffer, if there is one. A checkpoint holds the steps that are new
                 in it.
-            saved_with_policy: Variables that are saved with the actor-critic and not used by it.
-            columns: Names of what is stored with the logger, some number of times in each epoch,
-                and whether, beside the average, the standard deviation, the largest and the
-                smallest value are logged. Of all else that updates return, which are scalars then,
-                the mean over the epoch is logged.
+            saved_with_policy: Variables that are saved with the actor-critic but not used by it.
+            columns: Keys of values that are stored with the logger, any number of times per epoch;
+                True logs standard deviation, maximum and minimum besides the average. Everything
+                else that updates return must be scalar, and its mean over the epoch is logged.
             tests: Whether there are columns for test episodes.
-            first_epoch: How the log numbers the first epoch.
+            first_epoch: Number of the first epoch in the log.
         """
         self.variables = unique(variables)
         log = ActionLog(self.envs) if self.settings.deterministic_resume else None
@@ -147,7 +146,7 @@ class Run(Generic[Networks]):
         spaces = self.envs.prototype.observation_space, self.envs.prototype.action_space
         self._saved_model = SavedPolicy(self.ac, *spaces, saved_with_policy)
         self.logger.setup_tf_saver(self._saved_model)
-        if broadcast_object(bool(self.settings.track)):  # to keep them is collective
+        if broadcast_object(bool(self.settings.track)):  # keeping values is collective
             self.logger.keep = HISTOGRAMS
         self._infos: list[dict[str, float]] = []  # of this epoch's updates
         self._began, self._last_save, self._policy_saved = time.monotonic(), -np.inf, True
@@ -155,13 +154,13 @@ class Run(Generic[Networks]):
             self._restore(self.saved)
         self._contexts.callback(self._callbacks.end, self)
         self._callbacks.start(self)
-        self._callbacks.columns(self)  # while nothing is lost yet
+        self._callbacks.columns(self)  # a trial, while there is nothing to lose
         if self.saved is None and self.settings.checkpoint_freq:
             self._save_checkpoint(Position())
         self._on_begin()
 
     def epochs(self) -> Iterator[int]:
-        """The numbers of the epochs that are left to train, from 0."""
+        """Yield the numbers of the epochs that are left to train, counted from 0."""
         settings, quiet = self.settings, self.logger.quiet
         self._contexts.enter_context(Watchdog(settings.stall_timeout, self._how_to_go_on()))
         self.interruption = self._contexts.enter_context(Interruption())
@@ -183,11 +182,11 @@ class Run(Generic[Networks]):
         self._check_saved()
 
     def observations(self, obs: np.ndarray | None, step: int) -> np.ndarray:
-        """The observations with which collecting begins, as `Resets.observations` gives them."""
+        """Return the observations from which to act; see `Resets.observations`."""
         return self._resets.observations(obs, self.epoch, step, self.logged_epoch)
 
     def until_stopped(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the items, one for each step, until a stop is requested; each is a heartbeat."""
+        """Yield the items, one per step, until a stop is requested; send a heartbeat for each."""
         for item in items:
             beat()
             if self.interruption.requested:
@@ -197,15 +196,15 @@ class Run(Generic[Networks]):
     def minibatches(
         self, size: int | None, passes: int, epochs: int = 1, stream: int = 1
     ) -> np.ndarray | None:
-        """Which rows of an epoch's batch make its minibatches, `[passes, count, local size]`.
+        """Return the rows of each minibatch, `[passes, count, local size]`; None without `size`.
 
         With a memory, a row is a segment.
 
         Args:
             size: Steps of all processes in each minibatch; None: there are no minibatches.
-            passes: How often all steps are used.
-            epochs: Those of the latest so many epochs together.
-            stream: Which random numbers decide; see Randomness.minibatches.
+            passes: Number of passes over the data.
+            epochs: Number of epochs whose steps the data hold.
+            stream: Stream of random numbers to draw from; see Randomness.minibatches.
         """
         if size is None:
             return None
@@ -217,25 +216,28 @@ class Run(Generic[Networks]):
         return draw(self.epoch, epochs * rows, passes, count, stream)
 
     def asked_to_stop(self) -> bool:
-        """Whether a stop was requested on any rank. Collective."""
+        """Return whether a stop was requested on any rank. Collective."""
         return self.interruption.agreed()
 
     def leave(self, step: int) -> NoReturn:
-        """Save and leave, after `step` steps of the epoch, when `asked_to_stop`. Collective."""
+        """Save everything and exit, after `step` steps of the epoch. Collective.
+
+        To be called when `asked_to_stop` returns True.
+        """
         text = self._how_to_go_on()
         if self.settings.checkpoint_freq and not self._save_checkpoint(Position(self.epoch, step)):
             text = f"What came after the last checkpoint is lost. {text}"
-        self._save_policy()  # to look at what there is
+        self._save_policy()  # so that it can be watched
         self.interruption.leave(text)
 
     def record(self, info: Mapping[str, Any]) -> None:
-        """Log what an update has returned, in the row of this epoch."""
+        """Log what an update has returned in the row of this epoch."""
         check_info(info, self.logged_epoch)
         if info.keys() <= self._columns.keys():
             self.logger.store(**info)
             return
         numbers = {name: number_in(name, value) for name, value in info.items()}
-        self._infos.append(  # of Python, since checkpoints hold them as JSON
+        self._infos.append(  # Python's numbers, because checkpoints hold them as JSON
             {name: x.item() if isinstance(x, np.generic) else x for name, x in numbers.items()}
         )
         if self._infos[-1].keys() != self._infos[0].keys():
@@ -245,16 +247,16 @@ class Run(Generic[Networks]):
             )
 
     def finish_epoch(self, act: Policy) -> None:
-        """Test the policy, save it, write the row of the log and a checkpoint, if they are due.
+        """Write the epoch's row of the log; if due, test and save the policy, and checkpoint.
 
         Collective.
 
         Args:
-            act: The policy.
+            act: The policy, as it acts in environments.
         """
         settings, logger, epoch = self.settings, self.logger, self.epoch
         last = epoch == settings.epochs - 1
-        check_variables(self.variables, self.logged_epoch)  # before anybody acts with them
+        check_variables(self.variables, self.logged_epoch)  # before they are acted with
         if self._tests:
             self._evaluate(act, due=last or (epoch + 1) % settings.test_freq == 0)
         self.envs.add_epoch()
@@ -286,14 +288,14 @@ class Run(Generic[Networks]):
         return self.ac
 
     def stop(self, reason: str) -> None:
-        """Ask for the end of the training after this epoch."""
+        """Ask for the training to end after this epoch."""
         self._callbacks.reason = str(reason) or "a callback has asked for it"
 
     # ------------------------------------------------------------------- the end of an epoch
 
     @property
     def logged_epoch(self) -> int:
-        """The number of the present epoch, as it is logged."""
+        """Number of the current epoch, as it is logged."""
         return self._first_epoch + self.epoch
 
     def _evaluate(self, act, due):
@@ -332,12 +334,12 @@ class Run(Generic[Networks]):
             for name, value in self._infos[0].items():
                 mean = np.mean([info[name] for info in self._infos]) if several else value
                 self.logger.log_tabular(name, mean)
-        self.logger.store(**{name: [] for name in self._columns})  # without any value: blank
+        self.logger.store(**{name: [] for name in self._columns})  # blank if there is no value
         for name, all_four in self._columns.items():
             self.logger.log_tabular(name, with_min_and_max=all_four, average_only=not all_four)
 
     def _warn_of_values_without_column(self):
-        """A callback may have stored them; they are dropped, or they would grow and grow."""
+        """Warn of values that a callback stored for no column, and drop them, or they pile up."""
         for name in [name for name, values in self.logger.epoch_dict.items() if values]:
             self.logger.warn_once(
                 f"values were stored under {name}, which no column of progress.txt shows; a "
@@ -346,7 +348,7 @@ class Run(Generic[Networks]):
             del self.logger.epoch_dict[name]
 
     def _check_saved(self):
-        """Raise OSError if a training is over whose results are not on the disk. Collective."""
+        """Raise OSError if the finished training's results are not on disk. Collective."""
         run_dir = self.logger.output_dir
         missing = [] if self._policy_saved else ["the policy"]
         missing += ["the checkpoint"] if self._keeper.save_failed else []
@@ -362,10 +364,10 @@ class Run(Generic[Networks]):
     # ------------------------------------------------------------------------ saving, restoring
 
     def _save_policy(self):
-        """Save what `test_policy` shows; returns whether there was room. Collective."""
-        # One that is resumed and has nothing left to do is beyond its last epoch.
+        """Save the policy for `test_policy`; return whether it was saved. Collective."""
+        # A run that is resumed with nothing left to do is past its last epoch.
         self._saved_model.info["epoch"] = min(self.epoch, self.settings.epochs - 1)
-        # The other ranks wait, since one that leaves takes rank 0 with it.
+        # The other ranks wait: a rank that exits takes rank 0 down with it.
         return broadcast_object(self.logger.save_state({"env": self.envs.prototype}, None))
 
     def _save_checkpoint(self, position):
@@ -403,12 +405,12 @@ class Run(Generic[Networks]):
             self.logger.log(f"It had stopped: {saved.counters['stopped']}.")
         if position.epoch >= self.settings.epochs:
             self.logger.log("There is nothing left to do; more epochs would go on with it.")
-            self._policy_saved = self._save_policy()  # a crash may have left none
+            self._policy_saved = self._save_policy()  # after a crash there may be none
         else:
             self._keeper.check_columns(saved.counters.get("columns", []))
 
     def _seconds(self):
-        """How long the run has taken, without the time between a stop and its resumption."""
+        """Return how long the run has taken, excluding the time between stops and resumptions."""
         return time.monotonic() - self._began
 
     def _how_to_go_on(self):

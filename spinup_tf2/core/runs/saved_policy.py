@@ -1,9 +1,8 @@
-"""The policy of a run on disk: written as a SavedModel, read back without any of its code.
+"""The policy of a run on disk: written as a SavedModel, read back without running its code.
 
-A SavedModel is a program. To load one is to trust whoever made it, and TensorFlow's own files of
-variables want to be trusted too: a garbled one may end the process. So the same numbers lie beside
-it in weights.npz. The networks that they belong to are built again as model_info.json says
-(`rebuilding`).
+A SavedModel is a program: whoever loads one must trust its author. TensorFlow's files of variables
+require trust, too, because a corrupted one may crash the process. So the same weights are also
+saved in weights.npz, and the networks are rebuilt according to model_info.json (`rebuilding`).
 """
 
 import inspect
@@ -53,22 +52,24 @@ _OPT_IN = (
 
 
 class SavedPolicy(tf.Module):
-    """What `EpochLogger.setup_tf_saver` takes, so that `save_state` saves an actor-critic.
+    """An actor-critic as the module that `EpochLogger.setup_tf_saver` takes.
 
-    The SavedModel has a function `policy(x, noise)`: observations `[batch, obs_dim]` (or images)
-    and noise `[batch, *noise_shape]` (model_info.json says which kind) to a dict of `pi`, the
-    action that the noise picks, `mu`, the deterministic action, and, if there is a value function,
-    `v`, the value. With a memory it takes `state` `[batch, state_size]` as well, zeros where an
-    episode begins, and the dict has the next `state`. If there are Q-functions instead, `q(x, a)`
-    gives a dict of the values of actions such as `pi`, or `q(x)` those of all discrete actions:
-    `q`, or `q1` and `q2`.
+    The SavedModel has a function `policy(x, noise)`. It takes observations `[batch, obs_dim]` (or
+    images) and noise `[batch, *noise_shape]` (model_info.json says which kind), and returns a dict
+    of `pi`, the action selected by the noise, `mu`, the deterministic action, and, if there is a
+    value function, `v`, the value. With a memory it also takes `state` `[batch, state_size]`, zeros
+    at the beginning of an episode, and the dict holds the next `state`. If there are Q-functions
+    instead, `q(x, a)` returns a dict of the values `q`, or `q1` and `q2`, of actions such as `pi`;
+    for discrete actions, `q(x)` returns those of all actions.
 
     Args:
-        observation_space: The raw environment's, before flattening.
-        extra: Variables that are saved with the policy and not used by it.
+        ac: The actor-critic.
+        observation_space: The raw environment's observation space, before flattening.
+        action_space: The environment's action space.
+        extra: Variables that are saved with the policy but not used by it.
 
     Raises:
-        UserError: The `variable_shapes` of the actor-critic's class are not those of its variables.
+        UserError: The `variable_shapes` of the actor-critic's class do not match its variables.
     """
 
     def __init__(
@@ -80,8 +81,8 @@ class SavedPolicy(tf.Module):
     ):
         super().__init__()
         extra = [*extra]
-        # The variables that a SavedModel function uses must be attributes of the module. The Keras
-        # models must not be: their own functions return distributions, which it cannot hold.
+        # The variables that a SavedModel's function uses must be attributes of the module. The
+        # Keras models must not be: their own functions return distributions, which cannot be saved.
         self.parameters = [variable.value for variable in [*ac.variables, *extra]]
         spec = ac.action_spec
         seen = network_observation_space(observation_space)
@@ -99,7 +100,7 @@ class SavedPolicy(tf.Module):
             "networks": _describe(ac, seen, action_space, len(extra)),
         }
 
-        # What cannot be saved fails now, and not at the first save.
+        # Networks that cannot be saved fail now instead of at the first save.
         self.policy = compiled(ac.outputs, input_signature=inputs)
         outputs = self.policy.get_concrete_function().structured_outputs
         info |= {"inputs": [each.name for each in inputs], "outputs": list(outputs)}
@@ -114,16 +115,16 @@ class SavedPolicy(tf.Module):
             )
             self.q.get_concrete_function()
             info |= {"q_inputs": [each.name for each in q_inputs], "q_outputs": ac.q_names}
-        # Set as it is: tf.Module would wrap the dict, and Python 3.13 writes no such thing as JSON.
+        # Bypasses tf.Module, which would wrap the dict; Python 3.13 cannot write that as JSON.
         object.__setattr__(self, "info", info)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What the variables hold now, by their number: for weights.npz."""
+        """Return the current values of the variables by number, for weights.npz."""
         return {str(i): variable.numpy() for i, variable in enumerate(self.parameters)}
 
 
 def _describe(ac, observation_space, action_space, extra):
-    """How `build_again` makes an actor-critic again; None if its class does not say so."""
+    """Return the description from which `build_again` rebuilds an actor-critic, or None."""
     inner = without_normalization(ac)
     name = _name_of(type(inner))
     if name is None or type(inner).variable_shapes is None:
@@ -143,12 +144,12 @@ def _describe(ac, observation_space, action_space, extra):
 
 
 def without_normalization(ac: BaseActorCritic) -> BaseActorCritic:
-    """The actor-critic inside one that normalizes observations; any other is itself."""
+    """Return the actor-critic inside a NormalizedActorCritic; any other is returned itself."""
     return ac.inner if type(ac) is NormalizedActorCritic else ac
 
 
 def plain_arguments(ac: BaseActorCritic) -> dict[str, Any] | None:
-    """The arguments of an actor-critic as they are in JSON; None if they do not describe it."""
+    """Return an actor-critic's arguments as in JSON; None if they do not fully describe it."""
     if ac.arguments is None or ac.changed:
         return None
     arguments = dict(ac.arguments)
@@ -163,7 +164,7 @@ def plain_arguments(ac: BaseActorCritic) -> dict[str, Any] | None:
 
 
 def _check_arguments(make, arguments):
-    """Check that somebody's class has passed on all arguments with which it is made again."""
+    """Check that a custom class has recorded all arguments that are needed to rebuild it."""
     _, _, *parameters = inspect.signature(make).parameters.values()
     taken = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
     if missing := [name for name in taken if name not in arguments]:
@@ -175,7 +176,7 @@ def _check_arguments(make, arguments):
 
 
 def _check_shapes(ac, observation_space, action_space, arguments):
-    """Check what somebody's class says of its variables before it is relied on."""
+    """Check the `variable_shapes` of a custom class against its variables."""
     expected = type(ac).variable_shapes(observation_space, action_space, **arguments)
     shapes = [tuple(variable.shape) for variable in ac.variables]
     if sorted(expected) != sorted(shapes):
@@ -186,7 +187,7 @@ def _check_shapes(ac, observation_space, action_space, arguments):
 
 
 def _name_of(make: type) -> str | None:
-    """What model_info.json calls a class; None if it would not be found by that name."""
+    """Return a class's name for model_info.json; None if it cannot be imported by that name."""
     module = make.__module__
     if module == "__main__" or getattr(sys.modules.get(module), make.__name__, None) is not make:
         return None
@@ -197,14 +198,14 @@ def _name_of(make: type) -> str | None:
 
 
 class LoadedPolicy(NamedTuple):
-    """The policy of a save, as TensorFlow sees it.
+    """The networks of a save, in TensorFlow.
 
     Attributes:
-        observation_space: That of the raw environment.
-        action_spec: What becomes of its actions.
-        ac: The networks that were built again, or None.
-        saved_model: The SavedModel if they were loaded as such, or None.
-        state_size: How many numbers it remembers from step to step; 0: it has no memory.
+        observation_space: The raw environment's observation space.
+        action_spec: Description of the actions and their conversion for the environment.
+        ac: The rebuilt networks, or None.
+        saved_model: The SavedModel if the networks were loaded as such, or None.
+        state_size: Length of the recurrent state; 0 without a memory.
     """
 
     observation_space: spaces.Space
@@ -215,8 +216,9 @@ class LoadedPolicy(NamedTuple):
 
     @property
     def outputs(self) -> Callable[..., Mapping[str, tf.Tensor]]:
-        """`outputs(x, noise)`, or with a memory `outputs(x, noise, state)`: what a `SavedPolicy`
-        calls `policy`.
+        """The function `policy` of a `SavedPolicy`: `outputs(x, noise)`.
+
+        With a memory, it is `outputs(x, noise, state)`.
         """
         return self.saved_model.policy if self.ac is None else self.ac.outputs
 
@@ -224,7 +226,7 @@ class LoadedPolicy(NamedTuple):
 def load_networks(
     save_dir: str | os.PathLike, *, allow_pickle: bool = False, best: bool = False
 ) -> LoadedPolicy:
-    """Load the networks in `save_dir`; arguments and errors are those of `load_policy`."""
+    """Load the networks in `save_dir`; for arguments and errors see `load_policy`."""
     _refuse_run(save_dir)
     with complete_save(save_dir):
         info = read_info(save_dir)
@@ -256,20 +258,21 @@ def load_policy(
     """Load the policy in `save_dir` (a run's `tf2_save`).
 
     Args:
+        save_dir: Directory of the save.
         deterministic: Whether to take the mode of the policy instead of a sample.
-        seed: Of the samples; None gives different ones every time.
-        allow_pickle: Whether networks that cannot be built again may be loaded as the SavedModel
-            that they were saved as. That runs code in the file: only for runs of people you trust.
-        best: Whether to take the weights with the best mean return so far, which the run's newest
-            checkpoint holds. Not for networks that are loaded as a SavedModel.
+        seed: Seed of the samples; None gives different ones every time.
+        allow_pickle: Whether networks that cannot be rebuilt may be loaded from their SavedModel.
+            That runs code in the file: use it only for runs of people you trust.
+        best: Whether to take the best weights so far, which the run's newest checkpoint holds. Not
+            supported for networks that are loaded from a SavedModel.
 
     Returns:
         `get_action(obs)`, from an observation of the raw environment to an action for its `step`.
-        With a memory, `get_action(obs, state)` gives `(action, next state)`, where state None
+        With a memory, `get_action(obs, state)` returns `(action, next state)`, where state None
         begins an episode (`policy_with_memory.PolicyWithMemory`).
 
     Raises:
-        UserError: It is a run instead of its save; or there is no complete save, or it holds
+        UserError: `save_dir` is a run instead of a save, or there is no complete save, or it holds
             something unexpected.
     """
     loaded = load_networks(save_dir, allow_pickle=allow_pickle, best=best)
@@ -279,7 +282,7 @@ def load_policy(
 def policy_of(
     loaded: LoadedPolicy, deterministic: bool = False, seed: int | None = None
 ) -> Callable[[Any], Any]:
-    """The policy of networks that have been loaded; all else is as in `load_policy`."""
+    """Return the policy of loaded networks, as `load_policy` does."""
     observation_space, spec = loaded.observation_space, loaded.action_spec
     act = _act_of(loaded, deterministic)
     shape = network_observation_space(observation_space).shape
@@ -292,7 +295,7 @@ def policy_of(
         x = _seen(observation_space, obs, shape, fits)
         noise = spec.draw_noise(rng, 1)
         if deterministic:
-            noise = np.zeros_like(noise)  # which picks the mode
+            noise = np.zeros_like(noise)  # selects the mode
         action, *next_state = act(x[None], noise, *state)
         return spec.to_env(action)[0], *next_state
 
@@ -302,7 +305,10 @@ def policy_of(
 
 
 def _act_of(loaded, deterministic):
-    """`act(x, noise)`: actions; or with a memory `act(x, noise, state)`: those and next states."""
+    """Return `act(x, noise)`, which returns a sequence of the actions.
+
+    With a memory, it is `act(x, noise, state)`, which returns actions and next states.
+    """
     if loaded.ac is not None and loaded.ac.memory is None:
         actor = Actor(loaded.ac)
         return lambda x, noise: actor(x, noise)[:1]
@@ -310,7 +316,7 @@ def _act_of(loaded, deterministic):
     of_networks = None if loaded.ac is None else compiled(loaded.ac.outputs)
 
     def act(*inputs):
-        # A SavedModel must stay in reach of this function, which `loaded` sees to.
+        # `loaded` keeps the SavedModel alive as long as this function.
         results = (of_networks or loaded.outputs)(*inputs)
         return [results[name].numpy() for name in names]
 
@@ -318,14 +324,14 @@ def _act_of(loaded, deterministic):
 
 
 def _seen(observation_space, obs, shape, fits):
-    """What the networks see of an observation, which may be that of another environment."""
+    """Convert an observation for the networks; UserError if it is not in the space."""
     try:
         x = to_network(observation_space, obs)
         if x.shape != shape:
             raise ValueError(f"it has shape {x.shape} instead of {shape}")
         if x.dtype.kind == "f" and not np.isfinite(x).all():
             raise ValueError("it has NaN or infinity")
-        if not fits(obs):  # to_network takes -1 of a Discrete for the last one, and more like it
+        if not fits(obs):  # to_network would take -1 in a Discrete space for the last value
             raise ValueError(f"it is {reprlib.repr(obs)}")
     except (LookupError, OverflowError, TypeError, ValueError) as error:
         raise UserError(
@@ -336,7 +342,7 @@ def _seen(observation_space, obs, shape, fits):
 
 
 def _refuse_run(save_dir):
-    """Say which save to give instead of the run that it lies in."""
+    """Raise UserError if `save_dir` is a run, and name the save in it."""
     try:
         save = find_save(save_dir)
     except (OSError, UserError):
@@ -349,7 +355,7 @@ def _refuse_run(save_dir):
 
 @contextmanager
 def complete_save(save_dir: str | os.PathLike) -> Iterator[None]:
-    """What fails in here says that a save is not whole."""
+    """Context manager that reports OSError and ValueError as a UserError of an incomplete save."""
     try:
         yield
     except (OSError, ValueError) as error:

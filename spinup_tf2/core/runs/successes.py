@@ -12,12 +12,13 @@ def log_successes(
 ) -> None:
     """Log success rates, if environments report successes. Collective.
 
-    Whether there are such columns is settled by the first row: there are if any environment of any
-    rank has told anything by then. What is told for the first time afterwards is not logged.
+    The first row determines whether there are such columns: only if any environment of any rank has
+    reported `is_success` by then. Successes that are first reported later are not logged.
 
     Args:
-        names: What successes have been stored under.
-        envs: The environments of this rank.
+        logger: The run's logger.
+        names: Keys under which successes have been stored.
+        envs: The environments of this rank; None values are ignored.
     """
     told = any(each is not None and each.episodes.tells_success for each in envs)
     told = told or any(logger.stored()[name].size for name in names)  # before a stop
