@@ -69,10 +69,10 @@ OPTIONS = {
         one_of("sync", "async", "threads"),
         "str",
         """
-        'sync' steps the environments of a process in turn, 'async' gives each of them a process of
-        its own, which pays when a step takes longer than about 0.1 ms. 'threads' steps several at
-        a time in threads of the process, which pays for environments that release the GIL, such as
-        the emulator of Super Mario Bros.
+        How the environments of a process are stepped: 'sync', one after the other; 'async', each
+        in its own process, which pays off if a step takes longer than about 0.1 ms; or 'threads',
+        several at a time in threads of the process, which pays off for environments that release
+        the GIL, such as the emulator of Super Mario Bros.
         """,
         default="sync",
         may_change=True,
@@ -81,11 +81,11 @@ OPTIONS = {
         optional(one_of("glorot", "torch", "orthogonal")),
         "str",
         """
-        The first weights of all networks: 'glorot' as in TensorFlow, 'torch' as in PyTorch
-        (uniform within 1/sqrt(fan_in), biases as well), or 'orthogonal' kernels, scaled by sqrt(2),
-        in the policy's last layer by 0.01 and in those of the others by 1. None: 'orthogonal' for
-        a2c, and 'torch' for all others; an actor_critic of your own keeps the weights that it
-        comes with.
+        Initial weights of all networks: 'glorot' as in TensorFlow; 'torch' as in PyTorch (uniform
+        within 1/sqrt(fan_in), biases as well); or 'orthogonal' kernels, scaled by sqrt(2), except
+        by 0.01 in the last layer of the policy and by 1 in the last layers of other networks.
+        None: 'orthogonal' for a2c and 'torch' for all others; your own actor_critic keeps the
+        weights that it comes with.
         """,
         default=None,
     ),
@@ -93,9 +93,9 @@ OPTIONS = {
         optional(DIRECTORY),
         "str",
         """
-        Directory of an earlier run, with whose trained networks (those of its last save)
-        this one begins. They must have the same layers. Nothing else is taken over: no optimizer's
-        state, no experience, no settings. None: networks begin with random weights.
+        Directory of an earlier run. This run starts with its trained networks (those of its last
+        save), which must have the same layers. Nothing else is taken over: no optimizer state, no
+        experience, no settings. None: networks start with random weights.
         """,
         default=None,
     ),
@@ -103,8 +103,8 @@ OPTIONS = {
         SWITCH,
         "bool",
         """
-        Whether to go on from the newest checkpoint in the run's directory. If the directory
-        holds no run yet, the training starts from its beginning.
+        Whether to continue from the newest checkpoint in the run's directory. If the directory
+        holds no run yet, the training starts from the beginning.
         """,
         default=False,
     ),
@@ -130,9 +130,9 @@ OPTIONS = {
         SWITCH,
         "bool",
         """
-        Whether a run that is interrupted and resumed is to give exactly the
-        numbers of one that is not. To this end all environments begin new episodes, from seeds of
-        their own, before every epoch whose number is a multiple of checkpoint_freq.
+        Whether a run that is interrupted and resumed gives exactly the same numbers as one that is
+        not. For this, all environments start new episodes, with their own seeds, before every
+        epoch whose number is a multiple of checkpoint_freq.
         """,
         default=False,
     ),
@@ -140,7 +140,7 @@ OPTIONS = {
         NON_NEGATIVE_INTEGER,
         "int",
         """
-        How many times each environment is made anew after it has raised an exception.
+        How many times each environment is replaced by a new one after it has raised an exception.
         Nothing is learned from the step that failed. With 0 an exception ends the run.
         """,
         default=0,
@@ -160,9 +160,9 @@ OPTIONS = {
         CALLBACKS,
         "list",
         """
-        Objects that are told of the start of the training, of each epoch, and of the end: see
-        `spinup_tf2.callbacks`. A string `module:Name` stands for an object in a module, or for a
-        class without arguments.
+        Objects with methods that are called at the start of the training, after each epoch, and
+        at the end: see `spinup_tf2.callbacks`. A string `module:Name` stands for an object in a
+        module, or for a class without arguments.
         """,
         default=None,
         may_change=True,
@@ -171,8 +171,8 @@ OPTIONS = {
         optional(NUMBER),
         "float",
         """
-        The mean return of an epoch with which the training ends; that of the test episodes if
-        there are any. None: it ends after its epochs.
+        End the training once the mean return of an epoch reaches this value; that of the test
+        episodes if there are any. None: train for all epochs.
         """,
         default=None,
         may_change=True,
@@ -180,7 +180,7 @@ OPTIONS = {
     "stop_without_improvement": Argument(
         optional(POSITIVE_INTEGER),
         "int",
-        "After how many epochs without a better mean return the training ends. None: never.",
+        "End the training after this many epochs without a better mean return. None: never.",
         default=None,
         may_change=True,
     ),
@@ -188,8 +188,8 @@ OPTIONS = {
         optional(DURATION),
         "str",
         """
-        The time after which the training ends, at the end of an epoch, such as '8h', '90m' or
-        '1h30m'. A run that is resumed has as much again. None: never.
+        End the training after this time, at the end of an epoch, such as '8h', '90m' or '1h30m'.
+        A run that is resumed gets the same time again. None: never.
         """,
         default=None,
         may_change=True,
@@ -198,8 +198,8 @@ OPTIONS = {
         optional(some_of("tensorboard", "wandb", "mlflow")),
         "list",
         """
-        What else gets all that is logged: any of 'tensorboard', 'wandb' (Weights & Biases) and
-        'mlflow'.
+        Experiment trackers to which everything that is logged is also sent: any of 'tensorboard',
+        'wandb' (Weights & Biases) and 'mlflow'.
         """,
         default=None,
         may_change=True,
@@ -208,8 +208,8 @@ OPTIONS = {
         optional(POSITIVE_INTEGER),
         "int",
         """
-        How often (in epochs, from the first) an episode of the policy is recorded, in the folder
-        `videos` of the run's directory. It takes place in an environment of its own. None: never.
+        How often (in epochs, from the first) to record an episode of the policy, in the folder
+        `videos` of the run's directory. A separate environment is used for it. None: never.
         """,
         default=None,
         may_change=True,
@@ -217,7 +217,7 @@ OPTIONS = {
     "render_every": Argument(
         optional(POSITIVE_INTEGER),
         "int",
-        "How often (in epochs, from the first) an episode is shown in a window. None: never.",
+        "How often (in epochs, from the first) to show an episode in a window. None: never.",
         default=None,
         may_change=True,
     ),
@@ -225,10 +225,11 @@ OPTIONS = {
         BEHAVIOR_POLICY,
         "",
         """
-        A function `behavior_policy(t, obs)` that is asked for a demonstration before
-        each step: t counts the steps of the episode from 0, obs is the observation as a flat vector
-        or an image, not normalized. It returns the action that is taken instead of the policy's, in
-        the form that the environment's `step` takes, or None to let the policy act.
+        A function `behavior_policy(t, obs)` that is called before each step and may give a
+        demonstration. t counts the steps of the episode from 0, and obs is the observation as a
+        flat vector or an image, not normalized. The function returns the action to take instead of
+        the policy's, in the form that the environment's `step` takes, or None to let the policy
+        act.
         """,
         default=None,
     ),
@@ -237,16 +238,16 @@ OPTIONS = {
         "int",
         """
         Episodes in which the policy is evaluated, without noise, at the end of an epoch. Each
-        starts from the same seed every time. They take place in environments that serve nothing
-        else: as many as num_envs, or fewer (processes if vectorization is 'async'). With noise a
-        policy may seem to do what it cannot, and the other way round. 0: there is no evaluation.
+        starts from the same seed every time. They run in separate environments, at most num_envs
+        of them (in processes if vectorization is 'async'). A policy may do better or worse with
+        the noise of training than without it. 0: no evaluation.
         """,
         default=0,
     ),
     "test_freq": Argument(
         POSITIVE_INTEGER,
         "int",
-        "How often (in epochs) the policy is evaluated; after the last epoch in any case.",
+        "How often (in epochs) to evaluate the policy; after the last epoch in any case.",
         default=1,
     ),
 }

@@ -98,8 +98,8 @@ ARGUMENTS = {
         POSITIVE_INTEGER,
         "int",
         """
-        Steps of interaction in each epoch, of all environments of all
-        processes together. An epoch is the time between two rows of the log.
+        Environment steps in each epoch, summed over all environments of all processes. An epoch is
+        the time between two rows of the log.
         """,
     ),
     "epochs": Argument(
@@ -125,8 +125,8 @@ ARGUMENTS = {
         POSITIVE,
         "float",
         """
-        The coefficient of the penalty in the first epoch. It doubles after an update beyond 1.5
-        times target_kl, and halves after one below target_kl / 1.5.
+        Coefficient of the penalty in the first epoch. It is doubled after an update with a KL
+        divergence above 1.5 * target_kl, and halved after one below target_kl / 1.5.
         """,
     ),
     "lam1": Argument(
@@ -137,14 +137,14 @@ ARGUMENTS = {
     "lam2": Argument(
         FRACTION,
         "float",
-        "With coeff, the lambda of the second.",
+        "With coeff, the lambda of the second advantage estimate.",
     ),
     "coeff": Argument(
         optional(FRACTION),
         "float",
         """
-        Weight of the first estimate, from 0 to 1; the second has the rest. They are normalized
-        before they are mixed. None: there is one estimate, with lam.
+        Weight of the first advantage estimate, from 0 to 1; the second one has the rest. They are
+        normalized before they are mixed. None: a single estimate, with lam.
         """,
     ),
     "adv_normalization": Argument(
@@ -159,18 +159,18 @@ ARGUMENTS = {
         SWITCH,
         "bool",
         """
-        Whether advantages and value targets are computed again before each pass over the epoch's
-        experience, with the value function as it then is. Policy and value function take their
-        passes by turns.
+        Whether advantages and value targets are recomputed before each pass over the epoch's
+        experience, with the current value function. The passes of the policy and of the value
+        function then alternate.
         """,
     ),
     "value_target": Argument(
         one_of("rewards_to_go", "lambda_return"),
         "str",
         """
-        What the value function is fitted to: 'rewards_to_go', the discounted sum of the rewards
-        that followed; or 'lambda_return', the advantage (before it is normalized) plus the value
-        that it was computed with, which varies less and is biased.
+        The target of the value function: 'rewards_to_go', the discounted sum of the rewards that
+        followed; or 'lambda_return', the advantage (before it is normalized) plus the value that
+        it was computed with, which has less variance but is biased.
         """,
     ),
     "pi_lr": Argument(
@@ -191,7 +191,7 @@ ARGUMENTS = {
     "max_ep_len": Argument(
         POSITIVE_INTEGER,
         "int",
-        "A time limit on episodes, on top of the environment's own.",
+        "Time limit of episodes in steps, in addition to the environment's own.",
     ),
     "logger_kwargs": Argument(
         KEYWORDS,
@@ -202,8 +202,8 @@ ARGUMENTS = {
         POSITIVE_INTEGER,
         "int",
         """
-        How often (in epochs) to save the policy: after those whose number is a multiple of
-        it, and after the last.
+        How often (in epochs) to save the policy: after each epoch whose number is a multiple of
+        save_freq, and after the last epoch.
         """,
         may_change=True,
     ),
@@ -218,30 +218,30 @@ ARGUMENTS = {
     "vf_coef": Argument(
         NON_NEGATIVE,
         "float",
-        "Weight of the value loss, where it is added to the policy's.",
+        "Weight of the value loss, if it is added to the policy loss.",
     ),
     "max_grad_norm": Argument(
         optional(POSITIVE),
         "float",
         """
-        A gradient with a longer norm, over all parameters that are trained
-        together, is shortened to this length. None: never. (0.5 if at all.)
+        Largest norm of a gradient over all parameters that are trained together; longer gradients
+        are scaled down to it. None: no limit. (Usually None or 0.5.)
         """,
     ),
     "lr_schedule": Argument(
         one_of("constant", "linear"),
         "str",
         """
-        'constant', or 'linear' for learning rates that fall in equal steps, to 0 at
-        the end of the last epoch.
+        'constant', or 'linear' for learning rates that fall linearly, to 0 at the end of the last
+        epoch.
         """,
     ),
     "replay_size": Argument(
         POSITIVE_INTEGER,
         "int",
         """
-        How many of the latest interactions are kept to learn from, of all
-        environments of all processes together. Memory is claimed as they come.
+        Size of the replay buffer: how many of the latest interactions are kept to learn from,
+        summed over all environments of all processes. Memory is used as it fills.
         """,
     ),
     "polyak": Argument(
@@ -260,23 +260,24 @@ ARGUMENTS = {
     "batch_size": Argument(
         POSITIVE_INTEGER,
         "int",
-        "Interactions in a minibatch, of all processes together.",
+        "Interactions in a minibatch, summed over all processes.",
     ),
     "start_steps": Argument(
         NON_NEGATIVE_INTEGER,
         "int",
         """
-        Up to the interaction of this number, counted from 0, actions are drawn uniformly, and the
-        policy does not act. The first interaction of a common step of several environments decides
-        for all of them. Networks that are trained already (init_from) act from the beginning.
+        Actions are drawn uniformly at random, instead of from the policy, up to and including the
+        interaction of this number, counted from 0. Where several environments step together, the
+        first interaction of a step decides for all of them. Networks that are already trained
+        (init_from) act from the beginning.
         """,
     ),
     "update_after": Argument(
         NON_NEGATIVE_INTEGER,
         "int",
         """
-        Number of the interaction, counted from 0, after which updates may begin, so
-        that there is something to learn from.
+        Number of the interaction, counted from 0, after which updates may begin, so that the
+        replay buffer holds enough to learn from.
         """,
     ),
     "update_every": Argument(
@@ -299,8 +300,8 @@ ARGUMENTS = {
         optional(POSITIVE_INTEGER),
         "int",
         """
-        Steps of all processes in each minibatch. A multiple of the number of environments that
-        divides steps_per_epoch. None: each gradient step uses them all.
+        Steps in each minibatch, summed over all processes: a multiple of the number of
+        environments that divides steps_per_epoch. None: each gradient step uses the whole epoch.
         """,
     ),
     "normalize_obs": Argument(
@@ -318,7 +319,7 @@ ARGUMENTS = {
         "bool",
         """
         Whether rewards are divided by the running standard deviation of the discounted returns,
-        and clipped at 10. What is logged as EpRet stays as it is.
+        and clipped at 10. EpRet is logged unscaled.
         """,
     ),
 } | OPTIONS

@@ -139,8 +139,8 @@ def export(
         sample: Whether the policy samples its actions as in training, instead of taking the most
             likely one each time.
         itr: Number of the save, or 'last' (or less than 0) for the last.
-        best: Whether to take the weights with the best mean return so far, which the newest
-            checkpoint holds, instead of those of a save.
+        best: Whether to take the best weights so far, which the newest checkpoint holds, instead
+            of those of a save.
         overwrite: Whether to replace an exported policy that is there already.
         allow_pickle: Whether networks other than this package's own may be loaded from their
             SavedModel. That runs code in it: only for runs of people you trust.
