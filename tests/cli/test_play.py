@@ -346,7 +346,7 @@ def test_without_a_display_it_says_what_to_do(monkeypatch, flags):
 
 
 def test_without_pygame_it_says_what_to_install(monkeypatch):
-    monkeypatch.delitem(sys.modules, "gymnasium.utils.play")
+    monkeypatch.delitem(sys.modules, "gymnasium.utils.play", raising=False)
     monkeypatch.setitem(sys.modules, "pygame", None)
     with pytest.raises(UserError, match=r'pip install "spinup_tf2\[video\]"'):
         main(BUTTONS)
