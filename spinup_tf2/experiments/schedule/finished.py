@@ -145,7 +145,7 @@ def epochs_done(run_dir: str, described: Mapping[str, Any]) -> int:
 
 
 def _difference(experiment, num_procs, described):
-    """Return in words how the run in the directory differs from the experiment; "" if it does not."""
+    """Return in words how the run in the directory differs from the experiment; "" if equal."""
     try:
         config = read_json(Path(experiment.output_dir, "config.json"))
     except FileNotFoundError:
