@@ -1,4 +1,4 @@
-"""Callbacks: what a training tells of its start, of each of its epochs, and of its end.
+"""Callbacks: hooks that are called at the start of training, after each epoch, and at the end.
 
     from spinup_tf2 import ppo
     from spinup_tf2.callbacks import Callback, StopAtReturn
@@ -12,7 +12,7 @@
 
     ppo("CartPole-v1", callbacks=[PrintBest(), StopAtReturn(475)])
 
-Imports no TensorFlow.
+This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -31,60 +31,60 @@ __all__ = ["Callback", "StopAfter", "StopAtReturn", "StopWithoutImprovement"]
 
 
 class Callback:
-    """Something that a training calls; any object with some of these methods will do.
+    """Base class of callbacks. Any object with some of these methods can be used as well.
 
-    Under MPI, rank 0 alone calls them. `run` has the attributes
+    Under MPI, only rank 0 calls them. `run` has the attributes
 
     ===============  ===================================================================
-    `epoch`          number of the present epoch, from 0
+    `epoch`          number of the current epoch, from 0
     `policy`         the actor-critic; `run.policy.act(obs)` gives an action
     `logger`         the EpochLogger; `run.logger.output_dir` is the run's directory
     `settings`       the arguments that all algorithms share, such as `settings.epochs`
     `stop(reason)`   ends the training after this epoch, saved so that it can be resumed
     ===============  ===================================================================
 
-    An exception that a callback raises ends the training, on all ranks.
+    An exception raised by a callback ends training on all ranks.
     """
 
     def on_start(self, run: Any) -> None:
         """Called before the first epoch, and when a run is resumed."""
 
     def columns(self, run: Any) -> Mapping[str, float | None]:
-        """Columns of one's own for progress.txt, plots and trackers.
+        """Return additional columns for progress.txt, plots and trackers.
 
         Called at the end of each epoch, before its row is written, and once before training
         begins, as a trial. The columns of a run are those of its first epoch.
 
         Returns:
-            A number for each column, or None where there is none in this epoch.
+            A number for each column, or None if there is none in this epoch.
         """
         return {}
 
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
-        """Called after each epoch, when its row is written.
+        """Called after each epoch, when its row has been written.
 
         Args:
             run: The run.
-            row: The row of progress.txt, by column. What there is no number for is "".
+            row: The row of progress.txt, by column; "" for columns without a number.
         """
 
     def on_end(self, run: Any) -> None:
-        """Called once at the end, also where the training is interrupted or fails."""
+        """Called once at the end, even if training is interrupted or fails."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What must survive a stop, as JSON; checkpoints hold it."""
+        """Return the state to save in checkpoints, as JSON."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take back what `state_dict` gave; called before `on_start` where a run is resumed."""
+        """Restore the result of `state_dict`. Called before `on_start` when a run is resumed."""
 
 
-# The methods and what they are called with.
+# The hooks and the names of their arguments.
 HOOKS = dict(on_start=("run",), columns=("run",), on_epoch_end=("run", "row"), on_end=("run",))
 
 
 def hook_of(value: Any, hook: str) -> Callable[..., Any] | None:
-    """The method of an object, or of a class, that is called back; None if it has none."""
+    """Return a hook of an object or a class; None if it does not have that hook."""
     method = getattr(value, hook, None)
     return method if callable(method) else None
 
@@ -93,9 +93,10 @@ _OF_KERAS = re.compile(r"(tf_)?keras\..*\bcallbacks\b")
 
 
 def has_hooks(value: Any) -> bool:
-    """Whether an object, or the instances of a class, can be called back.
+    """Return whether an object, or the instances of a class, have hooks.
 
-    What it has only from Callback does nothing, and Keras calls those of its own otherwise.
+    Methods that are only inherited from Callback do not count, as they do nothing, nor do callbacks
+    of Keras, which have another interface.
     """
     kind = value if isinstance(value, type) else type(value)
     if any(_OF_KERAS.match(base.__module__) for base in kind.__mro__):
@@ -108,7 +109,7 @@ def has_hooks(value: Any) -> bool:
 
 
 def not_available(name: str, error: Exception) -> UserError:
-    """What is raised where the callback `module:Name` cannot be had, because of `error`."""
+    """Return the error to raise if the callback `module:Name` is not available due to `error`."""
     return UserError(
         f"the callback {name} cannot be had ({kind_and_line(error)}); give it as module:Name, "
         "where Name is an object in the module, or a class without arguments."
@@ -116,20 +117,19 @@ def not_available(name: str, error: Exception) -> UserError:
 
 
 def mean_return(run: Any, row: Mapping[str, Any]) -> float | None:
-    """The mean return of an epoch: of its test episodes, if the run has any.
+    """Return the mean return of an epoch: of its test episodes, if the run has any.
 
-    Returns:
-        None if no episode has ended, or no test was due.
+    It is None if no episode has ended, or no test was due.
     """
     value = row["AverageTestEpRet" if run.settings.num_test_episodes > 0 else "AverageEpRet"]
     return None if value == "" else float(value)
 
 
 class StopAtReturn(Callback):
-    """Ends a training whose mean return in an epoch has reached a value (`--stop_at_return`).
+    """Ends training when the mean return of an epoch reaches a threshold (`--stop_at_return`).
 
     Args:
-        threshold: The value.
+        threshold: The mean return to reach.
     """
 
     def __init__(self, threshold: float):
@@ -144,11 +144,14 @@ class StopAtReturn(Callback):
 
 
 class StopWithoutImprovement(Callback):
-    """Ends a training whose best mean return is some epochs old (`--stop_without_improvement`).
+    """Ends training after some epochs without improvement (`--stop_without_improvement`).
+
+    The mean return of an epoch counts.
 
     Args:
-        epochs: How many. Those without a finished episode, or without a test, count as well.
-        min_delta: By how much a return must exceed the best to be an improvement.
+        epochs: Number of epochs. Those without a finished episode, or without a test, count as
+            well.
+        min_delta: Amount by which a mean return must exceed the best one to be an improvement.
     """
 
     def __init__(self, epochs: int = 20, min_delta: float = 0.0):
@@ -161,7 +164,7 @@ class StopWithoutImprovement(Callback):
         self.waited = 0
 
     def on_start(self, run: Any) -> None:
-        if run.epoch == 0:  # it may have seen another training
+        if run.epoch == 0:  # the object may have been used in another run
             self.best, self.waited = None, 0
 
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
@@ -171,11 +174,11 @@ class StopWithoutImprovement(Callback):
             return
         self.waited += 1
         if settings.num_test_episodes > 0 and (run.epoch + 1) % settings.test_freq != 0:
-            return  # no test was due, which might have shown an improvement
+            return  # wait for the next test, which may show an improvement
         if self.waited >= self.epochs:
             best = "no episode has ended" if self.best is None else f"the best is {self.best:.4g}"
             run.stop(f"the mean return has not risen for {self.waited} epochs; {best}")
-            self.waited = 0  # one that is resumed gets as many again
+            self.waited = 0  # after a resume, it waits for as many epochs again
 
     def state_dict(self) -> dict[str, Any]:
         return dict(best=self.best, waited=self.waited)
@@ -185,12 +188,12 @@ class StopWithoutImprovement(Callback):
 
 
 class StopAfter(Callback):
-    """Ends a training after some time, at the end of an epoch (`--stop_after 8h`).
+    """Ends training after some time, at the end of an epoch (`--stop_after 8h`).
 
-    The time counts from where the training starts, or is resumed.
+    The time is measured from the start of training, or from when it is resumed.
 
     Args:
-        hours, minutes, seconds: Add up to the time.
+        hours, minutes, seconds: Parts of the time, which are added up.
     """
 
     def __init__(self, hours: float = 0, minutes: float = 0, seconds: float = 0):
@@ -214,10 +217,10 @@ _DURATION = re.compile(
 
 
 def seconds_of(duration: Any) -> float | None:
-    """The seconds of a duration such as '8h', '90m' or '1h30m'; None for anything else."""
+    """Convert a duration such as '8h', '90m' or '1h30m' to seconds; None for anything else."""
     match = _DURATION.fullmatch(duration) if isinstance(duration, str) else None
     parts = match.groupdict(default="0") if match else {}
     try:
         return timedelta(**{unit: float(x) for unit, x in parts.items()}).total_seconds() or None
-    except OverflowError:  # three million years
+    except OverflowError:  # more than three million years
         return None

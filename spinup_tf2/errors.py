@@ -1,4 +1,4 @@
-"""The exceptions that mean something to a caller."""
+"""Exceptions for callers of this package, and helpers for messages."""
 
 import difflib
 import signal
@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """Something was asked for that cannot be done: the message says what was given, what was
-    expected and what to do.
+    """Raised if something cannot be done as requested.
 
-    Raised before any work starts and before anything is written. The command line prints the
-    message as one line and exits with status 2; in library calls it is an ordinary ValueError.
-    Messages quote files that anybody may have written, so they are made `printable`.
+    The message says what was given, what was expected, and what to do. It is raised before any work
+    starts and before anything is written. The command line prints the message as one line and exits
+    with status 2; in library calls it is an ordinary ValueError. Messages may quote files that
+    anybody may have written, so they are made `printable`.
     """
 
-    # Keras wraps the message of an exception from within a layer's call, unless it has this.
+    # Without this attribute, Keras would wrap the message of an exception in a layer's call.
     _keras_call_info_injected = True
 
     def __init__(self, message: object):
@@ -22,10 +22,7 @@ class UserError(ValueError):
 
 
 def printable(text: object) -> str:
-    """A text with everything escaped that could do more to a terminal than show a character.
-
-    Line breaks and tabs stay.
-    """
+    """Escape characters of a text that could control a terminal, except line breaks and tabs."""
     return "".join(
         letter
         if letter.isprintable() or letter in "\n\t"
@@ -35,30 +32,30 @@ def printable(text: object) -> str:
 
 
 def shortened(text: str, length: int = 200) -> str:
-    """A text, or its beginning and dots if it is longer than `length`."""
+    """Return a text, or its beginning and dots if it is longer than `length` characters."""
     return text if len(text) <= length else f"{text[:length]}..."
 
 
 def one_line(text: object) -> str:
-    """A text, or what an exception says, without its line breaks, to be quoted in a message."""
+    """Return a text, or the message of an exception, in one line, to be quoted in a message."""
     return " ".join(str(text).split())
 
 
 def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
-    """A question about the nearest of the known words, with a space before it; or ""."""
+    """Return " did you mean ...?" with the closest of the known words; "" if none is close."""
     close = difflib.get_close_matches(str(word), known, n=1)
     return f" did you mean {prefix}{close[0]}?" if close else ""
 
 
 def kind_and_line(error: BaseException) -> str:
-    """An exception's class and what it says, in one line."""
+    """Return an exception's class and message in one line."""
     return f"{type(error).__name__}: {one_line(error)}"
 
 
 class ExperimentsFailed(Exception):
-    """Experiments of a grid have failed while they ran; the others were not kept from running.
+    """Raised if experiments of a grid have failed, after all others have run.
 
-    Commands exit with `status`: that of the only experiment of a grid, or else 1.
+    Commands exit with `status`: that of the experiment if it is the only one, or else 1.
     """
 
     def __init__(self, message: object, status: int = 1):
@@ -67,10 +64,10 @@ class ExperimentsFailed(Exception):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A training was asked to stop by the signal `signum`, has saved, and has stopped.
+    """Raised when training was asked to stop by the signal `signum`, after it has saved.
 
-    A KeyboardInterrupt, so that `except Exception` does not take it for a failure. Commands exit
-    with `status`, 128 + signum.
+    It is a KeyboardInterrupt, so that `except Exception` does not take it for a failure. Commands
+    exit with `status`, 128 + signum.
     """
 
     def __init__(self, signum: int):
