@@ -13,13 +13,13 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-# Whether this is `python -m spinup_tf2.run` or another of this package's modules, the installed
-# command, or what they start.
+# Whether this process is `python -m spinup_tf2.run` or another module of this package, the
+# installed command, or a process started by them.
 _OWN_PROGRAM = os.path.basename(sys.argv[0]) in ("spinup_tf2", "run_entrypoint.py") or (
     sys.argv[0] == "-m" and any(word.startswith("spinup_tf2.") for word in sys.orig_argv)
 )
 if _OWN_PROGRAM and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    # Until it is loaded, Ctrl-C ends it without a traceback.
+    # Until the package is loaded, Ctrl-C ends the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from spinup_tf2.parallel.threads import limit_openmp  # noqa: E402
@@ -27,8 +27,8 @@ from spinup_tf2.tensorflow_import import quiet_tensorflow  # noqa: E402
 
 if _OWN_PROGRAM:
     quiet_tensorflow()
-limit_openmp()  # before anything loads numpy
-os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user has chosen for other programs
+limit_openmp()  # must come before numpy is loaded
+os.environ["KERAS_BACKEND"] = "tensorflow"  # even if the user has chosen another backend
 
 from spinup_tf2.algos import ALGORITHMS, module_of  # noqa: E402
 from spinup_tf2.envs import register_envs  # noqa: E402
@@ -46,7 +46,7 @@ _HOME = {name: module_of(name) for name in ALGORITHMS} | {
 
 __all__ = [*_HOME, "__version__"]
 
-if TYPE_CHECKING:  # for editors, which do not ask __getattr__
+if TYPE_CHECKING:  # for editors, which do not call __getattr__
     from spinup_tf2.algos.a2c import a2c as a2c
     from spinup_tf2.algos.ddpg import ddpg as ddpg
     from spinup_tf2.algos.ppg import ppg as ppg

@@ -1,4 +1,4 @@
-"""Old import paths, which keep working: `core.policies` is `core.nets.actor_critic` now."""
+"""Keeps old import paths working: `core.policies` is now `core.nets.actor_critic`, for example."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from types import ModuleType
 
 PACKAGE = "spinup_tf2."
 
-# Modules whose names users have imported, and where these are now: the first that has the name.
+# Old modules, and where their names are now: in the first of these modules that has the name.
 MOVED = {
     "core.acting": "core.nets.acting",
     "core.advantages": "core.experience.advantages",
@@ -51,13 +51,13 @@ MOVED = {
 
 
 class _Alias(Loader):
-    """Makes a module whose names are those of others."""
+    """Loader of a module that looks up its names in other modules."""
 
     def __init__(self, homes: Sequence[str]):
         self.homes = homes
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """The default."""
+        """Return None, for the default module."""
 
     def exec_module(self, module: ModuleType) -> None:
         homes = [import_module(home) for home in self.homes]
@@ -78,7 +78,7 @@ class _Finder(MetaPathFinder):
 
 
 def find_moved_modules() -> None:
-    """Let import statements find modules at their old paths."""
+    """Make modules importable by their old paths."""
     homes = {
         PACKAGE + old: [PACKAGE + each for each in ([new] if isinstance(new, str) else new)]
         for old, new in MOVED.items()

@@ -1,7 +1,7 @@
 """The command line: `python -m spinup_tf2.run CMD [ARGS...]`, also installed as `spinup_tf2`.
 
-What a command does is in spinup_tf2.cli, and loaded only when it is asked for; TensorFlow only in
-the processes of the experiments.
+Commands are implemented in spinup_tf2.cli, and loaded only when they are used. TensorFlow is loaded
+only where it is needed, as in the processes of experiments.
 """
 
 from __future__ import annotations
@@ -23,21 +23,24 @@ from spinup_tf2.parallel.mpi import fail_together
 from spinup_tf2.runs.printing import lose_lines
 from spinup_tf2.version import __version__
 
-# What is done with runs; each in the module of its name in spinup_tf2.cli.
+# Commands other than training, each in the module of its name in spinup_tf2.cli.
 UTILITIES = ("plot", "ls", "test_policy", "evaluate", "export", "play", "presets")
 COMMANDS = (*ALGORITHMS, "resume", *UTILITIES)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a command line; `argv` is without the program's name, by default that of the process.
+    """Run a command line.
 
-    From then on, what this process prints into a pipe that nobody reads any more is lost.
+    From then on, output of this process to a closed pipe is silently dropped.
+
+    Args:
+        argv: The arguments, without the program's name; by default those of the process.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as while all this was loaded
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # set while the package was loaded
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    lose_lines(BrokenPipeError)  # where `| head` has seen enough, what a command does goes on
+    lose_lines(BrokenPipeError)  # in `... | head`, a command goes on after head has ended
     argv = sys.argv[1:] if argv is None else list(argv)
-    # --debug belongs to this function, unless the arguments are another program's.
+    # --debug is handled here, except for commands that parse their own arguments.
     debug = "--debug" in argv and argv[0] not in UTILITIES
     if debug:
         argv = [argument for argument in argv if argument != "--debug"]
@@ -48,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         _fail(error, traceback.format_exc() if debug else "")
     except subprocess.CalledProcessError as error:
         if launched.by_mpi():
-            raise  # the experiment ran here, and failed to run a program
-        sys.exit(error.returncode)  # the experiment's process has reported its own error
+            raise  # the experiment ran in this process, and the error is its own
+        sys.exit(error.returncode)  # the experiment's process has already reported its error
     except ExperimentsFailed as failed:
-        sys.exit(failed.status)  # each has reported its own error, the summary has named them
+        sys.exit(failed.status)  # experiments and summary have already reported the errors
     except Interrupted as interruption:
         _leave(lambda: None, interruption.status)
     except KeyboardInterrupt:
@@ -59,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _fail(error, trace):
-    """Print the error as one line, and leave with status 2."""
+    """Print the error as one line, and exit with status 2."""
     line = f"{trace}spinup_tf2: error: {one_line(error)}"
     _leave(lambda: print(line, file=sys.stderr), 2)
 
@@ -71,7 +74,7 @@ _OWN_ALGORITHM = (
 
 
 def _leave(report, status):
-    """Report once, and leave with `status`, on all ranks."""
+    """Report once, and exit with `status` on all ranks."""
     fail_together(report, status)
     sys.exit(status)
 

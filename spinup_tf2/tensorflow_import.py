@@ -1,6 +1,6 @@
-"""TensorFlow, imported faster and without the dozen lines that it prints about graphics cards.
+"""Imports TensorFlow faster, and without the dozen lines that it prints about GPUs.
 
-Imports nothing but the standard library: it is used before all else.
+This module imports only the standard library, because it is used before anything else.
 """
 
 import gc
@@ -13,8 +13,8 @@ from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 
 # TensorFlow's C++ code prints notes (I), warnings (W) and errors (E) before its logging can be
-# configured, whatever TF_CPP_MIN_LOG_LEVEL says; and that there is no GPU, which on a CPU machine
-# is no news, as an error.
+# configured, whatever TF_CPP_MIN_LOG_LEVEL says. One of the errors is that there is no GPU, which
+# is normal on a CPU machine.
 _NOISE = r"WARNING: All log messages before absl|[{}]\d{{4}} |E\d{{4}} .* cuda_\w+\.cc"
 
 _FILTER = """
@@ -28,24 +28,24 @@ for line in sys.stdin.buffer:
 
 
 def quiet_tensorflow() -> None:
-    """Hide what TensorFlow prints about processors and graphics cards while it is imported.
+    """Hide what TensorFlow prints about processors and GPUs while it is imported.
 
-    The import also takes less time, because there is no garbage collection in it.
+    The import also takes less time, because garbage collection is paused.
 
-    Its logger then shows warnings and errors only. In notebooks and interactive shells it would
-    also say which files it has written.
+    TensorFlow's logger then shows only warnings and errors. In notebooks and interactive shells it
+    would otherwise also log which files it has written.
 
-    If TF_CPP_MIN_LOG_LEVEL is not set, the warnings of TensorFlow's C++ code stay hidden after the
+    If TF_CPP_MIN_LOG_LEVEL is not set, warnings of TensorFlow's C++ code stay hidden after the
     import. If it is set, it decides what is hidden, and 0 shows everything, as --debug does.
 
-    Call it in programs and notebooks. A library should not change what its caller sees.
+    To be called in programs and notebooks. A library should not change what its caller sees.
     """
     if "tensorflow" not in sys.modules:
         sys.meta_path.insert(0, _QuietFinder())
 
 
 class _QuietFinder(MetaPathFinder):
-    """Finds TensorFlow as the other finders do, and changes how it is loaded."""
+    """Finds TensorFlow like the other finders, but changes how it is loaded."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "tensorflow":
@@ -58,9 +58,9 @@ class _QuietFinder(MetaPathFinder):
 
 
 def _uncollected(load):
-    """A loader without garbage collection, which would take a quarter of the import's time.
+    """Pause garbage collection in a loader, where it takes a quarter of the time.
 
-    It would look through hundreds of thousands of objects again and again, and all of them stay.
+    It would scan hundreds of thousands of new objects again and again, all of which stay alive.
     """
 
     def exec_module(module):
@@ -69,7 +69,7 @@ def _uncollected(load):
         try:
             load(module)
         finally:
-            gc.freeze()  # later collections need not look at them either
+            gc.freeze()  # later collections skip these objects, too
             if enabled:
                 gc.enable()
 
@@ -85,8 +85,8 @@ def _quietly(load):
             return
         with stderr_without(_NOISE.format(hidden)):
             load(module)
-            module.get_logger().setLevel("WARNING")  # where there is a prompt it begins with INFO
-            # Looks for a GPU. The program may still say which it wants, and how many threads.
+            module.get_logger().setLevel("WARNING")  # in interactive shells it is INFO by default
+            # Looks for GPUs. The program can still choose GPUs and the number of threads.
             module.config.list_physical_devices()
 
     return exec_module
@@ -94,20 +94,21 @@ def _quietly(load):
 
 @contextmanager
 def stderr_without(noise: str) -> Iterator[None]:
-    """Let no line through to file descriptor 2 that begins with the regular expression `noise`.
+    """Context manager that removes lines from stderr whose beginning matches a regular expression.
 
-    The lines go through another process, so that the last words of a library that crashes are seen.
+    The lines are filtered by another process, so that the last output of a library that crashes is
+    not lost.
     """
     try:
         stderr = os.dup(2)
-    except OSError:  # there is none
+    except OSError:  # there is no stderr
         yield
         return
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _FILTER, noise],
         stdin=subprocess.PIPE,
         stdout=stderr,
-        start_new_session=True,  # Ctrl-C is not for it
+        start_new_session=True,  # so that Ctrl-C does not reach it
     )
     os.dup2(process.stdin.fileno(), 2)
     process.stdin.close()
@@ -118,5 +119,5 @@ def stderr_without(noise: str) -> Iterator[None]:
             sys.stderr.flush()
         os.dup2(stderr, 2)
         os.close(stderr)
-        with suppress(subprocess.TimeoutExpired):  # a process that was started here may live on
+        with suppress(subprocess.TimeoutExpired):  # a process started here may still hold stderr
             process.wait(timeout=5)

@@ -1,7 +1,7 @@
-"""Defaults that a user may want to change for good.
+"""Defaults that a user may want to change permanently.
 
-Each can be overridden by the environment variable that stands beside it. One that cannot be used
-raises UserError.
+Each can be overridden by the environment variable named next to it. An invalid value raises
+UserError.
 """
 
 import math
@@ -12,7 +12,7 @@ from spinup_tf2.errors import UserError
 
 
 def _default_data_dir():
-    """`data/` beside the package in a checkout, `./data` for an installed package."""
+    """Return `data/` next to the package in a checkout, or `./data` for an installed package."""
     checkout = Path(__file__).resolve().parent.parent
     return str(checkout / "data") if (checkout / "setup.py").exists() else os.path.abspath("data")
 
@@ -53,20 +53,20 @@ def _directory(name, default):
             f"the environment variable {name} is empty (was another variable not set?); set it to "
             "a directory, or unset it."
         )
-    return os.path.expanduser(path)  # in a unit of systemd, no shell replaces the ~
+    return os.path.expanduser(path)  # in a systemd unit, no shell expands the ~
 
 
 # Where experiments are written.                                    SPINUP_TF2_DATA_DIR
 DEFAULT_DATA_DIR = _directory("SPINUP_TF2_DATA_DIR", _default_data_dir())
 
-# Whether every experiment directory begins with its date and time. SPINUP_TF2_FORCE_DATESTAMP
+# Whether names of experiment directories begin with date and time.  SPINUP_TF2_FORCE_DATESTAMP
 FORCE_DATESTAMP = _boolean("SPINUP_TF2_FORCE_DATESTAMP", False)
 
-# Whether grid parameters without a shorthand get one of 3 letters.  SPINUP_TF2_DEFAULT_SHORTHAND
+# Whether grid parameters get a default shorthand of 3 letters.      SPINUP_TF2_DEFAULT_SHORTHAND
 DEFAULT_SHORTHAND = _boolean("SPINUP_TF2_DEFAULT_SHORTHAND", True)
 
-# Seconds to look at a grid of experiments before the first starts.  SPINUP_TF2_WAIT_BEFORE_LAUNCH
+# Seconds to review a grid of experiments before the first starts.   SPINUP_TF2_WAIT_BEFORE_LAUNCH
 WAIT_BEFORE_LAUNCH = _seconds("SPINUP_TF2_WAIT_BEFORE_LAUNCH", 5)
 
-# The least number of seconds between two checkpoints of a run.       SPINUP_TF2_CHECKPOINT_INTERVAL
+# Minimum number of seconds between two checkpoints of a run.        SPINUP_TF2_CHECKPOINT_INTERVAL
 CHECKPOINT_INTERVAL = _seconds("SPINUP_TF2_CHECKPOINT_INTERVAL", 60)

@@ -1,6 +1,6 @@
-"""Running an algorithm: `python -m spinup_tf2.run ppo --env CartPole-v1 --seed 0 10 20`.
+"""Runs an algorithm: `python -m spinup_tf2.run ppo --env CartPole-v1 --seed 0 10 20`.
 
-Every keyword argument of an algorithm is a flag. Several values for flags make a grid of
+Every keyword argument of an algorithm is a flag. Flags with several values make a grid of
 experiments.
 """
 
@@ -29,11 +29,11 @@ from spinup_tf2.presets import as_flags, load, presets_for
 
 
 def run_algorithm(algorithm: str, argv: Sequence[str]) -> None:
-    """Run the experiments that the flags of an algorithm ask for."""
+    """Run the experiments that the flags of an algorithm describe."""
 
     mpi.write_by_lines()
-    look_here()  # for environments as module:EnvId
-    mpi.comm()  # first of all: without MPI nobody could wait for a rank that has failed
+    look_here()  # for environments given as module:EnvId
+    mpi.comm()  # must come first: without MPI, ranks could not wait for one that has failed
 
     grid, run_options = parse_experiments(algorithm, argv)
     # Every environment of a grid is combined with every argument of its networks.
@@ -50,7 +50,7 @@ def parse_experiments(algorithm: str, argv: Sequence[str]) -> tuple[ExperimentGr
         The ExperimentGrid, and the keyword arguments for its `run`.
 
     Raises:
-        UserError: For everything that can be known to be wrong without starting.
+        UserError: For any mistake that can be found without starting an experiment.
     """
     flags, shorthands = parse_flags(argv)
     check_names(algorithm, flags)
@@ -88,7 +88,7 @@ def parse_experiments(algorithm: str, argv: Sequence[str]) -> tuple[ExperimentGr
 
 
 def _how_a_grid_is_typed(error, flags):
-    """What to add to an error about values that were separated by commas; "" to all others."""
+    """Return a hint for an error about values separated by commas; "" for other errors."""
     for key, values in flags.items():
         for value in values:
             if isinstance(value, tuple) and str(error).startswith(f"{key} is {value!r};"):
@@ -98,7 +98,7 @@ def _how_a_grid_is_typed(error, flags):
 
 
 def _from_preset(error, preset, flags):
-    """What to add to an error about a value that a preset has brought; "" to all others."""
+    """Return a hint for an error about a value from a preset; "" for other errors."""
     for key in preset.settings if preset else ():
         if key not in flags and str(error).startswith(f"{key} is "):
             return f" (It stands in the preset {preset.name}.)"
@@ -106,7 +106,7 @@ def _from_preset(error, preset, flags):
 
 
 def _preset(name, algorithm, env_names):
-    """The preset of this name, which must be for the algorithm and the environments."""
+    """Load the preset of this name; raise UserError unless it fits algorithm and environments."""
     first, *others = [load(algorithm, name, env_name) for env_name in env_names or [None]]
     for other in others:
         if (other.settings, other.env_kwargs) != (first.settings, first.env_kwargs):
@@ -118,7 +118,7 @@ def _preset(name, algorithm, env_names):
 
 
 def _used_settings(name, preset, variants):
-    """The block that says which settings a preset has brought, and which were given instead."""
+    """Return a text that shows the settings from a preset, and which flags override them."""
     lines = []
     used = [as_flags(variant) for variant in variants]
     for flag, value in as_flags(preset.arguments).items():
@@ -131,7 +131,7 @@ def _used_settings(name, preset, variants):
 
 
 def _hint(algorithm, env_names):
-    """A line about presets that fit all the environments; "" if there are none."""
+    """Return a line about presets that fit all the environments; "" if there are none."""
     fitting = [
         name
         for name in presets_for(algorithm)

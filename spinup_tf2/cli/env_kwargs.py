@@ -1,4 +1,4 @@
-"""`--env_kwargs:NAME VALUE`, for the commands that make environments without training in them."""
+"""`--env_kwargs:NAME VALUE`, for commands that make environments without training in them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ ENV_KWARGS_HELP = (
 
 
 def split_env_kwargs(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """A command line without its flags `--env_kwargs:NAME VALUE`, and what these stand for.
+    """Split a command line into its other arguments and the dict for its `--env_kwargs` flags.
 
-    Each takes the one word that follows it, so that they may also stand before what has no flag.
+    Each flag `--env_kwargs:NAME` takes exactly one word, so that it may also precede positional
+    arguments.
     """
     others, own = [], []
     words = iter(argv)
@@ -33,10 +34,11 @@ def split_env_kwargs(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
 
 
 def parse_env_kwargs(argv: Sequence[str], command: str = "") -> dict[str, Any]:
-    """The dict that `--env_kwargs:NAME VALUE ...` stands for, as with the algorithms.
+    """Parse flags `--env_kwargs:NAME VALUE` into a dict, in the same way as for the algorithms.
 
     Args:
-        command: Named in the error message about an unknown flag.
+        argv: The flags.
+        command: Name of the command, for the error message about an unknown flag.
     """
     grid = ExperimentGrid()
     for name, values in parse_flags(argv)[0].items():

@@ -1,15 +1,15 @@
-"""How well a trained agent does: `python -m spinup_tf2.run evaluate RUN_DIR`.
+"""Evaluates a trained agent: `python -m spinup_tf2.run evaluate RUN_DIR`.
 
-A game that begins the same way every time can be cleared by heart, so that one number says little.
-The agent is evaluated with its most likely actions (greedy) and with actions as it takes them in
-training (sampled). Where episodes begin alike, it is also evaluated greedily after some frames of
-doing nothing. An environment says so of itself with an attribute `fixed_starts`: the options of
-`reset` for each of its fixed initial states, by name, such as the stages of Super Mario Bros. It
-has an option `noops` of `reset`, too, the number of frames that pass before the agent may act.
+A game that always begins in the same way can be cleared by memorizing it, so that a single number
+says little. The agent is evaluated with its most likely actions (greedy) and with actions sampled
+as in training (sampled). If all episodes begin alike, it is also evaluated greedily after some
+frames of no-ops. Such an environment has an attribute `fixed_starts`, which maps the name of each
+fixed initial state, such as a stage of Super Mario Bros, to options of `reset`; and its `reset` has
+an option `noops`, the number of frames before the agent may act.
 
-With `--robustness` the agent is greedy under several conditions, which an environment says of
-itself with an attribute `robustness`: the arguments that are then different, by name, such as
-`{"friction 0.4": {"domain_randomization": {"friction": 0.4}}}`.
+With `--robustness`, the agent is evaluated greedily under several conditions. The environment
+states them in an attribute `robustness`, which maps their names to arguments of the environment,
+such as `{"friction 0.4": {"domain_randomization": {"friction": 0.4}}}`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 EPISODES = 100
 NOOPS = 30
 
-_MOST = 8  # environments that are played at the same time
+_MOST = 8  # maximum number of environments that are played at the same time
 
 
 def evaluate_run(
@@ -67,28 +67,29 @@ def evaluate_run(
     modules: Iterable[str] = (),
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> dict[str, dict[str, float]]:
-    """Let the agent of a run play in several ways, and print a row of numbers for each.
+    """Evaluate the agent of a run in several ways, and print a row of numbers for each.
 
-    Where episodes begin the same way every time, but for the option `noops`, these are `greedy`,
-    one episode; `greedy, after no-ops`, one for each number from 0 to `noops`; and `sampled`. An
-    agent of several stages has these rows for each of them, such as `1-2: greedy`, and then their
-    means, `mean: greedy` and so on. Elsewhere the rows are `greedy` and `sampled`. Environments
-    are those of the run without what only helps to train.
+    If episodes always begin in the same way, up to the option `noops`, the rows are `greedy`, one
+    episode; `greedy, after no-ops`, one episode for each number from 0 to `noops`; and `sampled`.
+    If there are several stages, there are such rows for each of them, as in `1-2: greedy`, followed
+    by their means, `mean: greedy` and so on. For other environments the rows are `greedy` and
+    `sampled`. Environments are those of the run, without wrappers that only help training.
 
     Args:
         fpath: Directory of the run.
-        episodes: Number of sampled episodes, and of greedy ones where these are not all the same.
-        noops: The largest number of no-ops (frames without a button pressed) before the agent acts.
+        episodes: Number of sampled episodes, and of greedy ones if these are not all the same.
+        noops: Largest number of no-ops (frames without a button pressed) before the agent acts.
         itr: Number of the save, or 'last'.
-        best: Whether to take the best weights of the newest checkpoint instead.
-        max_ep_len: Where to cut episodes off; None to let each of them end by itself.
-        seed: Of the agent's samples and the environments; episode i has `seed + i`.
-        allow_pickle, modules, env_kwargs: As for `load_policy_and_env`.
+        best: Whether to use the best weights, from the newest checkpoint, instead of those of the
+            save.
+        max_ep_len: Maximum number of steps in an episode; None for no limit.
+        seed: Seed of the agent's samples and of the environments; episode i has `seed + i`.
+        allow_pickle, modules, env_kwargs: As in `load_policy_and_env`.
 
     Returns:
-        For each row a dict of `Episodes`, `SuccessRate` (if the environment tells), `EpRet`,
-        `StdEpRet`, `EpLen` and, where the environment tells, `X`, how far the agent has come, and
-        `VelError`, how far its speed was from what was commanded.
+        For each row a dict of `Episodes`, `SuccessRate` (if the environment reports it), `EpRet`,
+        `StdEpRet`, `EpLen` and, if the environment reports them, `X`, the distance that the agent
+        has covered, and `VelError`, the deviation of its speed from the command.
     """
     check(POSITIVE_INTEGER, episodes=episodes)
     check(NON_NEGATIVE_INTEGER, noops=noops)
@@ -123,19 +124,19 @@ def evaluate_robustness(
     modules: Iterable[str] = (),
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> dict[str, dict[str, float]]:
-    """Let the agent of a run play greedily under several conditions, and print a row for each.
+    """Evaluate the agent of a run greedily under several conditions, and print a row for each.
 
-    The conditions are those that the environment states. What they change is merged, dicts key by
-    key, over `env_kwargs`, which hold under all of them.
+    The conditions are those that the environment states in its attribute `robustness`. Their
+    arguments override `env_kwargs`, which apply to all conditions; in nested dicts, key by key.
 
     Args:
         fpath: Directory of the run.
         episodes: Number of episodes under each condition; episode i has `seed + i`.
-        itr, best, max_ep_len, seed, allow_pickle, modules, env_kwargs: As for `evaluate_run`.
+        itr, best, max_ep_len, seed, allow_pickle, modules, env_kwargs: As in `evaluate_run`.
 
     Returns:
-        For each condition a dict of `Episodes`, `Falls`, which is the share of them that were
-        terminated, and the other columns of `evaluate_run` but for `StdEpRet`.
+        For each condition a dict of `Episodes`, `Falls`, which is the share of episodes that were
+        terminated, and the other columns of `evaluate_run` except `StdEpRet`.
     """
     check(POSITIVE_INTEGER, episodes=episodes)
     agent = _Agent(fpath, itr, best, max_ep_len, seed, allow_pickle, modules)
@@ -148,7 +149,7 @@ def evaluate_robustness(
                 "--robustness, and give conditions as --env_kwargs:NAME VALUE."
             )
     changes = {name: merged(env_kwargs or {}, changed) for name, changed in conditions.items()}
-    for name, kwargs in changes.items():  # what cannot be made is said before anything is played
+    for name, kwargs in changes.items():  # finds invalid conditions before anything is played
         try:
             agent.make_env(kwargs).close()
         except UserError as error:
@@ -169,7 +170,7 @@ def evaluate_robustness(
 
 
 class _Agent:
-    """A saved agent, and what it plays in. The arguments are those of `evaluate_run`."""
+    """A saved agent and its environments. For the arguments see `evaluate_run`."""
 
     def __init__(self, fpath, itr, best, max_ep_len, seed, allow_pickle, modules):
         check(NON_NEGATIVE_INTEGER, seed=seed, max_ep_len=max_ep_len or 0)
@@ -185,7 +186,7 @@ class _Agent:
         self._at_a_time, self._threads = _at_a_time(fpath)
 
     def play(self, envs, env_kwargs, greedy, options):
-        """Play an episode for each of `options`, those of its `reset`; `envs` grows as needed."""
+        """Play an episode for each of `options`, the options of `reset`; `envs` grows as needed."""
         while len(envs) < min(self._at_a_time, len(options)):
             envs.append(self.make_env(env_kwargs))
         resets = [dict(seed=self._seed + i, options=o or None) for i, o in enumerate(options)]
@@ -195,22 +196,23 @@ class _Agent:
 
 @contextmanager
 def _closed_together():
-    """A list of environments, which are closed in the end."""
+    """Context manager that yields a list for environments, and closes those in it at the end."""
     envs = []
     try:
         yield envs
     finally:
-        with ExitStack() as stack:  # closes all of them, whatever one raises
+        with ExitStack() as stack:  # closes all of them, even if one raises an exception
             for env in envs:
                 stack.callback(env.close)
 
 
 def _at_a_time(fpath):
-    """How many environments are played at the same time, and in how many threads.
+    """Return the number of environments to play at the same time, and the number of threads.
 
-    No more than a process of the training had: some simulators are one for the whole process. And
-    one thread, the main thread, if training used one: some environments belong to the thread that
-    has made them, such as those with a database or with OpenGL.
+    There are no more environments than training had in one process, because some simulators exist
+    only once per process. If training used only the main thread, that is used here as well, because
+    some environments, such as those with a database or OpenGL, are bound to the thread that has
+    made them.
     """
     try:
         config = read_config(fpath)
@@ -223,7 +225,12 @@ def _at_a_time(fpath):
 
 
 def _ways(start, episodes, noops):
-    """The options of `reset` of each episode, by row. start: those of a fixed initial state."""
+    """Return, for each row, the options of `reset` of its episodes.
+
+    Args:
+        start: Options for a fixed initial state; None if there is none.
+        episodes, noops: As in `evaluate_run`.
+    """
     if start is None:
         return dict(greedy=[{}] * episodes, sampled=[{}] * episodes)
     return {
@@ -241,7 +248,7 @@ class _Episode:
         self.env, self.get_action = env, in_episode(get_action)
         self.ret, self.len, self.max_ep_len = 0.0, 0, max_ep_len
         self.terminated = self.over = False
-        self.success: bool | None = None  # where the environment tells it at the end
+        self.success: bool | None = None  # set at the end if the environment reports it
         try:
             self.obs, self.info = env.reset(**start)
         except Exception as error:
@@ -266,11 +273,11 @@ def play(
     max_ep_len: int | None = None,
     threads: int = 1,
 ) -> list[_Episode]:
-    """Play an episode for each of `starts`, the arguments of its `reset`, in their order.
+    """Play an episode for each of `starts`, the arguments of `reset`, and return them in order.
 
-    As many as there are environments are played at the same time. The agent acts for one after the
-    other, so that the same starts give the same episodes. With one thread, the environments step in
-    the thread of the caller; with more, in others.
+    As many episodes are played at the same time as there are environments. The agent acts for one
+    episode after the other, so that the same starts give the same episodes. With one thread, the
+    environments step in the caller's thread; with more, in a pool of threads.
 
     Raises:
         UserError: An environment has failed; the message says where, and what was played before.
@@ -308,12 +315,12 @@ def _summary(episodes):
     row = dict(Episodes=len(episodes))
     infos = [episode.info for episode in episodes]
     successes = [episode.success for episode in episodes if episode.success is not None]
-    if successes:  # of the episodes that say so, as in training
+    if successes:  # over the episodes that report it, as in training
         row["SuccessRate"] = float(np.mean(successes))
     row["EpRet"] = float(np.mean([episode.ret for episode in episodes]))
     row["StdEpRet"] = float(np.std([episode.ret for episode in episodes]))
     row["EpLen"] = float(np.mean([episode.len for episode in episodes]))
-    # Of a level, of a robot; and how far the robot was from what it had been commanded.
+    # Position in a level or of a robot, and the deviation of a robot's speed from the command.
     for key, column in (("x_pos", "X"), ("x_position", "X"), ("velocity_error", "VelError")):
         if all(isinstance(info.get(key), Real) for info in infos):
             row[column] = float(np.mean([info[key] for info in infos]))
@@ -321,14 +328,14 @@ def _summary(episodes):
 
 
 def _mean(rows):
-    """The mean of each column that all rows have, and the sum of their episodes."""
+    """Return the mean of each column that all rows have, and the sum of their episodes."""
     columns = [column for column in rows[0] if all(column in row for row in rows)]
     mean = {column: float(np.mean([row[column] for row in rows])) for column in columns}
     return mean | dict(Episodes=sum(row["Episodes"] for row in rows))
 
 
 def _show(rows, name, row):
-    """Add a row to the others and print it, below a heading if the last one has other columns."""
+    """Add a row to `rows` and print it, with a heading if the columns differ from the last row."""
     widths = {column: max(len(column) + 2, 10) for column in row}
     if not rows or list(list(rows.values())[-1]) != list(row):
         print(f"{'':26}" + "".join(f"{column:>{width}}" for column, width in widths.items()))
@@ -338,13 +345,13 @@ def _show(rows, name, row):
 
 
 def main(argv: Sequence[str]) -> None:
-    """The command line; `argv` is what follows `evaluate`."""
+    """Run the command line; `argv` holds the arguments after `evaluate`."""
     argv, env_kwargs = split_env_kwargs(argv)
     args = _parser().parse_args(argv)
     if args.output:
         _check_output(args.output)
     import_for_command(args.modules)
-    find_save(args.fpath, args.itr)  # before TensorFlow is loaded, which takes a while
+    find_save(args.fpath, args.itr)  # checked before TensorFlow is loaded, which takes a while
     quiet_tensorflow()
     options = dict(
         itr=args.itr,
@@ -363,7 +370,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _check_output(path):
-    """Find out whether the results can be written, before there are any."""
+    """Raise UserError if the results cannot be written, before there are any."""
     directory = Path(path).absolute().parent
     if os.path.exists(path):
         raise UserError(f"{path} exists; give another name for the results, or remove it.")
@@ -380,7 +387,7 @@ def _check_output(path):
 
 
 def _without_nan(rows):
-    """With None for what is no finite number, of which JSON has none."""
+    """Replace numbers that are not finite by None, as JSON cannot express them."""
     return {
         name: {column: n if math.isfinite(n) else None for column, n in row.items()}
         for name, row in rows.items()

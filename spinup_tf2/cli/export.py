@@ -1,4 +1,4 @@
-"""A trained policy for other programs: `python -m spinup_tf2.run export RUN_DIR --format numpy`."""
+"""Exports a trained policy: `python -m spinup_tf2.run export RUN_DIR --format numpy`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from spinup_tf2.tensorflow_import import quiet_tensorflow, stderr_without
 
 FORMATS = ("numpy", "tflite", "savedmodel")
 
-# What TensorFlow Lite's converter and interpreter say of themselves.
+# Notes that TensorFlow Lite's converter and interpreter print.
 _NOISE = r"INFO: |[IW]\d{4} |WARNING: All log messages before absl"
 
 
 def main(argv: Sequence[str]) -> None:
-    """The command line; `argv` is what follows `export`."""
+    """Run the command line; `argv` holds the arguments after `export`."""
     args = _parser().parse_args(argv)
     import_for_command(args.modules)
     quiet_tensorflow()

@@ -1,4 +1,4 @@
-"""The flags of a command line: their names and their values.
+"""Parses the flags of a command line: their names and their values.
 
 Nothing on the command line is executed: values are Python literals, names from a table, or strings.
 """
@@ -28,23 +28,23 @@ SUBSTITUTIONS = {
     "dt": "datestamp",
 }
 
-# Flags that say how to run the experiments, and take one value. They are not part of the grid.
+# Flags that determine how experiments are run, with one value each. They are not part of the grid.
 RUN_KEYS = (
     *("num_cpu", "hosts", "launcher", "data_dir", "datestamp", "overwrite", "quiet"),
     *("preset", "workers", "skip_finished"),
 )
 SWITCHES = ("datestamp", "overwrite", "quiet", "skip_finished")
 
-# Flags whose values are taken as they stand: `--exp_name 1e3` is not the number 1000.
+# Flags whose values are taken literally: `--exp_name 1e3` is not the number 1000.
 TEXT_KEYS = ("exp_name", "env_name", "data_dir", "hosts", "launcher", "preset", "init_from")
 
-# Flags whose values are one list of texts, and no grid.
+# Flags whose values are a single list of strings, and not a grid.
 LIST_KEYS = ("callbacks", "track")
 
-# Of these, and those of one list, `None` stands for none.
+# For these, and for lists, the value `None` means None.
 _MAY_BE_NONE = ("init_from",)
 
-# Flags of which the last one does not count, since that would leave out what was asked for.
+# Flags that may not be repeated: if only the last one counted, values would be lost.
 _ONLY_ONCE = {
     "preset": "",
     "env": ", as --env A B for several",
@@ -56,9 +56,9 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
     """Parse `--flag value value --flag[shorthand] ...`.
 
     Returns:
-        `(flags, shorthands)`: lists of values, and the shorthands that were given, by the full name
-        of the flag. The order is that of Spinning Up, which decides the order of a grid: plain
-        flags as typed, then those with a shorthand, then substituted ones.
+        `(flags, shorthands)`: the list of values, and the shorthand if one was given, for the full
+        name of each flag. The order, which determines that of a grid, is the same as in Spinning
+        Up: plain flags as typed, then those with a shorthand, then substituted ones.
     """
     if argv and re.match("-[a-z]", argv[0]):
         raise _one_dash(argv[0])
@@ -73,7 +73,7 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
             name, shorthand = _name_and_shorthand(argument[2:])
             if name in words and name in _ONLY_ONCE:
                 raise UserError(f"--{name} is given twice; give it once{_ONLY_ONCE[name]}.")
-            words[name], shorthands[name] = [], shorthand  # a repeated flag starts again
+            words[name], shorthands[name] = [], shorthand  # a repeated flag replaces the first
         else:
             words[name].append(argument)
 
@@ -97,7 +97,7 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
         if of_texts:
             if "" in values:
                 raise UserError(f"--{name} was given an empty text; was a variable not set?")
-            if name == "init_from":  # the same run, with and without a slash at its end
+            if name == "init_from":  # the same run with and without a trailing slash
                 values = [os.path.normpath(value) for value in values]
             if name in _MAY_BE_NONE:
                 values = [None if value == "None" else value for value in values]
@@ -114,13 +114,13 @@ def _one_dash(word):
 
 
 def _name_and_shorthand(flag):
-    """`hid[h]` is `hid` with the shorthand `h`; without brackets there is None."""
+    """Split `hid[h]` into `hid` and the shorthand `h`, which is None without brackets."""
     name, bracket, rest = flag.partition("[")
     return (name, rest[:-1]) if bracket and rest.endswith("]") else (flag, None)
 
 
-# tf.nn.tanh, tf.tanh, torch.nn.Tanh, ...: activations under the names that their libraries give
-# them. Keras knows them all by their plain name. (Not torch.nn.LeakyReLU: its slope is another.)
+# tf.nn.tanh, tf.tanh, torch.nn.Tanh, ...: activations by the names that their libraries give them.
+# Keras knows them all by their plain names. (torch.nn.LeakyReLU is left out: its slope differs.)
 _ACTIVATION_PREFIXES = ("tf.nn.", "tf.", "tf.keras.activations.", "keras.activations.")
 _TORCH_CLASSES = (
     *("ELU", "GELU", "Identity", "ReLU", "SELU", "Sigmoid", "SiLU"),
@@ -130,28 +130,31 @@ _TORCH_CLASSES = (
 
 @functools.cache
 def _known_names():
-    """What words other than literals stand for."""
+    """Return the names other than literals that are known as values, and what they stand for."""
     dotted = {prefix + name: name for prefix in _ACTIVATION_PREFIXES for name in ACTIVATIONS}
     of_torch = {f"torch.nn.{name}": activation_of_class(name) for name in _TORCH_CLASSES}
     return dotted | of_torch
 
 
 def parse_value(text: str) -> Any:
-    """A known name, a Python literal (`1e-3`, `[32,32]`, `True`, `None`), or the text itself."""
+    """Parse a known name or a Python literal (`1e-3`, `[32,32]`, `True`, `None`).
+
+    Anything else is returned as a string.
+    """
     if text in _known_names():
         return _known_names()[text]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of Python's parser, about what is no Python
+            warnings.simplefilter("ignore")  # Python's parser may warn about other text
             value = ast.literal_eval(text)
-        repr(value)  # a number of thousands of digits cannot be printed, and was none
+        repr(value)  # fails for a number of thousands of digits, which was not meant as one
         return value
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
 
 
 def check_names(algorithm: str, flags: Mapping[str, list]) -> None:
-    """Refuse flags that the algorithm does not have, and those with one dash among the values."""
+    """Raise UserError for unknown flags of an algorithm, and for flags with a single dash."""
     known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
     known += [f"ac_kwargs:{name}" for name in network_arguments(algorithm)]
     known += ["env_name", "env_kwargs", "exp_name", *RUN_KEYS]
@@ -175,7 +178,7 @@ def check_names(algorithm: str, flags: Mapping[str, list]) -> None:
 
 
 def only_value(key: str, values: list) -> Any:
-    """The value of a flag that takes one."""
+    """Return the value of a flag that takes exactly one."""
     if len(values) > 1:
         given = " ".join(map(str, values))
         quotes = (
@@ -193,9 +196,9 @@ def only_value(key: str, values: list) -> Any:
 def number_of_processes(
     num_cpu: int | str | None = None, hosts: str | None = None, launcher: str | None = None
 ) -> int:
-    """How many processes an experiment will have; None stands for what was not given."""
+    """Return the number of processes of an experiment; None stands for a flag that is not given."""
     number = resolve_processes(1 if num_cpu is None else num_cpu, hosts, launcher).number
-    if num_cpu == 1 != number:  # which a program may leave at its default, but here was typed
+    if num_cpu == 1 != number:  # in a program 1 may be just the default, but here it was typed
         source = "hosts gives" if hosts else "the MPI launcher started"
         raise UserError(f"--num_cpu is 1, but {source} {number} processes.")
     return number

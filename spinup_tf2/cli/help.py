@@ -1,4 +1,4 @@
-"""What `--help` prints."""
+"""The texts that `--help` prints."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ COMMON = """
 
 
 def usage(commands: Iterable[str]) -> str:
-    """What the command line can do."""
+    """Return the help text of the command line."""
     names = "\n".join(f"\t{name}" for name in commands)
     substitutions = "\n".join(
         f"\t--{short.ljust(10)}for       --{flag}" for short, flag in SUBSTITUTIONS.items()
@@ -89,7 +89,7 @@ def usage(commands: Iterable[str]) -> str:
 
 
 def algorithm_help(algorithm: str, argv: Sequence[str]) -> str:
-    """What an algorithm's flags are, and its presets; those that `argv` names in full."""
+    """Return the help text of an algorithm, with the settings of a preset named in `argv`."""
     signature = signature_of(algorithm)
     flags = {name: x for name, x in signature.defaults.items() if name not in PYTHON_ONLY}
     text = (
@@ -112,7 +112,7 @@ def algorithm_help(algorithm: str, argv: Sequence[str]) -> str:
 
 
 def _value_of(argv, *flags):
-    """The word behind a flag; None if there is none."""
+    """Return the word after one of these flags; None if there is none."""
     pairs = itertools.pairwise(argv)
     return next((word for flag, word in pairs if flag in flags and word[:1] != "-"), None)
 
@@ -123,11 +123,11 @@ def _flag_lines(flags):
 
 
 def preset_line(preset: Preset) -> str:
-    """A preset in one line: the flag that chooses it, and what it is."""
+    """Describe a preset in one line, with the flag that selects it."""
     return f"{preset.algorithm.ljust(5)} --preset {preset.name.ljust(17)} {preset.doc}"
 
 
 def print_once(text: str) -> None:
-    """Print it on one of the ranks."""
+    """Print a text on rank 0 only."""
     if launched.rank() == 0:
         print(text)

@@ -1,4 +1,4 @@
-"""The runs in a directory: `python -m spinup_tf2.run ls [DIR]`."""
+"""Lists the runs in a directory: `python -m spinup_tf2.run ls [DIR]`."""
 
 import argparse
 import math
@@ -13,7 +13,7 @@ from spinup_tf2.results.listing import RunInfo, as_json, find_runs
 from spinup_tf2.runs.files import runs_aside
 from spinup_tf2.runs.printing import colored, print_safely
 
-# What the runs can be sorted by, with the order in which one wants to see them.
+# Keys by which runs can be sorted, such that the most interesting ones come first.
 SORT = {
     "age": lambda run: -run.modified,
     "name": lambda run: run.path,
@@ -28,15 +28,15 @@ SORT = {
 
 _HEADER = ("Run", "State", "Epochs", "Last", "Best", "Age", "Env", "Algo", "Seed")
 _STATE = _HEADER.index("State")
-_RIGHT = ("Epochs", "Last", "Best", "Age", "Seed")  # these stand at the right of their columns
-_LEAST = {"Env": 10, "Run": 20}  # characters to which these may be shortened
-_MAY_GO = ("Seed", "Algo", "Best", "Env", "Age")  # in this order, if it must be
+_RIGHT = ("Epochs", "Last", "Best", "Age", "Seed")  # columns that are aligned to the right
+_LEAST = {"Env": 10, "Run": 20}  # characters to which these columns may be shortened
+_MAY_GO = ("Seed", "Algo", "Best", "Env", "Age")  # columns that may be left out, in this order
 _COLORS = {"running": "green", "damaged": "red", "stopped": "yellow"}
 _GAP = "  "
 
 
 def main(argv: Sequence[str]) -> None:
-    """The command line; `argv` is what follows `ls`."""
+    """Run the command line; `argv` holds the arguments after `ls`."""
     args = _parser().parse_args(argv)
     directory = args.directory or user_config.DEFAULT_DATA_DIR
     runs = sorted(find_runs(directory), key=SORT["name"])
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> None:
     elif not runs:
         print_safely(f"No runs in {directory}.{runs_aside(directory)}")
     else:
-        # What goes to a file or another program is not shortened.
+        # Output to a file or another program is not shortened.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         show(runs, directory, width, args.commands)
 
@@ -78,11 +78,11 @@ def show(
     """Print a table of runs.
 
     Args:
-        runs: One for each line.
-        directory: Paths are shown from here.
-        width: Characters that fit into a line: names are shortened, and columns left out, if
-            there are too few. None if any number of them fits.
-        commands: Whether the commands of each run follow it.
+        runs: The runs, one per line.
+        directory: Directory to which paths are relative.
+        width: Number of characters in a line. If necessary, names are shortened and columns are
+            left out. None for no limit.
+        commands: Whether to print the commands for each run below it.
     """
     now = time.time()
     names, rows = fitting([_row(run, directory, now) for run in runs], width)
@@ -100,7 +100,7 @@ def show(
 
 
 def _row(run, directory, now):
-    """The cells of a run, {title: text}."""
+    """Return the cells of a run as {title: text}."""
     prefix = directory.rstrip("/") + "/"
     values = (
         run.path.removeprefix(prefix),
@@ -121,7 +121,7 @@ def _short(number):
 
 
 def human_age(seconds: float) -> str:
-    """A time as `45 s`, `3 min`, `2 h`, `5 d`."""
+    """Format a duration as `45 s`, `3 min`, `2 h` or `5 d`."""
     for unit, length, limit in (("s", 1, 60), ("min", 60, 60), ("h", 3600, 48)):
         if seconds < limit * length:
             return f"{max(0, seconds) // length:.0f} {unit}"
@@ -129,11 +129,11 @@ def human_age(seconds: float) -> str:
 
 
 def fitting(rows: Sequence[dict[str, str]], width: int | None) -> tuple[list[str], list[list[str]]]:
-    """Titles and cells, all of a column of one width, in lines of at most `width` characters."""
+    """Return titles and cells, padded to the widths of their columns, to fit into `width`."""
     rows = [{title: _one_line(text) for title, text in row.items()} for row in rows]
     widths = _natural(rows)
     if width is not None and _total(widths) > width:
-        # exp/exp_s0: the last name says it all, unless there are two of it.
+        # For exp/exp_s0, the last part of the path is enough, unless it is ambiguous.
         last = [row["Run"].rpartition("/")[2] for row in rows]
         if len({*last}) == len(last):
             rows = [row | dict(Run=name) for row, name in zip(rows, last, strict=True)]
@@ -151,7 +151,7 @@ def _one_line(text):
 
 
 def _natural(rows):
-    """The widths of the columns, {title: width}."""
+    """Return the full widths of the columns as {title: width}."""
     return {title: max(len(title), *(len(row[title]) for row in rows)) for title in _HEADER}
 
 
@@ -160,7 +160,7 @@ def _total(widths):
 
 
 def _narrow(widths, width):
-    """Take from the widths of the columns what is more than fits."""
+    """Reduce the widths of the columns, in place, until they fit."""
 
     def excess():
         return max(0, _total(widths) - width)
@@ -177,7 +177,7 @@ def _narrow(widths, width):
 
 def _cell(text, title, size):
     if len(text) > size:
-        # The ends of names tell them apart: the experiment before, the seed behind.
+        # Keeps both ends, which distinguish names: the experiment in front, the seed at the end.
         before = (size - 1) // 2
         text = f"{text[:before]}…{text[len(text) - (size - 1 - before) :]}"
     return text.rjust(size) if title in _RIGHT else text.ljust(size)

@@ -1,6 +1,6 @@
-"""Play a game yourself, or leave it to chance: `python -m spinup_tf2.run play --env ID`.
+"""Lets a human or random actions play a game: `python -m spinup_tf2.run play --env ID`.
 
-It is the bare environment: no frames are skipped, and rewards are its own.
+The environment is not preprocessed: no frames are skipped, and rewards are the original ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MODES = ("human", "random")
 EPISODES = 3
 ZOOM = 3.0
 
-# What goes with one of the modes only.
+# Flags that are valid in one of the modes only.
 _ONLY = {"human": ("fps", "zoom"), "random": ("episodes", "norender")}
 
 _RANDOM_HINT = (
@@ -34,11 +34,11 @@ _RANDOM_HINT = (
 
 
 def main(argv: Sequence[str]) -> None:
-    """The command line; `argv` is what follows `play`."""
+    """Run the command line; `argv` holds the arguments after `play`."""
     args, rest = _parser().parse_known_args(argv)
     _check_arguments(args)
     env_kwargs = parse_env_kwargs(rest, "play")
-    look_here()  # for environments as module:EnvId
+    look_here()  # for environments given as module:EnvId
     import_named(args.modules)
     from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
 
@@ -110,7 +110,11 @@ def _check_arguments(args):
 
 
 def _maker(env_name, env_kwargs, human):
-    """A function that makes the environment with a render mode; UserError if it cannot be made."""
+    """Return a function that makes the environment with a render mode.
+
+    Raises:
+        UserError: The environment cannot be made, or a human cannot play it.
+    """
     from spinup_tf2.envs.atari import is_atari
     from spinup_tf2.envs.mario import is_mario
 
@@ -122,7 +126,7 @@ def _maker(env_name, env_kwargs, human):
     check_environment(EnvFn(env_name, env_kwargs), _keys if human else None)
 
     def make(render_mode):
-        # Some environments know nothing of rendering.
+        # Some environments do not have the argument render_mode.
         rendering = {} if render_mode is None else dict(render_mode=render_mode)
         return EnvFn(env_name, env_kwargs | rendering)()
 
@@ -133,13 +137,13 @@ def _maker(env_name, env_kwargs, human):
 
 
 def play_as_human(env: gym.Env, seed: int | None, fps: int | None, zoom: float) -> None:
-    """Open a window and let the keyboard play, one episode after the other, until Esc.
+    """Open a window in which a human plays, one episode after the other, until Esc is pressed.
 
     Args:
-        env: With the render mode "rgb_array". It says what the keys mean: `get_keys_to_action`.
-        seed: Of the environment.
-        fps: Steps in a second, 0 for as many as possible; None: those of the environment.
-        zoom: Size of the window, relative to the frames.
+        env: Environment with the render mode "rgb_array" and a method `get_keys_to_action`.
+        seed: Seed of the environment.
+        fps: Steps per second; 0 for as many as possible, None for the environment's own number.
+        zoom: Size of the window relative to the frames.
     """
     from spinup_tf2.envs.wrappers import frames_per_second
 
@@ -148,7 +152,7 @@ def play_as_human(env: gym.Env, seed: int | None, fps: int | None, zoom: float) 
     print(_explanation(env, keys_to_action, noop), flush=True)
     if fps is None:
         fps = frames_per_second(env)
-    env.reset(seed=seed)  # `play` would begin every episode with the seed that it is given
+    env.reset(seed=seed)  # `play` would use a seed for every episode
     reports = _Reports()
     play(
         env,
@@ -167,7 +171,7 @@ def _gymnasium_play():
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about its plots, which nobody sees here
+            warnings.simplefilter("ignore")  # it warns about plots, which are not used here
             from gymnasium.utils.play import play
     except DependencyNotInstalled as error:
         raise UserError(f"Playing needs pygame; install it with: {INSTALL}.") from error
@@ -175,10 +179,10 @@ def _gymnasium_play():
 
 
 def _keys(env):
-    """What keys mean, as `gymnasium.utils.play` wants to know it."""
+    """Return the mapping of keys to actions for `gymnasium.utils.play`; UserError if none."""
     try:
         return env.get_wrapper_attr("get_keys_to_action")()
-    except AttributeError as error:  # there is none, or not with these actions
+    except AttributeError as error:  # there is no such method, or it fails for these actions
         raise UserError(
             "it does not say what the keys of the keyboard mean (it has no get_keys_to_action); "
             "--mode random can play it."
@@ -186,19 +190,19 @@ def _keys(env):
 
 
 def _meanings(env):
-    """What each action does, in words; empty if the environment does not say it."""
+    """Return the meaning of each action in words; empty if the environment does not provide it."""
     named = env.has_wrapper_attr("get_action_meanings")
     return env.get_wrapper_attr("get_action_meanings")() if named else []
 
 
 def _no_operation(env):
-    """The action where no key is held: that without a button, or else the first."""
+    """Return the action for when no key is held: NOOP, or else the first action."""
     meanings = _meanings(env)
     return meanings.index("NOOP") if "NOOP" in meanings else 0
 
 
 def _explanation(env, keys_to_action, noop):
-    """A table of the keys: for each action the fewest that stand for it."""
+    """Return a table of the keys, with the shortest combination for each action."""
     meanings = dict(enumerate(_meanings(env)))
     combinations = [((), noop), *((_names(keys), act) for keys, act in keys_to_action.items())]
     fewest = {}
@@ -209,14 +213,14 @@ def _explanation(env, keys_to_action, noop):
 
 
 def _names(keys):
-    """The names of the keys of a combination: "d ", ("d", " "), (100, 32) or 100."""
+    """Return the names of the keys of a combination: "d ", ("d", " "), (100, 32) or 100."""
     keys = (keys,) if isinstance(keys, int) else keys
     letters = [_letter(key) if isinstance(key, int) else key for key in keys]
     return ["space" if letter == " " else letter for letter in letters]
 
 
 def _letter(key):
-    """The letter of a key, or, as arrows have none, the name that pygame gives it."""
+    """Return the letter of a key, or pygame's name for a key without one, such as an arrow."""
     if key <= sys.maxunicode:
         return chr(key)
     import pygame
@@ -224,7 +228,7 @@ def _letter(key):
     return pygame.key.name(key) or str(key)
 
 
-# ---------------------------------------------------------------- chance
+# ---------------------------------------------------------------- random actions
 
 
 def play_randomly(env: gym.Env, seed: int | None, episodes: int) -> None:
@@ -240,13 +244,13 @@ def play_randomly(env: gym.Env, seed: int | None, episodes: int) -> None:
 
 
 class _Reports:
-    """Says of each episode what has become of it."""
+    """Prints a line about each episode at its end."""
 
     def __init__(self):
         self._number, self._ret, self._len = 0, 0.0, 0
 
     def step(self, rew, terminated, truncated, info):
-        """Count a step; returns whether it was an episode's last."""
+        """Count a step; return whether it was the last one of an episode."""
         self._ret += float(rew)
         self._len += 1
         over = terminated or truncated

@@ -1,4 +1,4 @@
-"""Plotting learning curves: `python -m spinup_tf2.run plot LOGDIR ...`."""
+"""Plots learning curves: `python -m spinup_tf2.run plot LOGDIR ...`."""
 
 import argparse
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ WATCH = 10  # seconds
 
 
 def main(argv: Sequence[str]) -> None:
-    """The command line; `argv` is what follows `plot`."""
+    """Run the command line; `argv` holds the arguments after `plot`."""
     args = _parser().parse_args(argv)
     forget_current_directory()
     if args.savefig is None and not args.table and not _has_window():

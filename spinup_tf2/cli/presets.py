@@ -1,4 +1,4 @@
-"""Listing presets: `python -m spinup_tf2.run presets ppo --env Hopper-v5`."""
+"""Lists presets: `python -m spinup_tf2.run presets ppo --env Hopper-v5`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spinup_tf2.presets import Preset, as_flags, presets_for
 
 
 def main(argv: Sequence[str]) -> None:
-    """The command line; `argv` is what follows `presets`."""
+    """Run the command line; `argv` holds the arguments after `presets`."""
     args = _parser().parse_args(argv)
     everything = {algorithm: presets_for(algorithm, args.env) for algorithm in ALGORITHMS}
     names = {name for algorithm in ALGORITHMS for name in presets_for(algorithm)}
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def described(preset: Preset) -> str:
-    """A preset with all that it sets for its environment, and where each of it is from."""
+    """Describe a preset with all its settings for its environment, and the origin of each."""
     arguments = preset.settings | ({"env_kwargs": preset.env_kwargs} if preset.env_kwargs else {})
     flags = {f"--{flag}": repr(value) for flag, value in as_flags(arguments).items()}
     name_width, value_width = max(map(len, flags)), max(map(len, flags.values()))

@@ -1,4 +1,4 @@
-"""Going on with a run: `python -m spinup_tf2.run resume RUN_DIR`."""
+"""Resumes a run: `python -m spinup_tf2.run resume RUN_DIR`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from spinup_tf2.persistence.env_spec import register_for_file
 from spinup_tf2.persistence.kwargs_json import from_json
 from spinup_tf2.runs.files import runs_aside, runs_in
 
-# What `resume` may be given beside the directory: what does not make it another run.
+# Flags that `resume` accepts: those that do not make it another run.
 RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "hosts", "launcher", "quiet")
 
 USAGE = """
@@ -52,7 +52,7 @@ alone does not import it.
 
 
 def main(argv: Sequence[str]) -> None:
-    """The command line; `argv` is what follows `resume`: `RUN_DIR [--epochs N] ...`."""
+    """Run the command line; `argv` holds the arguments after `resume`, such as RUN_DIR."""
     if any(argument in HELP for argument in argv):
         print_once(USAGE.format(flags="\n".join(f"\t--{key}" for key in RESUME_KEYS)))
         return
@@ -67,7 +67,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _take_modules(argv):
-    """What `--import` names in a command line, and the rest of it."""
+    """Split a command line into the modules that `--import` names, and the rest."""
     parser = argparse.ArgumentParser("resume", add_help=False, allow_abbrev=False)
     add_import_argument(parser)
     known, rest = parser.parse_known_args(argv)
@@ -75,14 +75,14 @@ def _take_modules(argv):
 
 
 def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
-    """Read and check the arguments of `resume`, and what the run's checkpoint says of it.
+    """Read and check the arguments of `resume`, and the description in the run's checkpoint.
 
     Returns:
-        The run's directory, the algorithm, and the keyword arguments for `resume_experiment` and
-        those for the algorithm.
+        The run's directory, the algorithm, keyword arguments for `resume_experiment`, and keyword
+        arguments for the algorithm.
 
     Raises:
-        UserError: For what cannot be resumed.
+        UserError: The run cannot be resumed, or an argument is invalid.
     """
     if not argv or argv[0].startswith("--"):
         raise UserError(
@@ -107,7 +107,7 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
     options |= dict(exp_name=run["exp_name"], quiet=given.pop("quiet", False), num_cpu=num_cpu)
     if isinstance(run.get("preset"), str):
         options |= dict(preset=run["preset"])
-    if num_cpu != run["num_procs"]:  # the environments are spread anew
+    if num_cpu != run["num_procs"]:  # redistribute the environments
         if run["num_envs"] % num_cpu:
             raise UserError(
                 f"the run has {run['num_envs']} environments, which {num_cpu} processes cannot "
@@ -121,7 +121,7 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
 
 
 def _changes(argv):
-    """The flags, of which a run allows only some to be changed."""
+    """Return the values of the flags; raise UserError for those that may not change in a run."""
     flags, _ = parse_flags(argv)
     for name in flags:
         if name not in RESUME_KEYS:
@@ -134,7 +134,11 @@ def _changes(argv):
 
 
 def _described_run(run_dir):
-    """What the newest checkpoint says of its run: of a kind that can be resumed from here."""
+    """Return the description of a run from its newest checkpoint.
+
+    Raises:
+        UserError: There is none, or the run cannot be resumed from the command line.
+    """
     if not os.path.isdir(run_dir):
         raise UserError(f"there is no directory {run_dir}.")
     run = Checkpoints(run_dir).describe()
@@ -175,7 +179,7 @@ def _described_run(run_dir):
 
 
 def _import_callbacks(callbacks, run_dir):
-    """Import the modules of callbacks, if the user's word or the file's is enough for that."""
+    """Import the modules of callbacks; raise UserError if one may not be imported."""
     for name in callbacks or []:
         try:
             import_for_file(str(name).rpartition(":")[0])
@@ -184,9 +188,9 @@ def _import_callbacks(callbacks, run_dir):
 
 
 def _environment_arguments(command, run_dir):
-    """env_kwargs of a checkpoint, if there are any. The environment is registered.
+    """Register the environment of a checkpoint, and return its env_kwargs, if there are any.
 
-    The file's word decides nothing more.
+    Nothing else is imported or made on behalf of the file.
     """
     try:
         register_for_file(command.get("env_name"))
@@ -195,7 +199,7 @@ def _environment_arguments(command, run_dir):
         known = dict(env_kwargs=from_json(command["env_kwargs"]))
         check_environment_arguments(known)
         return known
-    except (Exception, SystemExit) as error:  # what is installed may raise anything, too
+    except (Exception, SystemExit) as error:  # installed packages may raise anything
         reason = one_line(error)
         raise UserError(
             f"the environment of the run in {run_dir} cannot be made: {reason}."

@@ -1,4 +1,4 @@
-"""Watching or recording a trained agent: `python -m spinup_tf2.run test_policy RUN_DIR`."""
+"""Shows or records a trained agent: `python -m spinup_tf2.run test_policy RUN_DIR`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECORDED_EPISODES = 3
 
 
 def main(argv: Sequence[str]) -> None:
-    """The command line; `argv` is what follows `test_policy`."""
+    """Run the command line; `argv` holds the arguments after `test_policy`."""
     argv, env_kwargs = split_env_kwargs(argv)
     args = _parser().parse_args(argv)
     if args.seed is not None and args.seed < 0:
@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> None:
     if episodes is None:
         episodes = RECORDED_EPISODES if args.record else EPISODES
 
-    import_for_command(args.modules)  # for the environment
+    import_for_command(args.modules)  # for the environment, which is made in this process
     save_dir = find_save(args.fpath, args.itr)
     agent = (args.modules, save_dir, args.deterministic, args.seed, args.allow_pickle, args.best)
     render = render_mode == "human"
@@ -77,7 +77,7 @@ def _parser():
 
 
 def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which agent to load, for the commands that do."""
+    """Add the arguments that say which agent to load to a command's parser."""
     add_import_argument(parser)
     parser.add_argument("fpath", help="directory of the run")
     parser.add_argument(
@@ -96,7 +96,7 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_length_argument(parser: argparse.ArgumentParser) -> None:
-    """`--len`, for the commands that play episodes."""
+    """Add `--len` to the parser of a command that plays episodes."""
     parser.add_argument(
         "--len", "-l", type=int, default=0, help="cut episodes after this many steps (0: never)"
     )
@@ -110,16 +110,16 @@ def _load_quietly(modules, *args):
 
 @contextmanager
 def _agent_here(*args):
-    """`load_agent` in this process."""
+    """Context manager that yields the result of `load_agent` in this process."""
     yield _load_quietly(*args)
 
 
 @contextmanager
 def _agent_apart(*args):
-    """`load_agent` in a process of its own, which ends with the context.
+    """Context manager that calls `load_agent` in a separate process, which ends with the context.
 
-    Both TensorFlow and Mesa, the graphics library of most Linux machines, bring an LLVM, and a
-    process with the two of them crashes as soon as it draws.
+    Both TensorFlow and Mesa, the graphics library of most Linux machines, contain LLVM, and a
+    process with both of them crashes as soon as it renders.
     """
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         state_size = process.submit(_load_here, *args).result()
@@ -136,11 +136,11 @@ def _load_here(*args):
 
 
 def _end_with_parent():
-    # Where that one is killed, nobody tells this one that there is nothing more to do.
+    # If the parent is killed, nothing else would end this process.
     multiprocessing.parent_process().join()
     os._exit(1)
 
 
-def _act_here(*args):  # the observation; with a memory the state, too
+def _act_here(*args):  # the observation, and the state if the policy has a memory
     act = _get_action.step if isinstance(_get_action, PolicyWithMemory) else _get_action
     return act(*args)

@@ -1,4 +1,4 @@
-"""Environments of this package, registered with gymnasium by `import spinup_tf2`."""
+"""Environments of this package, which `import spinup_tf2` registers with gymnasium."""
 
 import warnings
 
@@ -50,7 +50,7 @@ for _version, _rom in enumerate(_MARIO_ROMS):
 
 def register_envs() -> None:
     """Register every environment of the package; calling it again does nothing."""
-    # The versions of Super Mario Bros are those of the game; gymnasium takes v3 for the newest.
+    # v0 to v3 are different versions of the game, but gymnasium takes v3 for the newest.
     warnings.filterwarnings("ignore", r".*The environment SuperMarioBros.* is out of date")
     for env_id, spec in _ENVIRONMENTS.items():
         if env_id not in gym.registry:

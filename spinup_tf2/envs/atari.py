@@ -2,8 +2,8 @@
 
     env = make_atari("PongNoFrameskip-v4")  # observations uint8 [84, 84, 4], the newest frame last
 
-Every step of preprocessing is a wrapper of its own; `preprocess` puts them together. This module
-can be imported without ale-py, which comes with the `atari` extra.
+Each step of the preprocessing is a separate wrapper; `preprocess` applies them all. This module can
+be imported without ale-py, which comes with the `atari` extra.
 """
 
 import inspect
@@ -26,10 +26,12 @@ INSTALL = 'pip install "spinup_tf2[atari]"'
 
 
 def is_atari(env_id: str) -> bool:
-    """Whether `env_id`, with or without `ale_py:` before it, is a game of ale-py.
+    """Return whether `env_id`, with or without the prefix `ale_py:`, is a game of ale-py.
 
-    Registers the games with gymnasium if the id looks like one of theirs. If it can be nothing
-    else, and ale-py is not installed, UserError says so.
+    Registers the games with gymnasium if the id looks like one of theirs.
+
+    Raises:
+        UserError: The id can only be a game of ale-py, and ale-py is not installed.
     """
     env_id = env_id.removeprefix("ale_py:")
     if env_id not in gym.registry and re.fullmatch(r"ALE/.*|\w+NoFrameskip.*|\w+-v[04]", env_id):
@@ -39,15 +41,15 @@ def is_atari(env_id: str) -> bool:
 
 def _register_games(env_id):
     try:
-        ale_py = import_installed("ale_py")  # and not what lies beside a run, whose id this may be
+        ale_py = import_installed("ale_py")  # not a file next to a run that may have named the id
     except ImportError as error:
         if re.fullmatch(r"\w+-v[04]", env_id) and "NoFrameskip" not in env_id:
-            return  # there are others of that kind
+            return  # other environments have such ids, too
         raise UserError(
             f"{env_id} is an Atari game, and the emulator cannot be loaded ({error}); install it "
             f"with: {INSTALL}"
         ) from error
-    # Otherwise the emulator introduces itself on stderr, in every process.
+    # Otherwise the emulator prints a banner on stderr in every process.
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     gym.register_envs(ale_py)
 
@@ -56,10 +58,11 @@ def make_atari(env_id: str, *, raw: bool = False, **kwargs) -> gym.Env:
     """Make an Atari game and preprocess it.
 
     Args:
-        env_id: Such as `PongNoFrameskip-v4` or `ALE/Pong-v5`, which has sticky actions.
-        raw: Leave out the preprocessing: what gymnasium.make makes.
-        **kwargs: The arguments of `preprocess`; all others are for `gymnasium.make`. Without
-            `frameskip` it is that of the id, or 4 if that is 1 (NoFrameskip).
+        env_id: Id of the game, such as `PongNoFrameskip-v4`, or `ALE/Pong-v5`, which has sticky
+            actions.
+        raw: Whether to leave out the preprocessing, and return the result of `gymnasium.make`.
+        **kwargs: Arguments of `preprocess`; all others are passed to `gymnasium.make`. The default
+            of `frameskip` is that of the id, or 4 if that is 1 (NoFrameskip).
     """
     env_id = env_id.removeprefix("ale_py:")
     if not is_atari(env_id):
@@ -85,20 +88,22 @@ def preprocess(
     size: int = 84,
     stack: int = 4,
 ) -> gym.Env:
-    """Put the wrappers of this module around an Atari game.
+    """Apply the wrappers of this module to an Atari game.
 
-    It must have been made with `obs_type="grayscale"` and `frameskip=1`.
-
-    Observations become uint8 `[size, size, stack]`: gray, the newest frame last. The score and the
-    length of a whole game, in steps of the agent, are in `info["episode"]` of its last step.
+    Observations become uint8 arrays `[size, size, stack]`, in gray, with the newest frame last. The
+    score and the length of a whole game, in steps of the agent, are in `info["episode"]` of its
+    last step.
 
     Args:
-        noop_max: A game begins with 1 to `noop_max` frames without a button pressed; 0: none.
-        frameskip: An action is repeated for that many frames; of a pair `(low, high)`, for
-            `low` to `high - 1`.
-        episodic_life: A lost life ends an episode.
-        fire_reset: FIRE is pressed where a game or a life begins, if the game has that button.
-        clip_reward: Only the sign of a reward counts.
+        env: The game, made with `obs_type="grayscale"` and `frameskip=1`.
+        noop_max: Each game begins with a random number of frames, from 1 to this, in which no
+            button is pressed; 0 for none.
+        frameskip: Number of frames for which an action is repeated. A pair `(low, high)` stands for
+            a random number from `low` to `high - 1`.
+        episodic_life: Whether a lost life ends an episode.
+        fire_reset: Whether FIRE is pressed at the beginning of each game and each life, if the game
+            has that button.
+        clip_reward: Whether rewards are replaced by their signs.
         size: Height and width of the frames.
         stack: Number of frames in an observation.
     """
@@ -129,7 +134,7 @@ _OPTIONS = tuple(inspect.signature(preprocess).parameters)[1:]
 
 
 def _button(env, name):
-    """The action that presses one button."""
+    """Return the action that presses one button."""
     if isinstance(env.action_space, gym.spaces.Discrete):
         return env.unwrapped.get_action_meanings().index(name)
     return np.array([0, 0, name == "FIRE"], np.float32)  # radius and angle of the stick, trigger
@@ -139,9 +144,9 @@ def _button(env, name):
 
 
 class NoopReset(gym.Wrapper, RecordConstructorArgs):
-    """Begins a game with 1 to `noop_max` frames without a button pressed.
+    """Begins each game with 1 to `noop_max` frames in which no button is pressed.
 
-    How many is drawn from the environment's own random numbers, so that games differ.
+    The number is drawn from the environment's random number generator, so that games differ.
     """
 
     def __init__(self, env: gym.Env, noop_max: int = 30):
@@ -163,10 +168,10 @@ class NoopReset(gym.Wrapper, RecordConstructorArgs):
 
 
 class EpisodicLife(gym.Wrapper, RecordConstructorArgs):
-    """A lost life ends the episode, and the next one goes on in the same game.
+    """Ends the episode when a life is lost; the next episode continues the same game.
 
-    So the agent learns that lives are worth something. Any other end, and a reset where no life has
-    just been lost, begin a new game.
+    So the agent learns the value of a life. After any other end of an episode, and in a `reset`
+    when no life has just been lost or with a seed, a new game begins.
     """
 
     training_only = True
@@ -181,7 +186,7 @@ class EpisodicLife(gym.Wrapper, RecordConstructorArgs):
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
         obs, rew, terminated, truncated, info = self.env.step(action)
         lives = info["lives"]
-        # Some games show no lives for a few frames before they are over, which is another end.
+        # Some games show no lives for a few frames before they are over: no life is lost then.
         self._life_lost = 0 < lives < self._lives and not (terminated or truncated)
         self._lives = lives
         return obs, rew, terminated or self._life_lost, truncated, info
@@ -200,7 +205,7 @@ class EpisodicLife(gym.Wrapper, RecordConstructorArgs):
 
 
 class FireReset(gym.Wrapper, RecordConstructorArgs):
-    """Presses FIRE where a game or a life begins: some games stand still until that is done."""
+    """Presses FIRE at the beginning of each game and life; some games stand still until then."""
 
     def __init__(self, env: gym.Env):
         RecordConstructorArgs.__init__(self)
@@ -228,7 +233,7 @@ class FireReset(gym.Wrapper, RecordConstructorArgs):
 
 
 class ClipReward(gym.RewardWrapper, RecordConstructorArgs):
-    """Rewards become -1, 0 or 1, so that one learning rate does for all games."""
+    """Replaces rewards by their signs (-1, 0 or 1), so that one learning rate suits all games."""
 
     training_only = True
 

@@ -1,4 +1,4 @@
-"""Making an environment by its name."""
+"""Makes environments by their names."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ INSTALL_MUJOCO = 'pip install "spinup_tf2[mujoco]"'
 
 @dataclass(frozen=True, slots=True)
 class EnvFn:
-    """Makes the environment `env_name` with `env_kwargs`; may be sent to another process.
+    """Picklable factory of the environment `env_name` with the arguments `env_kwargs`.
 
-    Atari games are preprocessed, see `spinup_tf2.envs.atari.make_atari`, and Super Mario Bros, see
+    Atari games and Super Mario Bros are preprocessed; see `spinup_tf2.envs.atari.make_atari` and
     `spinup_tf2.envs.mario.make_mario`.
 
     Args:
         env_name: Id of a registered environment, or `module:id` to import `module` first, which
             registers it.
         env_kwargs: Keyword arguments for the environment.
-        modules: Modules to import first, in whichever process it is made.
+        modules: Modules to import first, in the process in which the environment is made.
     """
 
     env_name: str
@@ -35,7 +35,7 @@ class EnvFn:
 
     @property
     def shows_pictures(self) -> bool:
-        """Whether it is a game whose observations are known to be images."""
+        """Whether the environment is a game whose observations are known to be images."""
         from spinup_tf2.envs.atari import is_atari
         from spinup_tf2.envs.envpool import is_procgen
         from spinup_tf2.envs.mario import is_mario
@@ -60,7 +60,7 @@ class EnvFn:
             except ModuleNotFoundError as error:
                 if reason := no_such_module(module, error):
                     raise UserError(f"the environment {self.env_name}: {reason}") from error
-                raise  # it is there, and imports something that is not
+                raise  # the module exists, but imports something that does not
         if env_id not in gym.registry:
             import_registering()
         if env_id not in gym.registry:
@@ -71,7 +71,7 @@ class EnvFn:
             newest = _newest(env_id)
             if not str(gym.registry[newest].entry_point).startswith("gymnasium.envs.mujoco"):
                 raise
-            if env_id != newest:  # v2 and v3 have left gymnasium, some of v4 want an old mujoco
+            if env_id != newest:  # gymnasium has dropped v2 and v3; some v4 need an old mujoco
                 raise UserError(
                     f"{env_id} is no longer there; use {newest} ({INSTALL_MUJOCO})."
                 ) from error
@@ -93,7 +93,7 @@ def _unknown_environment(env_id):
             gym.spec(env_id)
         except gym.error.DeprecatedEnv as error:
             return str(error)
-        except gym.error.Error as error:  # which knows similar names and other versions
+        except gym.error.Error as error:  # its message suggests similar names and other versions
             advice = str(error)
     if re.fullmatch(r"\w+-v[04]", env_id) and find_spec("ale_py") is None:
         advice += f" If it is an Atari game, install the emulator with: {INSTALL}."
@@ -105,7 +105,7 @@ def _unknown_environment(env_id):
 
 
 def _newest(env_id):
-    """The highest version of an environment that gymnasium knows, by the id of any."""
+    """Return the id of the newest registered version of an environment, given any version's id."""
     name = re.sub(r"-v\d+$", "", env_id)
     return max(
         _versions(name), key=lambda known: int(known.removeprefix(f"{name}-v")), default=env_id

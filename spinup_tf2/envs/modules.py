@@ -1,8 +1,8 @@
-"""Which modules are imported because a file of a run names them, or because the user does.
+"""Imports of modules that are named by a file of a run, or by the user.
 
-Whoever imports a module runs its code, and run directories are passed around. So the word of a file
-imports only what `import_for_file` lets through. The word of the user, `--import my_envs` on the
-command line and `modules=["my_envs"]` in Python, imports anything.
+Importing a module runs its code, and run directories are passed around. So of the modules named in
+a file, only those are imported that `import_for_file` permits. Modules named by the user, with
+`--import my_envs` on the command line or `modules=["my_envs"]` in Python, are always imported.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from spinup_tf2.errors import UserError, kind_and_line
 
 _OWN = ("gymnasium", "spinup_tf2")
 
-# Packages that register their environments when they are imported, and have no entry point.
+# Packages that register their environments on import, and have no entry point.
 _KNOWN = ("ale_py", "gymnasium_robotics")
 
-# Packages with environments that are none of gymnasium's, so that importing them registers nothing.
+# Packages with environments that are not gymnasium's, so that importing them registers nothing.
 _LIBRARIES = ("envpool",)
 
-_GROUP = "gymnasium.envs"  # of the entry points of packages that register environments
+_GROUP = "gymnasium.envs"  # group of entry points of packages that register environments
 
 _INSTALLED_IN = ("site-packages", "dist-packages")
 
 
 class ModuleRefused(UserError):
-    """A file of a run asks for a module that its word does not import."""
+    """Raised if a file of a run names a module that may not be imported on its behalf."""
 
 
-# ---------------------------------------------------------------- the user's word
+# ---------------------------------------------------------------- modules named by the user
 
 
 def add_import_argument(parser: argparse.ArgumentParser) -> None:
-    """`--import MODULE`, for the commands that make environments."""
+    """Add `--import MODULE` to the parser of a command that makes environments."""
     parser.add_argument(
         "--import",
         dest="modules",
@@ -62,10 +62,10 @@ def add_import_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def import_for_command(modules: Iterable[str]) -> None:
-    """What a command does before it reads a run: import what `--import` names.
+    """Import the modules given by `--import`, before a command reads a run.
 
-    Modules are found in the current directory as well, as with `python -m`. Without `--import`
-    nothing is imported from there any more.
+    They may also be in the current directory, as with `python -m`. Without `--import`, nothing more
+    is imported from there.
     """
     if modules:
         look_here()
@@ -75,7 +75,11 @@ def import_for_command(modules: Iterable[str]) -> None:
 
 
 def import_named(modules: str | Iterable[str]) -> None:
-    """Import what the user names: a module, or several."""
+    """Import one or several modules named by the user.
+
+    Raises:
+        UserError: One of them cannot be imported.
+    """
     for name in [modules] if isinstance(modules, str) else modules:
         try:
             import_module(name)
@@ -88,7 +92,7 @@ def import_named(modules: str | Iterable[str]) -> None:
 
 
 def no_such_module(name: str, error: BaseException) -> str:
-    """What to say of a module that is not found; "" if the error is about something else."""
+    """Return a message about a module that is not found; "" if the error has another cause."""
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if not missing or not f"{name}.".startswith(f"{missing}."):
         return ""
@@ -101,34 +105,34 @@ def no_such_module(name: str, error: BaseException) -> str:
 
 
 def look_here() -> None:
-    """Find modules in the current directory, as `python -m` does."""
+    """Make modules in the current directory importable, as `python -m` does."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
 
 
 def forget_current_directory() -> None:
-    """Import nothing more from the current directory, where somebody else's files may lie.
+    """Import nothing more from the current directory, which may hold somebody else's files.
 
-    `python -m` looks there first, for any module that is needed.
+    `python -m` looks there first for any module.
     """
-    # This package may be found there, or one with environments that is installed to be edited.
+    # Unless this package is there, or an editable installation of one with environments.
     homes = [Path(__file__).resolve().parents[2], *map(_folder, _registering().values())]
     if Path(".").resolve() not in homes:
         sys.path[:] = _other_places()
 
 
 def _other_places():
-    """Where Python looks for modules, without the current directory."""
+    """Return the module search path without the current directory."""
     here = os.path.realpath(".")
     return [path for path in sys.path if os.path.realpath(path or ".") != here]
 
 
 def import_flag(env_name: object, modules: Iterable[str] = ()) -> str:
-    """What a command line needs to load a run in this environment: ` --import my_envs`, or "".
+    """Return the flags that a command needs to load a run: ` --import my_envs`, or "".
 
     Args:
-        env_name: Name of the environment.
-        modules: Those that have been named already.
+        env_name: Name of the run's environment.
+        modules: Further modules to import.
     """
     module, _, _ = str(env_name).rpartition(":")
     if module and not is_own(module) and module not in _registering():
@@ -137,21 +141,21 @@ def import_flag(env_name: object, modules: Iterable[str] = ()) -> str:
 
 
 def modules_of(callbacks: Any) -> list[str]:
-    """Modules of callbacks that are given as `module:name`, other than this package's own."""
+    """Return the modules of callbacks given as `module:name`, except this package's own."""
     listed = callbacks if isinstance(callbacks, list | tuple) else []
     names = [each for each in listed if isinstance(each, str) and ":" in each]
     return [name.rpartition(":")[0] for name in names if not is_own(name)]
 
 
-# ---------------------------------------------------------------- the word of a file
+# ---------------------------------------------------------------- modules named by a file
 
 
 def import_for_file(name: str) -> ModuleType:
-    """The module that a file of a run asks for, if the file's word is enough to import it.
+    """Import a module that a file of a run names, if that is permitted.
 
-    That goes for modules of gymnasium and of this package; for those with which an installed
-    package registers environments, where the package is installed and nowhere else; and for what
-    has been imported before, which runs nothing.
+    Permitted are modules of gymnasium and of this package; modules with which an installed package
+    registers environments, provided that they are found where the package is installed; and modules
+    that have already been imported, as no code is run then.
 
     Raises:
         ModuleRefused: It is any other module.
@@ -172,21 +176,22 @@ def import_for_file(name: str) -> ModuleType:
 
 
 def import_installed(name: str) -> ModuleType:
-    """A package with environments; ImportError if it is not installed."""
+    """Import a package with environments; raise ImportError if it is not installed."""
     if sys.modules.get(name) is None and not _is_installed(name):
         raise ModuleNotFoundError(f"{name} is not installed")
     return import_module(name)
 
 
 def import_registering() -> None:
-    """Import all installed packages that register environments, and let them do so, once."""
+    """Import all installed packages that register environments, and let them do so. Done once."""
     _import_registering(tuple(_other_places()))
 
 
 @functools.cache
 def _import_registering(path):
     for name, dist in _registering_in(path).items():
-        # What one of them lacks is not what is asked for, or else its environments stay unknown.
+        # An error in one of them does not matter, unless its environment is the one that is wanted,
+        # and that is then reported as unknown.
         with suppress(Exception):
             if name in _LIBRARIES or not _is_installed(name):
                 continue
@@ -197,10 +202,10 @@ def _import_registering(path):
 
 
 def check_environment_arguments(value: Any) -> None:
-    """Refuse the arguments of an environment if a text in them stands for code.
+    """Raise UserError if a string among an environment's arguments may lead to running code.
 
-    Some environments import what an argument `module:name` says, whatever the name. It must be an
-    environment, or a wrapper, of a module that may be imported.
+    Some environments import anything that is given as `module:name`. So it must be an environment
+    or a wrapper, in a module that may be imported.
     """
     if isinstance(value, dict):
         check_environment_arguments([*value.values()])
@@ -218,7 +223,7 @@ def _check_entry_point(module, name):
     package = module.partition(".")[0]
     with suppress(ValueError):  # some modules that have been imported have no spec
         if not package or find_spec(package) is None:
-            return  # a text with a colon
+            return  # just a string with a colon
     found = vars(import_for_file(module)).get(name)
     made = isinstance(found, type) and issubclass(found, gym.Env | gym.Wrapper)
     if not made and name not in gym.registry:
@@ -229,7 +234,7 @@ def _check_entry_point(module, name):
 
 
 def is_own(name: str) -> bool:
-    """Whether a module is one of gymnasium's or of this package's."""
+    """Return whether a module belongs to gymnasium or to this package."""
     return name.partition(".")[0] in _OWN
 
 
@@ -247,12 +252,13 @@ def _registering():
 
 @functools.cache
 def _registering_in(path: tuple[str, ...]) -> dict[str, Distribution]:
-    """The modules with which installed packages register environments, and their packages.
+    """Return the modules with which installed packages register environments, and their packages.
+
+    Any folder can be made to look like an installed package, so only those in the usual places for
+    installed packages count.
 
     Args:
-        path: Where to look, without the current directory. A folder that somebody made can look
-            like an installed package, too; so only those count that lie where packages are
-            installed.
+        path: Directories to search, without the current directory.
     """
     modules = {}
     for dist in distributions(path=[*path]):
@@ -269,7 +275,7 @@ def _registering_in(path: tuple[str, ...]) -> dict[str, Distribution]:
 
 
 def _is_installed(name):
-    """Whether a module registers environments, and is found where its package is installed."""
+    """Return whether a module registers environments and lies where its package is installed."""
     dist = _registering().get(name)
     if dist is None:
         return False
@@ -280,7 +286,7 @@ def _is_installed(name):
 
 
 def _folder(dist):
-    """Where the modules of a package lie: where it is installed, or, if editable, its project."""
+    """Return the directory of a package's modules; if it is editable, that of its project."""
     url = json.loads(dist.read_text("direct_url.json") or "{}")
     if url.get("dir_info", {}).get("editable"):
         return Path(url2pathname(urlparse(url["url"]).path)).resolve()
@@ -288,9 +294,9 @@ def _folder(dist):
 
 
 def _files(name):
-    """The files that importing a module runs, its own the last; None for what has none.
+    """Return the files that importing a module would run, its own last; None where there is none.
 
-    Those of the packages that it lies in are found, but not imported.
+    They include those of its parent packages. Nothing is imported to find them.
     """
     parts = name.split(".")
     specs = [find_spec(parts[0])]

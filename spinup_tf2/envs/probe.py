@@ -1,4 +1,4 @@
-"""Environments so small that the right answer is known: for tests, and to debug an algorithm."""
+"""Environments so small that the solution is known, for tests and for debugging algorithms."""
 
 import gymnasium as gym
 import numpy as np
@@ -6,10 +6,10 @@ from gymnasium import spaces
 
 
 class ProbeReward(gym.Env):
-    """Reward 1 for ever: nothing to see, nothing to do, and only a time limit ends an episode.
+    """Constant observation, reward 1 whatever the action, and episodes that only a time limit ends.
 
     Because a time limit is not a terminal state, the value of every policy is 1 / (1 - gamma).
-    An algorithm that treats the limit as a termination learns something smaller.
+    An algorithm that treats the limit as a termination learns a smaller value.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium's convention)
@@ -29,11 +29,12 @@ class ProbeReward(gym.Env):
 
 
 class ProbeGoal(gym.Env):
-    """Walk along nine cells to a goal: a Dict observation that needs both of its parts.
+    """Corridor of nine cells with a goal at one end; both parts of the Dict observation are needed.
 
-    Observation: `position` Discrete(9), `goal` Box(1), which is -1 or +1 and tells which end of the
-    corridor is meant. Actions: 0 left, 1 right. Each step costs 0.1, the goal end gives 1 and the
-    other end -1; both are terminal. The best return is 1 - 0.1 * 3 = 0.7.
+    Observation: `position`, Discrete(9), and `goal`, Box(1), which is -1 or +1 for the left or
+    right end of the corridor. Actions: 0 is left, 1 is right. Episodes begin in the middle. Each
+    step costs 0.1, except the last, which gives 1 at the goal and -1 at the other end; both ends
+    are terminal. The best return is 1 - 0.1 * 3 = 0.7.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium's convention)

@@ -1,7 +1,7 @@
-"""What environments return, held against gymnasium's protocol where it enters.
+"""Checks that what environments return follows gymnasium's protocol.
 
-The usual answers pass after a few comparisons of types, which cost nothing that can be measured;
-only others are looked at closely.
+Usual values pass after a few comparisons of types, at no measurable cost; only unusual ones are
+checked in detail.
 """
 
 import inspect
@@ -34,8 +34,9 @@ class ProtocolError(Exception):
     """An environment breaks gymnasium's protocol.
 
     Args:
-        did: What it did, such as 'returned 4 values'.
-        expected: What was expected, as a sentence.
+        did: Description of what it did, such as 'returned 4 values'.
+        expected: Description of what was expected, as a clause.
+        advice: Advice on how to correct it, as a sentence.
     """
 
     def __init__(self, did: str, expected: str, advice: str = _ADVICE):
@@ -43,20 +44,20 @@ class ProtocolError(Exception):
         self.did, self.expected, self.advice = did, expected, advice
 
     def sentence(self, environment: str, when: str = "") -> str:
-        """What to say of an environment: that it did so, when, and what was expected."""
+        """Return the message: what the environment did, when, what was expected, and the advice."""
         done = f"{environment} {self.did} {when}".rstrip()
         return f"{done}; {self.expected}. {self.advice}"
 
 
 class CheckedEnv(gym.Wrapper):
-    """An environment that returns what gymnasium's protocol demands, or raises ProtocolError.
+    """Wrapper that raises ProtocolError if an environment breaks gymnasium's protocol.
 
-    What the environment itself raises passes through.
+    Other exceptions of the environment pass through.
 
     Args:
         env: The environment.
-        max_ep_len: A time limit. (It is a part of this wrapper because another one would take as
-            long as all the checks.)
+        max_ep_len: Time limit, in steps. (It is part of this wrapper because a separate one would
+            take as long as all the checks.)
     """
 
     def __init__(self, env: gym.Env, max_ep_len: int):
@@ -128,7 +129,7 @@ class CheckedEnv(gym.Wrapper):
 
 
 def success_of(told: Any) -> bool:
-    """What an environment tells in its info as `is_success`.
+    """Return an environment's `is_success`, from its info, as a bool.
 
     Raises:
         ProtocolError: It is neither True or False, nor 1 or 0.
@@ -141,7 +142,7 @@ def success_of(told: Any) -> bool:
 
 
 def check_is_env(env: Any) -> None:
-    """Raise UserError for what is no environment of gymnasium."""
+    """Raise UserError for anything that is not an environment of gymnasium."""
     if not isinstance(env, gym.Env):
         kind = type(env)
         old = any(base.__module__.partition(".")[0] == "gym" for base in kind.__mro__)
@@ -150,11 +151,14 @@ def check_is_env(env: Any) -> None:
         raise UserError(f"env_fn returned {_said(env)}, a {name}, and no gymnasium.Env. {advice}")
 
 
-# ------------------------------------------------------------------- what is as it should be
+# ------------------------------------------------------------------------------------- checks
 
 
 def _is_scalar(x, kinds):
-    """Whether x is one number of these kinds (NumPy's letters), or any library's array of one."""
+    """Return whether x is a number of these kinds (NumPy's letters), or a zero-dimensional array.
+
+    The array may be of any library.
+    """
     try:
         x = np.asarray(x)
     except (TypeError, ValueError):
@@ -162,7 +166,7 @@ def _is_scalar(x, kinds):
     return x.shape == () and x.dtype.kind in kinds
 
 
-# ---------------------------------------------------------------------- what is said about it
+# ----------------------------------------------------------------------------------- messages
 
 
 def _refuse(result) -> NoReturn:
@@ -174,7 +178,7 @@ def _refuse(result) -> NoReturn:
 
 
 def _check_signature(reset):
-    """Raise ProtocolError if a reset does not take what gymnasium gives to it."""
+    """Raise ProtocolError if a `reset` does not take the arguments that gymnasium passes."""
     parameters = inspect.signature(reset).parameters
     if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
         return
@@ -185,7 +189,7 @@ def _check_signature(reset):
 
 
 def _check_cause(error):
-    """Raise ProtocolError if a wrapper could not use what it was given."""
+    """Raise ProtocolError if a wrapper failed because of what the environment returned."""
     if isinstance(error, ValueError) and str(error) == _NOT_FIVE:
         raise ProtocolError("returned 4 values", "five are expected", _OLD) from error
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)

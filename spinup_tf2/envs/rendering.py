@@ -1,4 +1,4 @@
-"""Showing environments in windows and recording them in videos, for the commands that do so."""
+"""Shows environments in windows and records videos, for the commands that do so."""
 
 from __future__ import annotations
 
@@ -32,26 +32,30 @@ HINT_IN_TRAINING = (
 
 
 def has_display() -> bool:
-    """Whether there is a screen to open a window on."""
+    """Return whether there is a display to open a window on."""
     names = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
-    no_screen = (None, "", "dummy", "offscreen")  # the last two: SDL's drivers that show nothing
+    no_screen = (None, "", "dummy", "offscreen")  # the last two are SDL drivers without output
     return sys.platform != "linux" or any(os.environ.get(name) not in no_screen for name in names)
 
 
 def choose_render_mode(record: bool, norender: bool, hint: str = HINT) -> str | None:
-    """The render mode for a video, for nothing, or else for a window, which needs a display.
+    """Return the render mode: "rgb_array" for a video, None, or "human" for a window.
 
     Args:
-        record: Whether a video is wanted.
-        norender: Whether nothing is to be shown.
-        hint: What the user can do without a display.
+        record: Whether to record a video.
+        norender: Whether to show nothing.
+        hint: Advice for the error message if there is no display.
+
+    Raises:
+        UserError: A window is wanted, and there is no display.
     """
-    # pygame's SDL would take SIGTERM for a click that closes its window, which nobody looks at.
+    # Otherwise SDL, which pygame uses, would turn SIGTERM into an event to close its window, and
+    # nobody handles that.
     os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")
     if record:
         if not has_display():
-            os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo's way to draw without one
-            os.environ["SDL_VIDEODRIVER"] = "dummy"  # pygame would complain that there is none
+            os.environ.setdefault("MUJOCO_GL", "egl")  # lets MuJoCo draw without a display
+            os.environ["SDL_VIDEODRIVER"] = "dummy"  # pygame would fail without a display
         return "rgb_array"
     if norender:
         return None
@@ -61,7 +65,7 @@ def choose_render_mode(record: bool, norender: bool, hint: str = HINT) -> str | 
 
 
 def check_shown_in_training(option: str) -> None:
-    """Raise UserError if this machine cannot do what an option of the algorithms asks for.
+    """Raise UserError if this machine lacks what an option of the algorithms needs.
 
     Args:
         option: 'record_every', which needs a package for videos, or 'render_every', which needs a
@@ -76,12 +80,15 @@ def check_shown_in_training(option: str) -> None:
 def make_to_render(
     make: Callable[[str | None], gym.Env], render_mode: str | None, hint: str = HINT
 ) -> gym.Env:
-    """An environment of which it is known that it can be drawn.
+    """Make an environment, and check that it can be rendered.
 
     Args:
-        make: Makes it with a render mode.
-        render_mode: None for an environment that is not to be drawn.
-        hint: What the user can do where it cannot be.
+        make: Function that makes the environment with a render mode.
+        render_mode: The render mode; None for no rendering.
+        hint: Advice for the error message if it cannot be rendered.
+
+    Raises:
+        UserError: It cannot be rendered.
     """
     env = make(None)
     if render_mode is not None:
@@ -93,7 +100,7 @@ def make_to_render(
 
 
 def _check_render_mode(env, render_mode, hint):
-    """Refuse an environment that draws no frames (gymnasium makes a window of frames)."""
+    """Raise UserError if an environment has neither the mode nor frames to make a window from."""
     modes = env.metadata.get("render_modes") or []
     if not {render_mode, "rgb_array"} & {*modes}:
         raise UserError(
@@ -103,7 +110,7 @@ def _check_render_mode(env, render_mode, hint):
 
 
 def _picture_of(env):
-    """What an environment draws, uint8 `[height, width, 3]`."""
+    """Return the frame that an environment renders, uint8 `[height, width, 3]`."""
     picture = np.asarray(env.render())
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] not in (3, 4):
         raise ProtocolError(
@@ -111,14 +118,14 @@ def _picture_of(env):
             "a picture [height, width, 3] of uint8 is expected",
             "Correct its render().",
         )
-    return picture[..., :3]  # without its transparency
+    return picture[..., :3]  # without the alpha channel
 
 
 def _check_drawing(env, hint):
-    """Draw once, so that what is missing for it is said before anything else happens."""
+    """Render once, so that anything missing is reported before the first episode."""
     try:
         if env.render_mode is None:
-            raise UserError("it was saved without a render mode")  # in vars.pkl
+            raise UserError("it was saved without a render mode")  # if it is from vars.pkl
         env.reset()
         if env.render_mode == "rgb_array":
             _picture_of(env)
@@ -126,7 +133,7 @@ def _check_drawing(env, hint):
             env.render()
     except ProtocolError as error:
         raise UserError(error.sentence("The environment")) from error
-    except Exception as error:  # every graphics library has its own
+    except Exception as error:  # every graphics library has its own errors
         reason = one_line(error)
         raise UserError(f"The environment cannot be drawn: {reason}. {hint}") from error
 
@@ -135,7 +142,7 @@ def _check_drawing(env, hint):
 
 
 class VideoError(UserError):
-    """A video cannot be written, for which the environment is not to blame."""
+    """Raised if a video cannot be written, which is not the fault of the environment."""
 
 
 @contextmanager
@@ -145,14 +152,18 @@ def shown_or_recorded(
     directory: str | os.PathLike | None,
     name: str,
 ) -> Iterator[gym.Env]:
-    """An environment of `make_to_render`, closed in the end.
+    """Context manager that yields an environment to be shown or recorded, and closes it.
 
-    An episode that an exception ends, Ctrl-C among them, leaves no video.
+    If an exception, including Ctrl-C, ends an episode, no video of it is kept.
 
-    directory: of videos that are called after `name`; None for none.
+    Args:
+        make: Function that makes the environment with a render mode.
+        render_mode: The render mode; see `make_to_render`.
+        directory: Directory for videos; None to record none.
+        name: Prefix of the names of the videos.
 
     Raises:
-        UserError: It cannot be drawn, or there are such videos already.
+        UserError: It cannot be rendered, or there are already videos of this name.
         VideoError: A video cannot be written.
     """
     if directory:
@@ -170,21 +181,21 @@ def shown_or_recorded(
     except BaseException as error:
         if env.has_wrapper_attr("discard_video"):
             env.get_wrapper_attr("discard_video")()
-        if isinstance(error.__cause__, VideoError):  # whoever steps blames the environment for it
+        if isinstance(error.__cause__, VideoError):  # the caller of `step` blamed the environment
             raise error.__cause__ from None
         raise
     finally:
-        env.close()  # which also writes the end of the last video
+        env.close()  # also finishes the last video
     if directory:
         videos = env.get_wrapper_attr("videos")
         print(f"Wrote {videos} video{'' if videos == 1 else 's'} to {directory}")
 
 
 def record(env: gym.Env, directory: str | os.PathLike, name: str) -> gym.Env:
-    """The environment, with a `Recorder` in it.
+    """Insert a `Recorder` into an environment, and return the environment.
 
-    It sits inside of the wrappers that skip frames, so that videos have all frames, at the speed of
-    the game. A wrapper says so of itself with a class attribute `skips_frames = True`.
+    It is put inside the wrappers that skip frames, so that videos show all frames at the speed of
+    the game. Such wrappers have a class attribute `skips_frames = True`.
     """
     skipping = [
         wrapper
@@ -198,26 +209,26 @@ def record(env: gym.Env, directory: str | os.PathLike, name: str) -> gym.Env:
     return env
 
 
-_SKIPS_FRAMES = (AtariPreprocessing, MaxAndSkipObservation)  # of gymnasium's own wrappers
+_SKIPS_FRAMES = (AtariPreprocessing, MaxAndSkipObservation)  # gymnasium's own such wrappers
 
 
 class Recorder(gym.Wrapper):
     """Writes a video of each episode: `directory/name-episode-0.mp4`, and so on.
 
-    It shows where the episode begins and what each step leads to. Frames are encoded as they
-    come, so that the length of an episode is not limited by the memory. An episode of no steps has
-    no video, nor has one in which a step raises an exception.
+    A video has a frame for the initial state and one for each step. Frames are encoded as they
+    come, so that memory does not limit the length of an episode. No video is written of an episode
+    without steps, or of one in which a step raises an exception.
 
-    A video has its name once it is complete: when the next episode begins, or in `close`. Until
-    then it is a hidden file beside it, `.name-episode-0.part.mp4`.
-
-    Attributes:
-        videos: How many are complete.
+    A video gets its name when it is complete: when the next episode begins, or in `close`. Until
+    then it is a hidden file in the same directory, `.name-episode-0.part.mp4`.
 
     Args:
-        env: One with the render mode "rgb_array".
-        directory: Where the videos are written.
-        name: What they are called after.
+        env: Environment with the render mode "rgb_array".
+        directory: Directory for the videos, created if necessary.
+        name: Prefix of their names.
+
+    Attributes:
+        videos: Number of complete videos.
 
     Raises:
         VideoError: In `reset`, `step` and `close`: a video cannot be written.
@@ -236,16 +247,16 @@ class Recorder(gym.Wrapper):
                 f"The environment cannot be recorded to {directory}: {error}."
             ) from error
         self._read_frames, self._write_frames = read_frames, write_frames
-        # Absolute: to ffmpeg, what is before a colon is no directory.
+        # Absolute, because ffmpeg would take text before a colon for a protocol.
         self._directory, self._name = os.path.abspath(directory), name
-        self._first = None  # the picture with which the episode begins
+        self._first = None  # first frame of the episode
         self._video = None
         self.videos = 0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict]:
-        self._finish()  # first: it is complete, whatever becomes of the reset
+        self._finish()  # comes first: the video is complete even if the reset fails
         result = self.env.reset(seed=seed, options=options)
         self._first = self._picture()
         return result
@@ -258,7 +269,7 @@ class Recorder(gym.Wrapper):
             picture = self._picture()
             with self._encoding():
                 self._video.send(picture)
-        except BaseException:  # also Ctrl-C
+        except BaseException:  # including Ctrl-C
             self.discard_video()
             raise
         return result
@@ -270,7 +281,7 @@ class Recorder(gym.Wrapper):
             super().close()
 
     def discard_video(self) -> None:
-        """Remove what there is of the video of the present episode."""
+        """Remove the unfinished video of the current episode, if there is one."""
         if self._video is not None:
             self._video.close()
             self._video = None
@@ -278,7 +289,10 @@ class Recorder(gym.Wrapper):
                 os.remove(self._part)
 
     def _picture(self):
-        """uint8 `[height, width, 3]`, both even: the format of most players halves the colors."""
+        """Return the frame, uint8 `[height, width, 3]`, padded to even height and width.
+
+        The pixel format that most players require halves the resolution of the colors.
+        """
         picture = _picture_of(self.env)
         height, width, _ = picture.shape
         even = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
@@ -294,11 +308,11 @@ class Recorder(gym.Wrapper):
         height, width, _ = self._first.shape
         episode = f"{self._name}-episode-{self.videos}"
         self._path = os.path.join(self._directory, f"{episode}.mp4")
-        # ffmpeg goes by the ending; who looks for videos passes over a hidden file.
+        # ffmpeg goes by the file's extension; programs that look for videos ignore hidden files.
         self._part = os.path.join(self._directory, f".{episode}.part.mp4")
         with self._encoding():
             with suppress(FileNotFoundError):
-                os.remove(self._part)  # a process that was killed has left it
+                os.remove(self._part)  # left over from a process that was killed
             self._video = self._write_frames(
                 self._part,
                 (width, height),
@@ -314,8 +328,8 @@ class Recorder(gym.Wrapper):
             return
         try:
             with self._encoding():
-                self._video.close()  # which does not tell whether the encoder has failed
-                # If so, what must come last is missing, and not even one picture can be read.
+                self._video.close()  # does not tell whether the encoder has failed
+                # If it has, the end of the file is missing, and not even one frame can be read.
                 next(self._read_frames(self._part, output_params=["-frames:v", "1"]))
                 os.replace(self._part, self._path)
         except BaseException:
@@ -326,7 +340,7 @@ class Recorder(gym.Wrapper):
 
     @contextmanager
     def _encoding(self):
-        """Where a failure is one of the encoder or the disk."""
+        """Context manager that turns errors of the encoder or the disk into VideoError."""
         try:
             yield
         except (OSError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""Which observation and action spaces are supported, and how they become arrays of numbers."""
+"""The supported observation and action spaces, and their conversion to arrays."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -15,10 +15,10 @@ from spinup_tf2.errors import UserError
 
 
 def is_image(space: spaces.Space) -> bool:
-    """Whether observations are images: uint8 of three dimensions, at least 32 x 32 pixels.
+    """Return whether observations are images: uint8, three dimensions, at least 32 x 32 pixels.
 
-    The channels come last, `[height, width, channels]`, or first, as gymnasium's frame stack puts
-    them; they are the shorter of the two.
+    The channels come last, `[height, width, channels]`, or first, as in gymnasium's frame stack:
+    the channel axis is the shorter of the first and the last.
     """
     return isinstance(space, spaces.Box) and space.dtype == np.uint8 and _has_shape_of_image(space)
 
@@ -28,19 +28,19 @@ def _has_shape_of_image(space):
 
 
 def channels_first(shape: tuple[int, ...]) -> bool:
-    """Whether images of this shape have their channels first, see `is_image`."""
+    """Return whether images of this shape have their channels first; see `is_image`."""
     return shape[0] < shape[2]
 
 
 def network_observation_space(space: spaces.Space) -> spaces.Box:
-    """The Box of what the networks see of an observation: what `to_network` returns.
+    """Return the Box of network inputs, as returned by `to_network`, for an observation space.
 
     Images stay as they are. Any other Box is flattened to one dimension, Discrete and
     MultiDiscrete become one-hot vectors, MultiBinary zeros and ones, and a Dict is the
     concatenation of its entries in the order of its keys.
 
     Raises:
-        UserError: It is another space, or has no numbers.
+        UserError: The space is not supported, or its observations are empty.
     """
     _check_observation_space(space, "")
     seen = space if is_image(space) else spaces.flatten_space(space)
@@ -53,14 +53,14 @@ def network_observation_space(space: spaces.Space) -> spaces.Box:
 
 
 def pixels_as_numbers(space: spaces.Space) -> list[str]:
-    """Warnings of what looks like an image in a space, and is flattened to a vector as it is."""
+    """Return warnings about parts of a space that look like images but will be flattened."""
     if isinstance(space, spaces.Dict):
         return [text for key, part in space.spaces.items() for text in _pixels_in(part, key)]
     return [] if is_image(space) else _pixels_in(space)
 
 
 def _pixels_in(space, key=None):
-    """Warnings of such images in a space that is flattened, or in the entry `key` of one."""
+    """Return such warnings for a space that is flattened, or for the entry `key` of a Dict."""
     if isinstance(space, spaces.Dict):
         return pixels_as_numbers(space)
     if not isinstance(space, spaces.Box):
@@ -80,25 +80,26 @@ def _pixels_in(space, key=None):
 
 
 def network_dtype(space: spaces.Box) -> type:
-    """What observations of a `network_observation_space` are kept as: bytes only if images."""
+    """Return the dtype in which observations are stored: uint8 for images, otherwise float32."""
     return np.uint8 if is_image(space) else np.float32
 
 
 def to_network(space: spaces.Space, obs: Any) -> np.ndarray:
-    """An observation of the environment as the networks see it."""
+    """Convert an observation of the environment to the networks' input."""
     if is_image(space):
         return np.asarray(obs, np.uint8)
     return spaces.flatten(space, obs).astype(np.float32)
 
 
 def observation_test(space: spaces.Space, dtype: np.dtype) -> Callable[[Any], bool]:
-    """A function that says whether something can stand for an observation of a space.
+    """Return a function that tells whether a value can be used as an observation of a space.
 
-    The bounds of a Box are not looked at.
+    The bounds of a Box are not checked.
 
     Args:
         space: The space.
-        dtype: What the numbers of a Box are converted to, which must not change their kind.
+        dtype: Type to which the numbers of a Box are converted; this must be possible by casting
+            of the kind "same_kind".
     """
     if isinstance(space, spaces.Box):
 
@@ -111,7 +112,7 @@ def observation_test(space: spaces.Space, dtype: np.dtype) -> Callable[[Any], bo
 
         return fits
     if isinstance(space, spaces.Discrete):
-        # In the range, and a whole number; `in` alone takes ten times as long.
+        # Tests for a whole number in the range, because `obs in space` takes ten times as long.
         numbers = range(int(space.start), int(space.start + space.n))
         whole = (int, np.integer)
         return lambda obs: (isinstance(obs, whole) and int(obs) in numbers) or obs in space
@@ -143,9 +144,9 @@ def _check_observation_space(space, where):
 
 
 def flatten_observations(env: gym.Env) -> gym.Env:
-    """`env`, wrapped where necessary so that it returns what the networks see."""
+    """Wrap `env`, if necessary, so that it returns observations as the networks take them."""
     space = env.observation_space
-    seen = network_observation_space(space)  # refuses what is not supported
+    seen = network_observation_space(space)  # raises UserError if it is not supported
     if isinstance(space, spaces.Box) and seen.shape == space.shape:
         return env
     return gym.wrappers.FlattenObservation(env)
@@ -156,17 +157,19 @@ def flatten_observations(env: gym.Env) -> gym.Env:
 
 @dataclass(frozen=True)
 class ActionSpec:
-    """An action as policies see it, and the noise from which one is made.
+    """The form of actions that policies use, and of the noise from which they are sampled.
 
     Attributes:
-        shape: Of one action: `[act_dim]` for Box, `[]` for Discrete, `[k]` for k discrete actions
-            at once.
-        num_choices: How many values each of the k discrete actions has; None for Box.
-        noise_shape: Of the noise for one action: standard normals, one for each dimension of a Box;
-            Gumbel noise `[..., max(num_choices)]` for discrete ones (argmax(logits + noise) is a
-            sample).
-        bounded: Whether policies act in [-1, 1], for which the environment is given what lies
-            between each dimension's own low and high.
+        space: Action space of the environment.
+        shape: Shape of one action: `[act_dim]` for Box, `[]` for Discrete, `[k]` for k discrete
+            actions at once.
+        dtype: Type of the numbers in an action.
+        num_choices: Number of values of each of the k discrete actions; None for Box.
+        noise_shape: Shape of the noise for one action: standard normal noise for each dimension of
+            a Box; Gumbel noise `[..., max(num_choices)]` for discrete actions, for which
+            argmax(logits + noise) is a sample.
+        bounded: Whether policies act in [-1, 1], which is scaled to the range from low to high of
+            each dimension for the environment.
     """
 
     space: spaces.Space
@@ -177,14 +180,14 @@ class ActionSpec:
     bounded: bool = False
 
     def draw_noise(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Noise for `size` actions, float32 `[size, *noise_shape]`, from a numpy Generator."""
+        """Draw noise for `size` actions, float32 `[size, *noise_shape]`."""
         shape = (size, *self.noise_shape)
         if self.num_choices is None:
             return rng.standard_normal(shape, dtype=np.float32)
         return rng.gumbel(size=shape).astype(np.float32)
 
     def from_env(self, act: Any) -> np.ndarray:
-        """One action as the environment's `step` takes it, in the form that policies have."""
+        """Convert one action of the environment to the form that policies use."""
         flat = np.asarray(act).reshape(self.shape)
         if self.bounded:
             low, high = (bound.reshape(self.shape) for bound in (self.space.low, self.space.high))
@@ -194,15 +197,15 @@ class ActionSpec:
         return flat.astype(self.dtype)
 
     def to_env(self, act: np.ndarray) -> np.ndarray:
-        """Actions `[n, *shape]` as a vector environment's `step` takes them.
+        """Convert actions `[n, *shape]` of a policy for the `step` of a vector environment.
 
-        Those of a Box are copies, which environments may change.
+        For a Box the result is a copy, which environments may modify.
         """
         if self.num_choices is None:
             act = act.reshape(len(act), *self.space.shape)
             if self.bounded:
                 low, high = self.space.low, self.space.high
-                # This form gives low and high exactly; between them, rounding is clipped.
+                # This formula is exact at low and high; clipping removes rounding errors.
                 act = np.clip((1 - act) / 2 * low + (1 + act) / 2 * high, low, high)
             return act.astype(self.space.dtype)
         start = getattr(self.space, "start", 0)
@@ -212,10 +215,10 @@ class ActionSpec:
 
 
 def action_spec(space: spaces.Space) -> ActionSpec:
-    """The ActionSpec of an action space.
+    """Return the ActionSpec of an action space.
 
     Raises:
-        UserError: It is not supported.
+        UserError: The space is not supported.
     """
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         act_dim = int(np.prod(space.shape))
@@ -243,13 +246,14 @@ def action_spec(space: spaces.Space) -> ActionSpec:
 
 
 def bounded_action_spec(space: spaces.Space, discrete: bool = False) -> ActionSpec:
-    """The ActionSpec of policies that act in [-1, 1], the range of tanh.
+    """Return the ActionSpec for policies that act in [-1, 1], the range of tanh.
 
     Args:
+        space: The action space.
         discrete: Whether Discrete is supported as well.
 
     Raises:
-        UserError: It is a Box without finite bounds, or another space.
+        UserError: The space is a Box whose bounds are not finite or equal, or is not supported.
     """
     if discrete and isinstance(space, spaces.Discrete):
         return action_spec(space)

@@ -1,4 +1,4 @@
-"""Wrappers for games: frame skip, scaling, frame stack."""
+"""Wrappers for games: frame skip, scaling, and frame stack."""
 
 import math
 from collections import deque
@@ -12,19 +12,19 @@ from gymnasium.utils import RecordConstructorArgs
 from spinup_tf2.arguments.rules import POSITIVE_INTEGER, at_least, check
 from spinup_tf2.errors import UserError
 
-# Of wrappers of gymnasium: their running means and variances outlive every reset.
+# Wrappers of gymnasium whose running means and variances persist across resets.
 _REMEMBERING = (gym.wrappers.NormalizeObservation, gym.wrappers.NormalizeReward)
 
 
 class MaxAndSkip(gym.Wrapper, RecordConstructorArgs):
-    """Repeats an action for `frameskip` frames and adds up their rewards.
+    """Repeats each action for `frameskip` frames and sums their rewards.
 
-    The observation is the maximum, pixel by pixel, of the last two frames, because games draw some
-    things only in every other one. A pair `(low, high)` stands for a random number of frames from
-    `low` to `high - 1`.
+    The observation is the pixelwise maximum of the last two frames, because games draw some objects
+    only in every other frame. A pair `(low, high)` stands for a random number of frames from `low`
+    to `high - 1`.
     """
 
-    skips_frames = True  # what records all frames belongs inside, see envs/rendering.py
+    skips_frames = True  # to record all frames, a recorder belongs inside; see envs/rendering.py
 
     def __init__(self, env: gym.Env, frameskip: int | tuple[int, int] = 4):
         RecordConstructorArgs.__init__(self, frameskip=frameskip)
@@ -37,7 +37,7 @@ class MaxAndSkip(gym.Wrapper, RecordConstructorArgs):
             check(POSITIVE_INTEGER, frameskip=frameskip)
             low, high = frameskip, frameskip + 1
         self._low, self._high = low, high
-        # What is around it sees one frame for each step of the agent: so many in a second.
+        # Outer wrappers see one frame per step of the agent, so there are fewer in a second.
         fps = round(2 * frames_per_second(env) / (low + high - 1))
         self.metadata = self.metadata | {"render_fps": fps}
 
@@ -58,10 +58,11 @@ class MaxAndSkip(gym.Wrapper, RecordConstructorArgs):
 
 
 class StackFrames(gym.ObservationWrapper, RecordConstructorArgs):
-    """Gray frames of `size` x `size` pixels, the last `stack` of them, the newest last.
+    """Scales gray frames to `size` x `size` pixels and stacks the last `stack`, the newest last.
 
-    A pixel becomes the average over the area that it covers. An episode begins with its first frame
-    `stack` times. The environment's own frames are `[height, width]`.
+    Each pixel is the average over the area that it covers. At the beginning of an episode its first
+    frame is repeated `stack` times. The environment's own observations must be `[height, width]`,
+    uint8; those of the wrapper are `[size, size, stack]`.
     """
 
     def __init__(self, env: gym.Env, size: int = 84, stack: int = 4):
@@ -92,10 +93,10 @@ class StackFrames(gym.ObservationWrapper, RecordConstructorArgs):
 
 
 class AreaScaling:
-    """Scales frames `[height, width]` to `[size, size]`: averages over areas, rounded.
+    """Scales frames `[height, width]` to `[size, size]` by rounded averages over areas.
 
-    Scaling a line is a product with a sparse matrix. 210 pixels become 84 as 42 times 5 become 2,
-    with the same small matrix each time; and 160 become 84 as 4 times 40 become 21.
+    Scaling a line is a product with a sparse matrix. It is done in pieces with the same small
+    matrix: 210 pixels become 84 in 42 pieces of 5 to 2, and 160 become 84 in 4 pieces of 40 to 21.
     """
 
     def __init__(self, shape: tuple[int, int], size: int):
@@ -114,7 +115,7 @@ class AreaScaling:
 
 
 def _area_weights(old, new):
-    """Matrix `[new, old]`: what part of a new pixel's length each of the old ones makes up."""
+    """Return a matrix `[new, old]` with the share of each old pixel in each new pixel's length."""
     left = np.arange(new)[:, None] * old / new
     start = np.arange(old)
     covered = np.minimum(left + old / new, start + 1) - np.maximum(left, start)
@@ -122,25 +123,25 @@ def _area_weights(old, new):
 
 
 def frames_per_second(env: gym.Env) -> int:
-    """How many steps of an environment are a second of the game."""
+    """Return the number of steps of an environment in a second of the game."""
     fps = env.metadata.get("render_fps", 30)
     is_atari = env.spec is not None and env.spec.entry_point == "ale_py.env:AtariEnv"
     if is_atari and fps == env.unwrapped.metadata["render_fps"]:
-        # For ale-py it is 30 whatever the frames that are skipped, and the console draws 60.
+        # ale-py always says 30, whatever the frame skip, but the console draws 60 frames.
         skip = env.spec.kwargs.get("frameskip", 4)
         fps = 60 / (skip if isinstance(skip, int) else (skip[0] + skip[1] - 1) / 2)
     return round(fps)
 
 
 def wrappers_of(env: gym.Env) -> Iterator[gym.Wrapper]:
-    """The wrappers of an environment, from outside to inside."""
+    """Iterate over the wrappers of an environment, from the outermost to the innermost."""
     while isinstance(env, gym.Wrapper):
         yield env
         env = env.env
 
 
 def remembering_wrappers(env: gym.Env) -> list[str]:
-    """Names of an environment's wrappers that are known to keep statistics beyond a reset."""
+    """Return the names of an environment's wrappers known to keep statistics across resets."""
     return [
         type(wrapper).__name__ for wrapper in wrappers_of(env) if isinstance(wrapper, _REMEMBERING)
     ]

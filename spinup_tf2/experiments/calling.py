@@ -1,7 +1,7 @@
-"""Running an experiment: in a process of its own, or in several under mpirun.
+"""Runs an experiment in a process of its own, or in several under mpirun.
 
-So it inherits nothing from the one before. Inside an MPI world the processes are there already:
-every rank runs the experiment itself.
+So it inherits no state from a previous experiment. Inside an MPI world the processes already exist,
+and every rank runs the experiment itself.
 """
 
 from __future__ import annotations
@@ -69,23 +69,23 @@ def call_experiment(
 ) -> None:
     """Run `thunk(seed=seed, logger_kwargs=..., **kwargs)` in a process of its own.
 
-    `env_name` (and `env_kwargs`) among the arguments become `env_fn`, an environment factory. A
-    mistake in the arguments raises UserError before anything is written.
+    If the arguments include `env_name` (and `env_kwargs`), the thunk gets `env_fn`, an environment
+    factory, instead. Mistakes in the arguments raise UserError before anything is written.
 
     Args:
         exp_name: Name of the experiment.
-        thunk: A function, usually an algorithm.
+        thunk: Function to run, usually an algorithm.
         seed: Seed of the run.
-        num_cpu: Number of MPI processes, or "auto" for as many as there are cores. Inside an MPI
-            world the run has all processes of it, and no other number may be asked for.
-        data_dir: Where to save, see `setup_logger_kwargs`.
+        num_cpu: Number of MPI processes, or "auto" for one per core. Inside an MPI world the run
+            uses all its processes, and any other number (except 1, the default) is an error.
+        data_dir: Directory to save in; see `setup_logger_kwargs`.
         datestamp: Whether to put date and time into the directory's name.
-        overwrite: Whether a run that the directory holds already may be replaced.
-        quiet: Print only errors and warnings.
-        hosts: The machines that run the processes, such as `node1:2,node2:2`. `data_dir` must be
-            the same directory on all of them.
-        launcher: What starts the processes instead of mpirun, such as `srun --mpi=pmi2`.
-        preset: Name of the preset from which there are arguments, to be recorded.
+        overwrite: Whether an existing run in the directory may be replaced.
+        quiet: Whether to print only errors and warnings.
+        hosts: Machines that run the processes, such as `node1:2,node2:2`. `data_dir` must be the
+            same directory on all of them.
+        launcher: Command that starts the processes instead of mpirun, such as `srun --mpi=pmi2`.
+        preset: Name of the preset that arguments were taken from, to be recorded.
         **kwargs: Arguments for `thunk`.
     """
     processes = resolve_processes(num_cpu, hosts, launcher)
@@ -108,15 +108,15 @@ def resume_experiment(
     modules: Iterable[str] = (),
     **kwargs: Any,
 ) -> None:
-    """Go on with the run in `run_dir`, in a process of its own.
+    """Resume the run in `run_dir`, in a process of its own.
 
     Args:
         run_dir: Directory of the run.
         thunk: The algorithm.
         exp_name: Name of the experiment to which the run belongs.
-        num_cpu, quiet, hosts, launcher, preset: as for `call_experiment`.
-        modules: What its processes are to import first, to register the environment.
-        **kwargs: Arguments for `thunk`, those with which the run began.
+        num_cpu, quiet, hosts, launcher, preset: As in `call_experiment`.
+        modules: Modules that its processes import first, to register the environment.
+        **kwargs: Arguments for `thunk`, the same as at the beginning of the run.
     """
     names = dict(exp_name=exp_name, preset=preset)
     logger_kwargs = dict(output_dir=os.fspath(run_dir), quiet=quiet, **names)
@@ -139,13 +139,13 @@ def run_experiment(
     quiet: bool,
     shown: Mapping[str, Any] | None = None,
 ) -> None:
-    """Run an experiment that has been checked, and print what it is and what can follow it.
+    """Run an experiment that has been checked; print its arguments and what to do afterwards.
 
     Args:
-        experiment: What to run.
-        processes: How many processes it has, and where.
-        quiet: Print only errors and warnings.
-        shown: Those of its arguments that are printed; None for all.
+        experiment: Experiment to run.
+        processes: Number of its processes, and where they run.
+        quiet: Whether to print only errors and warnings.
+        shown: The subset of its arguments to print; None for all.
     """
     silent = quiet or launched.rank() != 0
     if not silent:
@@ -158,15 +158,15 @@ def run_experiment(
     else:
         _run_in_fresh_process(experiment, processes)
     if not silent and experiment.output_dir is not None:
-        say(_conclusion(experiment))  # otherwise the logger has chosen a directory, and said so
+        say(_conclusion(experiment))  # without it, the logger has chosen and printed a directory
 
 
 def introduction(experiment: Experiment, shown: Mapping[str, Any] | None = None) -> str:
-    """What is printed before an experiment.
+    """Return the text that is printed before an experiment.
 
     Args:
-        experiment: What is to run.
-        shown: Those of its arguments that are printed; None for all.
+        experiment: Experiment to be run.
+        shown: The subset of its arguments to print; None for all.
     """
     kwargs = convert_json(experiment.kwargs if shown is None else shown)
     lines = [
@@ -183,7 +183,7 @@ def introduction(experiment: Experiment, shown: Mapping[str, Any] | None = None)
 
 
 def _conclusion(experiment):
-    """What is printed after an experiment."""
+    """Return the text that is printed after an experiment."""
     run_dir, env_name = experiment.output_dir, experiment.kwargs.get("env_name", "")
     plot = colored(plot_command(run_dir), "green")
     watch = colored(watch_command(run_dir, env_name, experiment.modules), "green")
@@ -191,7 +191,7 @@ def _conclusion(experiment):
 
 
 class _ExperimentTraceback(Exception):
-    """The traceback of an error in the process of an experiment, as text."""
+    """Traceback of an error in the process of an experiment, as text."""
 
     def __str__(self):
         return f"\n{self.args[0]}"
@@ -206,7 +206,7 @@ def _run_in_fresh_process(experiment, processes):
     if error:
         message, trace = error
         raise UserError(message) from _ExperimentTraceback(trace)
-    if status - 128 in SIGNALS:  # sent to the processes themselves
+    if status - 128 in SIGNALS:  # the signal was sent to the processes themselves
         raise Interrupted(status - 128)
     if status != 0:
         what = "Check the traceback above to see what actually went wrong."
@@ -223,18 +223,18 @@ def _run_in_fresh_process(experiment, processes):
 def handed_over(
     experiment: Experiment, processes: Processes, environ: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Hand an experiment over to `run_entrypoint`, in a directory, which is yielded.
+    """Write an experiment to a temporary directory for `run_entrypoint`; yields its path.
 
-    Not as arguments: these are limited to 128 KiB each, and everybody can read them. Only this
-    user may enter the directory, and all machines see it.
+    Command-line arguments would not do: they are limited to 128 KiB each, and everybody can read
+    them. Only this user may enter the directory, and all machines can access it.
 
     Args:
-        experiment: What is to run.
-        processes: How many processes it has, and where.
-        environ: Variables for its processes, besides its own.
+        experiment: Experiment to be run.
+        processes: Number of its processes, and where they run.
+        environ: Environment variables for its processes, in addition to the experiment's own.
 
     Raises:
-        UserError: There is no room for it.
+        UserError: The directory cannot be written.
     """
     shared = None
     if not processes.are_here:

@@ -1,7 +1,7 @@
-"""What can be known to be wrong with an experiment before it starts.
+"""Checks for mistakes in an experiment before it starts.
 
-Said once for the command line, `call_experiment` and `ExperimentGrid`. Imports no TensorFlow: an
-algorithm's arguments are read from its source.
+Shared by the command line, `call_experiment` and `ExperimentGrid`. TensorFlow is not imported: the
+arguments of an algorithm are read from its source.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from spinup_tf2.envs.making import EnvFn
 
-# What an experiment has in the place of env_fn.
+# Arguments of an experiment that stand for env_fn.
 ENVIRONMENT = ("env_name", "env_kwargs")
 
 
 def algorithm_name(function: Callable[..., Any]) -> str | None:
-    """Which of ALGORITHMS a function is; None if it is another function."""
+    """Return the name of the function if it is one of ALGORITHMS, else None."""
     name = getattr(function, "__name__", None)
     is_algorithm = name in ALGORITHMS and getattr(function, "__module__", None) == module_of(name)
     return name if is_algorithm else None
@@ -36,13 +36,13 @@ def algorithm_name(function: Callable[..., Any]) -> str | None:
 
 @functools.cache
 def signature_of(algorithm: str) -> Signature:
-    """The arguments of an algorithm, and its docstring."""
+    """Return the arguments of an algorithm, and its docstring."""
     return read_signature(module_of(algorithm), algorithm)
 
 
 @functools.cache
 def _actor_critics(algorithm):
-    """The names of the default networks, for vectors and for images, and of their arguments."""
+    """Return (name, names of arguments) of the default networks for vectors and for images."""
     default = signature_of(algorithm).defaults["actor_critic"]
     for_images = read_class_attribute(default.module, default.name, "for_images")
     names = [default.name, for_images or default.name]
@@ -50,23 +50,26 @@ def _actor_critics(algorithm):
 
 
 def default_networks(algorithm: str) -> list[str]:
-    """The names of an algorithm's default networks, for vectors and for images."""
+    """Return the names of an algorithm's default networks, for vectors and for images."""
     return [name for name, _ in _actor_critics(algorithm)]
 
 
 def network_arguments(algorithm: str) -> list[str]:
-    """The arguments of an algorithm's default networks."""
+    """Return the names of the arguments of an algorithm's default networks."""
     (_, for_vectors), (_, for_images) = _actor_critics(algorithm)
     return [*dict.fromkeys(for_vectors + for_images)]
 
 
 def check_experiment(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> None:
-    """Check what a Python program gives to an algorithm, as the command line checks its flags.
+    """Check an algorithm's arguments from a Python program, as the command line checks its flags.
 
     Args:
-        algorithm: Its name.
-        kwargs: The arguments, of which env_name and env_kwargs may stand for env_fn.
-        num_procs: How many processes the experiment will have.
+        algorithm: Name of the algorithm.
+        kwargs: Its arguments, with env_fn, or env_name and env_kwargs instead.
+        num_procs: Number of processes that the experiment will have.
+
+    Raises:
+        UserError: An argument is unknown, missing or invalid.
     """
     known = ["env_fn", *ENVIRONMENT, *signature_of(algorithm).defaults]
     for name in kwargs:
@@ -102,18 +105,18 @@ def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> N
                     f"{did_you_mean(name, known)} they take {', '.join(known)}."
                 )
         check_network_arguments(kwargs.get("ac_kwargs") or {})
-    # What is not imported yet, the default networks, is no value to check.
+    # The default networks are not imported yet, so there is no value to check.
     defaults = signature_of(algorithm).defaults.items()
     values = {name: value for name, value in defaults if not isinstance(value, Name)}
     check_arguments(values | dict(kwargs), num_procs)
 
 
 def check_call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Raise UserError if a function, one of the user's own, cannot be called with arguments."""
+    """Raise UserError if a function of the user's own cannot be called with these arguments."""
     try:
-        # As it is called: a wrapper may take more than, or give something to, what it wraps.
+        # The wrapper's own signature: it may take other arguments than the function it wraps.
         signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):  # it tells nothing
+    except (TypeError, ValueError):  # it has no signature
         return
     try:
         signature.bind(**arguments)
@@ -132,7 +135,7 @@ def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) ->
     Args:
         env: The environment.
         algorithm: Name of the algorithm.
-        ac_kwargs: Names of arguments that its networks must have.
+        ac_kwargs: Names of arguments that its networks must accept.
     """
     from spinup_tf2.envs.spaces import (
         action_spec,
@@ -161,8 +164,8 @@ def check_environment(env_fn: EnvFn, check_env: Callable[[gym.Env], object] | No
     """Raise UserError if the environment does not exist, or cannot be made with its arguments.
 
     Args:
-        env_fn: Makes the environment.
-        check_env: Called with the environment, to refuse it for other reasons.
+        env_fn: Factory of the environment.
+        check_env: Function that is called with the environment, and may raise UserError as well.
     """
     if (env_fn.env_kwargs or {}).get("render_mode") == "human":
         raise UserError(
@@ -172,7 +175,7 @@ def check_environment(env_fn: EnvFn, check_env: Callable[[gym.Env], object] | No
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the experiment's own process will give them
+            warnings.simplefilter("ignore")  # the experiment's own process will show them
             with closing(env_fn()) as env:
                 if check_env:
                     _check_with(check_env, env, env_fn.env_name)

@@ -1,4 +1,4 @@
-"""The directories of experiments: what they are called, and whether they can be written to."""
+"""The directories of experiments: their names, and whether they can be written to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.runs.files import EXISTING_RUN, REPLACED, holds_run, set_aside
 from spinup_tf2.runs.lock import run_lock
 
-_LONGEST_NAME = 255 - len("2026-01-31_23-59-59-" + "_s4294967295")  # of what file systems allow
+# File systems allow 255 bytes, of which date, time and seed take some.
+_LONGEST_NAME = 255 - len("2026-01-31_23-59-59-" + "_s4294967295")
 
 
 def setup_logger_kwargs(
@@ -26,14 +27,14 @@ def setup_logger_kwargs(
 ) -> dict[str, Any]:
     """Choose the directory of a run; return the arguments for its logger.
 
-    It is `data_dir/exp_name/exp_name_s[seed]`, or `data_dir/exp_name` if there is no seed. With
-    `datestamp` both names get a date, the inner one also a time:
+    The directory is `data_dir/exp_name/exp_name_s[seed]`, or `data_dir/exp_name` without a seed.
+    With `datestamp`, both names get a date, and the inner one a time as well:
     `data_dir/YYYY-MM-DD_exp_name/YYYY-MM-DD_HH-MM-SS-exp_name_s[seed]`.
 
     Args:
         exp_name: Name of the experiment, shared by its runs with different seeds.
         seed: Seed of the run.
-        data_dir: Where all experiments are; by default `user_config.DEFAULT_DATA_DIR`.
+        data_dir: Directory of all experiments; by default `user_config.DEFAULT_DATA_DIR`.
         datestamp: Whether to put date and time into the names.
     """
     check_exp_name(exp_name)
@@ -50,7 +51,7 @@ def setup_logger_kwargs(
 
 
 def check_exp_name(exp_name: str) -> None:
-    """An experiment's name is the name of a directory, and not a path."""
+    """Raise UserError unless an experiment's name is fit for a directory, and not a path."""
     if not isinstance(exp_name, str):
         raise UserError(f"exp_name is {exp_name!r}; Name has to be a string.")
     _check_file_name(exp_name, f"exp_name is {reprlib.repr(exp_name)}")
@@ -64,7 +65,7 @@ def check_exp_name(exp_name: str) -> None:
 
 
 def _check_file_name(name, given):
-    """Refuse a path, and what programs or terminals would take for something else than a name."""
+    """Raise UserError for paths, and for names that programs or terminals would misinterpret."""
     if name in ("", ".", "..") or os.sep in name or name[0] in "-~" or not name.isprintable():
         raise UserError(
             f"{given}; it must be a plain name: no slashes, no control characters, and neither - "
@@ -75,32 +76,32 @@ def _check_file_name(name, given):
 
 
 def check_directory(output_dir: str | os.PathLike, may_hold_run: bool) -> None:
-    """Raise UserError if a run cannot be written there, or if another one would be lost."""
+    """Raise UserError if a run cannot be written there, or if an existing run would be lost."""
     if holds_run(output_dir) and not may_hold_run:
         raise UserError(EXISTING_RUN.format(output_dir))
     _check_writable(Path(output_dir).absolute())
 
 
 def set_runs_aside(output_fnames: Mapping[str, str]) -> None:
-    """Set the runs aside that these directories hold: all, or none if one is being written.
+    """Move aside the runs in these directories: all of them, or none if one is being written to.
 
     Args:
-        output_fnames: The name of the file of rows in each directory.
+        output_fnames: Maps each directory to the name of its file of rows (progress.txt).
 
     Raises:
-        UserError: Another process writes to one of them, or its files cannot be moved.
+        UserError: Another process writes to one of the runs, or its files cannot be moved.
     """
     held = [path for path, rows in output_fnames.items() if holds_run(path, rows)]
     for output_dir in held:
         with run_lock(output_dir):
-            pass  # nobody writes there
+            pass  # no other process writes there
     for output_dir in held:
         with run_lock(output_dir):
             set_aside(output_dir, output_fnames[output_dir])
 
 
 def _check_writable(path):
-    """Try to write where `path` will be made, and leave nothing behind."""
+    """Raise UserError if `path` cannot be created or written to; leaves nothing behind."""
     parent = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
     try:
         with tempfile.TemporaryDirectory(dir=parent):

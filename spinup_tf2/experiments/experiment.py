@@ -1,4 +1,4 @@
-"""An experiment: what is to be run, and what is looked at before anything starts."""
+"""Experiments, and the checks that are made before any of them starts."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NamedAlgorithm:
-    """An algorithm by its name, to be called with keyword arguments that are plain data.
+    """An algorithm given by name, to be called with keyword arguments that are plain data.
 
-    So its process gets no code from the one that starts it, only a name and values.
+    So the process that runs it is sent no code, only a name and values.
     """
 
     name: str
@@ -49,7 +49,7 @@ class NamedAlgorithm:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One run: what was asked for, and the directory that has been chosen for it."""
+    """One run: the function, its arguments, and the directory that has been chosen for it."""
 
     exp_name: str
     thunk: Callable
@@ -59,37 +59,37 @@ class Experiment:
 
     @property
     def env_fn(self) -> EnvFn | None:
-        """The factory of its environment; None if there is no `env_name`."""
+        """Factory of its environment; None if there is no `env_name`."""
         if "env_name" not in self.kwargs:
             return None
         return EnvFn(self.kwargs["env_name"], self.kwargs.get("env_kwargs"), self.modules)
 
     @property
     def output_dir(self) -> str | None:
-        """The directory of its run; None if its logger is to choose one."""
+        """Directory of its run; None if its logger is to choose one."""
         output_dir = self.logger_kwargs.get("output_dir")
         return None if output_dir is None else os.fspath(output_dir)
 
     @property
     def algorithm(self) -> str | None:
-        """The name of the algorithm that it runs; None if it runs another function."""
+        """Name of the algorithm that it runs; None if it runs another function."""
         if isinstance(self.thunk, NamedAlgorithm):
             return self.thunk.name
         return algorithm_name(self.thunk)
 
     @property
     def environ(self) -> dict[str, str]:
-        """Variables that its process needs before TensorFlow is loaded."""
+        """Environment variables that its process needs before TensorFlow is loaded."""
         return FAST_CONVOLUTIONS if self.env_fn is not None and self.env_fn.shows_pictures else {}
 
     @property
     def replaces(self) -> bool:
-        """Whether it is to take the place of a run that its directory may hold."""
+        """Whether it replaces an existing run in its directory, if there is one."""
         return bool(self.logger_kwargs.get("overwrite")) and not self.kwargs.get("resume")
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What its function is called with."""
+        """Keyword arguments that its function is called with."""
         arguments = self.kwargs | {"logger_kwargs": self.logger_kwargs}
         if self.env_fn is not None:
             arguments = {name: x for name, x in arguments.items() if name not in ENVIRONMENT}
@@ -97,7 +97,7 @@ class Experiment:
         return arguments
 
     def call(self) -> None:
-        """Run it, here."""
+        """Run it in this process."""
         self.thunk(**self.arguments)
 
 
@@ -144,7 +144,7 @@ def prepare_experiment(
 
 
 def _check_logger_kwargs(logger_kwargs, options):
-    """Refuse options of which the logger would hear nothing."""
+    """Raise UserError for options that would not reach the logger."""
     if not isinstance(logger_kwargs, Mapping):
         raise UserError(
             f"logger_kwargs is {logger_kwargs!r}; it must be a dict such as "
@@ -164,14 +164,14 @@ def check_launch(
     check_env: Callable[[gym.Env], object] | None = None,
     finished: Container[str] = (),
 ) -> None:
-    """Find what would stop any of the experiments, before the first.
+    """Check, before the first experiment starts, that nothing prevents any of them from running.
 
-    Rank 0 looks, and all ranks raise what it has found.
+    Rank 0 does the checks; a UserError is raised on all ranks.
 
     Args:
-        experiments: Those that are to run.
-        check_env: As for `check_environment`.
-        finished: Directories of experiments among them that will not run again.
+        experiments: Experiments to be run.
+        check_env: As in `check_environment`.
+        finished: Directories of those experiments that are finished and will not run again.
     """
 
     def look():
@@ -186,16 +186,16 @@ def check_launch(
 
 
 def set_replaced_aside(experiments: Iterable[Experiment]) -> None:
-    """Set the runs aside that experiments of a grid replace: all before the first begins.
+    """Move aside all runs that experiments of a grid replace, before the first one starts.
 
-    If each were there until its successor begins, a grid that is stopped or killed would leave old
-    runs among the new ones, and nothing would tell them apart.
+    If each run stayed until its successor starts, a grid that is stopped or killed would leave old
+    runs among the new ones, with nothing to tell them apart.
 
-    Each stays in its directory's `.replaced` until its successor has begun, to be found there if
-    that one cannot begin.
+    Each run is kept in its directory's `.replaced` until its successor has started, so that it is
+    not lost if that one cannot start.
 
-    Rank 0 moves them, and all ranks raise what keeps it from that: also that one of these runs has
-    the weights with which an experiment is to begin.
+    Rank 0 moves them. On all ranks, UserError is raised if it cannot, or if one of these runs holds
+    the weights that an experiment starts from (`init_from`).
     """
     experiments = [*experiments]
     old = {
@@ -224,7 +224,7 @@ def _check_needed(experiments, old):
 
 
 def _check_environments(experiments, check_env):
-    """Make each environment once, so that what is missing for it is known before the start."""
+    """Make each environment once, so that anything missing is found before the start."""
     checked = [None]
     for env_fn in (experiment.env_fn for experiment in experiments):
         if env_fn not in checked:

@@ -1,4 +1,4 @@
-"""All combinations of the values of some parameters, each of which is an experiment."""
+"""Grids: one experiment for each combination of the values of some parameters."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
 _ONCE = ("thunk", "data_dir", "datestamp", "overwrite", "quiet", "preset")
-# Names that no parameter can have, because `run` passes them on itself, and what to give instead.
+# Names that a parameter cannot have, because `run` passes them on itself, and what to use instead.
 _NOT_PARAMETERS = {
     **{name: f"run({name}=...)" for name in _ONCE},
     "num_procs": "run(num_cpu=...)",
     "exp_name": "ExperimentGrid(name=...)",
 }
 
-_STEPS_OF_WAITING = 100  # before the launch: how often the bar may move
+_STEPS_OF_WAITING = 100  # updates of the progress bar before the launch
 
 
 def all_bools(vals: Iterable[Any]) -> bool:
-    """Whether all values are True or False."""
+    """Return whether all values are True or False."""
     return all(isinstance(value, bool) for value in vals)
 
 
 def valid_str(v: Any) -> str:
-    """`v` as a part of a file name: letters, digits, - and _."""
+    """Convert `v` to a string fit for a file name: only letters, digits, - and _."""
     if hasattr(v, "__name__"):
         return valid_str(v.__name__)
     if isinstance(v, functools.partial):
@@ -61,7 +61,7 @@ def valid_str(v: Any) -> str:
     if isinstance(v, tuple | list):
         return "-".join(valid_str(member) for member in v)
     text = str(v)
-    if " at 0x" in text:  # a memory address, with which no other process would find the run
+    if " at 0x" in text:  # a memory address, which would be different in another process
         text = str(convert_json(v))
     return re.sub(r"[^-_A-Za-z0-9]", "-", text.lower())
 
@@ -74,11 +74,11 @@ class _Parameter:
     in_name: bool
 
     def value_in(self, variant):
-        """The value in a nested variant: key `a:b` is at variant["a"]["b"]."""
+        """Return the value in a nested variant: key `a:b` is at variant["a"]["b"]."""
         return functools.reduce(lambda level, part: level[part], self.key.split(":"), variant)
 
     def name_in(self, variant):
-        """What the parameter adds to the name of a variant's experiment."""
+        """Return what the parameter adds to the name of a variant's experiment."""
         if self.key == "seed" or not (len(self.vals) > 1 or self.in_name):
             return ""  # runs that differ only in their seed are one experiment
         name = valid_str(self.key if self.shorthand is None else self.shorthand)
@@ -89,12 +89,12 @@ class _Parameter:
 
 
 class ExperimentGrid:
-    """All combinations of the values of some parameters, each of which is an experiment.
+    """Runs one experiment for each combination of the values of some parameters.
 
     Args:
-        name: Name of the grid, with which the names of its experiments begin.
-        base: Arguments of all experiments, of which parameters take the place; dicts in it are
-            replaced key by key. Such as `PRESETS["mario"].arguments` of `spinup_tf2.presets`.
+        name: Name of the grid, and prefix of the names of its experiments.
+        base: Arguments common to all experiments, such as `PRESETS["mario"].arguments` from
+            `spinup_tf2.presets`. Parameters override them; in nested dicts, key by key.
     """
 
     def __init__(self, name: str = "", base: Mapping[str, Any] | None = None):
@@ -113,13 +113,13 @@ class ExperimentGrid:
 
         Args:
             key: Name of the parameter. Colons reach into dicts: `ac_kwargs:hidden_sizes`.
-            vals: List of values, or one value (also a tuple).
-            shorthand: Short form of the key for the names of experiments. By default the first
-                three letters; "" leaves only the value.
-            in_name: Whether the names also show a parameter of only one value.
+            vals: List of values, or a single value (which may be a tuple).
+            shorthand: Short form of the key for the names of experiments, by default its first
+                three letters. With "", names show only the value.
+            in_name: Whether names show the parameter even if it has only one value.
 
         Raises:
-            UserError: There are no values, or the key has some already.
+            UserError: There are no values, or the key overlaps with one added before.
         """
         if not isinstance(key, str):
             raise UserError(f"Key must be a string. It is {key!r}.")
@@ -140,7 +140,7 @@ class ExperimentGrid:
 
     @staticmethod
     def _default_shorthand(key):
-        """The first three letters of each part: `ac_kwargs:hidden_sizes` gives `ac-hid`."""
+        """Return the first three letters of each part: `ac_kwargs:hidden_sizes` gives `ac-hid`."""
         return "-".join(re.sub(r"[^A-Za-z0-9]", "", part[:3]) for part in key.split(":"))
 
     def print(self) -> None:
@@ -164,12 +164,12 @@ class ExperimentGrid:
         say(RULE)
 
     def variant_name(self, variant: dict[str, Any]) -> str:
-        """Name of the experiment to which a variant belongs."""
+        """Return the name of the experiment to which a variant belongs."""
         parts = [parameter.name_in(variant) for parameter in self._parameters]
         return "".join([self._name, *parts]).lstrip("_")
 
     def variants(self) -> list[dict[str, Any]]:
-        """All combinations, as keyword arguments: keys with colons have become nested dicts."""
+        """Return all combinations as keyword arguments, keys with colons as nested dicts."""
         values = itertools.product(*(parameter.vals for parameter in self._parameters))
         keys = [parameter.key for parameter in self._parameters]
         own = (nested(zip(keys, combination, strict=True)) for combination in values)
@@ -195,31 +195,30 @@ class ExperimentGrid:
     ) -> None:
         """Run every variant as `call_experiment` does, one after the other or several at a time.
 
-        An experiment that fails does not keep the others from running. A signal stops the grid:
-        experiments that run save and end, and no other one begins.
+        If an experiment fails, the others still run. A signal stops the grid: running experiments
+        save and end, and no others are started.
 
         Args:
-            thunk: A function; or the name of a parameter whose values are functions.
-            num_cpu, data_dir, datestamp, quiet, hosts, launcher, preset: as for
-                `call_experiment`.
-            overwrite: Whether runs that the directories hold already may be replaced. Those of a
-                grid are moved aside before its first experiment starts, so that whatever stops it
-                leaves none of them among the new ones.
-            workers: How many experiments run at a time. If there are several, they share the cores,
-                and what each prints goes to output.txt in its directory.
-            skip_finished: Whether to leave out experiments that are finished already: their
-                directories hold runs of the same arguments, with all epochs. One that is not
-                finished needs `resume` or `overwrite`.
-            check_env: A function that raises UserError if `thunk` cannot use an environment. It is
-                called with each one before the first experiment starts.
-            note: What is printed before all else.
-            command: The words of the command line that runs the grid, if one does: the summary
-                shows those that do the rest.
+            thunk: Function to run, or the name of a parameter whose values are functions.
+            num_cpu, data_dir, datestamp, quiet, hosts, launcher, preset: As in `call_experiment`.
+            overwrite: Whether existing runs in the directories may be replaced. If the grid has
+                several experiments, all these runs are moved aside before the first one starts, so
+                that old runs never remain among new ones if the grid is stopped.
+            workers: Number of experiments to run at a time. If greater than 1, they share the
+                cores, and the output of each goes to output.txt in its directory.
+            skip_finished: Whether to leave out experiments that are already finished, that is,
+                whose directories hold complete runs with the same arguments. An unfinished one
+                needs `resume` or `overwrite`.
+            check_env: Function that raises UserError if `thunk` cannot use the environment it is
+                given. It is called with each environment before the first experiment starts.
+            note: Text to print first.
+            command: Words of the command line that runs the grid, if any. The summary derives from
+                them the command that runs the unfinished experiments.
 
         Raises:
-            UserError: What was asked for cannot be done; before any experiment starts, or from the
-                only experiment of a grid.
-            ExperimentsFailed: Experiments have failed, after the others have been run.
+            UserError: The arguments are invalid, before any experiment starts; or the only
+                experiment of the grid has raised it.
+            ExperimentsFailed: Experiments have failed; raised after all others have run.
             Interrupted: A signal has stopped the grid.
         """
         processes = resolve_processes(num_cpu, hosts, launcher)
@@ -247,7 +246,7 @@ class ExperimentGrid:
         finished = set()
         if skip_finished:
             finished = finished_runs(experiments, processes.number)
-        elif len(experiments) > 1:  # a single one says it itself
+        elif len(experiments) > 1:  # a single experiment checks this itself
             check_going_on(experiments, processes.number)
         check_launch(experiments, check_env, finished)
         outcomes = [Outcome(each, number) for number, each in enumerate(experiments, 1)]
@@ -257,11 +256,11 @@ class ExperimentGrid:
         if not quiet and mpi.proc_id() == 0:
             if note:
                 say(note)
-            if len(experiments) > 1:  # what a single one is, is said where it begins
+            if len(experiments) > 1:  # a single experiment is announced when it starts
                 self._announce({experiment.exp_name for experiment in experiments}, plan)
             elif plan:
                 say(plan)
-        if len(experiments) > 1:  # a single one replaces its predecessor itself, when it begins
+        if len(experiments) > 1:  # a single experiment replaces its predecessor when it starts
             set_replaced_aside(each.experiment for each in outcomes if each.state == NOT_BEGUN)
         again = Again(command, overwrite, datestamp)
         run_all(outcomes, processes, workers, quiet, again)
@@ -273,7 +272,7 @@ class ExperimentGrid:
         say("\n".join([*sorted(names), f"\n{RULE}"]))
         if plan:
             say(f"\n{plan}\n")
-        # Nobody reviews what goes into a file.
+        # If the output goes to a file, nobody is there to review it.
         if user_config.WAIT_BEFORE_LAUNCH > 0 and sys.stdout.isatty():
             _wait_before_launch(user_config.WAIT_BEFORE_LAUNCH)
 

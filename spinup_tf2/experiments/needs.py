@@ -1,7 +1,7 @@
-"""What an algorithm needs besides valid arguments: modules, packages, the run to begin with.
+"""Checks what an algorithm needs besides valid arguments: modules, packages, initial weights.
 
-Its own process looks for all of it when it begins. Here it is looked for before anything is removed
-or written, as far as that goes without importing TensorFlow.
+The process of an experiment looks for all of these when it starts. Here they are checked before
+anything is removed or written, as far as possible without importing TensorFlow.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from spinup_tf2.tracking.tracker import check_installed
 
 
 def check_needs(runs: Iterable[Mapping[str, Any]]) -> None:
-    """Raise UserError if something is not there that one of the runs will look for.
+    """Raise UserError if something that one of the runs needs is missing.
 
     Args:
-        runs: The arguments of an algorithm, for each run.
+        runs: For each run, the arguments of its algorithm.
     """
     found = []
 
@@ -41,17 +41,17 @@ def check_needs(runs: Iterable[Mapping[str, Any]]) -> None:
         for option in ("record_every", "render_every"):
             if arguments.get(option) is not None:
                 look_once(check_shown_in_training, option)
-        # A run that goes on has its own weights, and the other run may be gone.
+        # A run that is resumed has its own weights, and the other run may no longer exist.
         if arguments.get("init_from") is not None and not arguments.get("resume"):
             look_once(_check_init_from, arguments["init_from"])
 
 
 def _check_init_from(run_dir):
-    read_weights(find_save(run_dir))  # whether they fit, its own process will see
+    read_weights(find_save(run_dir))  # the experiment's own process checks whether they fit
 
 
 def _check_callback(name):
-    """Find what `module:Name` stands for, and import nothing: the module may load TensorFlow."""
+    """Check that `module:Name` exists, without importing the module: it may load TensorFlow."""
     module, _, attribute = name.rpartition(":")
     try:
         if module in sys.modules:
@@ -61,9 +61,9 @@ def _check_callback(name):
         if spec is None:
             raise ModuleNotFoundError(f"No module named {module!r}")
         source = getattr(spec.loader, "get_source", lambda _: None)(module)
-        if source is not None:  # not of a module written in C
+        if source is not None:  # it is None for a module written in C
             ast.parse(source)
-            ways = (attribute, "import *", "__getattr__", "globals()")  # to have the attribute
+            ways = (attribute, "import *", "__getattr__", "globals()")  # to define the attribute
             if not any(way in source for way in ways):
                 raise AttributeError(f"module {module!r} has no attribute {attribute!r}")
     except Exception as error:  # a finder may raise anything
@@ -71,7 +71,7 @@ def _check_callback(name):
 
 
 def _spec_of(module: str) -> ModuleSpec | None:
-    """Where a module lies; None if it is nowhere. The packages that it lies in are not imported."""
+    """Return the spec of a module, or None if there is none, without importing its packages."""
     parts = module.split(".")
     spec = find_spec(parts[0])
     for end in range(2, len(parts) + 1):

@@ -1,4 +1,4 @@
-"""Arguments that are dicts, and names with colons for what is in them: `ac_kwargs:hidden_sizes`."""
+"""Nested dicts of arguments, and names with colons for their entries: `ac_kwargs:hidden_sizes`."""
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def nested(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The pairs ("a:b", 1), ("a:c", 2), ("d", 3) as {"a": {"b": 1, "c": 2}, "d": 3}."""
+    """Convert the pairs ("a:b", 1), ("a:c", 2), ("d", 3) to {"a": {"b": 1, "c": 2}, "d": 3}."""
     result: dict[str, Any] = {}
     for key, value in items:
         *path, last = key.split(":")
@@ -16,7 +16,7 @@ def nested(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def merged(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """`base`, in which what `other` has takes its place; dicts key by key."""
+    """Return a copy of `base` updated with `other`; nested dicts are merged key by key."""
     result = dict(base)
     for key, value in other.items():
         both = isinstance(value, dict) and isinstance(result.get(key), dict)
@@ -25,7 +25,7 @@ def merged(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_flags(arguments: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"gamma": 1, "ac_kwargs": {"conv": 2}}` as `{"gamma": 1, "ac_kwargs:conv": 2}`."""
+    """Flatten `{"gamma": 1, "ac_kwargs": {"conv": 2}}` to `{"gamma": 1, "ac_kwargs:conv": 2}`."""
     flags = {}
     for name, value in arguments.items():
         name = f"{prefix}{name}"

@@ -1,4 +1,4 @@
-"""How many processes an experiment has, and on which machines."""
+"""The processes of an experiment: how many there are, and on which machines."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from spinup_tf2.parallel.threads import available_cores, limited_environment
 
 @dataclass(frozen=True)
 class Processes:
-    """How many processes an experiment has, and where: see `launch.mpirun_command`."""
+    """The processes of an experiment. See `launch.mpirun_command` for the attributes."""
 
     number: int
     hosts: dict[str, int] | None = None
@@ -20,44 +20,44 @@ class Processes:
 
     @property
     def are_here(self) -> bool:
-        """Whether all of them are sure to be on this machine."""
+        """Whether all processes are certain to run on this machine."""
         return not (self.hosts or self.launcher)
 
     @property
     def use_mpi(self) -> bool:
-        """Whether an MPI launcher starts them."""
+        """Whether an MPI launcher starts the processes."""
         return self.number > 1 or not self.are_here
 
     @property
     def on_one_machine(self) -> int:
-        """How many of them are on the machine that has most."""
+        """Number of processes on the machine that has the most."""
         return max((self.hosts or {"": self.number}).values())
 
     def check_launcher(self) -> None:
-        """Raise UserError if what would start them is not there."""
+        """Raise UserError if the MPI launcher that is needed is missing."""
         if self.use_mpi:
             self._mpirun([])
 
     def run(self, arguments: list[str]) -> int:
-        """Run Python with `arguments` in each of them, and return the exit status."""
+        """Run Python with `arguments` in each process, and return the exit status."""
         if not self.use_mpi:
             return launch.run_to_end([sys.executable, *arguments])
         return launch.run_to_end(
             self._mpirun(arguments),
             mpi=True,
             env=launch.mpirun_environment(self.on_one_machine),
-            stdin=subprocess.DEVNULL,  # mpirun reads it, and so would stop in the background
+            stdin=subprocess.DEVNULL,  # mpirun reads stdin, which would stop it in the background
         )
 
     def start(
         self, arguments: list[str], at_a_time: int, output: IO[bytes]
     ) -> subprocess.Popen[bytes]:
-        """Start Python with `arguments` in each of them, beside others, and do not wait.
+        """Start Python with `arguments` in each process, without waiting for the end.
 
         Args:
-            arguments: Those of Python.
-            at_a_time: How many experiments share the cores.
-            output: The file that gets what they print.
+            arguments: Command-line arguments for Python.
+            at_a_time: Number of experiments that share the cores.
+            output: File for the output of the processes.
         """
         sharing = at_a_time * self.on_one_machine
         if self.use_mpi:
@@ -82,7 +82,11 @@ class Processes:
 def resolve_processes(
     num_cpu: int | str = 1, hosts: str | None = None, launcher: str | None = None
 ) -> Processes:
-    """What the three arguments stand for; what cannot be had is refused."""
+    """Return the processes that the three arguments describe.
+
+    Raises:
+        UserError: They are invalid, contradict each other, or cannot be satisfied.
+    """
     if (hosts or launcher) and launched.by_mpi():
         raise UserError(
             "hosts and launcher say how to start processes, but an MPI launcher has started them "
@@ -113,7 +117,13 @@ def resolve_processes(
 
 
 def resolve_num_cpu(num_cpu: int | str) -> int:
-    """The number of processes that `num_cpu` stands for; what cannot be had is refused."""
+    """Return the number of processes for `num_cpu`: a number, or "auto" for one per core.
+
+    Inside an MPI world it is the number of processes that the launcher started.
+
+    Raises:
+        UserError: `num_cpu` is invalid, or the MPI world has another number of processes.
+    """
     started = mpi.num_procs() if launched.by_mpi() else None
     if num_cpu == "auto":
         return started or available_cores()

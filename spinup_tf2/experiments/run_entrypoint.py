@@ -1,7 +1,7 @@
-"""What runs in the process of an experiment: `python run_entrypoint.py FOLDER`.
+"""Program that runs in the process of an experiment: `python run_entrypoint.py FOLDER`.
 
 `call_experiment` writes an experiment into a private folder and starts this file, once or on every
-MPI rank. A UserError goes back the same way, so that the caller can raise it.
+MPI rank. A UserError is written to the same folder, so that the caller can raise it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def write_experiment(
 ) -> None:
     """Write an experiment into `folder`, for `main` in another process.
 
-    That process will find the same modules as this one: that of a user's own network may lie beside
-    the script that was started. An algorithm that has been named is written as data, and nothing
-    of it is pickled; its arguments are made of what Python literals can hold.
+    That process gets the `sys.path` of this one: the module of a user's own network may be next to
+    the script that was started. A `NamedAlgorithm` is written as plain data, without pickling; its
+    arguments may only be values that Python literals can express.
 
     Args:
-        folder: The folder.
-        experiment: What is to run.
-        environ: Variables for that process, besides those of the experiment.
+        folder: Directory to write to.
+        experiment: Experiment to be run.
+        environ: Environment variables for that process, in addition to the experiment's own.
     """
     from spinup_tf2.experiments.experiment import NamedAlgorithm
 
@@ -76,10 +76,10 @@ def _pickled(experiment):
 
 
 def read_error(folder: str | os.PathLike) -> list[str] | None:
-    """(message, traceback) of the UserError with which the experiment ended; None without one."""
+    """Return [message, traceback] of the UserError that ended the experiment; None if none did."""
     try:
         return _read_json(folder, _ERROR)
-    except (OSError, ValueError):  # there is none, or there was no room for it
+    except (OSError, ValueError):  # there was none, or the disk was full
         return None
 
 
@@ -92,10 +92,10 @@ def _read_json(folder, name):
 
 
 def encode(value: Any) -> Any:
-    """A value as JSON can hold it, with the types that JSON does not know; `decode` undoes it.
+    """Encode a value for JSON, with types that JSON does not have. The inverse is `decode`.
 
     Raises:
-        TypeError: It is more than data.
+        TypeError: It is not plain data.
     """
     if value is None or type(value) in (bool, int, float, str):
         return value
@@ -111,7 +111,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(encoded: Any) -> Any:
-    """The value that `encode` was given."""
+    """Return the value that was passed to `encode`."""
     if type(encoded) is not dict:
         return encoded
     [(kind, content)] = encoded.items()
@@ -123,7 +123,7 @@ def decode(encoded: Any) -> Any:
 
 
 def _read_experiment(folder):
-    """The function that runs the experiment in `folder`."""
+    """Return the function that runs the experiment in `folder`."""
     if Path(folder, _ALGORITHM).exists():
         from spinup_tf2.experiments.experiment import Experiment, NamedAlgorithm
 
@@ -132,11 +132,11 @@ def _read_experiment(folder):
 
     from spinup_tf2.persistence.unpickling import load_private
 
-    return load_private(Path(folder, _FUNCTION))  # which the parent process has just written
+    return load_private(Path(folder, _FUNCTION))  # the parent process has just written it
 
 
 def main(folder: str | os.PathLike) -> None:
-    """Run the experiment that lies in `folder`."""
+    """Run the experiment in `folder`."""
     process = _read_json(folder, _PROCESS)
     sys.path[:] = process["sys_path"]
     for name, value in process["environ"].items():
@@ -147,9 +147,9 @@ def main(folder: str | os.PathLike) -> None:
     from spinup_tf2.parallel.interruption import interrupt_once
     from spinup_tf2.runs.printing import lose_lines
 
-    lose_lines()  # a training goes on where nobody can read what it prints
+    lose_lines()  # training goes on even if its output cannot be written
     if sys.stderr is not None:
-        faulthandler.enable()  # says where, if a library crashes
+        faulthandler.enable()  # prints a traceback if a library crashes
     interrupt_once()
     mpi.write_by_lines()
 
@@ -157,7 +157,7 @@ def main(folder: str | os.PathLike) -> None:
         _write_json(folder, _ERROR, [str(error), traceback.format_exc()])
 
     try:
-        mpi.comm()  # first of all: without MPI nobody could wait for a rank that has failed
+        mpi.comm()  # must come first: without MPI, ranks could not wait for one that has failed
         experiment = _read_experiment(folder)
         with mpi.exit_together():
             experiment()

@@ -1,8 +1,8 @@
-"""Whether an exported policy acts as the run's does, and how long that takes.
+"""Checks that an exported policy acts like the run's policy, and measures how long it takes.
 
-The run's own action is that of its Keras networks, between gymnasium's flattening of observations
-and the ActionSpec: the exported policy has none of these. Sampling policies are functions of
-observation and noise, so that both are given the same noise.
+The run's actions are computed with its Keras networks, gymnasium's flattening of observations, and
+the ActionSpec, none of which the exported policy has. Sampling policies are functions of
+observation and noise, so both policies are given the same noise.
 """
 
 import time
@@ -20,19 +20,19 @@ from spinup_tf2.exporting.described import bounds_of, part_in, parts_of, put_tog
 
 OBSERVATIONS = 1000
 TOLERANCE = 1e-5
-ROUNDINGS = 10  # how often as far as roundings of observations carry the run's own actions
-_CHUNK = 50  # observations at a time, of which each may be a large image
+ROUNDINGS = 10  # tolerated multiple of the effect of rounding observations on the run's actions
+_CHUNK = 50  # observations at a time, each of which may be a large image
 
 Act = Callable[[Any, Any], np.ndarray]
 
 
 class Checked(NamedTuple):
-    """What has been measured.
+    """Results of a check.
 
     Attributes:
-        difference: The largest one between two actions, as a share of the actions' size (see
+        difference: Largest difference between two actions, as a share of their size (see
             `largest_difference`); 0 for discrete actions, which are equal.
-        seconds: The median time of one action, in seconds.
+        seconds: Median time of one action, in seconds.
     """
 
     difference: float
@@ -42,9 +42,14 @@ class Checked(NamedTuple):
 def check(loaded: LoadedPolicy, act: Act, samples: bool) -> Checked:
     """Compare `act(observations, noise)` with the run's policy on random observations.
 
-    The sums of a network have another order in another library, so that they are rounded otherwise.
-    Where large weights make more of that than TOLERANCE, actions may differ by as much as the run's
-    own do if the last bit of each observation is changed, ROUNDINGS times.
+    Other libraries compute the sums in a network in another order, and so round differently. If
+    large weights amplify that to more than TOLERANCE, actions may differ by up to ROUNDINGS times
+    the difference that changing the last bit of each observation makes to the run's own actions.
+
+    Args:
+        loaded: The run's policy.
+        act: The exported policy.
+        samples: Whether the exported policy samples its actions.
 
     Raises:
         UserError: An action differs by more.
@@ -79,11 +84,11 @@ def check(loaded: LoadedPolicy, act: Act, samples: bool) -> Checked:
 
 
 def random_observations(loaded: LoadedPolicy, rng: np.random.Generator) -> Iterator[Any]:
-    """Batches of observations, OBSERVATIONS in all.
+    """Yield batches of random observations, OBSERVATIONS in total.
 
-    Bytes and one-hot entries are uniform. Numbers are uniform between bounds that are at most
-    2,000 apart, and else normal. Where the policy normalizes observations, they are normal with
-    twice the standard deviation of those in training.
+    Bytes and one-hot entries are uniformly distributed. Numbers are uniform if their bounds are at
+    most 2,000 apart, and otherwise normal. If the policy normalizes observations, numbers are
+    normal with twice the standard deviation seen in training.
     """
     parts = parts_of(loaded.observation_space)
     ends = np.cumsum(widths_of(parts))
@@ -124,12 +129,12 @@ def _rows(loaded, observations, rows):
 
 
 def _expected(loaded, observations, noise):
-    """The run's actions `[n, ...]`, with how far each discrete choice was from being another, and
+    """Return the run's actions `[n, ...]`, the margin by which each discrete choice was made, and
     the actions for observations that differ in the last bit."""
     spec = loaded.action_spec
     each = (_rows(loaded, observations, i) for i in range(_CHUNK))
     x = np.stack([to_network(loaded.observation_space, one) for one in each])
-    # With noise of zeros, what is picked is the most likely action.
+    # With zero noise, the result is the most likely action.
     expected = spec.to_env(loaded.outputs(x, noise)["pi"].numpy())
     rounded = expected
     if np.issubdtype(x.dtype, np.floating):
@@ -145,11 +150,12 @@ def _expected(loaded, observations, noise):
 
 
 def largest_difference(spec: ActionSpec, acts, expected, margin) -> float:
-    """The largest difference between actions `[n, ...]`, as a share of their size.
+    """Return the largest difference between actions `[n, ...]`, as a share of their size.
 
-    The size is that of the expected number or, if that is more, 1 or half of the distance between
-    the bounds to which actions are scaled. Discrete actions must be equal, and differ by 1 where
-    they are not; but where the best choice and the next are closer than TOLERANCE, either will do.
+    The size is the absolute value of the expected number, but at least 1 and at least half of the
+    distance between the bounds to which actions are scaled. For discrete actions the result is 0
+    if they are equal, and 1 if not; where the best and the second best choice are closer than
+    TOLERANCE, any action is accepted.
     """
     if acts.shape != expected.shape:
         return np.inf

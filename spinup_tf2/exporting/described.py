@@ -1,4 +1,4 @@
-"""What an exported policy must know of the spaces, in words that JSON has.
+"""Describes spaces for exported policies, in a form that can be written as JSON.
 
 An observation is described by its parts: the entries of a Dict, or the observation itself.
 """
@@ -18,11 +18,11 @@ class Part:
     """A part of an observation.
 
     Attributes:
-        path: The keys that lead to it through Dicts.
-        kind: How the networks see it: 'image' as it is, 'numbers' flattened, 'one_hot' as zeros
-            and ones.
-        shape: Of this part.
-        sizes, start: Of 'one_hot', how many values each number has, and the lowest of them.
+        path: Keys that lead to the part through nested Dicts.
+        kind: How it is passed to the networks: 'image' as it is, 'numbers' flattened, 'one_hot' as
+            zeros and ones.
+        shape: Shape of the part.
+        sizes, start: For 'one_hot', the number of values of each entry, and the lowest value.
     """
 
     path: tuple[str, ...]
@@ -33,7 +33,7 @@ class Part:
 
 
 def parts_of(space: spaces.Space, path: tuple[str, ...] = ()) -> list[Part]:
-    """The parts of an observation, in the order in which the networks see them."""
+    """Return the parts of an observation, in the order in which the networks take them."""
     if isinstance(space, spaces.Dict):
         return [part for key, each in space.items() for part in parts_of(each, (*path, key))]
     if not path and is_image(space):
@@ -47,12 +47,12 @@ def parts_of(space: spaces.Space, path: tuple[str, ...] = ()) -> list[Part]:
 
 
 def widths_of(parts: list[Part]) -> list[int]:
-    """How many numbers the networks see of each part."""
+    """Return the number of network inputs for each part."""
     return [sum(part.sizes) or int(np.prod(part.shape)) for part in parts]
 
 
 def put_together(parts: list[Part], values: list[Any]) -> Any:
-    """The observation that consists of these values: one of them, or a dict of dicts."""
+    """Compose an observation from the values of its parts: a single value, or nested dicts."""
     observation: Any = {}
     for part, value in zip(parts, values, strict=True):
         if not part.path:
@@ -66,14 +66,14 @@ def put_together(parts: list[Part], values: list[Any]) -> Any:
 
 
 def part_in(part: Part, observation: Any) -> Any:
-    """The value of a part in an observation."""
+    """Return the value of a part in an observation."""
     for key in part.path:
         observation = observation[key]
     return observation
 
 
 def bounds_of(space: spaces.Space, part: Part) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and highest values of a part that is 'numbers', of its shape and type."""
+    """Return the lowest and the highest values of a 'numbers' part, in its shape and type."""
     for key in part.path:
         space = space[key]
     if isinstance(space, spaces.MultiBinary):
@@ -82,7 +82,7 @@ def bounds_of(space: spaces.Space, part: Part) -> tuple[np.ndarray, np.ndarray]:
 
 
 def action_arrays(action_space: spaces.Space) -> Mapping[str, np.ndarray]:
-    """What the environment's actions have: `low` and `high` where there are any, or `start`."""
+    """Return arrays that describe an action space: finite `low` and `high`, or `start`."""
     if isinstance(action_space, spaces.Box):
         bounds = dict(low=action_space.low, high=action_space.high)
         return {name: bound for name, bound in bounds.items() if np.isfinite(bound).any()}

@@ -1,4 +1,4 @@
-"""A trained policy for other programs: `spinup_tf2.export(run_dir, "numpy")`."""
+"""Exports a trained policy for other programs: `spinup_tf2.export(run_dir, "numpy")`."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -34,11 +34,11 @@ class _Format(NamedTuple):
     """How a format is written and read back.
 
     Attributes:
-        suffix: What is added to the run's name, for the default of `output`.
-        files: What lies in the directory that is written; none if it is a file.
-        write: `write(loaded, sample, path)`.
-        read: `read(path, loaded)`, the function `act(observations, noise)`.
-        use: Python that uses it, with places for the `name` of the file and the `inputs`.
+        suffix: Suffix that is added to the run's name for the default of `output`.
+        files: Names in the directory that is written; empty if a single file is written.
+        write: `write(loaded, sample, path)` writes the policy.
+        read: `read(path, loaded)` returns the function `act(observations, noise)`.
+        use: Python code that uses it, with placeholders for the file's `name` and the `inputs`.
     """
 
     suffix: str
@@ -82,16 +82,16 @@ _FORMATS = {
 
 @dataclass(frozen=True)
 class Exported:
-    """What `export` has written; as a string, all of it in words.
+    """A policy that `export` has written. As a string, it is a report on all of this.
 
     Attributes:
-        path: Where it is.
+        path: Path of the file or directory.
         format: 'numpy', 'tflite' or 'savedmodel'.
-        sample: Whether the policy samples.
-        sizes: {file: bytes}
-        difference: The largest one between its actions and the run's, as a share of their size.
-        seconds: The median time of one action.
-        use: Python that gives its action for an observation `obs`.
+        sample: Whether the policy samples its actions.
+        sizes: Size in bytes of each file.
+        difference: Largest difference between its actions and the run's, as a share of their size.
+        seconds: Median time of one action, in seconds.
+        use: Python code that computes its action for an observation `obs`.
     """
 
     path: Path
@@ -126,29 +126,30 @@ def export(
     allow_pickle: bool = False,
     modules: Iterable[str] = (),
 ) -> Exported:
-    """Write the policy of a run for programs that do not have this package.
+    """Export the policy of a run for programs that do not have this package.
 
-    What is written takes observations as the environment returns them and gives actions for its
-    `step`. It is compared with the run's policy before it appears at `output`.
+    The exported policy takes observations as the environment returns them, and returns actions for
+    its `step`. It is compared with the run's policy before it is moved to `output`.
 
     Args:
         run_dir: Directory of the run.
-        format: 'numpy', a directory with policy.npz and policy.py, which needs NumPy only;
+        format: 'numpy', a directory with policy.npz and policy.py, which needs only NumPy;
             'tflite', a TensorFlow Lite file; or 'savedmodel', a SavedModel's directory.
-        output: Where to write it; by default in the current directory, under the run's name.
+        output: Path to write to; by default the run's name, with a suffix for the format, in the
+            current directory.
         sample: Whether the policy samples its actions as in training, instead of taking the most
             likely one each time.
         itr: Number of the save, or 'last' (or less than 0) for the last.
-        best: Whether to take the best weights so far, which the newest checkpoint holds, instead
-            of those of a save.
-        overwrite: Whether to replace an exported policy that is there already.
+        best: Whether to use the best weights so far, from the newest checkpoint, instead of those
+            of a save.
+        overwrite: Whether to replace an existing exported policy.
         allow_pickle: Whether networks other than this package's own may be loaded from their
             SavedModel. That runs code in it: only for runs of people you trust.
         modules: Modules of yours to import first, such as that of the run's networks.
 
     Raises:
-        UserError: There is no such run, its policy cannot be exported to this format, or something
-            is there already.
+        UserError: There is no such run, its policy cannot be exported to this format, or `output`
+            exists already.
     """
     if format not in _FORMATS:
         raise UserError(f"There is no format {format!r}; the formats are {', '.join(_FORMATS)}.")
@@ -180,7 +181,7 @@ def export(
         with atomic_output(path) as temporary:
             how.write(loaded, sample, Path(temporary))
             checked = check(loaded, how.read(Path(temporary), loaded), sample)
-    except (OSError, tf.errors.OpError) as error:  # a full disk, as TensorFlow says it
+    except (OSError, tf.errors.OpError) as error:  # TensorFlow's error for a full disk
         raise UserError(f"{path} cannot be written ({one_line(error)}).") from error
     return Exported(
         path, format, sample, _sizes(path), *checked, use=_use(how, loaded, sample, path)
@@ -188,7 +189,7 @@ def export(
 
 
 def _check_place(path, how, overwrite):
-    """Refuse to replace anything but an exported policy, and that without the user's word."""
+    """Raise UserError if `path` exists, unless it is an exported policy to be overwritten."""
     if not os.path.lexists(path):
         return
     if not overwrite:
@@ -212,7 +213,7 @@ def _check_place(path, how, overwrite):
 
 
 def _is_deterministic(loaded):
-    """Whether noise has no say in what the policy does."""
+    """Return whether the policy's actions do not depend on noise."""
     obs = two_observations(network_observation_space(loaded.observation_space))
     if loaded.ac is not None:
         return tf.is_tensor(loaded.ac.pi(obs))
@@ -233,7 +234,7 @@ def _use(how, loaded, sample, path):
 
 
 def _inputs(loaded, sample):
-    """The arguments of a signature, of their types whatever the environment returns."""
+    """Return code for a signature's arguments, which converts observations to the right types."""
     parts, inputs = parts_of(loaded.observation_space), []
     for part, name in zip(parts, input_names(parts), strict=True):
         entry = "".join(f"[{key!r}]" for key in part.path)

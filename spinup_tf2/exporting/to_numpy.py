@@ -1,4 +1,4 @@
-"""A policy as arrays (policy.npz), and the program that acts with them (policy.py)."""
+"""Exports a policy as arrays (policy.npz), and a program that acts with them (policy.py)."""
 
 import json
 import shutil
@@ -17,10 +17,10 @@ ARRAYS, PROGRAM = "policy.npz", "policy.py"
 
 
 def write_numpy(loaded: LoadedPolicy, sample: bool, path: Path) -> None:
-    """Make the directory `path` with both files in it.
+    """Create the directory `path` with both files in it.
 
     Raises:
-        UserError: There is something in the networks that NumPy has no copy of.
+        UserError: The networks contain something that has no NumPy implementation.
     """
     spec = loaded.action_spec
     steps, arrays = [], {}
@@ -68,5 +68,5 @@ def _steps(loaded):
 
 
 def read_numpy(path: Path) -> numpy_policy.Policy:
-    """The policy in such a directory."""
+    """Load the policy from such a directory."""
     return numpy_policy.Policy(path / ARRAYS)

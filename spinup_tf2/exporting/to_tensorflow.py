@@ -1,8 +1,8 @@
-"""A policy as a function of tensors, in a SavedModel or in a TensorFlow Lite file.
+"""Exports a policy as a function of tensors, in a SavedModel or in a TensorFlow Lite file.
 
-Its inputs are named: `obs`, or `obs_KEY` for each entry of a Dict, and `noise` if it samples; its
-output is `act`. Images are uint8; one-hot entries and discrete actions int64; all else is float32.
-Where an observation or its noise has a NaN or an infinity in it, a continuous action is NaN.
+The names of its inputs are `obs`, or `obs_KEY` for each entry of a Dict, and `noise` if it samples;
+its output is `act`. Images are uint8; one-hot entries and discrete actions are int64; all else is
+float32. If an observation or its noise contains NaN or infinity, a continuous action is NaN.
 """
 
 import re
@@ -29,7 +29,7 @@ DTYPES = {"image": tf.uint8, "one_hot": tf.int64, "numbers": tf.float32}
 
 
 def _policy(loaded, samples):
-    """A tf.Module with the function `act` and what it needs."""
+    """Return a tf.Module with the function `act` and the variables that it needs."""
     parts, spec = parts_of(loaded.observation_space), loaded.action_spec
     specs = [
         tf.TensorSpec([None, *part.shape], DTYPES[part.kind], name=name)
@@ -44,7 +44,7 @@ def _policy(loaded, samples):
         noise = inputs[-1] if samples else None
         chosen = _choose(loaded, x, noise)
         act = _to_env(spec, chosen)
-        if spec.num_choices is None:  # no integer says that no action is known
+        if spec.num_choices is None:  # discrete actions have no value for NaN
             finite = tf.reshape(_finite(x, noise, chosen), [-1, *(1 for _ in spec.space.shape)])
             act = tf.where(finite, act, np.nan)
         return {"act": act}
@@ -53,14 +53,14 @@ def _policy(loaded, samples):
     if loaded.ac is None:
         policy.model = loaded.saved_model
     else:
-        # Not the Keras models: their own functions return distributions, which cannot be saved.
+        # Not the Keras models: their functions return distributions, which cannot be saved.
         policy.parameters = [variable.value for variable in loaded.ac.pi.variables]
     policy.act = tf.function(act, input_signature=specs)
     return policy
 
 
 def _choose(loaded, x, noise):
-    """The action as the policy sees it; without noise the most likely one."""
+    """Return the policy's action, before `_to_env`; without noise the most likely one."""
     shape = loaded.action_spec.noise_shape
     if loaded.ac is not None:
         return sample(loaded.ac.pi(x), tf.zeros([1, *shape]) if noise is None else noise)
@@ -71,10 +71,10 @@ def _choose(loaded, x, noise):
 
 
 def input_names(parts: list[Part]) -> list[str]:
-    """What the inputs of an observation's parts are called.
+    """Return the names of the inputs for an observation's parts.
 
     Raises:
-        UserError: Two of them would have one name.
+        UserError: Two of them would have the same name.
     """
     names = [re.sub(r"\W", "_", "_".join(["obs", *part.path]), flags=re.ASCII) for part in parts]
     if len({*names}) < len(names):
@@ -86,7 +86,7 @@ def input_names(parts: list[Part]) -> list[str]:
 
 
 def _encode(part, x):
-    """An input as the networks see it, `[batch, ...]`."""
+    """Convert an input to the networks' form, `[batch, ...]`."""
     if part.kind == "image":
         return x
     x = tf.reshape(x, [-1, int(np.prod(part.shape))])
@@ -97,15 +97,18 @@ def _encode(part, x):
 
 
 def _finite(*tensors):
-    """Whether all numbers `[batch, n]` in a row are finite, `[batch]`; bytes and None are."""
+    """Return for each row whether all numbers `[batch, n]` are finite, `[batch]`.
+
+    Bytes and None count as finite.
+    """
     numbers = [each for each in tensors if each is not None and each.dtype.is_floating]
-    # TensorFlow Lite has no is_finite. A NaN is not less than anything.
+    # TensorFlow Lite has no is_finite. Comparisons with NaN are false.
     rows = [tf.reduce_all(tf.abs(each) <= each.dtype.max, axis=1) for each in numbers]
     return reduce(tf.logical_and, rows)
 
 
 def _to_env(spec, act):
-    """ActionSpec.to_env, of tensors."""
+    """ActionSpec.to_env for tensors."""
     act = tf.reshape(act, [-1, *spec.space.shape])
     arrays = action_arrays(spec.space)
     if spec.num_choices is not None:
@@ -120,24 +123,24 @@ def _to_env(spec, act):
 
 
 def write_savedmodel(loaded: LoadedPolicy, samples: bool, path: Path) -> None:
-    """Write a SavedModel with the one signature `serving_default`."""
+    """Write a SavedModel with the single signature `serving_default`."""
     policy = _policy(loaded, samples)
     signatures = {SIGNATURE: policy.act.get_concrete_function()}
     tf.saved_model.save(policy, str(path), signatures=signatures)
 
 
 def write_tflite(loaded: LoadedPolicy, samples: bool, path: Path) -> None:
-    """Write a TensorFlow Lite file in float32, of its built-in operations only.
+    """Write a TensorFlow Lite file in float32, with built-in operations only.
 
     Raises:
-        UserError: There is something in the networks that these cannot do.
+        UserError: The networks contain something that these do not support.
     """
     with tempfile.TemporaryDirectory() as folder, path_for_tensorflow(folder) as model:
         write_savedmodel(loaded, samples, model)
         converter = tf.lite.TFLiteConverter.from_saved_model(str(model), signature_keys=[SIGNATURE])
         try:
             contents = converter.convert()
-        except Exception as error:  # of a class that TensorFlow does not make public
+        except Exception as error:  # TensorFlow's class for it is not public
             raise UserError(
                 "TensorFlow Lite has no built-in operation for something in these networks "
                 f"({one_line(error)[:300]}). Export them with --format savedmodel."
@@ -149,7 +152,7 @@ def write_tflite(loaded: LoadedPolicy, samples: bool, path: Path) -> None:
 
 
 def read_savedmodel(path: Path, loaded: LoadedPolicy) -> Callable[[Any, Any], np.ndarray]:
-    """`act(observations, noise)` of what was written for this policy."""
+    """Return the function `act(observations, noise)` of a SavedModel written for this policy."""
     model = load_saved_model(path)
     signature = model.signatures[SIGNATURE]
 
@@ -162,13 +165,13 @@ def read_savedmodel(path: Path, loaded: LoadedPolicy) -> Callable[[Any, Any], np
 
 
 def read_tflite(path: Path, loaded: LoadedPolicy) -> Callable[[Any, Any], np.ndarray]:
-    """The same of a TensorFlow Lite file."""
+    """Return the function `act(observations, noise)` of a TensorFlow Lite file."""
     if find_spec("ai_edge_litert"):
         from ai_edge_litert.interpreter import Interpreter
     else:
         Interpreter = tf.lite.Interpreter
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it will be moved to that package
+        warnings.simplefilter("ignore")  # it warns that it will move to that package
         runner = Interpreter(str(path)).get_signature_runner(SIGNATURE)
     return _with_inputs(lambda inputs: runner(**inputs)["act"], loaded)
 

@@ -1,8 +1,8 @@
-"""multiprocessing's fork server: how it is started and ended, and what it imports.
+"""Starts and ends multiprocessing's fork server, and says what it imports.
 
-It runs with the signals blocked that ask a run to stop, and so does what it forks: until an
-environment listens to them in its own way, they wait. A script may use the same server for
-processes of its own, which `terminate` must reach.
+The server and the processes that it forks run with the signals blocked that ask a run to stop;
+these stay pending until an environment handles them in its own way. In other processes, which a
+script may fork from the same server, they are unblocked, so that `terminate` works.
 """
 
 import multiprocessing.util
@@ -15,51 +15,52 @@ from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing import forkserver, process, resource_tracker
 
-import gymnasium.vector  # noqa: F401  (what environments need, once for all of them)
+import gymnasium.vector  # noqa: F401  (needed by environments, imported once for all of them)
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.interruption import SIGNALS
 
-PATIENCE = 2.0  # seconds that multiprocessing's processes have to end
+PATIENCE = 2.0  # seconds that multiprocessing's own processes are given to end
 
 
 def start(preload: Sequence[str] = ()) -> None:
-    """Start the fork server and multiprocessing's resource tracker so that they outlive signals.
+    """Start the fork server and multiprocessing's resource tracker so that they survive signals.
 
     Args:
-        preload: Modules that the server imports, once for all that it forks; this one is.
+        preload: Modules that the server imports once for all processes that it forks, besides this
+            one.
 
     Raises:
-        UserError: The directory for temporary files has too long a name, and there is no other.
+        UserError: The path of the directory for temporary files is too long for sockets.
     """
     _find_room_for_sockets()
     if forkserver._forkserver._forkserver_pid is None:
-        # Last of all that is done at exit: what may still need them has priority 0 or more.
+        # Runs last at exit: finalizers that may still need these processes have priority 0 or more.
         multiprocessing.util.Finalize(None, _end, exitpriority=-1000)
     forkserver.set_forkserver_preload([__name__, *preload])
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # which they inherit
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # inherited by both processes
     try:
-        resource_tracker.ensure_running()  # unblocks some of them
+        resource_tracker.ensure_running()  # unblocks some of the signals
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-# Bytes that the path of a socket may have (104 with its end on macOS, 108 on Linux), and those of
-# the name that multiprocessing gives one.
+# Longest path of a socket in bytes (the limit with the terminating null is 104 on macOS and 108 on
+# Linux), and the length of the name that multiprocessing gives a socket.
 _LONGEST_PATH, _NAME = 103, len("/listener-12345678")
 
 
 def _find_room_for_sockets():
-    """Let multiprocessing's sockets lie in /tmp if TMPDIR is too long for the path of one."""
+    """Put multiprocessing's sockets into /tmp if TMPDIR is too long for the path of a socket."""
     longest = _LONGEST_PATH - _NAME
     chosen, folder = tempfile.gettempdir(), len("/pymp-12345678")
     before = tempfile.tempdir
     if len(os.fsencode(chosen)) + folder > longest:
         tempfile.tempdir = "/tmp"
     try:
-        path = multiprocessing.util.get_temp_dir()  # which stays what it is the first time
+        path = multiprocessing.util.get_temp_dir()  # the first call decides for good
     except OSError:
         path = chosen
     finally:
@@ -74,8 +75,8 @@ def _find_room_for_sockets():
 def _end():
     """End multiprocessing's own processes, and wait for them.
 
-    They would end a moment after this one. Who looks then finds them, and in a container there is
-    often nobody but this process to clear them away. There is no public way to do it.
+    They would otherwise outlive this process for a moment and look like leftovers; and in a
+    container there is often no other process to reap them. There is no public API for this.
     """
     server, tracker = forkserver._forkserver, resource_tracker._resource_tracker
     for helper, pid, pipe in (
@@ -84,8 +85,8 @@ def _end():
     ):
         if getattr(helper, pid, None) is None or getattr(helper, pipe, None) is None:
             continue
-        os.close(getattr(helper, pipe))  # which tells it to end
-        deadline = time.monotonic() + PATIENCE  # others may hold the pipe, too
+        os.close(getattr(helper, pipe))  # tells it to end
+        deadline = time.monotonic() + PATIENCE  # others may hold the pipe open as well
         with suppress(ChildProcessError):
             while os.waitpid(getattr(helper, pid), os.WNOHANG) == (0, 0):
                 if time.monotonic() > deadline:
@@ -96,7 +97,7 @@ def _end():
 
 
 def _unblock(_):
-    """In a process that has been forked, before it begins its work."""
+    """Unblock the signals in a forked process, unless it is a worker of a vector environment."""
     target = process.current_process()._target
     if getattr(target, "__module__", None) != "gymnasium.vector.async_vector_env":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)

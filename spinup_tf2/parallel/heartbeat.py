@@ -1,4 +1,4 @@
-"""Whether there is progress in this process: the loops and MPI calls say so to the watchdog."""
+"""Heartbeat by which training loops and MPI calls show the watchdog that there is progress."""
 
 _alive = False
 
@@ -10,7 +10,7 @@ def beat() -> None:
 
 
 def has_beaten() -> bool:
-    """Whether there has been a `beat` since the last call of this function."""
+    """Return whether there has been a `beat` since the last call of this function."""
     global _alive
     alive, _alive = _alive, False
     return alive

@@ -1,6 +1,6 @@
-"""Signals that ask a training to stop: it finishes its step, saves, and leaves.
+"""Signals that ask a training run to stop: it finishes its step, saves, and exits.
 
-The loops of the algorithms are made like this:
+The training loops of the algorithms look like this:
 
     with Interruption() as interruption:
         while training:
@@ -23,16 +23,17 @@ from spinup_tf2.errors import Interrupted
 from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.runs.printing import say
 
-# Ctrl-C; the polite kill of schedulers, containers and shutdowns; the warning that schedulers send
-# before the time is up, and that mpirun passes on untouched; the end of the terminal.
+# SIGINT: Ctrl-C. SIGTERM: the polite kill of schedulers, containers and shutdowns. SIGUSR1: the
+# warning that schedulers send before the time is up, which mpirun passes on unchanged. SIGHUP: the
+# terminal was closed.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
-# One Ctrl-C reaches launcher, mpirun and ranks at once, and those that pass it on send it again.
+# One Ctrl-C reaches launcher, mpirun and ranks at once, and some of them also pass it on.
 SAME_CTRL_C = 1.0  # seconds
 
 
 def name_of_signal(status: int) -> str:
-    """The name of the signal that has ended a process with this exit status; "" if none has."""
+    """Return the name of the signal behind a process's exit status of 128 + signal; "" if none."""
     return signal.Signals(status - 128).name if status - 128 in [*signal.Signals] else ""
 
 
@@ -40,8 +41,8 @@ _entered = []  # every Interruption that has its handlers installed
 
 
 def _after_fork():
-    # Processes that are forked meanwhile, such as an environment's own, leave the stop to the run.
-    # But SIGTERM is how multiprocessing ends those that it then waits for.
+    # Processes forked in the meantime, such as those of an environment, leave stopping to the run.
+    # SIGTERM keeps its effect: multiprocessing uses it to end processes that it then waits for.
     while _entered:
         for signum, handler in _entered.pop().handed_back():
             signal.signal(signum, handler if signum == signal.SIGTERM else lambda *_: None)
@@ -51,19 +52,19 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class Interruption:
-    """While it is entered, SIGINT, SIGTERM, SIGUSR1 and SIGHUP only ask for a stop.
+    """Context manager in which SIGINT, SIGTERM, SIGUSR1 and SIGHUP only request a stop.
 
     A SIGINT that comes a second or more after the first signal raises KeyboardInterrupt at once.
-    Signals that were ignored stay so, as under nohup. In any thread but the main one nothing is
-    installed, because Python's signals belong to that.
+    Signals that were ignored, as SIGHUP is under nohup, stay ignored. Outside the main thread no
+    handlers are installed, because Python allows them only there.
 
     Args:
-        before: What is written to stderr before the line that says so: something else than the end
-            of a line, if there are bars of which the first has the cursor.
+        before: Text written to stderr before the line that announces the stop. The default ends
+            the current line; progress bars may need something else.
 
     Attributes:
         requested: Whether this process has been asked to stop.
-        signum: The signal that asked; 0 before.
+        signum: Number of the signal that asked for it; 0 if none has.
     """
 
     def __init__(self, before: str = "\n"):
@@ -91,13 +92,16 @@ class Interruption:
             _entered.remove(self)
 
     def handed_back(self) -> list[tuple[int, Any]]:
-        """The signals that it has taken over, with the handlers that they had before; once."""
+        """Return the signals that were taken over, with their previous handlers.
+
+        A second call returns an empty list.
+        """
         previous, self._previous = self._previous, {}
         # None: a handler that Python did not install, and cannot put back.
         return [(each, signal.SIG_DFL if x is None else x) for each, x in previous.items()]
 
     def _handle(self, signum, _):
-        # Runs between any two bytecodes: no MPI here, and no print, which is not reentrant.
+        # May run between any two bytecodes: no MPI here, and no print, which is not reentrant.
         if signum == signal.SIGHUP:
             self._let_terminals_go()
         if not self.requested:
@@ -106,7 +110,7 @@ class Interruption:
             raise KeyboardInterrupt
 
     def request(self, signum: int) -> None:
-        """Ask for a stop, as the signal `signum` does."""
+        """Request a stop, as if the signal `signum` had arrived."""
         self.signum, self._since = int(signum), time.monotonic()
         self.requested = True
         if launched.rank() == 0:
@@ -116,7 +120,10 @@ class Interruption:
                 os.write(2, text.encode())
 
     def _let_terminals_go(self):
-        """Whatever is still printed would fail where the terminal is gone, and with it the save."""
+        """Redirect output to /dev/null if its terminal is gone.
+
+        Otherwise printing would fail, and saving with it.
+        """
         for fd in self._terminals:
             if not _is_terminal(fd):
                 nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -124,13 +131,14 @@ class Interruption:
                 os.close(nowhere)
 
     def agreed(self) -> bool:
-        """Whether any rank has been asked to stop; the same on all. Collective."""
+        """Return, equally on all ranks, whether any rank has been asked to stop. Collective."""
         self._agreed = int(mpi.mpi_op(float(self.signum), "MAX"))
         return self._agreed != 0
 
     def leave(self, how_to_go_on: str) -> NoReturn:
-        """Say that the run stops, and `how_to_go_on`, and raise Interrupted. To be called on all
-        ranks, after `agreed` was True and all is saved.
+        """Print that the run stops and `how_to_go_on`, then raise Interrupted.
+
+        To be called on all ranks, after `agreed` has returned True and everything is saved.
         """
         signum = self._agreed or self.signum
         if mpi.proc_id() == 0:
@@ -146,9 +154,10 @@ def _is_terminal(fd):
 
 
 def interrupt_once() -> None:
-    """Let one Ctrl-C raise one KeyboardInterrupt, where it may reach this process twice.
+    """Make one Ctrl-C raise one KeyboardInterrupt, even if it reaches this process twice.
 
-    Also where it has been made to end the process, as while spinup_tf2 is loaded.
+    Also replaces SIGINT's default action of ending the process, which is in effect while spinup_tf2
+    is being loaded.
     """
     last = -SAME_CTRL_C
 

@@ -1,4 +1,4 @@
-"""Starting the processes of an experiment, on this machine or on several, and ending them."""
+"""Starts and ends the processes of an experiment, on this machine or on several."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from spinup_tf2.parallel.threads import available_cores
 
 
 def find_mpirun() -> str:
-    """The mpirun of this Python environment, or else the one on PATH."""
+    """Return the path of this Python environment's mpirun, or else of the one on PATH."""
     beside_python = Path(sys.executable).parent
     path = shutil.which("mpirun", path=beside_python) or shutil.which("mpirun")
     if path is None:
@@ -39,9 +39,12 @@ def find_mpirun() -> str:
 
 
 def mpirun_environment(n: int) -> dict[str, str]:
-    """Environment in which mpirun starts `n` ranks also as root and on fewer cores than ranks.
+    """Return environment variables that let mpirun run as root and with more ranks than cores.
 
-    `n` counts those of one machine. What the user has set stays.
+    They also give each rank its share of the cores. Variables that are already set are kept.
+
+    Args:
+        n: Number of ranks on one machine.
     """
     threads = str(max(1, available_cores() // n))
     defaults = {
@@ -66,15 +69,15 @@ def mpirun_command(
     hosts: Mapping[str, int] | None = None,
     launcher: str | None = None,
 ) -> list[str]:
-    """The command that runs this Python interpreter with `arguments` on `n` ranks.
+    """Return the command that runs this Python interpreter with `arguments` on `n` ranks.
 
     Args:
         n: Number of ranks.
-        arguments: Those of Python.
-        bind_to_core: Whether each rank stays on one core.
-        hosts: How many ranks each machine gets; None for this machine, or those that the launcher
-            chooses.
-        launcher: What takes the place of mpirun: a program with arguments, as in a shell.
+        arguments: Command-line arguments for Python.
+        bind_to_core: Whether to bind each rank to one core.
+        hosts: Number of ranks for each machine. None means this machine, or the machines that the
+            launcher chooses.
+        launcher: Command to use instead of mpirun: a program with arguments, as in a shell.
     """
     command = [*(parse_launcher(launcher) if launcher else [find_mpirun()]), "-n", str(n)]
     if bind_to_core:
@@ -85,7 +88,11 @@ def mpirun_command(
 
 
 def parse_launcher(launcher: str) -> list[str]:
-    """The words of a launcher such as `srun --mpi=pmi2`; UserError if there is no such program."""
+    """Split a launcher such as `srun --mpi=pmi2` into words.
+
+    Raises:
+        UserError: It cannot be parsed, or there is no such program.
+    """
     try:
         words = shlex.split(launcher)
     except (ValueError, AttributeError) as error:
@@ -99,9 +106,12 @@ def parse_launcher(launcher: str) -> list[str]:
 
 
 def parse_hosts(hosts: str, n: int | None = None) -> dict[str, int]:
-    """How many ranks each machine gets, from a text such as `node1:2,node2:2`.
+    """Parse a string such as `node1:2,node2:2` into the number of ranks for each machine.
 
-    Without numbers the machines share `n` ranks equally, or get one each if `n` is None.
+    If it has no numbers, the machines share `n` ranks equally, or get one each if `n` is None.
+
+    Raises:
+        UserError: The string is malformed, or `n` ranks cannot be shared equally.
     """
     names = {}
     for entry in str(hosts).split(","):
@@ -124,13 +134,13 @@ def parse_hosts(hosts: str, n: int | None = None) -> dict[str, int]:
     return {name: number or 1 for name, number in names.items()}
 
 
-# What a program says with --version, and how it is told the machines.
+# Pattern in a launcher's --version output, and the flag by which it is given the machines.
 _HOST_FLAGS = (
     (r"HYDRA|MPICH|Intel\(R\) MPI", "-hosts"),
     (r"Open MPI|OpenRTE|PRRTE|prterun", "--host"),
 )
 
-# Open MPI hands over only what it is told to; MPICH the whole environment.
+# Open MPI hands over only the variables that it is told to; MPICH the whole environment.
 _HANDED_OVER = re.compile(
     "OMP_NUM_THREADS|OPENBLAS_NUM_THREADS|MKL_NUM_THREADS|LD_LIBRARY_PATH|PATH|"
     "(PYTHON|MPI4PY_|SPINUP_TF2_|TF_|KERAS_|CUDA_|XLA_).*"
@@ -138,14 +148,15 @@ _HANDED_OVER = re.compile(
 
 
 def check_takes_hosts(launcher: str | None) -> None:
-    """Raise UserError if it is not known how to tell `launcher` (None: mpirun) the machines."""
+    """Raise UserError if it is not known how to pass machines to `launcher` (None: mpirun)."""
     _host_flag(parse_launcher(launcher)[0] if launcher else find_mpirun())
 
 
 def check_hosts(hosts: Iterable[str]) -> None:
-    """Raise UserError if there is no machine of one of these names.
+    """Raise UserError if one of these names does not belong to any machine.
 
-    Where they are not for ssh alone to understand, this is left to what does.
+    Nothing is checked if the MPI library is set up to start its processes by other means than ssh,
+    which may resolve the names in its own way.
     """
     if not any(re.match("HYDRA_LAUNCHER|.*_plm", name) for name in os.environ):
         for name in hosts:
@@ -157,7 +168,7 @@ def check_hosts(hosts: Iterable[str]) -> None:
 
 
 def _is_known(name):
-    with suppress(OSError):  # without ssh the name is as it is
+    with suppress(OSError):  # without ssh, the name is taken as it is
         settings = subprocess.run(["ssh", "-G", name], capture_output=True, text=True, check=False)
         settings = dict(line.split(" ", 1) for line in settings.stdout.splitlines() if " " in line)
         if {"proxyjump", "proxycommand"} & settings.keys():
@@ -200,9 +211,10 @@ def _host_flag(program):
 
 # ---------------------------------------------------------------- running
 
-# Becomes the command after its first argument, which Linux asks to stop as soon as the process of
-# that number has died: nobody could pass a signal on any longer. It is done here, because Python
-# code between fork and exec (preexec_fn) may hang where there are threads.
+# Program that replaces itself by the command that follows its first argument, the PID of its
+# parent. Linux sends that command SIGTERM as soon as the parent has died, as nobody could pass
+# signals on any longer. This is not done in a preexec_fn, because Python code between fork and exec
+# may hang if there are threads.
 _WITH_PARENT = """
 import signal
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # which prints a traceback
@@ -222,16 +234,16 @@ os.execv(command[0], command)
 def start(
     command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
 ) -> subprocess.Popen[bytes]:
-    """Start a command, as `run_to_end` does; `ask_to_stop` and `kill` end it.
+    """Start a command without waiting for it; `ask_to_stop` and `kill` end it.
 
-    On Linux, one that is no MPI launcher gets SIGTERM when the thread that has started it ends,
-    also if that is by SIGKILL: it must be the one that waits for the command.
+    On Linux, a command that is not an MPI launcher gets SIGTERM when the thread that has started it
+    ends, even by SIGKILL. So that thread must be the one that waits for the command.
 
     Args:
-        command: Program, with its path, and arguments.
-        mpi: Whether it is an MPI launcher. It gets a session of its own, so that a terminal's
-            Ctrl-C does not reach it by another way.
-        **popen_kwargs: for subprocess.Popen.
+        command: Path of the program, and its arguments.
+        mpi: Whether the program is an MPI launcher. It then gets a session of its own, so that
+            Ctrl-C in a terminal does not reach it directly.
+        **popen_kwargs: Arguments for subprocess.Popen.
     """
     if mpi:
         popen_kwargs["start_new_session"] = True
@@ -244,37 +256,38 @@ def start(
 
 
 def ask_to_stop(child: subprocess.Popen[bytes], signum: int, *, mpi: bool = False) -> None:
-    """Pass a signal on, so that the command can save and leave.
+    """Pass a signal on to the command, so that it can save and exit.
 
-    An MPI launcher gets SIGUSR1 in its place, which all of them pass on to the ranks without
-    ending them.
+    An MPI launcher gets SIGUSR1 instead, which all launchers forward to the ranks without ending
+    them.
     """
     child.send_signal(signal.SIGUSR1 if mpi else signum)
 
 
 def kill(child: subprocess.Popen[bytes]) -> None:
-    """Kill a command and all that it has started, without waiting for anything to be saved."""
+    """Kill a command and all its descendants, without waiting for anything to be saved."""
     with suppress(psutil.NoSuchProcess):
         kill_all(family_of(psutil.Process(child.pid)))
 
 
 def shell_status(returncode: int) -> int:
-    """The exit status as a shell gives it: 128 + signal if one has ended the process."""
+    """Return the exit status as a shell reports it: 128 + signal if one has ended the process."""
     return returncode if returncode >= 0 else 128 - returncode
 
 
 def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any) -> int:
-    """Run a command; return its exit status as a shell gives it (128 + signal if killed).
+    """Run a command; return its exit status as a shell reports it (128 + signal if killed).
 
-    SIGINT, SIGTERM, SIGUSR1 and SIGHUP are passed on, so that the command can save and leave; then
-    Interrupted is raised, also if it ended without an error. If it failed instead, its own status
-    is returned; that of an MPI launcher says nothing of this. A SIGINT that comes a second or more
-    after the first signal kills the command and all that it has started.
+    SIGINT, SIGTERM, SIGUSR1 and SIGHUP are passed on, so that the command can save and exit;
+    Interrupted is raised afterwards, even if the command exited without an error. If it failed for
+    another reason, its own status is returned. The status of an MPI launcher does not tell, so
+    there Interrupted is always raised. A SIGINT that comes a second or more after the first signal
+    kills the command and all its descendants.
 
     Args:
         command: Program and arguments.
-        mpi: Whether it is an MPI launcher; see `start` and `ask_to_stop`.
-        **popen_kwargs: for subprocess.Popen.
+        mpi: Whether the program is an MPI launcher; see `start` and `ask_to_stop`.
+        **popen_kwargs: Arguments for subprocess.Popen.
     """
     child, first, since, killed = None, None, 0.0, False
 
@@ -299,7 +312,7 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
                 previous[signum] = signal.signal(signum, handle)
     try:
         child = start(command, mpi=mpi, **popen_kwargs)
-        pass_on()  # what has come before
+        pass_on()  # a signal that came before the child was started
         status = _wait_for(child)
     finally:
         for signum, handler in previous.items():
@@ -308,15 +321,15 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
         if child is not None and child.poll() is None:
             child.kill()
     status = shell_status(status)
-    left = [0, *(128 + signum for signum in SIGNALS)]  # it may have got another one before
+    left = [0, *(128 + signum for signum in SIGNALS)]  # it may have received another signal first
     if first is not None and (mpi or killed or status in left):
         raise Interrupted(first)
     return status
 
 
 def _wait_for(child):
-    # In short pieces: a signal that another thread receives, such as one of NumPy's, does not wake
-    # this one, which alone runs Python's handlers.
+    # Waits in short intervals: a signal delivered to another thread, such as one of NumPy's, does
+    # not wake the main thread, and only that one runs Python's handlers.
     while True:
         with suppress(subprocess.TimeoutExpired):
             return child.wait(timeout=1)

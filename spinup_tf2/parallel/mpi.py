@@ -1,8 +1,9 @@
-"""Spinning Up's MPI verbs. With one process they work without MPI; mpi4py is not even imported.
+"""Spinning Up's MPI functions. A single process needs no MPI; mpi4py is not even imported.
 
-`comm()` is the only way to MPI: COMM_WORLD in a process that an MPI launcher started (mpirun,
-mpiexec, srun), None in any other. It imports mpi4py on its first call and never at import time,
-because starting MPI in a process that then forks environment workers crashes some MPI libraries.
+All access to MPI goes through `comm()`, which returns COMM_WORLD in a process started by an MPI
+launcher (mpirun, mpiexec, srun), and None otherwise. It imports mpi4py on its first call, never at
+import time, because some MPI libraries crash if MPI is started in a process that later forks
+environment workers.
 """
 
 from __future__ import annotations
@@ -33,24 +34,24 @@ Number = TypeVar("Number", float, np.ndarray)
 
 INSTALL_HINT = 'install one with: pip install "spinup_tf2[mpi]"'
 
-PATIENCE = 1.0  # seconds to wait for ranks that fail together, or for the exit of one that does not
+PATIENCE = 1.0  # seconds to wait for ranks that fail together, or for a failed one to exit
 
 # ---------------------------------------------------------------- the communicator
 
 
 def comm() -> MPI.Intracomm | None:
-    """COMM_WORLD if an MPI launcher started this process, else None."""
+    """Return COMM_WORLD if an MPI launcher started this process, else None."""
     return _start_mpi().COMM_WORLD if launched.by_mpi() else None
 
 
 @lru_cache(maxsize=1)
 def _start_mpi():
-    """Import mpi4py (which starts MPI) and make sure that this is the world that was asked for."""
+    """Import mpi4py (which starts MPI) and check that the world has the size the launcher says."""
     # Open MPI's libfabric transport takes a second to start and spins on small machines.
     os.environ.setdefault("OMPI_MCA_btl", "^ofi")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of mpi4py, about what is checked below
+            warnings.simplefilter("ignore")  # mpi4py warns about what is checked below
             from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise UserError(
@@ -78,13 +79,13 @@ def _start_mpi():
 
 
 def write_by_lines() -> None:
-    """Let every line on stdout appear at once and whole, also in a pipe (as under mpirun)."""
-    if hasattr(sys.stdout, "reconfigure"):  # not where a notebook has put something else
+    """Make every line on stdout appear at once and whole, even in a pipe (as under mpirun)."""
+    if hasattr(sys.stdout, "reconfigure"):  # a notebook's replacement has no such method
         sys.stdout.reconfigure(line_buffering=True, write_through=False)
 
 
 def _end_job_on_exception():
-    """Make an uncaught exception on one rank end all ranks, which would wait for it for ever."""
+    """Make an uncaught exception on one rank end all ranks, which would otherwise wait forever."""
     print_exception = sys.excepthook
 
     def hook(kind, error, traceback):
@@ -94,14 +95,17 @@ def _end_job_on_exception():
 
         if isinstance(error, Interrupted):
             fail_together(lambda: None, error.status)
-            sys.exit(error.status)  # as Python does for a SystemExit out of this function
+            sys.exit(error.status)  # Python honors a SystemExit raised in this hook
         fail_together(report, error)
 
     sys.excepthook = hook
 
 
 def _raise_interrupted_on_sigusr1():
-    """Let what `launch.run_to_end` sends in the place of Ctrl-C end also what is no training."""
+    """Make SIGUSR1, which `launch.run_to_end` sends instead of Ctrl-C, raise Interrupted.
+
+    During training, `Interruption` handles the signal; this covers everything else.
+    """
 
     def handle(signum, _):
         raise Interrupted(signum)
@@ -119,10 +123,10 @@ def abort(status: int) -> None:
 
 @lru_cache(maxsize=1)
 def _unlink_shared_memory():
-    """Leave no memory behind, however the job ends.
+    """Make sure that no shared memory is left behind, however the job ends.
 
-    MPICH's ranks on one machine share a file in /dev/shm, which it removes at a regular end only.
-    Once all ranks have heard from each other, all have mapped it, and it needs its name no longer.
+    MPICH's ranks on one machine share a file in /dev/shm, which is removed only on a regular exit.
+    Once the ranks have communicated, all of them have mapped the file, so it can be unlinked.
     """
     with suppress(OSError), open("/proc/self/maps") as maps:  # on Linux
         for path in {*re.findall(r"/dev/shm/mpich_shm_\w+$", maps.read(), re.MULTILINE)}:
@@ -131,14 +135,15 @@ def _unlink_shared_memory():
 
 
 def fail_together(report: Callable[[], object], status: int | BaseException) -> None:
-    """Report an error once, and let the whole MPI job end with it; to be followed by the exit.
+    """Report an error once and let the whole MPI job end with it. The caller must exit afterwards.
 
-    Ranks that all fail alike meet here: rank 0 reports, and each leaves by itself. A rank that
-    meets nobody has failed alone: it reports, and takes the others down when it exits.
+    If all ranks fail in the same way, they meet here: rank 0 reports the error, and each rank exits
+    by itself. A rank that meets no other has failed alone: it reports the error itself, and aborts
+    the job when it exits.
 
     Args:
         report: Function that prints the error.
-        status: Exit status for the job: a number or the exception.
+        status: Exit status of the job, or the exception to derive it from.
     """
     alone = not _all_ranks_meet()
     if alone or launched.rank() == 0:
@@ -150,18 +155,18 @@ def fail_together(report: Callable[[], object], status: int | BaseException) -> 
 
 
 def _abort_at_exit(status):
-    """Let this process, as soon as it exits, end the whole job with `status`."""
+    """Make this process end the whole job with `status` as soon as it exits."""
     if not isinstance(status, int):
         status = 130 if isinstance(status, KeyboardInterrupt) else 1
 
     def end():
         sys.stdout.flush()
-        time.sleep(0.2)  # what was printed is on its way through the launcher, which ends now
+        time.sleep(0.2)  # let the output pass through the launcher before it is ended
         abort(status)
 
-    # Before all else that is done at exit: to take TensorFlow down takes seconds.
+    # Runs before all other exit handlers: shutting down TensorFlow takes seconds.
     atexit.register(end)
-    # A thread that an environment has left behind can keep a process from its exit.
+    # A thread that an environment has left behind can keep a process from exiting.
     timer = threading.Timer(PATIENCE, end)
     timer.daemon = True
     timer.start()
@@ -169,9 +174,9 @@ def _abort_at_exit(status):
 
 @contextmanager
 def exit_together() -> Iterator[None]:
-    """Let `sys.exit` on one rank end all ranks, which would wait for it for ever.
+    """Make `sys.exit` on one rank end all ranks, which would otherwise wait for it forever.
 
-    Also `sys.exit(0)`, unless all ranks leave with it: the job ends with status 1.
+    This holds for `sys.exit(0)` too: unless all ranks call it, the job ends with status 1.
     """
     try:
         yield
@@ -193,8 +198,8 @@ def _all_ranks_meet():
     if not launched.by_mpi():
         return True
     if "mpi4py.MPI" not in sys.modules:
-        # Before MPI runs nobody can wait for the others. Leave last what rank 0 has to say:
-        # Open MPI's launcher kills all ranks as soon as one has left.
+        # Before MPI is started, no rank can wait for the others. Let rank 0, which reports, exit
+        # first: Open MPI's launcher kills all ranks as soon as one has exited.
         time.sleep(0 if launched.rank() == 0 else PATIENCE)
         return True
     everybody = sys.modules["mpi4py.MPI"].COMM_WORLD.Ibarrier()
@@ -207,19 +212,19 @@ def _all_ranks_meet():
 
 
 def proc_id() -> int:
-    """Rank of this process; 0 without MPI."""
+    """Return the rank of this process; 0 without MPI."""
     world = comm()
     return 0 if world is None else world.Get_rank()
 
 
 def num_procs() -> int:
-    """Number of MPI processes; 1 without MPI."""
+    """Return the number of MPI processes; 1 without MPI."""
     world = comm()
     return 1 if world is None else world.Get_size()
 
 
 def msg(m: object, string: str = "") -> None:
-    """Print a message that begins with the rank of this process."""
+    """Print a message preceded by the rank of this process."""
     print(f"Message from {proc_id()}: {string} \t {m}")
 
 
@@ -227,7 +232,7 @@ def msg(m: object, string: str = "") -> None:
 
 
 def _operation(op):
-    """The MPI operation called `op` ("SUM", "MIN", "MAX", ...); an operation passes through."""
+    """Return the MPI operation named `op` ("SUM", "MIN", "MAX", ...), or `op` if it is one."""
     return getattr(_start_mpi(), op) if isinstance(op, str) else op
 
 
@@ -243,7 +248,7 @@ def allreduce(x: np.ndarray, buff: np.ndarray, op: str | MPI.Op = "SUM") -> None
 
 
 def broadcast(x: np.ndarray, root: int = 0) -> None:
-    """Overwrite the array `x`, in place, with that of process `root`."""
+    """Overwrite the array `x` in place with that of process `root`."""
     world = comm()
     if world is not None:
         world.Bcast(x, root=root)
@@ -251,7 +256,7 @@ def broadcast(x: np.ndarray, root: int = 0) -> None:
 
 
 def broadcast_object(obj: Any, root: int = 0) -> Any:
-    """The (small, picklable) object that process `root` passed in, on every process."""
+    """Return, on every process, the (small, picklable) object that process `root` passed in."""
     world = comm()
     if world is not None:
         obj = world.bcast(obj, root=root)
@@ -260,7 +265,7 @@ def broadcast_object(obj: Any, root: int = 0) -> Any:
 
 
 def gather_objects(obj: Any) -> list[Any]:
-    """The (small, picklable) objects of all processes, in their order, on every process."""
+    """Return, on every process, the (small, picklable) objects of all processes, in rank order."""
     world = comm()
     objects = [obj]
     if world is not None:
@@ -271,9 +276,9 @@ def gather_objects(obj: Any) -> list[Any]:
 
 
 def on_root(function: Callable[[], Any]) -> Any:
-    """What `function()` returns on rank 0, on every rank; a UserError that it raises likewise.
+    """Call `function` on rank 0 only, and return its result on every rank.
 
-    The other ranks do not call it.
+    A UserError that it raises is raised on every rank as well. Collective.
     """
     problem, result = None, None
     if proc_id() == 0:
@@ -302,28 +307,34 @@ def mpi_op(x: Number, op: str | MPI.Op) -> Number:
 
 
 def mpi_sum(x: Number) -> Number:
-    """Sum of a scalar or array over all processes."""
+    """Return the sum of a scalar or array over all processes."""
     return mpi_op(x, "SUM")
 
 
 def mpi_avg(x: Number) -> Number:
-    """Mean of a scalar or array over all processes, each with the same weight."""
+    """Return the mean of a scalar or array over all processes, equally weighted."""
     return mpi_sum(x) / num_procs()
 
 
 def mpi_statistics_scalar(
     x: np.ndarray | Sequence[float], with_min_and_max: bool = False
 ) -> tuple[np.float32, ...]:
-    """Mean and population standard deviation (and min and max) of the numbers of all processes.
+    """Return mean and population standard deviation (and min and max) of `x` over all processes.
 
-    `x` holds the numbers of this process in any shape, possibly none. Collective: every process
-    must call it. Returns np.float32 scalars `(mean, std)` or `(mean, std, min, max)`; NaN when no
-    process has a number.
+    Collective: every process must call it.
+
+    Args:
+        x: The numbers of this process, in any shape; may be empty.
+        with_min_and_max: Whether to return the minimum and the maximum as well.
+
+    Returns:
+        np.float32 scalars `(mean, std)` or `(mean, std, min, max)`, all NaN if no process has any
+        numbers.
     """
     x = np.asarray(x, dtype=np.float64).ravel()
     total, count = mpi_sum(np.array([x.sum(), x.size]))
     mean = total / count if count else np.nan
-    # Deviations from the global mean: the difference of two large sums would lose all digits.
+    # Deviations from the global mean: subtracting two large sums would lose precision.
     squares = mpi_sum(np.square(x - mean).sum())
     statistics = [mean, np.sqrt(squares / count) if count else np.nan]
     if with_min_and_max:

@@ -1,7 +1,7 @@
-"""The processes of an MPI job, and how to end those that MPI does not.
+"""Finds the processes of an MPI job, and ends those that MPI does not.
 
-Also a program that ends the launcher of a process from outside: `python reaper.py PID`. It imports
-nothing else of this package.
+Also a program that ends the launcher of a process from outside: `python reaper.py PID`. It does not
+import anything else from this package.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from contextlib import suppress
 
 import psutil
 
-# What starts the processes of a job, on the machine of mpirun and on the others.
+# Programs that start the processes of a job, on the machine of mpirun and on the others.
 LAUNCHERS = {
     *("mpirun", "mpiexec", "mpiexec.hydra", "hydra_pmi_proxy"),  # MPICH
     *("prterun", "prte", "prted", "orterun", "orted"),  # Open MPI
 }
 
-GRACE = 5.0  # seconds that MPI has for ending the job by itself
+GRACE = 5.0  # seconds that MPI is given to end the job by itself
 
 
 def launcher_of(process: psutil.Process) -> psutil.Process | None:
-    """The outermost process on this machine of the MPI launcher that runs `process`."""
+    """Return the outermost MPI launcher process on this machine that runs `process`, or None."""
     launcher = None
     for parent in process.parents():
         if parent.name() in LAUNCHERS:
@@ -33,7 +33,7 @@ def launcher_of(process: psutil.Process) -> psutil.Process | None:
 
 
 def family_of(process: psutil.Process) -> set[psutil.Process]:
-    """A process and all that it has started, without the one that is asking."""
+    """Return a process and all its descendants, without the calling process."""
     try:
         return {process, *process.children(recursive=True)} - {psutil.Process()}
     except psutil.NoSuchProcess:
@@ -41,14 +41,14 @@ def family_of(process: psutil.Process) -> set[psutil.Process]:
 
 
 def kill_all(processes: Iterable[psutil.Process]) -> None:
-    """Kill those of the processes that are still there."""
+    """Kill those of the processes that are still alive."""
     for process in processes:
         with suppress(psutil.Error):
             process.kill()
 
 
 def _reap(pid):
-    """Kill the launcher that runs process `pid`, and all it has started, if MPI does not end it."""
+    """Kill the launcher of process `pid` and its descendants that are alive after GRACE seconds."""
     launcher = launcher_of(psutil.Process(pid))
     if launcher is not None:
         family = family_of(launcher)

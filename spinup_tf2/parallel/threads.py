@@ -1,16 +1,16 @@
-"""Processors: each MPI rank uses its share of the cores, and not all of them.
+"""Limits the threads of each MPI rank to its share of the cores.
 
-Imports nothing but the standard library: the variables must be set before numpy is loaded.
+Imports only the standard library: the variables must be set before numpy is loaded.
 """
 
 import os
 
-# For TensorFlow, before it is loaded. It takes Intel's oneDNN by itself on processors with AVX-512
-# VNNI only; on others, convolutions are more than twice as fast with it, too. Small dense networks
-# are slower.
+# To be set before TensorFlow is loaded. By default it uses Intel's oneDNN only on processors with
+# AVX-512 VNNI, but on others it makes convolutions more than twice as fast as well. It makes small
+# dense networks slower.
 FAST_CONVOLUTIONS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 
-# What OpenMP and the BLAS libraries look at, and TensorFlow.
+# Variables that OpenMP and the BLAS libraries read, and those that TensorFlow reads.
 _OPENMP = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _TENSORFLOW = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
@@ -18,7 +18,7 @@ _LOCAL_SIZE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASK
 
 
 def local_ranks() -> int:
-    """How many ranks of this MPI job run on this host, as its launcher says; 1 without MPI."""
+    """Return the number of ranks on this host according to the MPI launcher; 1 without MPI."""
     for name in _LOCAL_SIZE:
         # Slurm writes "4", "4(x2)" or "4,3"; the first number is close enough for a share.
         digits = os.environ.get(name, "").partition("(")[0].partition(",")[0]
@@ -28,14 +28,14 @@ def local_ranks() -> int:
 
 
 def available_cores() -> int:
-    """The number of cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0))
 
 
 def threads_per_rank() -> int:
-    """The number of threads that one rank may use.
+    """Return the number of threads that one rank may use.
 
-    What the user or Slurm has said, else its share of the cores that this process may use.
+    It is the number set by the user or Slurm, or else the rank's share of the available cores.
     """
     for name in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"):
         if os.environ.get(name, "").isdigit():
@@ -44,23 +44,23 @@ def threads_per_rank() -> int:
 
 
 def chosen_threads() -> int | None:
-    """The number of threads that the user has chosen for each process, in OMP_NUM_THREADS."""
+    """Return the number of threads per process set in OMP_NUM_THREADS, or None."""
     text = os.environ.get("OMP_NUM_THREADS", "")
     return int(text) if text.isdigit() and int(text) > 0 else None
 
 
 def threads_of_each(processes: int) -> int:
-    """The number of threads of each of several processes, which share the cores of this one.
+    """Return the number of threads for each of several processes that share the available cores.
 
-    It is what the user has chosen, if that is known.
+    The number that the user has set in OMP_NUM_THREADS takes precedence.
     """
     return chosen_threads() or max(1, available_cores() // processes)
 
 
 def limited_environment(processes: int) -> dict[str, str]:
-    """The environment of one of several processes that share the cores of this one.
+    """Return environment variables for one of several processes that share the available cores.
 
-    What the user has set stays.
+    Variables that are already set are kept.
     """
     threads = str(threads_of_each(processes))
     return dict.fromkeys((*_OPENMP, *_TENSORFLOW), threads) | os.environ
@@ -74,7 +74,7 @@ def limit_openmp() -> None:
 
 
 def limit_tensorflow() -> None:
-    """Limit TensorFlow to the rank's share; it must not have computed anything yet."""
+    """Limit TensorFlow to the rank's share of cores; has no effect once it has been in use."""
     import tensorflow as tf
 
     if local_ranks() > 1:
@@ -82,4 +82,4 @@ def limit_tensorflow() -> None:
             tf.config.threading.set_intra_op_parallelism_threads(threads_per_rank())
             tf.config.threading.set_inter_op_parallelism_threads(threads_per_rank())
         except RuntimeError:
-            pass  # TensorFlow is running already; its thread pools cannot be changed any more
+            pass  # TensorFlow is already in use; its thread pools can no longer be changed

@@ -1,6 +1,6 @@
-"""Ends an MPI job that no longer gets anywhere; launchers wait for ever for a host that is lost.
+"""Ends an MPI job that is stuck; launchers would wait forever for a host that is lost.
 
-The loops of the algorithms are made like this::
+The training loops of the algorithms look like this::
 
     with Watchdog(600, "go on with: python -m spinup_tf2.run resume DIRECTORY"):
         while training:
@@ -21,14 +21,18 @@ from spinup_tf2.parallel.heartbeat import beat, has_beaten
 
 
 class Watchdog:
-    """While it is entered, MPI processes without a `beat` for `timeout` seconds end their job.
+    """Context manager that ends the MPI job if a process has no `beat` for `timeout` seconds.
 
-    Each process watches itself. One that gets nowhere prints what all its threads are doing, what
-    has happened and `message`; then MPI ends the job, or, if it cannot, this process and the
-    launcher on this machine are killed. The exit status of the job is not 0. The time for which
+    Each process watches itself. One that is stuck prints the tracebacks of all its threads, what
+    has happened, and `message`; then MPI ends the job, or, if MPI cannot, this process exits and
+    the launcher on this machine is killed. The exit status of the job is not 0. Time during which
     the whole process was suspended does not count.
 
-    Does nothing if `timeout` is None, or if this is the only process.
+    Does nothing if `timeout` is None or if this is the only process.
+
+    Args:
+        timeout: Seconds without progress after which the job is ended, or None.
+        message: Text that is printed last, such as how to resume the run.
     """
 
     def __init__(self, timeout: float | None, message: str):
@@ -51,14 +55,14 @@ class Watchdog:
 
     def _watch(self):
         interval = min(1.0, self.timeout / 4)
-        silence = 0.0  # counted in waits: a clock would run on while the process is suspended
+        silence = 0.0  # sum of the waits: a clock would go on while the process is suspended
         while not self._left.wait(interval):
             silence = 0.0 if has_beaten() else silence + interval
             if silence >= self.timeout:
                 self._end_job()
 
     def _end_job(self):
-        # First of all: MPI can hang, and so can output, which goes through the launcher.
+        # This comes first: MPI can hang, and so can output, which goes through the launcher.
         threading.Thread(target=_exit_later, daemon=True).start()
         _start_reaper()
         where = launched.where()
@@ -69,7 +73,7 @@ class Watchdog:
             "process or machine is lost, or one step takes longer than stall_timeout. "
             f"{self.message}\n"
         )
-        time.sleep(1)  # processes that wait for the same one can say what they were doing, too
+        time.sleep(1)  # let processes that wait for the same one print their tracebacks, too
         mpi.abort(1)
 
 
@@ -83,7 +87,7 @@ def _exit_later():
 
 
 def _start_reaper():
-    """Start the reaper in a process that nobody's end takes along."""
+    """Start the reaper in a session of its own, so that it survives the end of the job."""
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     command = [sys.executable, reaper.__file__, str(os.getpid())]
     subprocess.Popen(command, start_new_session=True, **streams)

@@ -1,4 +1,4 @@
-"""Writes checkpoints: complete or not there. What they are made of is said in `checkpoints`."""
+"""Writes checkpoints atomically. Their layout is described in the module `checkpoints`."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class NewSteps:
-    """What is new in the replay buffer of a rank since the checkpoint before.
+    """Steps added to a rank's replay buffer since the previous checkpoint.
 
-    Steps are numbered as they come. The numbers are equal on all ranks.
+    Steps are numbered in the order in which they are stored. The numbers are equal on all ranks.
 
     Attributes:
-        arrays: The steps.
-        first: Number of the first of them.
-        end: Number of the one after the last.
+        arrays: The new steps.
+        first: Number of the first new step.
+        end: Number of the last new step plus one.
         oldest: Number of the oldest step that is still in the buffer.
     """
 
@@ -57,19 +57,19 @@ class NewSteps:
 class CheckpointWriter(Checkpoints):
     """Writes the checkpoints of the run in `run_dir`, of which the newest `keep` are kept.
 
-    The directory must be the same for all MPI ranks: on several machines, in a file system that
-    they share.
+    All MPI ranks must see the same directory; on several machines it must be on a shared file
+    system.
 
     Args:
-        run_dir: Where the run lies.
-        keep: How many are kept.
-        saved: The one from which the run goes on, if any.
+        run_dir: Directory of the run.
+        keep: Number of checkpoints to keep.
+        saved: Checkpoint that the run is resumed from, if any.
     """
 
     def __init__(self, run_dir: str | os.PathLike, keep: int = 2, saved: Saved | None = None):
         super().__init__(run_dir)
         self.keep = keep
-        self.replay = saved.replay if saved else []  # what the next one may need of replay/
+        self.replay = saved.replay if saved else []  # files that the next checkpoint may need
         self._writer = None
 
     def save(
@@ -85,16 +85,18 @@ class CheckpointWriter(Checkpoints):
         """Write a checkpoint. Collective.
 
         Args:
-            description: What it belongs to, as `describe_run` gives it: `run` of Saved.
-            counters: As in Saved. Of both, those of rank 0 count.
-            variables: Equal on all ranks.
+            description: Description of the run by `describe_run`, which becomes `Saved.run`. That
+                of rank 0 is used.
+            counters: As in `Saved`. Those of rank 0 are used.
+            variables: Variables to save, equal on all ranks.
             best: The best weights so far.
-            arrays: What this rank goes on from.
-            steps: What is new in its replay buffer.
-            before: Called before anything is written; what it raises counts as a failure to write.
+            arrays: State of this rank.
+            steps: New steps in its replay buffer.
+            before: Function that is called before anything is written. An OSError that it raises
+                counts as a failure to write.
 
         Raises:
-            OSError: On all ranks, if it cannot be written on one; what was there before stays.
+            OSError: On all ranks, if any of them cannot write. Existing checkpoints are kept.
         """
         serial = self._on_all(lambda: max([0, *self._serials()]) + 1)[0]
         folder = self.path_of(serial).with_suffix(".tmp")  # until it is complete
@@ -125,16 +127,16 @@ class CheckpointWriter(Checkpoints):
             raise
         self.replay = replay
         if proc_id() == 0:
-            with suppress(OSError):  # there is a checkpoint more, whatever stays beside it
+            with suppress(OSError):  # the new checkpoint is complete, even if cleaning up fails
                 self.clean()
 
     def _make_folders(self, folder):
-        remove(folder)  # of a crash
+        remove(folder)  # left over from a crash
         folder.mkdir(parents=True)
         (self.root / REPLAY).mkdir(exist_ok=True)
 
     def _write_own(self, serial, folder, arrays, steps):
-        """Write what each rank writes; returns what the manifest says of it.
+        """Write this rank's own files, and return what the manifest needs about them.
 
         That is size and digest of its file in `folder`, and its entry in `replay` or None.
         """
@@ -147,7 +149,7 @@ class CheckpointWriter(Checkpoints):
         return own, dict(file=name, rank=rank, first=steps.first, end=steps.end, **digest)
 
     def _complete(self, serial, folder, content, variables, best):
-        """Write what is equal on all ranks, and the manifest; then it gets its name."""
+        """Write what is equal on all ranks and the manifest; then rename the folder."""
         self._write_variables(folder / VARIABLES, variables)
         weights = {str(i): weight for i, weight in enumerate(best)}
         content["files"][BEST] = _write_npz(folder, BEST, weights)
@@ -165,7 +167,7 @@ class CheckpointWriter(Checkpoints):
     def _write_variables(self, prefix, variables):
         import tensorflow as tf
 
-        if self._writer is None:  # it compiles what it needs when it writes for the first time
+        if self._writer is None:  # kept, because its first write traces functions
             self._writer = tf.train.Checkpoint(variables=[each.value for each in variables])
         try:
             self._writer.write(str(prefix))
@@ -177,7 +179,7 @@ class CheckpointWriter(Checkpoints):
 
     @staticmethod
     def _on_all(function):
-        """What `function()` returns on each rank; OSError on all if one has failed to write."""
+        """Return the results of `function()` on all ranks; OSError on all if it failed on one."""
         problem, result = None, None
         try:
             result = function()
@@ -191,7 +193,10 @@ class CheckpointWriter(Checkpoints):
         return [result for _, result in results]
 
     def clean(self) -> None:
-        """Remove what no checkpoint that is kept needs, and what a crash has left. Rank 0."""
+        """Remove old checkpoints, files that are no longer needed, and leftovers of crashes.
+
+        To be called on rank 0 only.
+        """
         serials = self._serials()
         for serial in serials[: -self.keep]:
             shutil.rmtree(self.path_of(serial), ignore_errors=True)
@@ -214,7 +219,7 @@ def _rank_file(rank):
 
 
 def _write_npz(folder, name, arrays):
-    """Write arrays; returns size and digest of the file."""
+    """Write arrays to a file; return its size and digest."""
     path = Path(folder, name)
     temporary = path.with_name(f"{name}.tmp")
     with open(temporary, "wb") as file:
@@ -225,7 +230,7 @@ def _write_npz(folder, name, arrays):
 
 
 def _sync(path):
-    """Make sure that a file is on the disk; returns its size and digest."""
+    """Flush a file to disk; return its size and digest."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
     return measure(path)

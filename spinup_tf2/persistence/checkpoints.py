@@ -1,18 +1,18 @@
-"""Checkpoints on disk: complete or not there, checked before they are used, without pickles.
+"""Checkpoints on disk: written atomically, verified before they are used, without pickles.
 
 A run's directory `checkpoint/` holds
 
     000012/                       a checkpoint; those with higher numbers are newer
-      manifest.json               what it belongs to, where the run was, and a digest of each file
+      manifest.json               the run's description and position, and a digest of each file
       variables.index, .data-...  networks, targets, optimizers, normalizers (tf.train.Checkpoint)
-      best.npz                    the weights that have done best so far
-      rank0.npz, rank1.npz, ...   what each MPI rank, and each of its environments, goes on from
+      best.npz                    the best weights so far
+      rank0.npz, rank1.npz, ...   the state of each MPI rank and of its environments
     replay/
-      000012-rank0.npz, ...       steps of the replay buffers since the checkpoint before
+      000012-rank0.npz, ...       steps of the replay buffers since the previous checkpoint
 
-A checkpoint is written beside its final name, synced, and renamed. Steps of a replay buffer are
-written once: a manifest names all files of `replay/` that it needs, and they stay until no
-checkpoint that is kept needs them. TensorFlow is imported only where variables are written or read.
+A checkpoint is written under a temporary name, synced, and renamed. Steps of a replay buffer are
+written only once: a manifest lists all files in `replay/` that it needs, and these are kept until
+no remaining checkpoint needs them. TensorFlow is imported only to write or read variables.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SERIAL = re.compile(r"\d{6,}")
 _FILE = re.compile(r"variables\.(index|data-00000-of-00001)|best\.npz|rank\d+\.npz")
 _REPLAY_FILE = re.compile(r"\d{6,}-rank\d+\.npz")
 
-# What reading a damaged file may raise, NumPy's and TensorFlow's own errors among them.
+# Errors that reading a damaged file may raise, including those of NumPy and TensorFlow.
 _READ_ERRORS = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError)
 
 
@@ -59,16 +59,16 @@ class DamagedCheckpoint(Exception):
 
 @dataclass
 class Saved:
-    """A checkpoint that has been found complete.
+    """A checkpoint that has been verified to be complete.
 
     Attributes:
-        path: Its directory.
-        run: What it belongs to.
-        counters: Where the run was, as JSON.
+        path: Directory of the checkpoint.
+        run: Description of the run that it belongs to; see `describe_run`.
+        counters: Position of the run and other plain values, as JSON.
         variables: Shapes of the variables.
-        replay: Files with steps of replay buffers, the oldest first, each a dict of file, rank,
-            first and end.
-        num_ranks: How many ranks have written it.
+        num_ranks: Number of ranks that wrote it.
+        replay: Files with steps of replay buffers, the oldest first, each a dict with the keys
+            file, rank, first, end, size and sha256.
     """
 
     path: Path
@@ -80,24 +80,26 @@ class Saved:
 
 
 class Checkpoints:
-    """The checkpoints in the directory of a run, to be found and read."""
+    """Finds and reads the checkpoints in the directory of a run."""
 
     def __init__(self, run_dir: str | os.PathLike):
         self.root = Path(run_dir, DIRECTORY)
 
     def path_of(self, serial: int) -> Path:
-        """The directory of a checkpoint."""
+        """Return the directory of a checkpoint."""
         return self.root / f"{serial:06d}"
 
     def replay_files(self, serial: int) -> list[Path]:
-        """Those of its files that are in `replay/`, as far as there are any."""
+        """Return the checkpoint's own files in `replay/`, if there are any."""
         return [*(self.root / REPLAY).glob(f"{self.path_of(serial).name}-rank*")]
 
     def newest(self) -> Saved | None:
-        """The newest complete checkpoint; None if there is none at all. Collective.
+        """Return the newest complete checkpoint; None if there are no checkpoints. Collective.
 
-        A damaged one is removed with a warning, and the one before it is taken. Raises UserError
-        if there are only damaged ones.
+        Damaged ones that are newer are removed with a warning.
+
+        Raises:
+            UserError: All checkpoints are damaged, or one cannot be read by this version.
         """
 
         def find():
@@ -126,10 +128,10 @@ class Checkpoints:
         return on_root(find)
 
     def describe(self) -> dict[str, Any] | None:
-        """`run` of the newest checkpoint with a sound manifest; None without one. Rank 0.
+        """Return `run` of the newest checkpoint with a valid manifest; None without one. Rank 0.
 
-        With entries `epochs_done`, the number of complete epochs, and `stopped`, why a callback has
-        ended the training before the last; "" if none has.
+        Two entries are added: `epochs_done`, the number of completed epochs, and `stopped`, the
+        reason why a callback ended training before the last epoch ("" if none did).
         """
         for serial in reversed(self._serials()):
             try:
@@ -142,9 +144,10 @@ class Checkpoints:
         return None
 
     def best(self) -> tuple[list[np.ndarray], dict[str, Any]]:
-        """The weights that have done best, and a dict of their epoch and score.
+        """Return the best weights, and a dict with their epoch and score.
 
-        Raises UserError if no checkpoint has any.
+        Raises:
+            UserError: No checkpoint has any.
         """
         for serial in reversed(self._serials()):
             path = self.path_of(serial)
@@ -163,7 +166,7 @@ class Checkpoints:
         )
 
     def check(self, serial: int) -> Saved:
-        """Check that a checkpoint is complete; raises DamagedCheckpoint if it is not."""
+        """Return a checkpoint if it is complete; raise DamagedCheckpoint if it is not."""
         content = self._content(serial)
         path = self.path_of(serial)
         for name, expected in content["files"].items():
@@ -174,7 +177,7 @@ class Checkpoints:
         return Saved(path, **{key: content[key] for key in keys})
 
     def _content(self, serial):
-        """What a manifest says, if it is as it was written."""
+        """Return the contents of a manifest, after checking that it is unchanged and valid."""
         path = self.path_of(serial) / MANIFEST
         try:
             _check_regular(path)
@@ -187,13 +190,13 @@ class Checkpoints:
                 _check_content(content)
         except FileNotFoundError as error:
             raise DamagedCheckpoint(f"{MANIFEST} is missing") from error
-        except OSError as error:  # it may be sound, and readable again in a moment
+        except OSError as error:  # it may be undamaged, and readable again in a moment
             raise UserError(f"{path} cannot be read ({error.strerror}).") from error
         except (*_READ_ERRORS, RecursionError) as error:
             raise DamagedCheckpoint(
                 f"{MANIFEST} cannot be read ({type(error).__name__}: {error})"
             ) from error
-        if written_in != FORMAT:  # no damage, and not to be removed
+        if written_in != FORMAT:  # not damaged, so it must not be removed
             raise UserError(
                 f"{path.parent} is of format {written_in}, and this version of spinup_tf2 reads "
                 f"{FORMAT}; resume it with the version that wrote it."
@@ -201,7 +204,7 @@ class Checkpoints:
         return content
 
     def _serials(self):
-        """The numbers of all checkpoints that have been written, the oldest first."""
+        """Return the numbers of all checkpoints on disk, the oldest first."""
         for folder in (self.root, self.root / REPLAY):
             if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
                 raise UserError(
@@ -216,7 +219,7 @@ class Checkpoints:
 
 
 def restore_variables(saved: Saved, variables: Sequence[keras.Variable]) -> None:
-    """Put the variables of a checkpoint back. Raises DamagedCheckpoint if that fails."""
+    """Restore variables from a checkpoint; raise DamagedCheckpoint if that fails."""
     import tensorflow as tf
 
     try:
@@ -229,10 +232,10 @@ def restore_variables(saved: Saved, variables: Sequence[keras.Variable]) -> None
 
 @contextmanager
 def path_for_tensorflow(path: str | os.PathLike) -> Iterator[Path]:
-    """A path to the directory `path`, as long as it is entered, that TensorFlow can read from.
+    """Context manager that yields a path to the directory `path` which TensorFlow can read from.
 
-    TensorFlow takes the path of what it reads for a pattern, in which [1] stands for 1 (writing
-    does not). So a path with brackets is read through a link.
+    When reading, though not when writing, TensorFlow takes a path for a glob pattern, in which [1]
+    stands for 1. So a path with brackets is read through a temporary link.
     """
     if "[" not in os.path.abspath(path):
         yield Path(path)
@@ -245,33 +248,35 @@ def path_for_tensorflow(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def read_best(path: Path) -> list[np.ndarray]:
-    """The weights that had done best when the checkpoint in `path` was written.
+    """Return the best weights as of the checkpoint in `path`, ordered like the actor-critic's.
 
-    In the order of the actor-critic's variables. Raises DamagedCheckpoint if they cannot be read.
+    Raises:
+        DamagedCheckpoint: They cannot be read.
     """
     return read_numbered(path / BEST)
 
 
 def read_ranks(saved: Saved) -> list[dict[str, np.ndarray]]:
-    """What each of the ranks wrote."""
+    """Return the arrays that each of the ranks wrote."""
     return [read_npz(saved.path / f"rank{rank}.npz") for rank in range(saved.num_ranks)]
 
 
 def read_steps(saved: Saved, wanted: Callable[[str], bool]) -> list[tuple[dict, dict]]:
-    """(entry of the manifest, arrays) of each file with steps, the oldest first.
+    """Return (manifest entry, arrays) for each file with steps, the oldest first.
 
     Args:
         saved: The checkpoint.
-        wanted: `wanted(name)`, whether to read an array.
+        wanted: Function of an array's name that returns whether to read it.
     """
     folder = saved.path.parent / REPLAY
     return [(each, read_npz(folder / each["file"], wanted)) for each in saved.replay]
 
 
 def read_numbered(path: Path) -> list[np.ndarray]:
-    """The arrays of a file in which they are called 0, 1, ...; raises as `read_npz` does.
+    """Read a file whose arrays are named 0, 1, ... and hold real numbers, as weights do.
 
-    They hold real numbers, as weights do.
+    Raises:
+        DamagedCheckpoint: It cannot be read, or has other arrays.
     """
     arrays = read_npz(path)
     for name, array in arrays.items():
@@ -288,13 +293,21 @@ def read_numbered(path: Path) -> list[np.ndarray]:
 def read_npz(
     path: str | os.PathLike, wanted: Callable[[str], bool] = lambda name: True
 ) -> dict[str, np.ndarray]:
-    """The arrays of a file; raises DamagedCheckpoint if it cannot be read. No code in it is run."""
+    """Read the arrays of a file, without running any code in it.
+
+    Args:
+        path: Path of an uncompressed npz file.
+        wanted: Function of an array's name that returns whether to read it.
+
+    Raises:
+        DamagedCheckpoint: It cannot be read.
+    """
     try:
         with np.load(path, allow_pickle=False) as arrays:
             if any(each.compress_type != zipfile.ZIP_STORED for each in arrays.zip.infolist()):
                 raise ValueError("it is compressed, and may be of any size")
             return {name: arrays[name] for name in arrays.files if wanted(name)}
-    except Exception as error:  # what a garbled zip file may raise has no end
+    except Exception as error:  # a garbled zip file may raise almost anything
         raise DamagedCheckpoint(
             f"{os.path.basename(path)} cannot be read ({type(error).__name__}: {error})"
         ) from error
@@ -312,7 +325,7 @@ def measure(path):
 
 
 def _check_content(content):
-    """Raises DamagedCheckpoint if a manifest is not of the form in which manifests are written."""
+    """Raise DamagedCheckpoint if the contents of a manifest are not of the expected form."""
     number = lambda x: type(x) is int and x >= 0  # noqa: E731
     files, replay, shapes = (content[key] for key in ("files", "replay", "variables"))
     ranks = {f"rank{rank}.npz" for rank in range(min(content["num_ranks"], len(files)))}
@@ -339,7 +352,7 @@ def digest_of(content):
 
 
 def _check_regular(path):
-    """A link could lead anywhere."""
+    """Raise DamagedCheckpoint unless it is a regular file; a link could lead anywhere."""
     if not stat.S_ISREG(os.lstat(path).st_mode) or stat.S_ISLNK(os.lstat(path.parent).st_mode):
         raise DamagedCheckpoint(f"{path.name} is a link, or no file")
 
@@ -350,7 +363,7 @@ def _check_file(path, expected):
         found = measure(path)
     except FileNotFoundError as error:
         raise DamagedCheckpoint(f"{path.name} is missing") from error
-    except OSError as error:  # it may be sound, and readable again in a moment
+    except OSError as error:  # it may be undamaged, and readable again in a moment
         raise UserError(f"{path} cannot be read ({error.strerror}).") from error
     if found["size"] != expected["size"]:
         raise DamagedCheckpoint(
@@ -361,7 +374,7 @@ def _check_file(path, expected):
 
 
 def remove(path):
-    """Remove a file or a directory, if that can be done."""
+    """Remove a file or a directory; errors are ignored."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -1,19 +1,20 @@
-"""env_spec.json: how to build the environment of a run again, with nothing unpickled.
+"""env_spec.json: describes how to rebuild the environment of a run, without unpickling anything.
 
-The file holds what `gymnasium.make` was given and the wrappers around the environment:
+The file holds the arguments of `gymnasium.make` and the wrappers around the environment:
 
     {"spec": {"env_name": "CartPole-v1", "kwargs": {}, "max_episode_steps": 500, "wrappers": []}}
 
-or, for an environment that cannot be described so, `{"spec": null, "reason": "..."}`.
+or, for an environment that cannot be described in this way, `{"spec": null, "reason": "..."}`.
 
 Run directories are passed around, so the file is not trusted. The environment is the one that is
-registered under that name. The module of a name `module:EnvId` and those of wrappers are imported
-as `modules.import_for_file` says, and of them nothing is called but wrappers.
+registered under the given name. The module in a name `module:EnvId` and the modules of wrappers are
+imported only under the conditions of `modules.import_for_file`, and nothing in them is called
+except wrappers.
 
-Whoever builds an environment again wants to see how well an agent does. Wrappers that only help to
-train have a class attribute `training_only = True`; they are left out, and so are gymnasium's own
-that change rewards, ClipReward and NormalizeReward. Tuples and arrays among the arguments come back
-as such: see `kwargs_json`.
+An environment is rebuilt to see how well an agent does. So wrappers that only help training, which
+have a class attribute `training_only = True`, are left out, and so are gymnasium's own wrappers
+that change rewards, ClipReward and NormalizeReward. Tuples and arrays among the arguments are
+restored as such; see `kwargs_json`.
 """
 
 import json
@@ -42,17 +43,17 @@ from spinup_tf2.persistence.kwargs_json import from_json, to_json
 from spinup_tf2.persistence.space_json import LARGEST_SPACE
 from spinup_tf2.runs.files import atomic_save, read_json
 
-# Bytes of the file: what environments make of a long argument may be a thousand times as large.
+# Bytes in the file: what environments make of a long argument may be a thousand times as large.
 LARGEST_SPEC = 2**16
 
-# Frames that pass in one step of a wrapper, which in Super Mario Bros takes some seconds.
+# Frames in one step of a wrapper; in Super Mario Bros they take a few seconds.
 MOST_FRAMES = 10_000
 
-# These only show or record what happens: whoever builds the environment again decides on that, and
-# not the arguments of a run, which may name any file.
+# These only show or record what happens. That is up to whoever rebuilds the environment, not to the
+# arguments of a run, which may name any file.
 _DISPLAY_WRAPPERS = ("HumanRendering", "RecordVideo", "Recorder", "RenderCollection")
 
-# Of gymnasium: they make returns something else than the environment's.
+# Wrappers of gymnasium with which returns are no longer those of the environment.
 _TRAINING_ONLY = (gym.wrappers.ClipReward, gym.wrappers.NormalizeReward)
 
 _WHAT_TO_DO = (
@@ -63,13 +64,13 @@ _WHAT_TO_DO = (
 
 
 def write_env_spec(path: str | os.PathLike, env: gym.Env, env_fn: Callable[[], gym.Env]) -> None:
-    """Write how to build `env` again, all of the file or nothing.
+    """Write a description of how to rebuild `env`, atomically.
 
     Args:
         path: File to write.
         env: The environment, as `env_fn` made it.
-        env_fn: The function that made it. If it has an attribute `env_name`, this is the name that
-            `gymnasium.make` was given, which may begin with the module that registers it.
+        env_fn: The function that made it. If it has an attribute `env_name`, that is the name which
+            `gymnasium.make` was given; it may begin with the module that registers the environment.
     """
     try:
         contents = json.dumps({"spec": describe_env(env, env_fn)}, indent=4)
@@ -91,7 +92,7 @@ def make_env(
     Args:
         path: The file.
         render_mode: gymnasium's render mode: None, "human", "rgb_array", ...
-        env_kwargs: Arguments of the environment that replace those of the file.
+        env_kwargs: Arguments of the environment that override those in the file.
 
     Raises:
         UserError: It cannot be built; the message says why and what to do instead.
@@ -104,7 +105,7 @@ def make_env(
         if env_kwargs:
             spec = spec | {"kwargs": {**spec["kwargs"], **env_kwargs}}
         return _build(spec, render_mode)
-    except ModuleRefused as error:  # which says what to do
+    except ModuleRefused as error:  # its message says what to do
         raise UserError(f"The environment of {path} cannot be built: {error}.") from error
     # The file may hold anything, and environments and modules raise what they like.
     except (Exception, SystemExit) as error:
@@ -121,9 +122,9 @@ def make_env(
 
 
 def make_described(description: Mapping[str, Any], render_mode: str | None = None) -> gym.Env:
-    """Build the environment of a description by `describe_env` that the caller trusts.
+    """Build an environment from a description by `describe_env` that the caller trusts.
 
-    Its modules are imported, whichever they are.
+    All modules that it names are imported.
     """
     entries = [wrapper["entry_point"] for wrapper in description["wrappers"]]
     names = [str(description["env_name"]), *entries]
@@ -132,7 +133,15 @@ def make_described(description: Mapping[str, Any], render_mode: str | None = Non
 
 
 def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
-    """What `make_env` needs to know; TypeError or ValueError say why that is not possible."""
+    """Describe an environment for `make_env`.
+
+    Args:
+        env: The environment.
+        env_fn: The function that made it; see `write_env_spec`.
+
+    Raises:
+        TypeError, ValueError: It cannot be described; the message says why.
+    """
     spec = env.spec
     if spec is None:
         raise ValueError("it was not made by gymnasium.make, so it has no spec")
@@ -156,7 +165,10 @@ def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
 
 
 def _arguments(spec):
-    """What the environment was given, as JSON; without what only its registration can give."""
+    """Return the environment's arguments as JSON, without those that JSON cannot hold.
+
+    The latter must come from the registration of the environment; otherwise TypeError is raised.
+    """
     registered = getattr(gym.registry.get(spec.id), "kwargs", {})
     kwargs = {}
     for key, value in spec.kwargs.items():
@@ -171,18 +183,19 @@ def _arguments(spec):
 def _equal(one, other):
     try:
         return one is other or bool(one == other)
-    except Exception:  # of somebody's class
+    except Exception:  # a user's class may raise anything in a comparison
         return False
 
 
 def register_for_file(env_name: object) -> str:
-    """The id of the environment that a file of a run asks for, which is registered then.
+    """Register the environment that a file of a run names, if necessary, and return its id.
 
-    Raises UserError if that is not possible, or would take a module that may not be imported.
+    Raises:
+        UserError: It cannot be registered, or only by a module that may not be imported.
     """
     if not isinstance(env_name, str) or not env_name.isprintable():
         raise UserError(f"{env_name!r} is not the name of an environment")
-    is_atari(env_name)  # which registers it, if it is
+    is_atari(env_name)  # registers it if it is an Atari game
     module, _, env_id = env_name.rpartition(":")
     if module:
         import_for_file(module)
@@ -197,16 +210,17 @@ def register_for_file(env_name: object) -> str:
 
 
 def _build(spec, render_mode):
-    """The environment of a description."""
+    """Build the environment of a description."""
     kwargs = from_json(dict(spec["kwargs"]))
     check_environment_arguments(kwargs)
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
     env_id = register_for_file(spec["env_name"])
-    # One among the arguments replaces that of the run. -1 is none, and None is the registered one.
+    # A time limit among the arguments overrides that of the run. -1 means none, and None the
+    # registered one.
     time_limit = kwargs.pop("max_episode_steps", spec["max_episode_steps"] or -1)
     env = gym.make(env_id, max_episode_steps=time_limit, **kwargs)
-    # The function that is registered may have put the first of the wrappers around it by itself.
+    # The registered entry point may have applied the first of the wrappers itself.
     already_there = len(env.spec.additional_wrappers)
     for description in spec["wrappers"][already_there:]:
         wrapper = _load_wrapper(description["entry_point"])
@@ -221,9 +235,9 @@ def _build(spec, render_mode):
 
 
 def _check_size(env, kwargs):
-    """Refuse a wrapper that would keep more numbers than any observation has, or skip for ever.
+    """Raise UserError for a wrapper that would keep too many numbers, or skip too many frames.
 
-    By the names that such arguments have in the wrappers of gymnasium and of this package.
+    Goes by the names of such arguments in the wrappers of gymnasium and of this package.
     """
 
     def numbers(*names):
@@ -240,9 +254,9 @@ def _check_size(env, kwargs):
 
 
 def _load_wrapper(entry_point):
-    """The wrapper class at `module:Class`, if it is one that may be loaded."""
+    """Return the wrapper class at `module:Class`; raise UserError if it may not be loaded."""
     module, _, name = entry_point.partition(":")
-    # What a module holds, and not what it makes up when it is asked (PEP 562).
+    # Only what the module contains, not what its `__getattr__` (PEP 562) may return.
     wrapper = vars(import_for_file(module)).get(name)
     if not (isinstance(wrapper, type) and issubclass(wrapper, gym.Wrapper)):
         raise UserError(f"{entry_point} is not a wrapper")

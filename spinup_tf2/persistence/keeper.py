@@ -1,7 +1,7 @@
-"""Writes what a run goes on from, and puts it back.
+"""Saves the state that a run is resumed from, and restores it.
 
 State that must survive is declared in one place: the variables, the parts and the replay buffer
-that a `Keeper` is given. What is not among them is not resumed.
+that a `Keeper` is given. Anything else is not resumed.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 
 class Part(Protocol):
-    """A part of a training that remembers something of each environment.
+    """A part of the training loop that keeps state for each environment.
 
-    `restart` is called when all environments begin new episodes. `env_state` and `set_env_state`,
-    where there are any, give and take what is remembered of environment i of this process.
+    `restart` is called when all environments begin new episodes. The optional methods `env_state`
+    and `set_env_state` get and set the state for environment i of this process.
     """
 
     def restart(self) -> None: ...
 
 
 class StoredSteps(Part, Protocol):
-    """A replay buffer, of which a checkpoint holds what is new since the one before."""
+    """A replay buffer, from which a checkpoint saves the steps since the previous checkpoint."""
 
     steps: int
     saved: int
@@ -54,14 +54,14 @@ class StoredSteps(Part, Protocol):
 
 @dataclass(frozen=True)
 class Restored:
-    """Where a run was, besides its variables and parts.
+    """State of a resumed run, besides its variables and parts.
 
     Attributes:
         best_weights: The best weights so far.
-        acting_weights: Those that wait for their score; empty if none do.
-        best: What is known of the best weights, as `BestWeights.record` has it.
-        infos: What the updates of the epoch had logged.
-        seconds: How long the run had taken.
+        acting_weights: Weights whose score is not yet known; empty if there are none.
+        best: Information on the best weights, as in `BestWeights.record`.
+        infos: Values that the updates of the current epoch have logged so far.
+        seconds: Time in seconds that the run has taken so far.
     """
 
     best_weights: list[np.ndarray]
@@ -72,16 +72,17 @@ class Restored:
 
 
 class Keeper:
-    """Writes the checkpoints of a run, and restores the one that it goes on from.
+    """Writes the checkpoints of a run, and restores the one that it is resumed from.
 
     Args:
-        description: As `describe_run` gives it.
-        checkpoints: Those of the run's directory.
-        logger: What has been stored for its next row is saved as well.
+        description: Description of the run by `describe_run`.
+        checkpoints: Writer for the run's directory.
+        logger: Logger of the run. The values stored for its next row are saved as well.
         indices: Numbers of the environments of this process.
-        variables: All from which the training goes on, equal on all ranks.
-        parts: What remembers something of environments, by name.
-        replay: One of them, whose steps are saved beside.
+        variables: All variables that training depends on, equal on all ranks.
+        parts: Parts that keep state for each environment, by name. Those without `env_state` are
+            ignored.
+        replay: The replay buffer, if there is one; its steps are saved separately.
     """
 
     def __init__(
@@ -106,12 +107,13 @@ class Keeper:
         best: Sequence[np.ndarray],
         acting: Sequence[np.ndarray] = (),
     ) -> bool:
-        """Write a checkpoint; returns whether there was room for it. Collective.
+        """Write a checkpoint; return whether that succeeded. Collective.
 
         Args:
-            counters: Where the run is, as JSON.
+            counters: Position of the run and other plain values, as JSON.
             best: The best weights so far.
-            acting: Those that wait for the score of the present epoch, if all of it is collected.
+            acting: Weights whose score for the current epoch is not yet known, if all of the epoch
+                has been collected.
         """
         arrays = {f"log/{key}": values for key, values in self.logger.stored().items()}
         if proc_id() == 0:
@@ -152,10 +154,10 @@ class Keeper:
         return True
 
     def restore(self, saved: Saved) -> Restored:
-        """Put variables, parts and replay buffer back; returns the rest. Collective.
+        """Restore variables, parts and replay buffer; return the rest of the state. Collective.
 
         Raises:
-            UserError: If the checkpoint cannot be used.
+            UserError: The checkpoint cannot be used.
         """
         counters = saved.counters
         try:
@@ -169,7 +171,7 @@ class Keeper:
                 infos=[*counters["infos"]],
                 seconds=float(counters["seconds"]),
             )
-            # With more processes than before, some have stored nothing under these names.
+            # With more processes than before, some have no stored values under these names.
             self.logger.store(**{key: [] for rank in ranks for key in _below(rank, "log/")})
             for values in ranks[proc_id() :: num_procs()]:
                 self.logger.store(**_below(values, "log/"))
@@ -187,7 +189,7 @@ class Keeper:
         return restored
 
     def check_columns(self, columns: Sequence[str]) -> None:
-        """Raise UserError if progress.txt has lost columns; the file itself may be gone."""
+        """Raise UserError if progress.txt lacks some of these columns; the file may be missing."""
         headers = self.logger.log_headers
         lost = [name for name in columns if name not in headers]
         if headers and lost:
@@ -202,10 +204,10 @@ class Keeper:
         for entry, arrays in read_steps(saved, lambda name: name.startswith(tuple(own))):
             for i, prefix in enumerate(own):
                 steps = _below(arrays, prefix)
-                if steps:  # the file may be another rank's
+                if steps:  # the file may belong to another rank
                     replay.put_steps(i, entry["first"], steps)
 
 
 def _below(arrays, prefix):
-    """The arrays whose names begin with `prefix`, without it."""
+    """Return the arrays whose names begin with `prefix`, with the prefix removed."""
     return {key.removeprefix(prefix): x for key, x in arrays.items() if key.startswith(prefix)}

@@ -1,8 +1,9 @@
-"""Arguments of environments and wrappers as JSON that gives them back as they were.
+"""Converts arguments of environments and wrappers to JSON and back, preserving their types.
 
-JSON has no tuples, no arrays, and only texts as keys. An environment that got a list for a tuple,
-or "1" for 1, might be another one. Here a tuple is `{"__tuple__": [...]}` and an array
-`{"__array__": [...], "dtype": "float32"}`; what cannot be written so is refused.
+JSON has no tuples and no arrays, and its keys are always strings. An environment that is given a
+list instead of a tuple, or "1" instead of 1, might be a different one. So a tuple is written as
+`{"__tuple__": [...]}`, and an array as `{"__array__": [...], "dtype": "float32"}`; what cannot be
+written is refused.
 """
 
 import json
@@ -13,11 +14,15 @@ import numpy as np
 _TUPLE, _ARRAY = "__tuple__", "__array__"
 _DTYPES = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
 _DTYPES += ("float16", "float32", "float64")
-_LONGEST = 2**12  # numbers of an array: each checkpoint holds them
+_LONGEST = 2**12  # numbers in an array: every checkpoint contains them
 
 
 def to_json(value: Any) -> Any:
-    """An argument, or a dict of them, for `json.dumps`; TypeError says what would not come back."""
+    """Convert an argument, or a dict of arguments, for `json.dumps`.
+
+    Raises:
+        TypeError: It could not be restored from JSON; the message says why.
+    """
     try:
         return _to_json(value)
     except RecursionError as error:
@@ -47,7 +52,7 @@ def _to_json(value):
 
 
 def from_json(value: Any) -> Any:
-    """The inverse of `to_json`; ValueError if `value` is none of its results."""
+    """Convert the result of `to_json` back; raise ValueError if `value` is not one."""
     if isinstance(value, list):
         return [from_json(each) for each in value]
     if not isinstance(value, dict):
@@ -66,7 +71,7 @@ def from_json(value: Any) -> Any:
 
 
 def without_tags(value: Any) -> Any:
-    """What was written by `to_json`, as JSON alone would have it: with lists for tuples."""
+    """Convert the result of `to_json` to what plain JSON would give, with lists for tuples."""
     if isinstance(value, list):
         return [without_tags(each) for each in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What a checkpoint belongs to, and whether a run may go on from it."""
+"""Describes the run that a checkpoint belongs to, and checks whether a run may resume from it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # The first three are represented by other entries.
 _NOT_COMPARED = ("env_fn", "logger_kwargs", "num_envs", "resume", "callbacks")
 
-# Arguments that may differ between ranks, or that only rank 0 uses.
+# Arguments that may differ between ranks, or are used only on rank 0.
 _OWN_TO_RANK = (
     *("env_fn", "logger_kwargs", "behavior_policy", "callbacks", "track", "record_every"),
     *("render_every", "vectorization", "env_retries", "stall_timeout"),
@@ -36,7 +36,7 @@ _OWN_TO_RANK = (
 
 @dataclass(frozen=True)
 class Position:
-    """Where a training goes on: after `step` steps of each environment in `epoch`, from 0."""
+    """Position in a training run: `step` steps of each environment into `epoch`, counted from 0."""
 
     epoch: int = 0
     step: int = 0
@@ -48,17 +48,17 @@ def checkpoint_to_resume(
     epochs: int,
     output_fname: str = "progress.txt",
 ) -> Saved | None:
-    """The newest checkpoint in a run's directory; None if nothing is over yet. Collective.
+    """Return the newest checkpoint in a run's directory; None if it has none yet. Collective.
 
     Args:
-        run_dir: The directory.
-        description: That of the run that is to go on, as `describe_run` gives it.
-        epochs: How many it is to have.
-        output_fname: The name of its file of rows.
+        run_dir: Directory of the run.
+        description: Description by `describe_run` of the run to be resumed.
+        epochs: Total number of epochs that it is to have.
+        output_fname: Name of its file of rows.
 
     Raises:
-        UserError: The directory holds another run, one without checkpoints, or one that has had
-            more epochs.
+        UserError: The directory holds another run, one with rows but without checkpoints, or one
+            that has already had more epochs.
     """
     if run_dir is None:
         raise UserError("resume is True, but logger_kwargs has no output_dir to resume from.")
@@ -75,7 +75,7 @@ def checkpoint_to_resume(
 
 
 def position_of(saved: Saved) -> Position:
-    """Where a checkpoint was made."""
+    """Return the position in the training run at which a checkpoint was made."""
     counters = saved.counters
     try:
         position = Position(counters["epoch"], counters["step"])
@@ -97,17 +97,17 @@ def describe_run(
     exp_name: str | None,
     preset: str | None,
 ) -> dict[str, Any]:
-    """What a checkpoint belongs to, as JSON: what must be the same for a run to go on.
+    """Describe a run as JSON, with everything that must be the same to resume it.
 
-    `command` holds what `python -m spinup_tf2.run resume` starts the run with; None for what only
-    a Python program can start.
+    The entry `command` holds the arguments with which `python -m spinup_tf2.run resume` starts the
+    run; None if only a Python program can start it.
 
     Args:
-        algorithm: Its name.
-        arguments: All its arguments by name.
+        algorithm: Name of the algorithm.
+        arguments: All its arguments, by name.
         env: The environment.
-        networks: The variables of the actor-critic.
-        own_parts: Whether algorithm and networks are those that come with this package.
+        networks: Variables of the actor-critic.
+        own_parts: Whether both algorithm and networks come with this package.
         exp_name: Name of the experiment.
         preset: Name of the preset that it was started with.
     """
@@ -121,7 +121,7 @@ def describe_run(
         and arguments.get("behavior_policy") is None
         and is_json_serializable(plain)
     ):
-        with suppress(TypeError):  # the environment's arguments would not come back
+        with suppress(TypeError):  # JSON cannot represent the environment's arguments
             env_kwargs = to_json(env_fn.env_kwargs)
             command = dict(plain, env_name=env_fn.env_name, env_kwargs=env_kwargs)
     compared = {name: x for name, x in arguments.items() if name not in _NOT_COMPARED}
@@ -142,15 +142,15 @@ def describe_run(
         num_procs=num_procs(),
         command=command,
     )
-    return json.loads(json.dumps(convert_json(run)))  # as it will come back: tuples are lists
+    return json.loads(json.dumps(convert_json(run)))  # as it will be read back: tuples are lists
 
 
 def check_same_on_all_ranks(
     algorithm: str, arguments: Mapping[str, Any], networks: Sequence[keras.Variable]
 ) -> None:
-    """Raise UserError, on all ranks, if they have not been started for one and the same run.
+    """Raise UserError on all ranks if they have not all been started for the same run. Collective.
 
-    They would train together nevertheless, or wait for each other for ever. Collective.
+    Otherwise they would train together all the same, or wait for each other forever.
 
     Args:
         algorithm, arguments, networks: As in `describe_run`.
@@ -175,8 +175,9 @@ def check_same_on_all_ranks(
 
 
 def _by_name(value):
-    """An argument as JSON. Functions and classes are their names, and of objects nothing is said:
-    what they hold may be a rank's own.
+    """Return an argument as JSON, with functions and classes as their names.
+
+    Other objects become None, as their contents may differ between ranks.
     """
     if isinstance(value, dict):
         return {str(name): _by_name(each) for name, each in value.items()}
@@ -186,7 +187,13 @@ def _by_name(value):
 
 
 def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: str) -> None:
-    """Raise UserError if a checkpoint belongs to another run than this one."""
+    """Raise UserError if a checkpoint belongs to a different run.
+
+    Args:
+        saved: Description of the run that the checkpoint belongs to.
+        run: Description of the run that is to be resumed from it.
+        run_dir: Directory of the checkpoint's run, for messages.
+    """
     words = {
         "algorithm": "algorithm",
         "environment": "environment",
@@ -195,8 +202,8 @@ def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: st
         "networks": "networks (names and shapes of their variables)",
     }
     for name, word in words.items():
-        # Runs of former versions have lists where there are tuples, and some environments that can
-        # be described now are a name there.
+        # Older versions wrote tuples as lists, and only the names of some environments that can now
+        # be described.
         before, now = without_tags(saved.get(name)), without_tags(run[name])
         only_named = name == "environment" and isinstance(before, str) != isinstance(now, str)
         if before != now and not only_named:
@@ -211,14 +218,14 @@ def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: st
     before, now = dict(saved.get("arguments") or {}), run["arguments"]
     free = list(MAY_CHANGE)
     if now.get("deterministic_resume"):
-        free.remove("checkpoint_freq")  # it says when environments begin new episodes
+        free.remove("checkpoint_freq")  # it determines when environments begin new episodes
     for name in [*before, *now]:
         if name not in free and before.get(name) != now.get(name):
             raise _another_run(run_dir, name, before.get(name), now.get(name))
 
 
 def _another_run(run_dir, what, before, now):
-    if isinstance(before, list) and isinstance(now, list):  # say where they differ first
+    if isinstance(before, list) and isinstance(now, list):  # show the first difference
         pairs = enumerate(zip_longest(before, now))
         number, (before, now) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
         what = f"{what}, number {number + 1},"

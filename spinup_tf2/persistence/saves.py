@@ -1,6 +1,6 @@
-"""The agents that a run has saved: tf2_save/, and tf2_save12/ for one with a number.
+"""Finds and reads the saved policies of a run: tf2_save/, or tf2_save12/ for one with a number.
 
-Beside a SavedModel, each has its variables as plain numbers (weights.npz), and model_info.json.
+Besides a SavedModel, each holds the variables as plain arrays (weights.npz), and model_info.json.
 """
 
 import os
@@ -18,7 +18,15 @@ WEIGHTS = "weights.npz"
 
 
 def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
-    """The directory of a run's saved policy (tf2_save, tf2_save12), which must be there."""
+    """Return the directory of a run's saved policy (tf2_save, tf2_save12).
+
+    Args:
+        fpath: Directory of the run.
+        itr: Number of the save. "last" or a negative number means the one with the highest number.
+
+    Raises:
+        UserError: There is no such save.
+    """
     if itr != "last" and not isinstance(itr, int):
         raise UserError(f"Bad value provided for itr (needs to be int or 'last'): {itr!r}.")
     if not os.path.isdir(fpath):
@@ -38,14 +46,14 @@ def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
 
 
 def has_save(fpath: str | os.PathLike) -> bool:
-    """Whether a run has saved a policy."""
+    """Return whether a run has saved a policy."""
     return bool(_saves(fpath))
 
 
 def _saves(fpath):
-    """The complete saves of a run: {number: directory}, -1 for the one without a number."""
+    """Return the complete saves of a run as {number: directory}; -1 for the one without number."""
     saves = {}
-    # Sorted: tf2_save.old, which a crash may leave instead of tf2_save, gives way to tf2_save.
+    # In this order tf2_save takes precedence over tf2_save.old, which a crash may leave behind.
     for name in sorted(os.listdir(fpath), reverse=True):
         match = re.fullmatch(r"tf2_save(\d*)(\.old)?", name)
         if match and os.path.isdir(os.path.join(fpath, name)):
@@ -54,7 +62,7 @@ def _saves(fpath):
 
 
 def _what_to_give(fpath):
-    """What to say about a directory that is none of a run."""
+    """Return advice for messages about a directory without a saved policy."""
     there = {path.name for path in Path(fpath).iterdir()}
     if {"saved_model.pb", "model_info.json"} & there:
         return f"it is a save itself: give the run that it lies in, {Path(fpath).absolute().parent}"
@@ -75,7 +83,7 @@ def _what_to_give(fpath):
 
 
 def read_info(save_dir: str | os.PathLike) -> dict[str, Any]:
-    """What model_info.json holds, spaces among it."""
+    """Return the contents of model_info.json, which include the spaces."""
     info = read_json(Path(save_dir, "model_info.json"))
     if not isinstance(info, dict) or not {"observation_space", "action_space"} <= {*info}:
         raise UserError("model_info.json does not say what the spaces are")
@@ -83,7 +91,7 @@ def read_info(save_dir: str | os.PathLike) -> dict[str, Any]:
 
 
 def read_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
-    """The arrays of weights.npz, in the order of the variables."""
+    """Return the arrays of weights.npz, in the order of the variables."""
     path = Path(save_dir, WEIGHTS)
     if not path.is_file():
         raise UserError(f"There is no complete saved policy in {save_dir} (no {WEIGHTS}).")
@@ -94,7 +102,10 @@ def read_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
 
 
 def read_best_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
-    """The weights that have done best in the run of a save, from its newest checkpoint."""
+    """Return the best weights of the run that a save belongs to, from its newest checkpoint.
+
+    Also prints their epoch and score.
+    """
     arrays, best = Checkpoints(Path(save_dir).parent).best()
     success = f"success rate {best['success']:.2f}, " if best.get("success") else ""
     print(

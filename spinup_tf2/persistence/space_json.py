@@ -1,4 +1,4 @@
-"""Spaces as JSON, read back from files that are not trusted."""
+"""Converts spaces to JSON, and back from files that are not trusted."""
 
 import math
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from gymnasium import spaces
 from spinup_tf2.errors import UserError
 
 _DEEPEST = 32
-LARGEST_SPACE = 2**24  # numbers, such as an image of 2300 x 2300 in colours; more is a mistake
+LARGEST_SPACE = 2**24  # numbers, such as a color image of 2300 x 2300; anything more is a mistake
 
 
 def space_to_json(space: spaces.Space) -> dict[str, Any]:
-    """A space as a dictionary of plain values, from which `space_from_json` makes it again."""
+    """Convert a space to a dict of plain values. The inverse is `space_from_json`."""
     if isinstance(space, spaces.Dict):
         # A list, because the order of the keys is the order in which observations are flattened.
         parts = [[key, space_to_json(part)] for key, part in space.spaces.items()]
@@ -34,9 +34,9 @@ def space_to_json(space: spaces.Space) -> dict[str, Any]:
 
 
 def space_from_json(data: Mapping[str, Any]) -> spaces.Space:
-    """The inverse of `space_to_json`; raises UserError if `data` is none of its results."""
+    """Convert the result of `space_to_json` back; raise UserError if `data` is not one."""
     try:
-        if _size(data) > LARGEST_SPACE:  # known before anything of that size is made
+        if _size(data) > LARGEST_SPACE:  # checked before anything of that size is allocated
             raise UserError(f"It has more than {LARGEST_SPACE} numbers.")
         return _from_json(data)
     except (ArithmeticError, AssertionError, LookupError, RecursionError) as error:
@@ -46,7 +46,7 @@ def space_from_json(data: Mapping[str, Any]) -> spaces.Space:
 
 
 def _size(data, depth=0):
-    """How many numbers an observation or the noise for an action takes, or a few more."""
+    """Return an upper bound on the numbers in an observation, or in the noise for an action."""
     kind = data["type"]
     if kind == "Dict":
         if depth == _DEEPEST:
@@ -91,7 +91,7 @@ def _reason(error):
 
 
 def _bound_to_json(bound):
-    """One number as text where all are equal (JSON has no infinity), else a nested list."""
+    """Return a bound as strings (JSON has no infinity): one if all are equal, or a nested list."""
     first = bound.flat[0] if bound.size else 0
     return str(first) if (bound == first).all() else np.vectorize(str)(bound).tolist()
 

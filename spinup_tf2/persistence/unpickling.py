@@ -1,8 +1,8 @@
-"""The one place that runs code which lies in a file: pickles and SavedModels.
+"""The only module that loads files which can contain code: pickles and SavedModels.
 
-Nothing else in this package does so. Run directories are passed around, and whoever wrote one of
-these files decides what happens as soon as it is loaded. So they are loaded only if the user has
-said that the run may be trusted (`--allow_pickle`), or if they are this user's own and private.
+Run directories are passed around, and whoever wrote one of these files decides what happens when it
+is loaded. So they are loaded only if the user has declared the run trustworthy (`--allow_pickle`),
+or if they are this user's own and private.
 """
 
 import os
@@ -16,17 +16,17 @@ from spinup_tf2.persistence.checkpoints import path_for_tensorflow
 
 
 def load_trusted(path: str | os.PathLike) -> Any:
-    """What joblib wrote to `path`. Call it only where the user has passed `allow_pickle`."""
+    """Load what joblib wrote to `path`. To be called only if the user passed `allow_pickle`."""
     import joblib
 
     return joblib.load(path)
 
 
 def load_saved_model(path: str | os.PathLike) -> Any:
-    """The SavedModel in a directory.
+    """Load the SavedModel in a directory.
 
-    Its operations can read and write files. Call it only where the user has passed `allow_pickle`,
-    or on what this process has just written itself (`export`, to compare it).
+    Its operations can read and write files. To be called only if the user passed `allow_pickle`, or
+    for a model that this process has just written itself (as `export` does to compare it).
     """
     import tensorflow as tf
 
@@ -35,9 +35,9 @@ def load_saved_model(path: str | os.PathLike) -> Any:
 
 
 def load_private(path: str | os.PathLike) -> Any:
-    """What this user has pickled to `path`, a file in a directory that nobody else may enter.
+    """Load what this user has pickled to `path`, a file in a directory that nobody else may enter.
 
-    Such as `tempfile.mkdtemp` makes.
+    `tempfile.mkdtemp` creates such directories.
 
     Raises:
         UserError: Somebody else could have written the file.
@@ -50,7 +50,7 @@ def load_private(path: str | os.PathLike) -> Any:
             f"mode {stat.filemode(folder.st_mode)}); it must belong to user {os.geteuid()} and be "
             "closed to everybody else (chmod 700)."
         )
-    # The file that is looked at is the one that is read; a link in its place is not followed.
+    # Checks and reads the same open file, and does not follow a link.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)

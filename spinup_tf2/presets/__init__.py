@@ -1,9 +1,9 @@
-"""Presets: settings of an algorithm that have been found to do well on some environments.
+"""Presets: settings of an algorithm that are known to work well on some environments.
 
     python -m spinup_tf2.run ppo --preset mujoco --env Hopper-v5
 
-They are data, which take the place of the algorithm's defaults: a file in TOML for each algorithm,
-beside this module, and files of users. docs/presets.rst describes them. Imports no TensorFlow.
+They are plain data that replace the algorithm's defaults, in a TOML file for each algorithm next to
+this module, and in files of users. docs/presets.rst describes them. Does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Preset:
     """Tuned settings of an algorithm for an environment.
 
     Attributes:
-        name: Its name, or the file that it is from.
+        name: Name of the preset, or the file that it is from.
         algorithm: Name of the algorithm.
-        doc: What they are for, in a line.
+        doc: Description in one line.
         env: Id of the environment that the settings are for.
-        fits: Which ids the preset is meant for, patterns with `*`.
-        settings: Keyword arguments of the algorithm, which take the place of its defaults.
+        fits: Ids of environments that the preset is meant for, as patterns with `*`.
+        settings: Keyword arguments of the algorithm, which replace its defaults.
         env_kwargs: Keyword arguments of the environment.
-        origins: Where each of them is from: `{"gamma": "Tianshou", "ac_kwargs:hidden_sizes": ...}`.
+        origins: Source of each argument: `{"gamma": "Tianshou", "ac_kwargs:hidden_sizes": ...}`.
     """
 
     name: str
@@ -49,20 +49,21 @@ class Preset:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """All of it as keyword arguments, for `call_experiment` and `ExperimentGrid`."""
+        """All settings as keyword arguments, for `call_experiment` and `ExperimentGrid`."""
         return dict(env_name=self.env, env_kwargs=dict(self.env_kwargs), **self.settings)
 
 
 def load(algorithm: str, name: str, env: str | None = None) -> Preset:
-    """A preset, with the settings that it has for an environment.
+    """Load a preset with its settings for an environment.
 
     Args:
         algorithm: Name of the algorithm.
-        name: Name of the preset, or the path of a file that holds one, which ends with .toml.
-        env: Id of the environment; None: the preset's own.
+        name: Name of the preset, or the path of a file with one, which ends with .toml.
+        env: Id of the environment; None for the preset's own.
 
     Raises:
-        UserError: There is no such preset, it is broken, or it is for something else.
+        UserError: There is no such preset, it is invalid, or it is for another algorithm or other
+            environments.
     """
     if algorithm not in ALGORITHMS:
         known = ", ".join(ALGORITHMS)
@@ -87,7 +88,7 @@ def load(algorithm: str, name: str, env: str | None = None) -> Preset:
 
 
 def presets_for(algorithm: str, env: str | None = None) -> dict[str, Preset]:
-    """The presets of an algorithm by name; with `env`, those that fit this environment."""
+    """Return the presets of an algorithm by name; with `env`, those that fit the environment."""
     return {
         name: _for_env(algorithm, name, table, table.env if env is None else env)
         for name, table in tables(algorithm).items()
@@ -96,7 +97,7 @@ def presets_for(algorithm: str, env: str | None = None) -> dict[str, Preset]:
 
 
 def _named(algorithm: str, name: str) -> Table:
-    """The table of a preset that comes with this package."""
+    """Return the table of a preset that comes with this package."""
     own = tables(algorithm)
     if name in own:
         return own[name]
@@ -124,7 +125,7 @@ def _for_env(algorithm, name, table, env):
 
 
 class _OfPPO(Mapping):
-    """PPO's presets by name, as they were before the other algorithms had any."""
+    """PPO's presets by name, kept from the time when no other algorithm had presets."""
 
     def __getitem__(self, name):
         return presets_for("ppo")[name]

@@ -1,4 +1,4 @@
-"""The files of presets: what stands in them, checked."""
+"""Reads and checks the files of presets."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Part:
     """Some settings of a preset.
 
     Attributes:
-        origin: Where they are from.
-        fits: Patterns of the environments that they are for; None: all that the preset fits.
-        arguments: Of the algorithm, by name; with env_kwargs, which are the environment's.
+        origin: Source of the settings.
+        fits: Patterns of the environments that they are for; None for all that the preset fits.
+        arguments: Arguments of the algorithm by name, and env_kwargs, those of the environment.
     """
 
     origin: str
@@ -38,13 +38,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Table:
-    """A preset as it stands in a file.
+    """A preset as given in a file.
 
     Attributes:
-        doc: What it is for, in a line.
-        env: Id of the environment that is taken if none is named; "": there is none.
+        doc: Description in one line.
+        env: Id of the default environment; "" if there is none.
         fits: Patterns of the environments that it is for.
-        parts: Its settings; a later part wins over an earlier one.
+        parts: Its settings; later parts override earlier ones.
     """
 
     doc: str
@@ -54,13 +54,13 @@ class Table:
 
 
 def is_file(name: str) -> bool:
-    """Whether a preset is named by its file."""
+    """Return whether the name of a preset is the path of a file."""
     return name.endswith(".toml")
 
 
 @cache
 def tables(algorithm: str) -> dict[str, Table]:
-    """The presets of an algorithm that come with this package, by name."""
+    """Return the presets of an algorithm that come with this package, by name."""
     found: dict[str, Table] = {}
     path = DIRECTORY / f"{algorithm}.toml"
     for name, content in (_read(path) if path.exists() else {}).items():
@@ -69,10 +69,10 @@ def tables(algorithm: str) -> dict[str, Table]:
 
 
 def own_table(algorithm: str, path: str) -> Table:
-    """The preset in a file of a user's own, every argument checked.
+    """Read and check the preset in a user's own file.
 
     Raises:
-        UserError: It cannot be read, is for another algorithm, or holds what cannot be used.
+        UserError: It cannot be read, is for another algorithm, or has invalid contents.
     """
     content = _read(Path(path))
     meant = content.pop("algorithm", algorithm)
@@ -98,13 +98,13 @@ def _read(path):
 
 
 def _table(content, where, others, origin):
-    """A Table of what was read.
+    """Convert a TOML table to a Table.
 
     Args:
         content: The TOML table.
-        where: What messages call it.
+        where: Its name in messages.
         others: The presets that it may extend, by name.
-        origin: Of parts that do not name one; None: all must.
+        origin: Default origin of its parts; None if each part must have its own.
     """
     _check_kind(content, dict, where, "a table")
     keys = KEYS if origin is None else ("algorithm", *KEYS)
@@ -156,7 +156,7 @@ def _patterns(table, where):
 
 
 def _with_none(value):
-    """TOML has no word for None: as on the command line it is written as one."""
+    """Replace the string "None" by None, for which TOML has no value."""
     if isinstance(value, dict):
         return {key: _with_none(each) for key, each in value.items()}
     return None if value == "None" else value
@@ -168,7 +168,7 @@ def _check_kind(value, kind, name, expected):
 
 
 def _check_arguments(algorithm, arguments, where):
-    """Names of arguments; their values are checked where all are known."""
+    """Check the names of arguments; their values are checked later, when all are known."""
     names = arguments.get("ac_kwargs", {})
     for name in arguments:
         network = name.removeprefix("ac_kwargs:")

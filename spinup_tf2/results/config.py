@@ -1,4 +1,4 @@
-"""What config.json says of a run: of this package's runs, and of those of Spinning Up itself."""
+"""Reads config.json, of runs of this package and of the original Spinning Up."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from spinup_tf2.errors import printable
 from spinup_tf2.runs.files import read_json
 
-_LONGEST_NAME = 255  # characters, as of a file
+_LONGEST_NAME = 255  # characters, as for the name of a file
 _OF_ONE_RUN = ("seed", "exp_name", "env_fn", "num_envs", "num_cpu", "resume")
 
-# The arguments that only one algorithm has; the first that is there decides.
+# Arguments by which an algorithm is recognized; the first one that is present decides.
 TELLTALES = {
     "n_pi": "ppg",
     "clip_ratio": "ppo",
@@ -25,23 +25,23 @@ TELLTALES = {
     "train_v_iters": "vpg",
 }
 
-# Environments in the text of an env_fn: EnvFn(env_name='CartPole-v1', ...), or any text in quotes
-# that looks like an id, as in functools.partial(<function make at 0x7f>, 'CartPole-v1').
+# Environments in the text of an env_fn: EnvFn(env_name='CartPole-v1', ...), or any quoted text that
+# looks like an id, as in functools.partial(<function make at 0x7f>, 'CartPole-v1').
 _ENV_NAME = re.compile(r"env_name=(['\"])(?P<id>.+?)\1")
 _ENV_KWARGS = re.compile(r"env_name=.*, env_kwargs=(?P<kwargs>.*)\)$", re.DOTALL)
 _QUOTED_ID = re.compile(r"(['\"])(?P<id>[\w./:-]+-v\d+)\1")
-_PLAIN_ID = re.compile(r"(?P<id>(?!\w+$)[\w./:-]+)")  # one word is the name of a function
-# And in the name of an experiment: Spinning Up's grids write ppo_envhalfcheetah-v2, where neither
-# of its files says more of the environment than <function <lambda> at 0x7f>.
+_PLAIN_ID = re.compile(r"(?P<id>(?!\w+$)[\w./:-]+)")  # a single word is the name of a function
+# Environments in the name of an experiment: Spinning Up's grids write ppo_envhalfcheetah-v2, while
+# its files say no more about the environment than <function <lambda> at 0x7f>.
 _ID_IN_NAME = re.compile(r"(?:^|_)(?:env-?)?(?P<id>[a-z][a-z0-9]*-v\d+)(?=_|$)", re.IGNORECASE)
 
 
 def read_config(run_dir: str | os.PathLike) -> dict[str, Any]:
-    """The run's config.json.
+    """Read the run's config.json.
 
     Raises:
-        OSError, UserError: It is not there or cannot be read.
-        ValueError: It is JSON, but not a description of a run.
+        OSError, UserError: It does not exist or cannot be read.
+        ValueError: It is JSON, but not an object.
     """
     path = os.path.join(run_dir, "config.json")
     config = read_json(path)
@@ -51,14 +51,14 @@ def read_config(run_dir: str | os.PathLike) -> dict[str, Any]:
 
 
 def name_in(config: dict[str, Any], key: str) -> str:
-    """The text at a key, fit to be shown; "" if there is none."""
+    """Return the text at a key, safe to print and not too long; "" if there is none."""
     return printable(str(config.get(key) or "")[:_LONGEST_NAME])
 
 
 def settings(config: dict[str, Any]) -> dict[str, str]:
-    """What must be equal in the runs of one experiment, as text.
+    """Return the settings that must be equal in all runs of an experiment, as text.
 
-    That is the algorithm, and everything except what identifies a single run.
+    These are the algorithm, and all arguments except those that identify a single run.
     """
     arguments = {
         name: re.sub(r" at 0x[0-9a-f]+", "", json.dumps(value, sort_keys=True))
@@ -71,9 +71,9 @@ def settings(config: dict[str, Any]) -> dict[str, str]:
 
 
 def env_name(config: dict[str, Any], run_dir: str | os.PathLike) -> str:
-    """The id of the run's environment; "" if nothing tells it.
+    """Return the id of the run's environment; "" if it is unknown.
 
-    Looked for in env_spec.json, then in config.json (`env_name`, `env_fn`), then in `exp_name`.
+    It is looked up in env_spec.json, then config.json (`env_name`, `env_fn`), then in `exp_name`.
     """
     try:
         spec = read_json(os.path.join(run_dir, "env_spec.json"))["spec"]
@@ -92,12 +92,12 @@ def env_name(config: dict[str, Any], run_dir: str | os.PathLike) -> str:
 
 
 def algorithm(config: dict[str, Any], recorded: str = "") -> str:
-    """The name of the algorithm of a run; "" if nothing tells it.
+    """Return the name of the algorithm of a run; "" if it is unknown.
 
     Args:
-        config: Its config.json, of which the arguments tell the algorithms of this package.
-        recorded: What the algorithm calls itself, if that is known: one that somebody has changed
-            has the arguments of the original.
+        config: The run's config.json, whose arguments identify the algorithms of this package.
+        recorded: The name under which the algorithm was recorded, if known: a modified one may have
+            the same arguments as the original.
     """
     if config.get("algo") == "npg":  # TRPO without its line search
         return "npg"
@@ -107,9 +107,9 @@ def algorithm(config: dict[str, Any], recorded: str = "") -> str:
 
 
 def without_env(exp_name: str, env: str) -> str:
-    """The name of an experiment without the part that a grid over environments has added.
+    """Remove the part that a grid over environments has added to the name of an experiment.
 
-    `ppo_envcartpole-v1` is `ppo` if the environment is CartPole-v1.
+    `ppo_envcartpole-v1` becomes `ppo` if the environment is CartPole-v1.
     """
     slug = re.escape(re.sub(r"[^-_a-z0-9]", "-", env.lower()))
     shorter = re.sub(rf"_(env-?)?{slug}(?=_|$)", "", exp_name, flags=re.IGNORECASE)

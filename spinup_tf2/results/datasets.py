@@ -1,4 +1,4 @@
-"""The results of experiments: the rows of their runs, as pandas has them."""
+"""Reads the results of experiments: the rows of their runs as pandas DataFrames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spinup_tf2.runs.printing import print_safely
 if TYPE_CHECKING:
     import pandas as pd
 
-# pandas is imported where it is used: --help does not wait for it.
+# pandas is imported where it is used, so that --help does not have to wait for it.
 
 _RULE_WIDTH = 50
 
@@ -29,40 +29,40 @@ TESTED = PERFORMANCE[0]
 
 
 class NoDirectory(UserError):
-    """What was named is not there."""
+    """Raised if a directory does not exist."""
 
 
 class NoResults(UserError):
-    """There is nothing to plot: perhaps not yet."""
+    """Raised if there is nothing to plot (yet)."""
 
 
 def get_datasets(logdir: str | os.PathLike, condition: str | None = None) -> list[pd.DataFrame]:
     """Read every run at or below `logdir`.
 
     Args:
-        logdir: A directory; each directory with a progress.txt in it is a run.
-        condition: What the runs are called in the legend, instead of their exp_name.
+        logdir: A directory. Each directory with a progress.txt is a run.
+        condition: Name of the runs in the legend, instead of their exp_name.
 
     Returns:
-        A list of DataFrames, one for each run: the columns of progress.txt, and `Unit` (the number
-        of the run), `Condition1` (its experiment), `Condition2` (experiment and number) and, if
-        there is a return, `Performance` (AverageTestEpRet, or else AverageEpRet). `attrs` holds
-        its directory (`path`), the id of its environment (`env`, "" if nothing tells it), its
-        `settings` as text, whether it is `tested`, and whether its name is a title that was given
-        (`titled`). What cannot be read is reported and left out: a run, or a damaged row of one.
+        A list of DataFrames, one per run, with the columns of progress.txt, and `Unit` (number of
+        the run), `Condition1` (its experiment), `Condition2` (experiment and number) and, if there
+        are returns, `Performance` (AverageTestEpRet, or else AverageEpRet). `attrs` holds the run's
+        directory (`path`), the id of its environment (`env`, "" if unknown), its `settings` as
+        text, whether it has test returns (`tested`), and whether its name is a title that was given
+        (`titled`). Runs and rows that cannot be read are reported and left out.
     """
     return _read_runs(((run_dir, condition) for run_dir in run_dirs(logdir)), print_safely)
 
 
 def run_dirs(logdir: str | os.PathLike) -> Iterator[str]:
-    """The directories at or below `logdir` that hold a progress.txt, in order, each once."""
+    """Yield the directories at or below `logdir` that hold a progress.txt, in order, each once."""
     for root, _, files in walk(logdir):
         if "progress.txt" in files:
             yield root
 
 
 def _read_runs(runs, report):
-    """A DataFrame for each of the runs, (directory, title), that can be read."""
+    """Return a DataFrame for each of the runs, given as (directory, title), that can be read."""
     datasets = []
     for run_dir, title in runs:
         config = _config(run_dir, report)
@@ -91,9 +91,9 @@ def _read_runs(runs, report):
 
 
 def _alike(datasets, report):
-    """With no Performance of runs without test episodes, where others of their experiment have.
+    """Remove Performance from runs without test returns if others of their experiment have them.
 
-    Returns of test episodes and of training would else be in one curve.
+    Otherwise returns of test episodes and of training would be mixed in one curve.
     """
     tested = {run["Condition1"].iloc[0] for run in datasets if run.attrs["tested"]}
     for run in datasets:
@@ -108,7 +108,7 @@ def _alike(datasets, report):
 
 
 def _config(run_dir, report):
-    """The run's config.json; an empty one, and a message, if it cannot be read."""
+    """Return the run's config.json; report it and return an empty dict if it cannot be read."""
     try:
         return read_config(run_dir)
     except FileNotFoundError:
@@ -119,7 +119,7 @@ def _config(run_dir, report):
 
 
 def _read_progress(path, report):
-    """The rows of a progress.txt; None, and a message that says why, if there are none."""
+    """Return the rows of a progress.txt; report why and return None if there are none."""
     import pandas as pd
 
     try:
@@ -144,7 +144,7 @@ def _read_progress(path, report):
 
 
 def _numbers(data):
-    """The rows without text where most rows have numbers, and how many had it."""
+    """Remove rows with text in columns that are mostly numbers; return the rest and their count."""
     import pandas as pd
 
     damaged = pd.Series(False, index=data.index)
@@ -161,7 +161,7 @@ def _numbers(data):
 def _is_text(entry):
     try:
         float(entry)
-    except OverflowError:  # a whole number
+    except OverflowError:  # a large integer
         return False
     except (TypeError, ValueError):
         return True
@@ -179,21 +179,22 @@ def get_all_datasets(
     """Read the runs of several experiments.
 
     Args:
-        all_logdirs: Directories, or beginnings of the names of directories: `data/ppo` stands for
-            every directory in `data` whose name begins with "ppo". With a slash at its end,
-            `data/ppo/` is only that directory. What is found twice counts once. (Here and below, a
-            single one may be given without a list.)
-        legend: A title for each of the directories that these stand for.
-        select: Keep only runs of which the directory's path contains all of these strings.
-        exclude: Leave out runs of which the directory's path contains any of these strings.
-        report: Called with each line of what is read and what cannot be read; prints by default.
+        all_logdirs: Directories, or prefixes of directories: `data/ppo` stands for every directory
+            in `data` whose name begins with "ppo". With a trailing slash, `data/ppo/` is only that
+            directory. A directory that is found twice counts once. (Here and below, a single string
+            may be given instead of a list.)
+        legend: A title for each of the directories found.
+        select: Strings that the path of a run's directory must all contain.
+        exclude: Strings of which the path of a run's directory must contain none.
+        report: Function that is called with lines about what is read and what cannot be read;
+            prints by default.
 
     Returns:
         A list of DataFrames as from `get_datasets`.
 
     Raises:
-        NoResults: None of the directories holds a run with rows, or none is left.
-        UserError: There is no such directory, or the titles are too few or many.
+        NoResults: None of the directories holds a run with rows, or none remains after selection.
+        UserError: There is no such directory, or the number of titles is wrong.
     """
     logdirs = find_logdirs(all_logdirs, select, exclude)
     legend = _several(legend)
@@ -202,7 +203,7 @@ def get_all_datasets(
         report(logdir)
     report("\n" + "=" * _RULE_WIDTH)
 
-    if legend and len(legend) != len(logdirs):  # those without a run need no title
+    if legend and len(legend) != len(logdirs):  # directories without a run need no title
         logdirs = {logdir: found for logdir, found in logdirs.items() if found}
     if legend and len(legend) != len(logdirs):
         raise UserError(
@@ -227,9 +228,9 @@ def find_logdirs(
     select: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
 ) -> dict[str, list[str]]:
-    """The directories that the arguments of `get_all_datasets` stand for, with their runs.
+    """Return the directories for the arguments of `get_all_datasets`, with their runs.
 
-    Each directory is there once, and those of which no run is left are not.
+    Each directory is listed once. Those whose runs are all excluded are left out.
     """
 
     def wanted(path):
@@ -249,14 +250,14 @@ def find_logdirs(
 
 
 def _several(texts):
-    """A list of texts, of which one may stand for itself, and None for none."""
+    """Return a list of strings; a single string becomes a list of one, and None an empty list."""
     if isinstance(texts, str | os.PathLike):
         texts = [texts]
     return [os.fspath(text) for text in texts or ()]
 
 
 def _resolve(given):
-    """The directories that an argument stands for."""
+    """Return the directories that an argument stands for."""
     parent, prefix = os.path.split(given)
     if prefix in ("", ".", ".."):
         if not os.path.isdir(given):
@@ -275,7 +276,7 @@ def _resolve(given):
 
 
 def numbers(column: pd.Series) -> np.ndarray:
-    """A column of progress.txt as floats [rows]; NaN for what is no finite number."""
+    """Return a column of progress.txt as floats [rows]; NaN for anything but finite numbers."""
     if column.dtype.kind in "iufb":
         values = column.to_numpy(float, na_value=math.nan)
         return np.where(np.isfinite(values), values, np.nan)
@@ -291,11 +292,11 @@ def _number(entry):
 
 
 def named_by_env(data: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    """The same runs, with experiments that are not named after their environments.
+    """Return the runs with the environments removed from the names of their experiments.
 
-    A grid calls its experiments ppo_envcartpole-v1 and ppo_envacrobot-v1, which are one, `ppo`, in
-    a panel or a row for each environment. Names stay if two experiments in one environment would
-    get the same, and if they are titles that were given.
+    A grid names its experiments ppo_envcartpole-v1 and ppo_envacrobot-v1; if each environment has a
+    panel or row of its own, both are `ppo`. Names are kept if two experiments in one environment
+    would get the same name, and if they are titles that were given.
     """
 
     def short_name(run):

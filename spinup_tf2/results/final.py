@@ -1,4 +1,4 @@
-"""Tables of what runs have reached in the end, as papers have them."""
+"""Tables of the final performance of experiments, as in papers."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ def final_performance(
     *,
     report: Callable[[str], None] = print_safely,
 ) -> pd.DataFrame:
-    """What the experiments have reached in the end.
+    """Compute the final performance of experiments.
 
-    Each run counts with the mean over the last tenth of its rows (of those with a number, and of
-    one at least).
+    The final performance of a run is the mean over the last tenth of its rows (only rows with a
+    number count, and at least one).
 
     Args:
-        data: Runs, as from `get_datasets`.
+        data: Runs, as returned by `get_datasets`.
         values: Column, or columns, of the runs.
-        estimator: How the runs of an experiment in an environment become one number.
-        errorbar: The interval around it; see `summarize`. Unlike the bands of a figure it is not
-            cut off where the runs end.
-        report: Called with a line for each run without numbers, which is left out, and for runs of
-            one experiment that end at different numbers of steps; prints by default.
+        estimator: Estimator that combines the runs of an experiment in an environment.
+        errorbar: Interval around the estimate; see `summarize`. Unlike the bands of a figure, it is
+            not clipped to the range of the runs.
+        report: Function that is called with a line for each run without numbers, which is left out,
+            and for experiments whose runs end at different numbers of steps; prints by default.
 
     Returns:
-        A row for each value, environment and experiment, in this order: `value`, `environment`,
-        `experiment`, `estimate`, `low` and `high` (NaN for one seed), `seeds`.
+        A DataFrame with a row for each value, environment and experiment, and the columns `value`,
+        `environment`, `experiment`, `estimate`, `low` and `high` (NaN for one seed), `seeds`.
 
     Raises:
         UserError: No run has numbers in these columns.
@@ -92,7 +92,7 @@ def final_performance(
 
 
 def _warn_of_ends(data, report):
-    """Say which experiments have runs that end at different numbers of steps."""
+    """Report experiments whose runs end at different numbers of steps."""
     ends: dict[tuple[str, str], set[float]] = {}
     for run in data:
         steps = numbers(run[_STEPS]) if _STEPS in run else np.array([])
@@ -109,7 +109,7 @@ def _warn_of_ends(data, report):
 def markdown(
     table: pd.DataFrame, estimator: Estimator = "mean", errorbar: Errorbar | None = None
 ) -> str:
-    """The rows of `final_performance` in Markdown: a table for each value."""
+    """Format the result of `final_performance` in Markdown, with a table for each value."""
     errorbar = check_statistics(estimator, errorbar)
     name = "IQM" if estimator == "iqm" else estimator
     tables = []
@@ -146,12 +146,12 @@ def _interval(row, errorbar):
 
 
 def _short(number):
-    """Four digits, and not fewer than stand before the point."""
+    """Format a number with four digits, or all digits before the point if there are more."""
     return f"{number:.0f}" if abs(number) >= 1000 else f"{number:.4g}"
 
 
 def check_table_path(path: str | os.PathLike) -> None:
-    """Raise UserError if no table can be written to this file, before any work is done."""
+    """Raise UserError, before any work is done, if no table can be written to this file."""
     if Path(path).suffix.lower() not in FORMATS:
         raise UserError(
             f"Cannot write a table to {path}: its name must end in .md (Markdown) or .csv. "
@@ -163,7 +163,7 @@ def check_table_path(path: str | os.PathLike) -> None:
 def write_table(
     table: pd.DataFrame, path: str | os.PathLike, estimator: Estimator, errorbar: Errorbar
 ) -> None:
-    """Write the rows of `final_performance`: .md as Markdown, .csv with all digits."""
+    """Write the result of `final_performance`: .md as Markdown, .csv with all digits."""
     if Path(path).suffix.lower() == ".md":
         text = markdown(table, estimator, errorbar)
     else:

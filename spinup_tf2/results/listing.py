@@ -1,4 +1,4 @@
-"""What is known of each run below a directory, read without TensorFlow or pandas."""
+"""Describes the runs below a directory, without TensorFlow or pandas."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ from spinup_tf2.runs.commands import plot_command, resume_command, watch_command
 from spinup_tf2.runs.files import read_json
 from spinup_tf2.runs.lock import is_locked
 
-# What a run keeps in folders of its own: no other runs are in there.
+# Folders that belong to a run, and contain no other runs.
 _OF_A_RUN = re.compile(r"(tf[12]_save\d*|pyt_save|checkpoint)(\.tmp|\.old)?")
 _SAVE = re.compile(r"tf2_save\d*")
 
 
 @dataclass(frozen=True)
 class RunInfo:
-    """A run directory.
+    """Information on a run.
 
     Attributes:
-        path: The directory.
-        state: "running": another process holds its lock. "finished": it has all its epochs, or
-            has ended by a rule of its own. "stopped": it has not, and nobody goes on with it.
+        path: Directory of the run.
+        state: "running": another process holds its lock. "finished": it has all its epochs, or was
+            ended by a callback. "stopped": it is not finished, and no process continues it.
             "damaged": see `problem`.
-        problem: What cannot be read, or how many rows are damaged; "" if all is well.
-        epochs_done: Number of rows.
-        epochs: Number of epochs that it was to have; None if unknown.
-        last, best: The last and the highest of its returns (of AverageTestEpRet, or else
-            AverageEpRet); None without any.
-        modified: When a row was last written, in seconds since 1970.
-        exp_name, env: What config.json and env_spec.json say; "" if unknown.
-        algorithm: What its checkpoint says, or else the arguments in config.json; "" if unknown.
-        seed: Its seed; None if unknown.
-        commands: {"resume", "plot", "watch": the command line} of those that make sense.
+        problem: What is missing or cannot be read, or how many rows are damaged; "" if nothing is.
+        epochs_done: Number of completed epochs, by its rows.
+        epochs: Number of epochs requested; None if unknown.
+        last, best: The last and the highest return (AverageTestEpRet, or else AverageEpRet); None
+            if there are none.
+        modified: Time at which a row was last written, in seconds since 1970.
+        exp_name, env: Name of the experiment and id of the environment; "" if unknown.
+        algorithm: Name of the algorithm, from its checkpoint or else inferred from the arguments in
+            config.json; "" if unknown.
+        seed: Seed of the run; None if unknown.
+        commands: The commands among "resume", "plot" and "watch" that make sense, as command lines.
     """
 
     path: str
@@ -64,7 +65,7 @@ class RunInfo:
 def find_runs(directory: str | os.PathLike) -> Iterator[RunInfo]:
     """Describe each run at or below a directory, in the order of their names.
 
-    A run is a directory with a progress.txt or a config.json. Damaged ones are described as well.
+    A run is a directory with a progress.txt or a config.json. Damaged runs are included.
 
     Raises:
         UserError: There is no such directory.
@@ -79,8 +80,8 @@ def find_runs(directory: str | os.PathLike) -> Iterator[RunInfo]:
 
 
 def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
-    """Describe the run in a directory, in which there are these folders."""
-    # Asked first: a run that ends meanwhile is still said to be running, with all of its rows.
+    """Describe the run in a directory that contains these folders."""
+    # Checked first: a run that ends in the meantime still counts as running, with all its rows.
     running = is_locked(run_dir)
     problems = []
     config: dict[str, Any] = {}
@@ -125,7 +126,9 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
 
 
 def _described(run_dir):
-    """What the newest checkpoint says: `algorithm`, `command`, `epochs_done`, why it `stopped`."""
+    """Return `algorithm`, `command`, `stopped` (the reason) and `epochs_done`, if it is known, from
+    the newest checkpoint; {} if that is impossible.
+    """
     root = os.path.join(run_dir, "checkpoint")
     try:
         newest = max((name for name in os.listdir(root) if name.isdecimal()), key=int)
@@ -136,12 +139,12 @@ def _described(run_dir):
         if type(counters.get("epoch")) is int:
             known["epochs_done"] = counters["epoch"]
         return known
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # none, or not one of a run
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # none, or a damaged one
         return {}
 
 
 def _progress(run_dir, running):
-    """The number of epochs done, all returns, and what is damaged."""
+    """Return the number of completed epochs, all returns, and a list of problems."""
     path = os.path.join(run_dir, "progress.txt")
     try:
         rows = read_rows(path)
@@ -149,7 +152,7 @@ def _progress(run_dir, running):
         return 0, [], [] if running else ["no progress.txt"]
     except (OSError, ValueError) as error:
         return 0, [], [one_line(error)]
-    rows.damage.pop(UNFINISHED, None)  # a run that is killed while it writes has not had that epoch
+    rows.damage.pop(UNFINISHED, None)  # normal if a run is killed while it writes a row
     done, returns = rows.epochs, rows.returns()
     if None in returns:
         rows.damage["with text in the place of a number"] = returns.count(None)
@@ -166,7 +169,8 @@ def _modified(run_dir):
 
 def _commands(run_dir, folders, state, env, command):
     commands = {}
-    if state in ("stopped", "damaged") and isinstance(command, dict):  # not of a Python program
+    # Some runs that were started by Python programs have no command to resume them.
+    if state in ("stopped", "damaged") and isinstance(command, dict):
         commands["resume"] = resume_command(run_dir, env, modules_of(command.get("callbacks")))
     commands["plot"] = plot_command(run_dir) + " --watch" * (state == "running")
     if any(map(_SAVE.fullmatch, folders)):
@@ -175,5 +179,5 @@ def _commands(run_dir, folders, state, env, command):
 
 
 def as_json(runs: list[RunInfo]) -> str:
-    """The runs as a JSON list of objects, with all that is known of each."""
+    """Return the runs as a JSON list of objects with all their attributes."""
     return json.dumps([vars(run) for run in runs], indent=2)

@@ -1,4 +1,4 @@
-"""How figures look: themes, colours, labels, ticks, legends, and how they are written."""
+"""The look of figures (themes, colors, labels, ticks, legends), and writing them to files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
-# matplotlib and seaborn are imported where they are used: --help does not wait for them.
+# matplotlib and seaborn are imported where they are used, so that --help is fast.
 
 Style = Literal["paper", "spinup"]
 STYLES: tuple[Style, ...] = get_args(Style)
@@ -36,28 +36,28 @@ _THEMES = {
     "spinup": dict(style="darkgrid", palette="deep", font_scale=1.5),
 }
 _RC = {
-    "text.parse_math": False,  # a name is shown as it is, also with dollar signs in it
-    "pdf.fonttype": 42,  # TrueType, which journals ask for
-    "svg.hashsalt": "spinup_tf2",  # the same figure is the same file
+    "text.parse_math": False,  # names are shown literally, even with dollar signs
+    "pdf.fonttype": 42,  # TrueType, which journals require
+    "svg.hashsalt": "spinup_tf2",  # makes the files of equal figures equal
 }
 _PAPER_RC = {"grid.color": "0.9", "axes.edgecolor": "0.6", "axes.linewidth": 0.8}
 
 _ONE_PANEL = {"paper": (6.4, 4.0), "spinup": (9.0, 5.5)}  # inches
 _PANEL = {"paper": (4.2, 3.2), "spinup": (6.0, 4.5)}
 _MOST_IN_A_ROW = 4  # panels
-_MOST_COLUMNS = 6  # of a legend
+_MOST_COLUMNS = 6  # in a legend
 
-# From here on ticks are 10k or 2M (1e4 in Spinning Up's style). On the horizontal axis as in
-# Spinning Up; on the vertical one four digits fit.
+# Values from which ticks are written as 10k or 2M (1e4 in Spinning Up's style): on the horizontal
+# axis as in Spinning Up; on the vertical axis there is room for more digits.
 _LARGE_X, _LARGE_Y = 5e3, 1e5
 
 
 def set_style(style: Style, font_scale: float | None = None) -> None:
-    """Let matplotlib draw in a style from now on.
+    """Set the style in which matplotlib draws from now on.
 
     Args:
         style: One of `STYLES`: "paper", or "spinup", the look of Spinning Up.
-        font_scale: Size of the text, relative to seaborn's; None for that of the style.
+        font_scale: Size of text relative to seaborn's default; None for that of the style.
 
     Raises:
         UserError: There is no such style.
@@ -71,7 +71,7 @@ def set_style(style: Style, font_scale: float | None = None) -> None:
 
 
 def colors_for(names: Sequence[str]) -> dict[str, Any]:
-    """A colour for each name: those of the style, or, if these are too few, evenly spaced hues."""
+    """Return a color for each name: from the style, or evenly spaced hues if those are too few."""
     import seaborn as sns
 
     palette = sns.color_palette()
@@ -81,9 +81,9 @@ def colors_for(names: Sequence[str]) -> dict[str, Any]:
 
 
 def panels(figure: Figure, number: int, style: Style) -> list[Axes]:
-    """Divide a figure, of the size that this takes, into a number of panels."""
+    """Divide a figure into a number of panels, and set its size accordingly."""
     columns = min(number, _MOST_IN_A_ROW)
-    if number > _MOST_IN_A_ROW:  # rows as equal as possible: six are three and three
+    if number > _MOST_IN_A_ROW:  # makes rows as equal as possible: six become three and three
         columns = -(-number // -(-number // _MOST_IN_A_ROW))
     rows = -(-number // columns)
     width, height = (_ONE_PANEL if number == 1 else _PANEL)[style]
@@ -93,12 +93,12 @@ def panels(figure: Figure, number: int, style: Style) -> list[Axes]:
 
 
 def label(ax: Axes, xaxis: str, value: str) -> None:
-    """Name the axes after columns of progress.txt."""
+    """Label the axes for columns of progress.txt."""
     ax.set(xlabel=LABELS.get(xaxis, xaxis), ylabel=LABELS.get(value, value))
 
 
 def format_ticks(ax: Axes, style: Style) -> None:
-    """Write large numbers at the ticks as 200k and 1M, in Spinning Up's style as 1e6."""
+    """Format large tick values as 200k and 1M, or as 1e6 in Spinning Up's style."""
     from matplotlib.ticker import EngFormatter
 
     for axis, large in ((ax.xaxis, _LARGE_X), (ax.yaxis, _LARGE_Y)):
@@ -111,20 +111,22 @@ def format_ticks(ax: Axes, style: Style) -> None:
 
 
 def legend_in(ax: Axes, handles: Mapping[str, Artist]) -> None:
-    """Put a legend where it covers least, as Spinning Up does; in a window it can be moved."""
+    """Put a legend where it covers least, as in Spinning Up; in a window it can be dragged."""
     ax.legend(handles.values(), handles.keys(), loc="best").set_draggable(True)
 
 
 def legend_above(ax: Axes, handles: Mapping[str, Artist]) -> None:
-    """Put a legend over the axes, where it covers no curve, in as many columns as fit.
+    """Put a legend above the axes, where it covers no curve, in as many columns as fit.
 
-    handles: of each name, a line.
+    Args:
+        ax: The axes.
+        handles: A line for each name.
     """
 
     def place(**kwargs):
         above = dict(loc="lower center", bbox_to_anchor=(0.5, 1))
         legend = ax.legend(handles.values(), handles.keys(), **above, **kwargs)
-        legend.set_in_layout(False)  # while its size is not known
+        legend.set_in_layout(False)  # until its size is known
         return legend
 
     legend = _fitting(place, len(handles), ax.figure, lambda: ax.get_window_extent().width)
@@ -132,7 +134,7 @@ def legend_above(ax: Axes, handles: Mapping[str, Artist]) -> None:
 
 
 def shared_legend(figure: Figure, handles: Mapping[str, Artist]) -> None:
-    """Put one legend over all panels of a figure. handles: of each name, a line."""
+    """Put one legend, with a line for each name in `handles`, above all panels of a figure."""
 
     def place(**kwargs):
         return figure.legend(handles.values(), handles.keys(), loc="outside upper center", **kwargs)
@@ -141,11 +143,11 @@ def shared_legend(figure: Figure, handles: Mapping[str, Artist]) -> None:
 
 
 def _fitting(place: Callable[..., Legend], number, figure, width) -> Legend:
-    """A legend in as many columns as fit into a width; the figure grows by its height."""
+    """Place a legend in as many columns as fit into a width; increase the figure by its height."""
 
     def extent(**kwargs):
         legend = place(frameon=False, **kwargs)
-        figure.draw_without_rendering()  # only then things have their sizes
+        figure.draw_without_rendering()  # determines the sizes
         return legend, legend.get_window_extent()
 
     for columns in range(min(number, _MOST_COLUMNS), 0, -1):
@@ -153,7 +155,7 @@ def _fitting(place: Callable[..., Legend], number, figure, width) -> Legend:
         if size.width <= width():
             break
         legend.remove()
-    else:  # a name that is longer than this
+    else:  # even one column is too wide
         fontsize = legend.get_texts()[0].get_fontsize() * width() / size.width
         legend, size = extent(fontsize=fontsize)
     figure.set_figheight(figure.get_figheight() + size.height / figure.dpi)
@@ -161,7 +163,7 @@ def _fitting(place: Callable[..., Legend], number, figure, width) -> Legend:
 
 
 def check_figure_path(path: str | os.PathLike) -> None:
-    """Raise UserError if no figure can be written to this file, before any work is done."""
+    """Raise UserError, before any work is done, if no figure can be written to this file."""
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise UserError(
@@ -172,7 +174,7 @@ def check_figure_path(path: str | os.PathLike) -> None:
 
 
 def check_parent(path: str | os.PathLike) -> None:
-    """Raise UserError if a file cannot be there."""
+    """Raise UserError if the path is a directory, or its parent directory does not exist."""
     path = Path(path)
     if path.is_dir() or not path.absolute().parent.is_dir():
         reason = "it is a directory" if path.is_dir() else f"there is no directory {path.parent}"
@@ -180,13 +182,13 @@ def check_parent(path: str | os.PathLike) -> None:
 
 
 def save_figure(figure: Figure, path: str | os.PathLike) -> None:
-    """Write a figure in the format of the file's suffix: a complete file, or the old one stays.
+    """Write a figure atomically, in the format of the file's suffix.
 
     Raises:
         UserError: The file cannot be written.
     """
     kind = Path(path).suffix.lower().removeprefix(".")
-    # Without dates the same curves give the same file.
+    # Without dates, equal figures give equal files.
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     try:
         with atomic_output(path) as temporary:

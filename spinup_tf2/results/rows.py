@@ -1,4 +1,4 @@
-"""The lines of a progress.txt, sound and damaged. Nothing here waits for pandas."""
+"""Reads the rows of a progress.txt, even if some are damaged, without pandas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from spinup_tf2.runs.files import read_text
 
-# What Spinning Up calls Performance: the first of these columns that is there.
+# Spinning Up's Performance is the first of these columns that exists.
 PERFORMANCE = ("AverageTestEpRet", "AverageEpRet")
 
 UNFINISHED = "unfinished at the end"
@@ -16,12 +16,12 @@ UNFINISHED = "unfinished at the end"
 
 @dataclass
 class Rows:
-    """What a progress.txt holds.
+    """The contents of a progress.txt.
 
     Attributes:
-        columns: The names in its first line; none if that is not there or not complete.
-        lines: The rows, as text, with as many fields as there are columns.
-        damage: {what is wrong: number of rows that have been left out for it}
+        columns: Names of the columns, from the first line; empty if that is missing or incomplete.
+        lines: The rows as text, with as many fields as there are columns.
+        damage: The number of rows that were left out, for each kind of damage.
     """
 
     columns: list[str]
@@ -30,19 +30,19 @@ class Rows:
 
     @property
     def epochs(self) -> int:
-        """How many epochs are over: a row is complete even if it is damaged."""
+        """Number of completed epochs. A damaged row counts, unless it is unfinished."""
         damaged = sum(number for kind, number in self.damage.items() if kind != UNFINISHED)
         return len(self.lines) + damaged
 
     def returns(self) -> list[float | None]:
-        """The return in each of the lines: NaN where it is blank, None where it is no number."""
+        """Return the mean return in each line: NaN if it is blank, None if it is not a number."""
         own = [self.columns.index(name) for name in PERFORMANCE if name in self.columns]
         fields = [line.split("\t") for line in self.lines]
         filled = [i for i in own if any(line[i] for line in fields)]
         return [_number(line[i]) for i in (filled or own)[:1] for line in fields]
 
     def report(self, path: str | os.PathLike) -> str:
-        """A sentence on the damaged rows of the file at `path`; "" if there are none."""
+        """Return a sentence on the damaged rows of the file at `path`; "" if there are none."""
         number = sum(self.damage.values())
         if not number:
             return ""
@@ -51,13 +51,13 @@ class Rows:
 
 
 def read_rows(path: str | os.PathLike) -> Rows:
-    """Read a progress.txt, also one that a run is writing.
+    """Read a progress.txt, even while a run is writing it.
 
-    A line without its end is left out, as half a number is still a number, and so are those with
-    more or fewer fields than the first line. Bytes that are no text damage only their own row.
+    A line without a line break is left out, as half a number is still a number, and so are lines
+    with more or fewer fields than the first line. Bytes that are not text damage only their row.
 
     Raises:
-        OSError, UserError: As `read_text`.
+        OSError, UserError: As in `read_text`.
     """
     lines = read_text(path, errors="replace").removeprefix("\ufeff").split("\n")
     unfinished = lines.pop()

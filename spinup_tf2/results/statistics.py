@@ -1,7 +1,7 @@
-"""What several runs say together: a value and an interval for each x, and how a run has ended.
+"""Statistics over several runs: an estimate and an interval for each x, and final performance.
 
-Estimators are those of the field (mean, median, interquartile mean: Agarwal et al. 2021, "Deep
-Reinforcement Learning at the Edge of the Statistical Precipice"). Intervals belong to them.
+Estimators are those common in the field (mean, median, interquartile mean: Agarwal et al. 2021,
+"Deep Reinforcement Learning at the Edge of the Statistical Precipice"), with matching intervals.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 
-# scipy is imported where it is used: --help does not wait for it.
+# scipy is imported where it is used, so that --help does not have to wait for it.
 
 Estimator = Literal["mean", "median", "iqm", "min", "max", "sum", "std"]
 Errorbar = Literal["sd", "se", "ci", "none"]
 ESTIMATORS: tuple[Estimator, ...] = get_args(Estimator)
 ERRORBARS: tuple[Errorbar, ...] = get_args(Errorbar)
 
-# These are not values that a run could have, so that no interval around them is one of runs.
+# These are not values that a run could have, so there is no meaningful interval around them.
 WITHOUT_INTERVAL = ("sum", "std")
 
 CONFIDENCE = 0.95
-RESAMPLES = 1000  # of the bootstrap
-_BATCH = 2**20  # numbers that the bootstrap has in memory at a time
+RESAMPLES = 1000  # number of bootstrap resamples
+_BATCH = 2**20  # numbers that the bootstrap holds in memory at a time
 
-_FEW = 10  # rows of a run; the curve of runs that have no more has a point for each of their rows
+_FEW = 10  # rows; if no run has more, the curve has a point for every row of any run
 
-TAIL = 0.1  # the share of a run's rows that is its final performance
+TAIL = 0.1  # share of a run's rows that counts as its final performance
 
 
 class Summary(NamedTuple):
@@ -42,7 +42,7 @@ class Summary(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Arrays [points]: where, the estimates and their intervals."""
+    """Arrays [points] of x, the estimates and their intervals."""
 
     x: np.ndarray
     estimate: np.ndarray
@@ -51,10 +51,10 @@ class Curve(NamedTuple):
 
 
 def check_statistics(estimator: str, errorbar: str | None) -> Errorbar:
-    """The interval that is meant: what was given, or what goes with the estimator by default.
+    """Check estimator and interval; return the interval, or the estimator's default if it is None.
 
     Raises:
-        UserError: One of them is unknown, or they do not go together.
+        UserError: One of them is unknown, or they cannot be combined.
     """
     if estimator not in ESTIMATORS:
         raise UserError(
@@ -79,19 +79,19 @@ def curve_of(
     estimator: Estimator = "mean",
     errorbar: Errorbar = "sd",
 ) -> Curve:
-    """The curve of an experiment.
+    """Compute the curve of an experiment.
 
-    Its interval does not leave the range of the runs at that x, and there is none where only one
-    run has a value.
+    Its interval is clipped to the range of the runs at each x. There is none where only one run has
+    a value.
 
     Args:
         runs: (x, y) of each run, arrays [rows]; NaN where a row has no number.
-        estimator: How the runs become one value: one of `ESTIMATORS`.
-        errorbar: One of `ERRORBARS`, see `summarize`.
+        estimator: Estimator that combines the runs, one of `ESTIMATORS`.
+        errorbar: One of `ERRORBARS`; see `summarize`.
     """
     x, values = align(runs)
     summary = summarize(values, estimator, errorbar)
-    # fmin and fmax pass over NaN, which summary has wherever there is only one run.
+    # fmin and fmax ignore NaN; summary has NaN where there is only one run.
     worst, best = np.fmin.reduce(values), np.fmax.reduce(values)
     return Curve(
         x, summary.estimate, np.maximum(summary.low, worst), np.minimum(summary.high, best)
@@ -99,23 +99,23 @@ def curve_of(
 
 
 def align(runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Bring runs to the same x, in ascending order.
+    """Align runs to common values of x, in ascending order.
 
-    These are all x at which any of the runs has a row: a run that has none there is interpolated
-    linearly between its rows before and after, and does not count before its first and after its
-    last. Where that would be more than twice as many points as the longest run has rows (of
-    wall-clock time, say, no two runs have the same), there are as many points as that, evenly
-    spaced, unless no run has more than ten rows. Rows of a run with the same x count as one, their
-    mean.
+    These are all x at which any of the runs has a row. A run without a row at some x is
+    interpolated linearly between its neighboring rows; it has no value before its first row and
+    after its last. If that gave more than twice as many points as the longest run has rows (no two
+    runs share values of wall-clock time, for example), and a run has more than ten rows, there are
+    instead as many evenly spaced points as the longest run has rows. Rows of a run with the same x
+    are replaced by their mean.
 
-    A row without a number is not filled: the run has no value at its x, nor at those evenly spaced
-    points to which it is the nearest of the run's rows.
+    A row without a number is not interpolated: the run has no value at its x, nor at evenly spaced
+    points whose nearest row it is.
 
     Args:
         runs: (x, y) of each run, arrays [rows]; NaN where a row has no number.
 
     Returns:
-        x [points] and values [runs, points], NaN where a run does not count or has no number.
+        x [points] and values [runs, points], NaN where a run has no value.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         rows = [_in_order(np.asarray(x, float), np.asarray(y, float)) for x, y in runs]
@@ -131,7 +131,7 @@ def align(runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
 
 
 def _in_order(x, y):
-    """The rows by ascending x, one for each."""
+    """Return the rows in ascending order of x, with rows of the same x averaged."""
     known = np.isfinite(x)
     x, where = np.unique(x[known], return_inverse=True)
     y = y[known]
@@ -142,13 +142,13 @@ def _in_order(x, y):
 
 
 def _at(grid, x, y, even):
-    """A run's values on the grid, of evenly spaced points or of the rows of all runs."""
+    """Return a run's values on a grid of evenly spaced points, or of the rows of all runs."""
     valid = np.isfinite(y)
     if not valid.any():
         return np.full(len(grid), np.nan)
     values = np.interp(grid, x[valid], y[valid], left=np.nan, right=np.nan)
-    # A blank row is not filled. It is the nearest row up to the middles between it and its
-    # neighbours; not up to these themselves, or tests in every other epoch would leave nothing.
+    # A blank row is not filled. On an even grid it blanks the points up to halfway to its
+    # neighbors; not all points up to these, or tests in every other epoch would leave no values.
     nearest = np.searchsorted((x[1:] + x[:-1]) / 2, grid)
     values[~valid[nearest] if even else np.isin(grid, x[~valid])] = np.nan
     return values
@@ -157,25 +157,24 @@ def _at(grid, x, y, even):
 def summarize(
     values: np.ndarray, estimator: Estimator = "mean", errorbar: Errorbar = "sd"
 ) -> Summary:
-    """Estimate and interval of runs, at each point over those that have a value there.
+    """Compute the estimate and its interval at each point, over the runs that have a value there.
+
+    The result is deterministic, as the bootstrap always uses the same random numbers.
 
     Args:
-        values: [runs, points], NaN where a run has none.
-        estimator: One of `ESTIMATORS`. `iqm` is the mean of the middle half of the runs; of fewer
-            than four, from which no quarter can be left out, the mean.
+        values: [runs, points], NaN where a run has no value.
+        estimator: One of `ESTIMATORS`. `iqm` is the mean of the middle half of the runs; for fewer
+            than four runs, of which no quarter can be left out, it is the mean.
         errorbar: `sd`: the estimate plus and minus the standard deviation of the runs (n - 1).
             `se`: plus and minus the standard error of the estimate, from the formula for the mean
             and from the bootstrap for the others. `ci`: the 95 % confidence interval of the
-            estimate, from the percentile bootstrap over the runs. `none`.
-
-    Returns:
-        The same numbers at every call: the bootstrap's random numbers are always the same.
+            estimate, from the percentile bootstrap over the runs. `none`: no interval.
     """
     values = np.asarray(values, float)
     result = Summary(*np.full((3, values.shape[1]), np.nan))
     if not values.size:
         return result
-    # The points at which the same runs have a value are treated together.
+    # Points at which the same runs have a value are processed together.
     sets, which = np.unique(np.isfinite(values), axis=1, return_inverse=True)
     with np.errstate(over="ignore", invalid="ignore"):
         for number, present in enumerate(sets.T):
@@ -185,12 +184,12 @@ def summarize(
                 for array, part in zip(result, parts, strict=True):
                     array[points] = part
     for array in result:
-        array[~np.isfinite(array)] = np.nan  # the sum of numbers near the largest
+        array[~np.isfinite(array)] = np.nan  # sums of huge numbers may overflow
     return result
 
 
 def _of_the_same_runs(values, estimator, errorbar):
-    """Estimate and interval of values [runs, points] without NaN."""
+    """Compute estimate and interval of values [runs, points] without NaN."""
     estimate = _statistic(estimator)(values, axis=0)
     number = len(values)
     if number < 2 or errorbar == "none":
@@ -232,6 +231,6 @@ def _bootstrap(values, estimator):
 
 
 def tail_mean(y: np.ndarray) -> float:
-    """The mean of the last tenth of a run's numbers, of one at least; NaN without any."""
+    """Return the mean of the last tenth of a run's numbers, at least one; NaN if there are none."""
     y = y[np.isfinite(y)]
     return float(np.mean(y[-math.ceil(TAIL * len(y)) :])) if len(y) else math.nan

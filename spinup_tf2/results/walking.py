@@ -1,4 +1,4 @@
-"""Looking for runs in directories."""
+"""Walks through directories to find runs."""
 
 import os
 from collections.abc import Iterator
@@ -7,12 +7,13 @@ from spinup_tf2.runs.files import REPLACED
 
 
 def walk(top: str | os.PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
-    """os.walk in the order of names, also through symbolic links, to each real directory once.
+    """os.walk in the order of names, which follows symbolic links and visits directories only once.
 
-    It leaves out runs that are being replaced.
+    Runs that are being replaced are left out.
 
-    Yields (directory, names of its folders, names of its files). As with os.walk, folders that are
-    taken out of their list are left out.
+    Yields:
+        (directory, names of its folders, names of its files). As with os.walk, folders that the
+        caller removes from the list are skipped.
     """
     seen = {os.path.realpath(top)}
     for root, folders, files in os.walk(top, followlinks=True):

@@ -1,4 +1,4 @@
-"""Noticing that runs go on, and drawing them anew."""
+"""Notices when runs make progress, and plots them again."""
 
 import os
 import time
@@ -15,7 +15,7 @@ _LACKING = (NoResults, NoDirectory)
 
 
 class _WindowsClosed(Exception):
-    """Nobody is watching any more."""
+    """Raised when all windows have been closed."""
 
 
 def watch_runs(
@@ -24,14 +24,14 @@ def watch_runs(
     seconds: float,
     show: bool,
 ) -> None:
-    """Call `make` at once and whenever runs have gone on, until Ctrl-C.
+    """Call `make` at once and whenever runs have made progress, until Ctrl-C.
 
     Args:
-        make: Draws them, and reports by calling its argument with lines of text.
-        where: `all_logdirs`, `select` and `exclude`, as for `get_all_datasets`.
-        seconds: Time between two looks.
-        show: Whether the figures have windows, which can be used meanwhile. It is over when these
-            are closed.
+        make: Function that plots the runs, and calls its argument with lines of text to report.
+        where: `all_logdirs`, `select` and `exclude`, as in `get_all_datasets`.
+        seconds: Time between two checks.
+        show: Whether the figures are shown in windows, which remain usable in the meantime. When
+            these are closed, watching ends.
     """
     print_safely(f"Looking for new results every {seconds:g} s; Ctrl-C ends it.")
     report, said = print_safely, ""
@@ -42,19 +42,19 @@ def watch_runs(
             try:
                 make(report)
                 print_safely(f"{now:%H:%M:%S}: up to date")
-                said, passing = "", (UserError,)  # what could be drawn may become so again
+                said, passing = "", (UserError,)  # after a success, errors may be temporary
             except passing as error:
                 if str(error) != said:
                     then = "Waiting for it." if isinstance(error, _LACKING) else "Still watching."
                     print_safely(f"{now:%H:%M:%S}: {error} {then}")
                 said = str(error)
-            report = _nobody  # what cannot be read is said once
+            report = _nobody  # report only once what cannot be read
     except (KeyboardInterrupt, _WindowsClosed):
         print_safely("Stopped watching.")
 
 
 def _show_for(seconds):
-    """Show all figures for some time, in which their windows can be used."""
+    """Show all figures for some time, during which their windows are usable."""
     import matplotlib.pyplot as plt
 
     plt.pause(seconds)
@@ -63,7 +63,7 @@ def _show_for(seconds):
 
 
 def _nobody(line):
-    """Report to nobody."""
+    """Ignore a line of a report."""
 
 
 def changes(
@@ -74,12 +74,14 @@ def changes(
     seconds: float,
     wait: Callable[[float], object] = time.sleep,
 ) -> Iterator[datetime]:
-    """Yield the time, at once and whenever a progress.txt of these runs has changed.
+    """Yield the time at once, and whenever a progress.txt of these runs has changed.
+
+    Runs that begin later are found as well.
 
     Args:
-        all_logdirs, select, exclude: As for `get_all_datasets`.
-        seconds: Time between two looks. A run that has only just begun is found as well.
-        wait: Waits so long.
+        all_logdirs, select, exclude: As in `get_all_datasets`.
+        seconds: Time between two checks.
+        wait: Function that waits for that many seconds.
     """
     last = None
     while True:
@@ -91,11 +93,11 @@ def changes(
 
 
 def _state(*arguments):
-    """{progress.txt: (when it was written, its size)} of all runs."""
+    """Return {progress.txt: (time of modification in ns, size)} for all runs."""
     state = {}
     try:
         logdirs = find_logdirs(*arguments)
-    except UserError:  # they have been removed, or not been made
+    except UserError:  # the directories have been removed, or do not exist yet
         return state
     for run_dirs in logdirs.values():
         for run_dir in run_dirs:

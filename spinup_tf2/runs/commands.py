@@ -1,4 +1,4 @@
-"""The command lines that go on with a run, plot it and show its agent, to be printed."""
+"""Command lines, to be printed, that resume a run, plot it, or show its agent."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _COMMAND = "python -m spinup_tf2.run"
 def resume_command(
     run_dir: str | os.PathLike, env_name: object = "", modules: Iterable[str] = ()
 ) -> str:
-    """What goes on with a run in this environment; its modules are named with --import."""
+    """Return the command that resumes a run; modules, and the environment's, go into --import."""
     return f"{_COMMAND} resume {_quoted(run_dir)}{import_flag(env_name, modules)}"
 
 
 def watch_command(
     run_dir: str | os.PathLike, env_name: object = "", modules: Iterable[str] = ()
 ) -> str:
-    """What shows the agent of a run in this environment."""
+    """Return the command that shows the agent of a run."""
     return f"{_COMMAND} test_policy {_quoted(run_dir)}{import_flag(env_name, modules)}"
 
 
 def plot_command(run_dir: str | os.PathLike) -> str:
-    """What plots a run. Without the slash it would plot s10 with s1: all that begins like it."""
+    """Return the command that plots a run. Without the slash, s1 would stand for s10 as well."""
     return f"{_COMMAND} plot {_quoted(run_dir)}/"
 
 
 def _quoted(run_dir):
-    # Both spellings of a directory whose name begins with a dash are understood.
+    # With ./ a directory whose name begins with a dash is not taken for a flag.
     path = os.fspath(run_dir)
     return shlex.quote(f"./{path}" if path.startswith("-") else path)

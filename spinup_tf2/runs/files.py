@@ -1,4 +1,4 @@
-"""The files in a run's directory: what they are called, how they are written, read and removed."""
+"""The files in a run's directory: their names, and how to write, read and remove them."""
 
 import itertools
 import json
@@ -16,19 +16,19 @@ from typing import Any
 from spinup_tf2.errors import UserError
 from spinup_tf2.runs.printing import warn
 
-LARGEST_TEXT = 2**28  # bytes: the rows of more than 500,000 epochs
+LARGEST_TEXT = 2**28  # bytes, the rows of more than 500,000 epochs
 LARGEST_JSON = 2**25
 
-# Is there while a run writes to its directory (see runs.lock).
+# Exists while a run writes to its directory (see runs.lock).
 LOCK = ".lock"
 
-# What a run has printed, if it was one of several at a time.
+# Output of a run, if it was one of several that ran at the same time.
 OUTPUT = "output.txt"
 
-# The variable that tells a run where that file is, which its parent process has opened already.
+# Environment variable with the path of that file, which the parent process has already opened.
 PRINTED_TO = "SPINUP_TF2_OUTPUT"
 
-# What a run leaves in its directory, and what a crash may leave beside it (see atomic_save).
+# Files that a run leaves in its directory, and those that a crash may leave (see atomic_save).
 _RUN_FILES = re.compile(
     r"(config\.json|env_spec\.json|progress\.txt|vars\d*\.pkl|tf2_save\d*|checkpoint|"
     r"output\.txt|videos|tensorboard|wandb)(\.tmp|\.old)?"
@@ -41,9 +41,9 @@ EXISTING_RUN = (
 
 
 def fresh_directory() -> str:
-    """Make `experiments-<uid>/<time>` in the temporary directory, with a suffix if there is one.
+    """Make `experiments-<uid>/<time>` in the temporary directory, with a suffix if it exists.
 
-    All users of a machine share that directory, and none can write to another's.
+    The uid keeps users apart: they share the temporary directory, and cannot write to each other's.
     """
     parent = os.path.join(tempfile.gettempdir(), f"experiments-{os.getuid()}")
     os.makedirs(parent, exist_ok=True)
@@ -57,23 +57,23 @@ def fresh_directory() -> str:
         return path
 
 
-# Where a run is, in its directory, until the one that takes its place has begun.
+# Where a run is kept, in its own directory, until the run that replaces it has begun.
 REPLACED = ".replaced"
-_MOVING = f"{REPLACED}.tmp"  # only while it is moved there or back
+_MOVING = f"{REPLACED}.tmp"  # used while it is being moved there or back
 
-# Whatever has one of these is the directory of a run.
+# A directory that contains one of these is the directory of a run.
 _MARKS = ("progress.txt", "config.json", "checkpoint")
 
 
 def holds_run(output_dir: str | os.PathLike, output_fname: str = "progress.txt") -> bool:
-    """Whether a run has been written to this directory."""
-    names = (output_fname, *_MARKS, _MOVING)  # the last: a crash has left it half-moved
-    # A link that leads nowhere counts as well: to write through it would be to write elsewhere.
+    """Return whether a run has been written to this directory."""
+    names = (output_fname, *_MARKS, _MOVING)  # the last exists if a crash has left it half-moved
+    # A dangling link counts as well: writing through it would write elsewhere.
     return any(os.path.lexists(os.path.join(output_dir, name)) for name in names)
 
 
 def holds_rows(output_dir: str | os.PathLike, output_fname: str = "progress.txt") -> bool:
-    """Whether an epoch of the run in this directory is over; True if that cannot be known."""
+    """Return whether the run in this directory has completed an epoch; True if it is unknown."""
     try:
         return len(Path(output_dir, output_fname).read_bytes().splitlines()) > 1
     except FileNotFoundError:
@@ -83,20 +83,20 @@ def holds_rows(output_dir: str | os.PathLike, output_fname: str = "progress.txt"
 
 
 def remove_run(output_dir: str | os.PathLike, output_fname: str, keep: Container[str] = ()) -> None:
-    """Remove the files of a run but for some, and nothing else that may be in its directory."""
+    """Remove the files of a run except those in `keep`; other files in the directory are kept."""
     for name in files_of_run(output_dir, output_fname):
         if name not in keep:
             _remove(os.path.join(output_dir, name))
 
 
 def files_of_run(output_dir: str | os.PathLike, output_fname: str) -> list[str]:
-    """The names of what a run has left, in the order in which they are to be taken away.
+    """Return the names of a run's files, in the order in which they should be removed.
 
-    Not the file that gets what this process prints: it belongs to the run that follows.
+    The file for the output of this process is left out, as it belongs to the next run.
     """
     ours = os.environ.get(PRINTED_TO) or None
-    # Checkpoints first: without them, nobody goes on with what a crash may leave. Last what marks
-    # it as a run, so that the rest can still be taken away then.
+    # Checkpoints come first, so that what a crash may leave cannot be resumed. The files that mark
+    # the directory as a run come last, so that the rest can then still be removed.
     order = dict.fromkeys((output_fname, *_MARKS), 2) | {"checkpoint": 0}
     return [
         name
@@ -107,16 +107,16 @@ def files_of_run(output_dir: str | os.PathLike, output_fname: str) -> list[str]:
 
 
 def set_aside(output_dir: str | os.PathLike, output_fname: str) -> None:
-    """Move the files of a run to `.replaced`, until the run that takes its place has begun.
+    """Move the files of a run to `.replaced`, until the run that replaces it has begun.
 
     Raises:
-        UserError: That cannot be done; the files are where they were.
+        UserError: They cannot be moved. If possible, they are moved back to where they were.
     """
     aside, moving = os.path.join(output_dir, REPLACED), os.path.join(output_dir, _MOVING)
     with _moving(output_dir):
         _move_out(output_dir)
         if os.path.isdir(aside):
-            if not holds_rows(output_dir, output_fname):  # it has never begun
+            if not holds_rows(output_dir, output_fname):  # the replacing run has never begun
                 remove_run(output_dir, output_fname)
                 return
             forget_replaced(output_dir)
@@ -131,7 +131,7 @@ def set_aside(output_dir: str | os.PathLike, output_fname: str) -> None:
 
 
 def put_back(output_dir: str | os.PathLike, output_fname: str) -> None:
-    """Undo `set_aside`, unless the new run has begun. Raises UserError if that cannot be done."""
+    """Undo `set_aside`, if `.replaced` still exists; raise UserError if that fails."""
     aside = os.path.join(output_dir, REPLACED)
     with _moving(output_dir):
         if os.path.isdir(aside):
@@ -141,7 +141,7 @@ def put_back(output_dir: str | os.PathLike, output_fname: str) -> None:
 
 
 def move_back(output_dir: str | os.PathLike) -> None:
-    """Move back what a crash has left half-way to `.replaced`; raises UserError as put_back."""
+    """Move back files that a crash has left halfway to `.replaced`; UserError if that fails."""
     with _moving(output_dir):
         _move_out(output_dir)
 
@@ -167,17 +167,17 @@ def _moving(output_dir):
 
 
 def forget_replaced(output_dir: str | os.PathLike) -> None:
-    """Remove what `set_aside` has kept: the new run has begun."""
+    """Remove the files kept by `set_aside`, as the new run has begun."""
     aside = os.path.join(output_dir, REPLACED)
     with suppress(FileNotFoundError):
-        # Under another name, so that nothing puts back what could not be removed.
+        # Renamed first, so that nothing is put back if it cannot be removed.
         os.rename(aside, f"{aside}-{time.time_ns()}")
     for path in Path(output_dir).glob(f"{REPLACED}-*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def trim_rows(path: str | os.PathLike, count: int) -> list[str]:
-    """Leave the first `count` rows in a file of rows; returns its columns."""
+    """Keep only the first `count` rows in a file of rows; return its columns."""
     try:
         # -sig: some editors put a byte order mark before the first column.
         lines = Path(path).read_text(encoding="utf-8-sig", errors="replace").splitlines(True)
@@ -203,20 +203,21 @@ def _remove(path):
 
 @contextmanager
 def atomic_save(path: str | os.PathLike) -> Iterator[str]:
-    """`with atomic_save(path) as temporary:` write there; it becomes `path` if nothing is raised.
+    """Context manager that yields a temporary path, which becomes `path` if nothing is raised.
 
-    For files and directories. A crash at any moment leaves a complete one, the old or the new.
+    Works for files and directories. After a crash at any moment, either the old or the new one is
+    there, and complete.
     """
     temporary, old = f"{path}.tmp", f"{path}.old"
-    _remove(temporary)  # of a crash
+    _remove(temporary)  # left over from a crash
     try:
         yield temporary
     except BaseException:
         _remove(temporary)
         raise
     if os.path.isdir(path):
-        # A directory cannot be renamed over another. Between the two renames the complete one is
-        # called .old, where `test_policy` finds it.
+        # A directory cannot be renamed to an existing one. Between the two renames the complete one
+        # is called .old, where `test_policy` finds it.
         _remove(old)
         os.rename(path, old)
     os.replace(temporary, path)
@@ -225,9 +226,9 @@ def atomic_save(path: str | os.PathLike) -> Iterator[str]:
 
 @contextmanager
 def atomic_output(path: str | os.PathLike) -> Iterator[str]:
-    """As `atomic_save`, for a file or directory that the user has named, who may have others there.
+    """Like `atomic_save`, for a path given by the user, who may have other files next to it.
 
-    `temporary` has the same name, in a new directory beside it.
+    The temporary path has the same name, in a new directory next to `path`.
     """
     path = os.path.abspath(path)
     with tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=os.path.dirname(path)) as folder:
@@ -247,23 +248,23 @@ def atomic_output(path: str | os.PathLike) -> Iterator[str]:
 
 
 def read_text(path: str | os.PathLike, limit: int = LARGEST_TEXT, *, errors: str = "strict") -> str:
-    """The text of a file.
+    """Read the text of a file.
 
     Args:
         path: The file.
-        limit: The most bytes that it may have.
-        errors: What becomes of bytes that are no UTF-8, as for `bytes.decode`.
+        limit: Largest number of bytes that it may have.
+        errors: How to handle bytes that are not UTF-8, as in `bytes.decode`.
 
     Raises:
-        OSError: It is not there or cannot be read.
-        UserError: It is not text, larger than `limit` bytes, or not a file: a pipe would be waited
-            for, and a device may never end.
+        OSError: It does not exist or cannot be read.
+        UserError: It is not text, larger than `limit` bytes, or not a regular file: reading a pipe
+            would block, and a device may never end.
     """
-    # O_NONBLOCK, since to open a pipe would be to wait for somebody who writes into it.
+    # O_NONBLOCK, because opening a pipe would wait for a writer.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise UserError(f"{path} is not a file.")
-        contents = file.read(limit + 1)  # not more, whatever size it may say
+        contents = file.read(limit + 1)  # no more than that, whatever size is reported
     if len(contents) > limit:
         raise UserError(f"{path} is larger than {limit} bytes, which is not what a run writes.")
     try:
@@ -273,7 +274,12 @@ def read_text(path: str | os.PathLike, limit: int = LARGEST_TEXT, *, errors: str
 
 
 def read_json(path: str | os.PathLike, limit: int = LARGEST_JSON) -> Any:
-    """The value in a JSON file. Raises as `read_text` does; UserError also if it is not JSON."""
+    """Read the value in a JSON file.
+
+    Raises:
+        OSError: As in `read_text`.
+        UserError: As in `read_text`, and if it is not JSON.
+    """
     text = read_text(path, limit)
     try:
         return json.loads(text)
@@ -282,9 +288,9 @@ def read_json(path: str | os.PathLike, limit: int = LARGEST_JSON) -> Any:
 
 
 def runs_aside(folder: str | os.PathLike) -> str:
-    """A sentence about runs in or below a directory that were to be replaced; "" if there are none.
+    """Return a sentence about runs in `.replaced` in or below a directory; "" if there are none.
 
-    A crash has left them there: nothing else finds them.
+    A crash has left them there, and nothing else finds them.
     """
     found = [path for depth in ("", "*/", "*/*/") for path in Path(folder).glob(depth + REPLACED)]
     there = sorted(str(path) for path in found if path.is_dir())
@@ -295,11 +301,11 @@ def runs_aside(folder: str | os.PathLike) -> str:
 
 
 def runs_in(folder: str | os.PathLike, holding: str) -> str:
-    """The first runs below a directory, as a list in words; "" if there are none.
+    """Return the first runs below a directory, separated by commas; "" if there are none.
 
     Args:
         folder: The directory.
-        holding: The pattern of what is in a run.
+        holding: Glob pattern of a file that a run must contain.
     """
     found = [path for depth in ("*", "*/*") for path in Path(folder).glob(f"{depth}/{holding}")]
     runs = {path.parent for path in found if not path.parent.name.startswith(REPLACED)}

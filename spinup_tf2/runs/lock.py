@@ -1,4 +1,4 @@
-"""One writer for each run's directory."""
+"""A lock for each run's directory, so that only one process writes to it."""
 
 import errno
 import fcntl
@@ -13,15 +13,15 @@ from pathlib import Path
 from spinup_tf2.errors import UserError
 from spinup_tf2.runs.files import LOCK
 
-# How often, and after how many seconds, a run asks once more for a lock that it did not get.
+# Number of attempts to get a lock, and seconds between them.
 _ATTEMPTS, _PAUSE = 5, 0.02
 
-_held = set()  # descriptors of locks
+_held = set()  # descriptors of the locks that this process holds
 
 
 def _let_go():
-    # A process that is forked, such as one of an environment's own, would keep the lock of a run
-    # that is over or was killed.
+    # Otherwise a forked process, such as one of an environment, would keep the lock of a run that
+    # has ended or was killed.
     while _held:
         os.close(_held.pop())
 
@@ -31,13 +31,13 @@ os.register_at_fork(after_in_child=_let_go)
 
 @contextmanager
 def run_lock(run_dir: str | os.PathLike) -> Iterator[None]:
-    """Hold the directory of a run, which is made if need be, against other processes.
+    """Context manager that locks the directory of a run, and creates it if necessary.
 
-    The lock is the operating system's and ends with the process, however it ends: a file that a
-    crash has left behind locks nobody out.
+    The lock belongs to the operating system and ends with the process, however that ends. So a lock
+    file left behind by a crash does no harm.
 
     Raises:
-        UserError: Another run holds it, or the directory cannot be written.
+        UserError: Another run holds the lock, or the directory cannot be written to.
     """
     path = Path(run_dir, LOCK)
     made = [folder for folder in path.parents if not folder.exists()]
@@ -53,27 +53,28 @@ def run_lock(run_dir: str | os.PathLike) -> Iterator[None]:
     try:
         yield
     finally:
-        if descriptor in _held:  # not in a process that was forked meanwhile
+        if descriptor in _held:  # it is not in a process that was forked in the meantime
             with suppress(OSError):
-                path.unlink()  # while it is still ours
+                path.unlink()  # while the lock is still held
             _held.remove(descriptor)
             os.close(descriptor)
-            with suppress(OSError):  # the first that is not empty
+            with suppress(OSError):  # stops at the first folder that is not empty
                 for folder in made:
                     folder.rmdir()
 
 
 def is_locked(run_dir: str | os.PathLike) -> bool:
-    """Whether a run is writing to this directory. Changes nothing and keeps nobody waiting.
+    """Return whether a run is writing to this directory, without changing anything or waiting.
 
-    Where the file system knows no locks, the file that a run makes counts, which a crash leaves.
+    On a file system without locks, the existence of the lock file counts, even if a crash left it.
     """
     try:
         descriptor = os.open(Path(run_dir, LOCK), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
-        # Shared, so that several may ask at once. No run can get it now, so it asks again: _locked.
+        # Shared, so that several processes can check at once. A run cannot get the lock meanwhile;
+        # that is why _locked tries several times.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
@@ -83,7 +84,7 @@ def is_locked(run_dir: str | os.PathLike) -> bool:
 
 
 def _locked(path):
-    """The descriptor of the file at `path`, which nobody else holds."""
+    """Lock the file at `path`; return its descriptor."""
     attempts = _ATTEMPTS
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
@@ -96,7 +97,7 @@ def _locked(path):
                 return descriptor
         except BlockingIOError:
             attempts -= 1
-            if attempts:  # somebody may only be asking: see is_locked
+            if attempts:  # another process may only be checking it; see is_locked
                 os.close(descriptor)
                 time.sleep(_PAUSE)
                 continue
@@ -108,7 +109,7 @@ def _locked(path):
             ) from None
         except OSError as error:
             if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-                return descriptor  # this file system knows no locks
+                return descriptor  # this file system has no locks
             os.close(descriptor)
             raise
-        os.close(descriptor)  # its owner has removed the file in the meantime
+        os.close(descriptor)  # the previous owner has removed the file in the meantime

@@ -1,4 +1,4 @@
-"""Text on the terminal: in colour, above the progress bar, and without control characters."""
+"""Prints text on the terminal: in color, above progress bars, and without control characters."""
 
 import io
 import os
@@ -26,7 +26,7 @@ RULE = "=" * RULE_WIDTH
 
 
 def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
-    """Surround `string` with the escape codes of a colour."""
+    """Surround `string` with the escape codes for a color."""
     code = str(_COLORS[color] + (10 if highlight else 0))
     if bold:
         code += ";1"
@@ -34,43 +34,43 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
 
 
 def colored(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
-    """`colorize` if stdout is a terminal, else `string` as it is: files and pipes get no codes."""
+    """Return `colorize(...)` if stdout is a terminal, else `string`, for files and pipes."""
     return colorize(string, color, bold, highlight) if sys.stdout.isatty() else string
 
 
 def say(text: str, file: TextIO | None = None) -> None:
     """Print a line at once, above the progress bar if there is one.
 
-    A line that cannot be written is lost: the training is worth more.
+    A line that cannot be written is lost, as training is more important.
 
     Args:
         text: The line.
         file: `sys.stderr`, or another stream; None for stdout.
     """
-    from tqdm import tqdm  # a tenth of what every command would wait for at its start
+    from tqdm import tqdm  # would be a tenth of the startup time of every command
 
     try:
         tqdm.write(text, file=file)
         (file or sys.stdout).flush()
-    except OSError:  # the disk is full, or nobody reads the pipe any more
+    except OSError:  # the disk is full, or the pipe is closed
         lose_lines()
 
 
 def warn(text: str) -> None:
-    """Print a warning, in red. One that cannot be written is lost, as with `say`."""
+    """Print a warning in red. As with `say`, it is lost if it cannot be written."""
     say(colored(printable(f"Warning: {text}"), "red", bold=True))
 
 
 def lose_lines(errors: type[OSError] = OSError) -> None:
-    """Let stdout and stderr drop what they cannot write, from now on and without an error.
+    """Make stdout and stderr silently drop anything that they cannot write, from now on.
 
-    So nothing else that is printed fails either, nor does the end of the process. As soon as a disk
-    has room again, lines are written again. What a program or a notebook has put in the place of
-    Python's own streams stays as it is.
+    So no other print fails, nor does the exit of the process. When a full disk has room again,
+    lines are written again. Streams with which a program or a notebook has replaced Python's own
+    are not changed.
 
     Args:
-        errors: Those that lose lines: BrokenPipeError stands for pipes that nobody reads any more,
-            OSError for full disks, too.
+        errors: Class of errors that are ignored: BrokenPipeError for closed pipes only, OSError for
+            full disks as well.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -80,11 +80,11 @@ def lose_lines(errors: type[OSError] = OSError) -> None:
 
 
 class _LossyStream(io.TextIOWrapper):
-    """A stream to a `_LossyFile`."""
+    """A text stream on top of a `_LossyFile`."""
 
 
 class _LossyFile(io.FileIO):
-    """A file that drops what it cannot write because of `errors`."""
+    """A file that silently drops data if writing fails with one of `errors`."""
 
     def __init__(self, fd, errors):
         super().__init__(fd, "wb", closefd=False)
@@ -98,11 +98,11 @@ class _LossyFile(io.FileIO):
 
 
 def _lossy(stream, errors):
-    """A stream that writes to the same file as `stream`, from which nothing else is written."""
+    """Return a lossy stream to the same file as `stream`, which must not be used any more."""
     _drop_unwritten(stream)
     file = _LossyFile(stream.fileno(), errors)
     return _LossyStream(
-        file if stream.write_through else io.BufferedWriter(file),  # as Python's own, with -u
+        file if stream.write_through else io.BufferedWriter(file),  # as in Python with -u
         stream.encoding,
         stream.errors,
         line_buffering=stream.line_buffering,
@@ -111,7 +111,7 @@ def _lossy(stream, errors):
 
 
 def _drop_unwritten(stream):
-    """Leave nothing in a stream's buffer, of which the end of the process would complain."""
+    """Empty a stream's buffer, even if it cannot be written, so that the exit raises no error."""
     try:
         stream.flush()
     except OSError:
@@ -125,12 +125,12 @@ def _drop_unwritten(stream):
 
 
 def print_safely(text: str) -> None:
-    """Print a text in which there may be names that strangers have given."""
+    """Print a text that may contain names from untrusted files."""
     print(printable(text))
 
 
 def format_table(row: Mapping[str, Any]) -> str:
-    """The table of a dict of names and values: numbers with three digits, anything else as is."""
+    """Format a dict as a table, with three digits for numbers and anything else as it is."""
     width = max(15, *map(len, row))
     rule = "-" * (22 + width)
     lines = [rule]

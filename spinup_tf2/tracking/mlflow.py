@@ -1,4 +1,4 @@
-"""MLflow: the server of MLFLOW_TRACKING_URI, or else `mlflow.db` beside the run's directory.
+"""MLflow: logs to the server in MLFLOW_TRACKING_URI, or else to `mlflow.db` next to the run.
 
 mlflow ui --backend-store-uri sqlite:///data/my_ppo/mlflow.db
 """
@@ -17,19 +17,19 @@ from mlflow.tracking import MlflowClient
 
 from spinup_tf2.tracking.tracker import Epoch, TrackedRun
 
-LONGEST_PARAMETER = 500  # characters that every version of MLflow takes
+LONGEST_PARAMETER = 500  # characters, the limit that all versions of MLflow accept
 
 _TAG = "spinup_tf2.id"
 
-# It has no histograms.
+# MLflow has no histograms, so their quantiles are logged.
 _QUANTILES = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
 
 
 class Client:
-    """Columns are metrics, the configuration is the parameters, and videos are artifacts."""
+    """Logs columns as metrics, the configuration as parameters, and videos as artifacts."""
 
     def __init__(self, run: TrackedRun):
-        for name in ("mlflow", "alembic"):  # which tell of every table that they make
+        for name in ("mlflow", "alembic"):  # they log every table that they create
             logging.getLogger(name).setLevel(logging.WARNING)
         folder = run.directory.absolute().parent
         uri, artifacts = os.environ.get("MLFLOW_TRACKING_URI"), None
@@ -67,12 +67,12 @@ class Client:
 
 
 def _experiment(client, name, artifacts):
-    """The id of the experiment of this name, which may be there already."""
+    """Return the id of the experiment of this name, which is created if it does not exist."""
     found = client.get_experiment_by_name(name)
     if found is None:
         try:
             return client.create_experiment(name, artifact_location=artifacts)
-        except MlflowException:  # another run has made it meanwhile
+        except MlflowException:  # another run has created it in the meantime
             found = client.get_experiment_by_name(name)
             if found is None:
                 raise

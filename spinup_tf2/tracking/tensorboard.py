@@ -16,7 +16,7 @@ from spinup_tf2.tracking.videos import animation
 
 
 class Client:
-    """Columns are scalars, the configuration is a text, and videos are images that move."""
+    """Logs columns as scalars, the configuration as text, and videos as animated images."""
 
     def __init__(self, run: TrackedRun):
         directory = run.directory / "tensorboard"
@@ -41,7 +41,7 @@ class Client:
 
 
 def _write_animation(path, step):
-    """Write a video as a GIF, which TensorBoard shows as it shows any image."""
+    """Write a video as an animated GIF, which TensorBoard shows like any image."""
     frames, seconds = animation(path)
     gif = io.BytesIO()
     first, *others = frames

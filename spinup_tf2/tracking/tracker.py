@@ -1,9 +1,9 @@
-"""A tracker: sends what a training logs to TensorBoard, Weights & Biases or MLflow.
+"""Trackers: send what a training run logs to TensorBoard, Weights & Biases or MLflow.
 
     python -m spinup_tf2.run ppo --env CartPole-v1 --track tensorboard wandb
 
-Each has a module of its own here, with a Client. Clients work in a thread, behind a queue of
-limited length: one that fails or blocks neither slows the training nor ends it.
+Each has a module of its own in this package, with a Client. Clients work in a thread, behind a
+queue of limited length, so that one that fails or blocks does not slow down or end training.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from spinup_tf2.callbacks import Callback
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.runs.files import read_json
 
-# The package that each needs, which is an extra of this one.
+# The names of trackers, which are also the packages that they need, and extras of this package.
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 
-# What there are histograms of, where it is logged.
+# Values of which histograms are sent, if they are logged.
 HISTOGRAMS = ("EpRet", "TestEpRet", "EpLen", "TestEpLen", "VVals", "QVals", "Q1Vals", "Q2Vals")
 
-MOST_WAITING = 100  # epochs that have not been sent
-PATIENCE = 60.0  # seconds that the end of a training waits for what has not been sent
+MOST_WAITING = 100  # maximum number of epochs that wait to be sent
+PATIENCE = 60.0  # seconds that training waits at its end for epochs to be sent
 
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """What a client has to know of a run.
+    """Information on a run for a client.
 
     Attributes:
-        id: The same when the run is resumed.
-        directory: Of the run.
+        id: Id of the run, which stays the same when it is resumed.
+        directory: Directory of the run.
         exp_name: Name of the experiment that it belongs to.
-        config: What config.json holds.
+        config: Contents of config.json.
     """
 
     id: str
@@ -53,13 +53,13 @@ class TrackedRun:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch has logged.
+    """The values that an epoch has logged.
 
     Attributes:
-        step: Interactions with the environment so far, TotalEnvInteracts.
-        scalars: Its row, without what there is no number for.
-        histograms: The values `[n]` of which the row has statistics, by name.
-        videos: Those that were recorded in this epoch.
+        step: Number of environment interactions so far, TotalEnvInteracts.
+        scalars: The row of the epoch, without columns that have no number.
+        histograms: Values `[n]` whose statistics are in the row, by name.
+        videos: Paths of videos that were recorded in this epoch.
     """
 
     step: int
@@ -69,19 +69,19 @@ class Epoch:
 
 
 class Client(Protocol):
-    """What writes for one tracker; its constructor takes a TrackedRun."""
+    """Interface of the client of a tracker. Its constructor takes a TrackedRun."""
 
     def log(self, epoch: Epoch) -> None:
-        """Send what an epoch has logged."""
+        """Send the values of an epoch."""
 
     def close(self) -> None:
-        """Called once, after the last epoch."""
+        """Finish. Called once, after the last epoch."""
 
 
 def check_installed(name: str) -> None:
     """Raise UserError if the package of a tracker is missing."""
     spec = find_spec(name)
-    if spec is None or spec.origin is None:  # not even a folder of this name
+    if spec is None or spec.origin is None:  # a mere folder of this name does not count
         raise UserError(
             f"track names {name}, which is not installed; install it with: "
             f'pip install "spinup_tf2[{name}]"'
@@ -89,10 +89,10 @@ def check_installed(name: str) -> None:
 
 
 class Tracker(Callback):
-    """Sends the rows of a training to one of TRACKERS."""
+    """Callback that sends the rows of a training run to one of TRACKERS."""
 
     def __init__(self, name: str):
-        self.name, self.id = name, secrets.token_hex(4)  # the same in a run that is resumed
+        self.name, self.id = name, secrets.token_hex(4)  # the id is kept when the run is resumed
         self._queue: Queue = Queue(MOST_WAITING)
 
     def state_dict(self) -> dict[str, Any]:
@@ -129,13 +129,13 @@ class Tracker(Callback):
                 self._warn(f"it is more than {MOST_WAITING} epochs behind; the rest is left out")
 
     def _send_all(self, tracked):
-        """The work of the thread: make the client, and give it what is put into the queue."""
+        """Make the client, and pass on to it what is put into the queue. Runs in the thread."""
         try:
             client = import_module(f"spinup_tf2.tracking.{self.name}").Client(tracked)
             while (item := self._queue.get()) is not None:
                 client.log(item)
             client.close()
-        except (Exception, SystemExit) as error:  # whatever happens to a tracker
+        except (Exception, SystemExit) as error:  # trackers may raise anything
             self._warn(f"{type(error).__name__}: {one_line(error)[:300]}")
 
     def _warn(self, reason):

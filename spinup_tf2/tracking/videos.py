@@ -11,10 +11,10 @@ LONGEST_SIDE = 240  # pixels
 
 
 def animation(path: Path) -> tuple[list[Image.Image], float]:
-    """Some frames of a video, at equal distances and no larger than needed.
+    """Read at most MOST_FRAMES frames of a video, at equal intervals, scaled to LONGEST_SIDE.
 
     Returns:
-        The frames, and the seconds from one to the next.
+        The frames, and the time in seconds from one to the next.
     """
     from imageio_ffmpeg import read_frames
 

@@ -1,6 +1,6 @@
-"""Weights & Biases. Without an account, or with WANDB_MODE=offline, in `RUN_DIR/wandb`.
+"""Weights & Biases. Without an account, or with WANDB_MODE=offline, logs to `RUN_DIR/wandb` only.
 
-`wandb sync RUN_DIR/wandb/offline-run-*` sends there later what was logged offline.
+`wandb sync RUN_DIR/wandb/offline-run-*` uploads later what was logged offline.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from spinup_tf2.tracking.tracker import Epoch, TrackedRun
 
 
 class Client:
-    """Columns over TotalEnvInteracts, the configuration, histograms and videos.
+    """Logs columns over TotalEnvInteracts, the configuration, histograms and videos.
 
-    The project is WANDB_PROJECT, or else spinup_tf2; the experiment is the group.
+    The project is the one in WANDB_PROJECT, or else spinup_tf2. The group is the experiment.
     """
 
     def __init__(self, run: TrackedRun):
@@ -31,7 +31,7 @@ class Client:
             group=run.exp_name,
             id=run.id,
             resume="allow",
-            # A run that the program has begun itself goes on, and stays the one of `wandb.log`.
+            # If the program has started a run itself, that continues to be the one of `wandb.log`.
             reinit=None if wandb.run is None else "create_new",
             config=dict(run.config),
             settings=wandb.Settings(console="off", silent=True),

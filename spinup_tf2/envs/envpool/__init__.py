@@ -1,4 +1,4 @@
-"""Environments of EnvPool, one at a time, and the games of procgen among them."""
+"""Environments of EnvPool as single gymnasium environments, among them the games of procgen."""
 
 from spinup_tf2.envs.envpool.env import EnvPoolEnv
 from spinup_tf2.envs.envpool.procgen import GAMES, ProcgenEnv, is_procgen

@@ -1,9 +1,9 @@
-"""Any environment of EnvPool, as an environment of gymnasium.
+"""Environments of EnvPool as environments of gymnasium.
 
-EnvPool is a library of environments written in C++. It steps many of them at once, begins the next
-episode by itself, one step late, and takes a seed only when it is made. `EnvPoolEnv` is one of
-them, which does none of that. This module can be imported without EnvPool, which comes with the
-`procgen` extra.
+EnvPool is a library of environments written in C++. It steps many environments at once, begins the
+next episode by itself, one step late, and takes a seed only when a pool is made. `EnvPoolEnv` turns
+one of them into an ordinary gymnasium environment. This module can be imported without EnvPool,
+which comes with the `procgen` extra.
 """
 
 import sys
@@ -20,28 +20,29 @@ from spinup_tf2.errors import UserError, one_line
 
 INSTALL = 'pip install "spinup_tf2[procgen]"'
 
-# EnvPool's options that follow from there being one environment, which is seeded by `reset`.
+# EnvPool's options that are fixed, as there is one environment, which `reset` seeds.
 _OWN = ("num_envs", "batch_size", "num_threads", "max_num_players", "seed", "env_seed")
 
-_SEEDS = 2**31  # EnvPool takes those below it
+_SEEDS = 2**31  # EnvPool takes seeds below this
 
 
 class EnvPoolEnv(gym.Env):
     """One environment of EnvPool, in a pool of its own.
 
-    An episode ends with its own last observation, and the next one begins with `reset`.
+    As usual in gymnasium, the last step of an episode returns its final observation, and the next
+    episode begins with `reset`.
 
-    `reset(seed=...)` makes the pool anew, because EnvPool can be seeded in no other way: what
-    follows depends on the seed and on the actions alone, as far as the environment itself is
-    deterministic. It takes from one to some ten milliseconds; the first time in a process, when
-    pictures are loaded, it may take seconds. Without a seed the next episode goes on with the
-    random numbers of the pool.
+    `reset(seed=...)` makes a new pool, because EnvPool cannot be seeded in any other way. What
+    follows depends only on the seed and the actions, if the environment itself is deterministic.
+    It takes from one to some ten milliseconds; the first time in a process, when images are loaded,
+    it may take seconds. Without a seed, the next episode continues with the random numbers of the
+    pool.
 
     Args:
         task_id: EnvPool's name of the environment, such as `Pong-v5`.
         render_mode: "rgb_array", or None.
-        **options: EnvPool's options of this environment: numbers, True or False, and lists of
-            numbers. Texts are refused, since some of them name files to load and programs to run.
+        **options: EnvPool's options for this environment: numbers, True or False, and lists of
+            numbers. Strings are refused, since some of them name files to load or programs to run.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012 (as gymnasium's)
@@ -57,7 +58,7 @@ class EnvPoolEnv(gym.Env):
             )
         self._task_id, self._options, self.render_mode = task_id, options, render_mode
         with self._explained():
-            known = envpool.make_spec(task_id).config._asdict()  # with their values by default
+            known = envpool.make_spec(task_id).config._asdict()  # the options with their defaults
         self._check_known(known)
         if "channel_first" in known:  # networks take images as [height, width, channels]
             self._options = {"channel_first": False} | options
@@ -67,14 +68,14 @@ class EnvPoolEnv(gym.Env):
         self.action_space = spec.gymnasium_action_space
         if not isinstance(self.action_space, spaces.Box | spaces.Discrete):
             raise UserError(f"{task_id} of EnvPool takes several actions at once, or has players.")
-        self._pool: Any = None  # is made by `reset`
+        self._pool: Any = None  # made by `reset`
         self._offer: tuple[int, Any] | None = None
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
         super().reset(seed=seed)
         if seed is not None or self._pool is None:
             seed_of_pool = self.pool_seed(self.np_random)
-            self._pool = None  # the old one ends before there is another
+            self._pool = None  # ends the old pool before a new one is made
             offered, place = self._offer or (None, None)
             self._pool = place if offered == seed_of_pool else self.make_pool([seed_of_pool])
             self._offer = None
@@ -87,20 +88,20 @@ class EnvPoolEnv(gym.Env):
         return _first(obs), float(rew[0]), bool(terminated[0]), bool(truncated[0]), info
 
     def render(self) -> np.ndarray | None:
-        """The picture that the environment shows, uint8 `[height, width, 3]`."""
+        """Return the current frame, uint8 `[height, width, 3]`; None without a render mode."""
         return None if self.render_mode is None else self._pool.render()[0]
 
     def close(self) -> None:
-        self._pool = None  # whose threads end with it
+        self._pool = None  # the pool's threads end with it
 
     @staticmethod
     def pool_seed(rng: np.random.Generator) -> int:
-        """The seed for EnvPool, drawn from what gymnasium has made of the seed of `reset`."""
+        """Draw the seed for EnvPool from the generator that `reset` has seeded."""
         return int(rng.integers(_SEEDS))
 
     def make_pool(self, seeds: list[int]) -> Any:
-        """A pool of environments like this one, with these seeds; it has one thread."""
-        # A seed for each: EnvPool makes other numbers of a single one.
+        """Make a pool of environments like this one, with these seeds and a single thread."""
+        # One seed for each: from a single number, EnvPool derives other seeds.
         options = dict(self._options, num_envs=len(seeds), num_threads=1, seed=seeds)
         if self.render_mode is not None:
             options["render_mode"] = self.render_mode
@@ -108,24 +109,24 @@ class EnvPoolEnv(gym.Env):
             return _import_envpool().make_gymnasium(self._task_id, **options)
 
     def offer(self, seed: int, place: Any) -> None:
-        """A place in a shared pool, instead of a pool of its own, if the next reset has its seed.
+        """Offer a place in a shared pool, to be used if the next reset has the right seed.
 
         Args:
-            seed: A `pool_seed`.
-            place: With the methods of a pool of one that has been made with that seed.
+            seed: The result of `pool_seed` for which the place is to be used.
+            place: Object with the methods of a pool of one environment, made with that seed.
         """
         self._offer = seed, place
 
     def described(self) -> tuple:
-        """What environments that share a pool have in common."""
+        """Return what environments must have in common to share a pool."""
         return self._task_id, self._options, self.render_mode
 
     def __getstate__(self):
-        """A copy begins with its own first reset: pools cannot be copied."""
+        """Leave out the pool, which cannot be copied: a copy must be reset first."""
         return self.__dict__ | {"_pool": None, "_offer": None}
 
     def _info(self, info):
-        """What EnvPool tells of the one environment, without its number."""
+        """Return EnvPool's info for the one environment, without its ids."""
         return {key: _first(value) for key, value in info.items() if key not in _NUMBERS}
 
     def _check_known(self, known):
@@ -139,7 +140,7 @@ class EnvPoolEnv(gym.Env):
 
     @contextmanager
     def _explained(self):
-        """What EnvPool raises becomes a UserError."""
+        """Context manager that turns errors of EnvPool into UserError."""
         try:
             yield
         except ImportError as error:
@@ -154,18 +155,18 @@ _NUMBERS = ("env_id", "players")
 
 
 def _first(tree):
-    """What a pool of one returns, of this one: arrays without their first axis."""
+    """Remove the first axis of the arrays that a pool of one returns."""
     if isinstance(tree, Mapping):
         return {key: _first(value) for key, value in tree.items()}
     return tree[0]
 
 
-# ---------------------------------------------------------------- what can go wrong
+# ---------------------------------------------------------------- checks and errors
 
 
 def _import_envpool():
     try:
-        return import_installed("envpool")  # and not what lies beside a run
+        return import_installed("envpool")  # not a file next to a run
     except ImportError as error:
         message = f"EnvPool cannot be loaded ({one_line(error)}); install it with: {INSTALL}."
         if sys.version_info < (3, 11):

@@ -1,4 +1,4 @@
-"""The games of procgen (Cobbe et al. 2020), each of whose levels is made from a seed."""
+"""The games of procgen (Cobbe et al. 2020), whose levels are generated from seeds."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from spinup_tf2.arguments.rules import POSITIVE_INTEGER, check
 from spinup_tf2.envs.envpool.env import EnvPoolEnv
 from spinup_tf2.errors import UserError
 
-# Of each game, the kinds of levels that it has besides easy and hard ones.
+# For each game, its distribution modes besides easy and hard.
 GAMES = {
     "bigfish": (),
     "bossfight": (),
@@ -30,23 +30,22 @@ GAMES = {
 
 _PREFIX = "procgen/"
 
-# What each action presses: the joystick in nine positions, and then buttons. Most games have no use
-# for these.
+# What each action presses: nine positions of the joystick, then buttons, which most games ignore.
 _BUTTONS = (
     *("LEFT DOWN", "LEFT", "LEFT UP", "DOWN", "NOOP", "UP", "RIGHT DOWN", "RIGHT", "RIGHT UP"),
     *("D", "A", "W", "S", "Q", "E"),
 )
 
-_ZOOM = 8  # of the pictures: videos of 64 x 64 pixels would be too small to watch
+_ZOOM = 8  # enlarges rendered frames: videos of 64 x 64 pixels would be too small to watch
 
 
 def is_procgen(env_id: str) -> bool:
-    """Whether an id, with or without `spinup_tf2:` before it, is that of a game of procgen."""
+    """Return whether an id, with or without the prefix `spinup_tf2:`, is a game of procgen."""
     return env_id.removeprefix("spinup_tf2:") in {_PREFIX + game for game in GAMES}
 
 
 def no_such_game(env_id: str) -> str | None:
-    """What to say of an id `procgen/...` that is no game; None for any other id."""
+    """Return a message about an id `procgen/...` that is not a game; None for any other id."""
     if not env_id.startswith(_PREFIX):
         return None
     name = env_id.removeprefix(_PREFIX)
@@ -56,25 +55,25 @@ def no_such_game(env_id: str) -> str | None:
 
 
 class ProcgenEnv(EnvPoolEnv):
-    """A game of procgen: every episode is a level, drawn at random from those that there are.
+    """A game of procgen: each episode is one level, drawn at random from a set of levels.
 
-    Observations are colored frames, uint8 `[64, 64, 3]`. There are 15 actions: the nine directions
-    of a joystick, and six buttons. The info of a reset and of each step has the `level_seed` from
-    which the level is made; that of an episode's last step has `is_success`, whether the goal of
-    the level has been reached.
+    Observations are color frames, uint8 `[64, 64, 3]`. There are 15 actions: nine positions of a
+    joystick, and six buttons. The info of a reset and of each step has the `level_seed` from which
+    the level is generated; that of an episode's last step has `is_success`, whether the goal of the
+    level has been reached.
 
-    Levels are the numbers from `start_level` to `start_level + num_levels - 1`. To see whether an
-    agent has learned the game or its levels by heart, evaluate it on others.
+    Levels are numbered from `start_level` to `start_level + num_levels - 1`. To see whether an
+    agent has learned the game, or just memorized its levels, evaluate it on other levels.
 
     Args:
-        game: Such as "bigfish".
-        num_levels: How many levels there are; 0: any of 2^31, whatever `start_level` is.
-        start_level: The first of them.
+        game: Name of the game, such as "bigfish".
+        num_levels: Number of levels; 0 for all 2^31, whatever `start_level` is.
+        start_level: Number of the first level.
         distribution_mode: "easy" or "hard", and for some games "extreme", "memory" or
             "exploration".
-        frameskip: For how many frames an action is held; their rewards are added up.
-        render_mode: "rgb_array", or None. Pictures are the frames, eight times as large.
-        **options: EnvPool's other options of procgen, such as `use_backgrounds=False`.
+        frameskip: Number of frames for which an action is held; their rewards are summed.
+        render_mode: "rgb_array", or None. Rendered frames are enlarged eight times.
+        **options: Other options of EnvPool for procgen, such as `use_backgrounds=False`.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 (as gymnasium's)
@@ -102,7 +101,7 @@ class ProcgenEnv(EnvPoolEnv):
             )
         check(POSITIVE_INTEGER, frameskip=frameskip)
         self.frameskip = frameskip
-        # Who records sees one frame for each step.
+        # A recorder sees one frame per step.
         fps = max(round(self.metadata["render_fps"] / frameskip), 1)
         self.metadata = self.metadata | {"render_fps": fps}
         super().__init__(
@@ -124,16 +123,16 @@ class ProcgenEnv(EnvPoolEnv):
         return obs, total, terminated, truncated, info
 
     def render(self) -> np.ndarray | None:
-        """The frame that agents see, enlarged: uint8 `[512, 512, 3]`."""
+        """Return the frame that agents see, enlarged to uint8 `[512, 512, 3]`."""
         frame = super().render()
         return None if frame is None else frame.repeat(_ZOOM, axis=0).repeat(_ZOOM, axis=1)
 
     def get_action_meanings(self) -> list[str]:
-        """What each action presses: NOOP, directions of the joystick, or a button."""
+        """Return what each action presses: NOOP, directions of the joystick, or a button."""
         return [*_BUTTONS]
 
     def get_keys_to_action(self) -> dict[tuple[str, ...], int]:
-        """Keys for `play`: W, A, S and D are the joystick; the buttons are the keys 1 to 6."""
+        """Return the keys for `play`: W, A, S and D are the joystick, 1 to 6 the buttons."""
         keys = dict(LEFT="a", RIGHT="d", UP="w", DOWN="s")
         joystick = {
             tuple(sorted(keys[each] for each in buttons.split())): action

@@ -1,8 +1,8 @@
-"""Environments of EnvPool that share a pool, because they are stepped together.
+"""Shared pools for environments of EnvPool that are stepped together.
 
-A pool of its own for each costs more than what most of these environments do in a step: its thread
-is woken and waited for. In one pool that happens once for all of them. Nothing else changes: each
-environment's episodes are those that it has with a pool of its own.
+In a pool of its own, each environment's thread must be woken and waited for, which costs more than
+a step of most of these environments. In a shared pool that happens once for all of them. Nothing
+else changes: the episodes of each environment are the same as with a pool of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spinup_tf2.envs.envpool.env import EnvPoolEnv
 from spinup_tf2.envs.protocol import CheckedEnv
 from spinup_tf2.envs.wrappers import wrappers_of
 
-# Functions `step` of wrappers that take one step with the action that they are given.
+# `step` functions of wrappers that take exactly one step with the given action.
 _PASS_ON = {
     *(gym.Wrapper.step, gym.ObservationWrapper.step, gym.RewardWrapper.step, CheckedEnv.step),
     *(wrappers.OrderEnforcing.step, wrappers.PassiveEnvChecker.step),
@@ -30,22 +30,26 @@ _PASS_ON = {
 class SharedPool:
     """One pool for several environments.
 
-    `reset` offers each of them a place in a new pool, which it takes when it is reset with its
-    seed. `begin` begins a step of all; each finds what has come of it when it is stepped. One that
-    has been made anew since, or that is stepped or reset alone, does not disturb the others.
+    `reset` offers each environment a place in a new pool, which it takes when it is reset with its
+    seed. `begin` begins a step of all environments; each gets its result when its own `step` is
+    called. An environment that has been replaced since, or that is stepped or reset alone, does not
+    affect the others.
 
     Args:
-        envs: Alike.
+        envs: Environments with the same id, options and render mode.
     """
 
     def __init__(self, envs: Sequence[EnvPoolEnv]):
         self._envs = envs
         self._pool: Any = None
-        self._sent = False  # whether actions are on their way
-        self._rows: dict[int, tuple] = {}  # what a step has led to, of those that have not asked
+        self._sent = False  # whether actions have been sent, but no results received
+        self._rows: dict[int, tuple] = {}  # results that have not been fetched, by environment
 
     def reset(self, seeds: Sequence[int | None]) -> None:
-        """Make the pool for environments that will be reset with these seeds."""
+        """Make the pool for environments that will be reset with these seeds.
+
+        If one of the seeds is None, no pool is made.
+        """
         self._pool, self._sent, self._rows = None, False, {}
         if any(seed is None for seed in seeds):
             return
@@ -63,24 +67,24 @@ class SharedPool:
             self._sent = True
 
     def receive(self) -> None:
-        """Wait for the step that has been begun, if there is one."""
+        """Wait for the results of a step that has been begun, if there is one."""
         if self._sent:
             self._rows = dict(enumerate(_rows(self._pool.recv(), len(self._envs))))
             self._sent = False
 
     def take(self, i: int) -> tuple | None:
-        """What has come of a reset or a step of the i-th environment, once."""
+        """Return the result of a reset or step of environment i; None if it has been fetched."""
         self.receive()
         return self._rows.pop(i, None)
 
     def ask(self, i: int) -> Any:
-        """The pool, for what concerns the i-th environment alone."""
+        """Return the pool for a call that concerns environment i alone, discarding its result."""
         self.take(i)
         return self._pool
 
 
 class _Place:
-    """One environment of a SharedPool, with the methods of a pool of one."""
+    """One environment of a SharedPool, with the interface of a pool of one."""
 
     def __init__(self, shared, i):
         self._shared, self._i, self._ids, self._first = shared, i, np.array([i], np.int32), True
@@ -95,7 +99,7 @@ class _Place:
 
 
 def _rows(result, n):
-    """What a pool of n returns, as n pools of one would."""
+    """Split the result of a pool of n into results as from n pools of one."""
     return [_row(result, slice(i, i + 1)) for i in range(n)]
 
 
@@ -108,13 +112,14 @@ def _row(tree, which):
 
 
 def share(envs: Sequence[gym.Env], pass_on: Collection[Callable] = ()) -> SharedPool | None:
-    """A pool for environments that are stepped together; None if they cannot have one.
+    """Return a shared pool for environments that are stepped together; None if that is impossible.
 
-    They are alike, of EnvPool, and their wrappers hand actions on unchanged.
+    They must be equal environments of EnvPool, without rendering, and their wrappers must pass
+    actions on unchanged.
 
     Args:
         envs: The environments, with their wrappers.
-        pass_on: Functions `step` of further wrappers that do.
+        pass_on: `step` functions of further wrappers that do so.
     """
     bare = [env.unwrapped for env in envs]
     if len(envs) < 2 or not all(isinstance(env, EnvPoolEnv) for env in bare):

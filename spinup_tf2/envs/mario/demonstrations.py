@@ -1,8 +1,8 @@
 """Demonstrations: buttons that clear a level of Super Mario Bros, from its start to the flag.
 
-They are kept in `demonstrations.toml`, a line for each level, and were found by
+They are stored in `demonstrations.toml`, one line per level, and were found by
 `python -m spinup_tf2.envs.mario.search`. Each letter stands for buttons that are held for FRAMES
-frames of the console, a number before it for how often: "3r2j" is "rrrjj".
+frames of the console, and a number before it for repetitions: "3r2j" is "rrrjj".
 """
 
 import itertools
@@ -21,7 +21,7 @@ else:
 FILE = Path(__file__).with_name("demonstrations.toml")
 FRAMES = 4
 
-# What is held; r and j are the actions of "run".
+# Buttons that are held for each letter; r and j are the actions of "run".
 BUTTONS_OF = {
     "r": ("right", "B"),
     "j": ("right", "A", "B"),
@@ -35,18 +35,18 @@ BUTTONS_OF = {
 
 @cache
 def demonstrated() -> dict[str, str]:
-    """The demonstration of each level that has one, by its name, such as "1-1": a letter a step."""
+    """Return the demonstrations by the names of their levels, such as "1-1"; a letter per step."""
     return read(FILE)
 
 
 def read(path: Path) -> dict[str, str]:
-    """The demonstrations in a file; none if there is no such file."""
+    """Read the demonstrations in a file; an empty dict if there is no such file."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     return {stage: written_out(plan) for stage, plan in tomllib.loads(text).items()}
 
 
 def demonstration(stage: str) -> str:
-    """The demonstration of a level, a letter for each step of FRAMES frames."""
+    """Return the demonstration of a level, one letter for each step of FRAMES frames."""
     if stage not in demonstrated():
         known = ", ".join(demonstrated())
         raise UserError(
@@ -57,11 +57,11 @@ def demonstration(stage: str) -> str:
 
 
 def written_out(text: str) -> str:
-    """ "3r2j" as "rrrjj"."""
+    """Expand "3r2j" to "rrrjj"."""
     return "".join(int(number or 1) * letter for number, letter in re.findall(r"(\d*)(\D)", text))
 
 
 def shortened(plan: str) -> str:
-    """ "rrrjj" as "3r2j"."""
+    """Shorten "rrrjj" to "3r2j"."""
     runs = ((letter, len([*group])) for letter, group in itertools.groupby(plan))
     return "".join(f"{number if number > 1 else ''}{letter}" for letter, number in runs)

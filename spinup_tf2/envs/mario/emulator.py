@@ -1,9 +1,9 @@
-"""The NES: what the game asks of an emulator, and the compiled one of nes-py behind it.
+"""The NES: the interface of an emulator, and the compiled emulator of nes-py behind it.
 
 nes-py and gym-super-mario-bros are located on disk and never imported: their Python classes belong
 to gym, the predecessor of gymnasium, and fail with NumPy 2. The emulator itself is a shared library
-of a dozen functions. While it works it does not hold the GIL, so that emulators in several
-threads run at the same time.
+of a dozen functions. It runs without holding the GIL, so that emulators in several threads run in
+parallel.
 """
 
 import ctypes
@@ -24,38 +24,42 @@ FRAMES_PER_SECOND = 60
 
 HEIGHT, WIDTH = 240, 256
 
-# The game as it was, with coarse pictures, with one color for each kind of thing, with rectangles.
+# The original game; with coarse graphics; with one color for each kind of object; with rectangles.
 ROMS = ("vanilla", "downsample", "pixel", "rectangle")
 
 _RAM_SIZE = 0x800
 
 
 class Core(Protocol):
-    """An emulator with the game in it."""
+    """An emulator that runs the game."""
 
-    ram: memoryview  # the 2,048 bytes of the console, as they are now; they can be written, too
-    screen: np.ndarray  # uint8 [HEIGHT, WIDTH, 4]: blue, green, red, nothing, as they are now
+    ram: memoryview  # view of the console's 2,048 bytes of memory, which can be written as well
+    screen: np.ndarray  # view of the screen, uint8 [HEIGHT, WIDTH, 4]: blue, green, red, unused
 
     def reset(self) -> None:
         """Press the reset button of the console."""
 
     def frame(self, buttons: int) -> None:
-        """Run one sixtieth of a second with these buttons held, a bit for each."""
+        """Run one frame (1/60 s) with these buttons held, one bit for each."""
 
     def backup(self) -> None:
-        """Remember the state of the console, in the place of the one before."""
+        """Save the state of the console, replacing the previously saved one."""
 
     def restore(self) -> None:
-        """Return to the state that is remembered."""
+        """Return to the saved state."""
 
     def close(self) -> None:
-        """Free the emulator, after which nothing of it may be used."""
+        """Free the emulator, which must not be used afterwards."""
 
 
 class NesPy:
-    """The emulator of nes-py 8: a Core.
+    """The emulator of nes-py 8; a Core.
 
-    rom: one of ROMS. Raises UserError if one of the two packages is missing.
+    Args:
+        rom: Version of the game, one of ROMS.
+
+    Raises:
+        UserError: nes-py or gym-super-mario-bros is missing.
     """
 
     def __init__(self, rom: str = "vanilla"):
@@ -63,8 +67,8 @@ class NesPy:
         self._library = _library()
         self._console = self._library.Initialize(os.fspath(path))
         self.ram = self._bytes(self._library.Memory(self._console), _RAM_SIZE)
-        # A pad is three bytes: whether it takes buttons in, those that are held (which Controller
-        # points to), and those that the game has yet to read, one after the other.
+        # Each of the two pads has three bytes: whether it latches buttons, the buttons that are
+        # held (which Controller points to), and the buttons that the game has yet to read.
         self._pads = self._bytes(self._library.Controller(self._console, 0) - 1, 2 * 3)
         self._pads_of_backup = bytes(self._pads)
         picture = self._bytes(self._library.Screen(self._console), HEIGHT * WIDTH * 4)
@@ -83,7 +87,7 @@ class NesPy:
         self._step()
 
     def backup(self) -> None:
-        # The library leaves out the pads, which a frame that ends amidst their reading depends on.
+        # The library leaves out the pads, which matter if the frame ended while they were read.
         self._library.Backup(self._console)
         self._pads_of_backup = bytes(self._pads)
 
@@ -93,14 +97,14 @@ class NesPy:
 
     def close(self) -> None:
         if self._console is not None:
-            # These would point to memory that is no longer there.
+            # These would point to freed memory.
             self.ram = self._pads = self.screen = self._step = None
             self._library.Close(self._console)
             self._console = None
 
 
 def rom_path(rom: str) -> Path:
-    """Where gym-super-mario-bros has put the game `rom`, one of ROMS."""
+    """Return the path of the game `rom`, one of ROMS, in gym-super-mario-bros."""
     if rom not in ROMS:
         raise UserError(f"rom is {rom!r}; it must be one of {', '.join(ROMS)}.")
     ending = "" if rom == "vanilla" else f"-{rom}"
@@ -114,27 +118,28 @@ def rom_path(rom: str) -> Path:
 
 
 def check_packages(rom: str) -> None:
-    """Raise UserError if something of what NesPy needs is not installed."""
+    """Raise UserError if something that NesPy needs is not installed."""
     _library()
     rom_path(rom)
 
 
 def is_missing(distribution: str) -> UserError:
-    """The error that says what to install."""
+    """Return a UserError that says what to install."""
     return UserError(
         f"Super Mario Bros needs {distribution}, which is not installed; install it with: {INSTALL}"
     )
 
 
 def _package(name: str) -> Path:
-    """The directory of a package, which is not imported."""
+    """Return the directory of a package, without importing it."""
     spec = find_spec(name)
     if spec is None or spec.origin is None:
         raise is_missing(name.replace("_", "-"))
     return Path(spec.origin).parent
 
 
-# Result and arguments of the library's functions. The first of the arguments is the console.
+# Result and argument types of the library's functions. Except for Initialize, which makes it, their
+# first argument is the console.
 _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "Initialize": (ctypes.c_void_p, [ctypes.c_wchar_p]),
     "Memory": (ctypes.c_void_p, [ctypes.c_void_p]),

@@ -27,7 +27,7 @@ try:
 except ModuleNotFoundError as error:
     raise is_missing("opencv-python") from error
 
-# What an agent may press. The first three are those of gym-super-mario-bros.
+# Combinations of buttons that an agent may press. The first three are from gym-super-mario-bros.
 _RIGHT = ((), ("right",), ("right", "A"), ("right", "B"), ("right", "A", "B"))
 _SIMPLE = (*_RIGHT, ("A",), ("left",))
 _COMPLEX = (*_SIMPLE, ("left", "A"), ("left", "B"), ("left", "A", "B"), ("down",), ("up",))
@@ -50,32 +50,32 @@ _OBS = {
 
 
 class MarioEnv(gym.Env, EzPickle):
-    """Super Mario Bros, one frame of the console (1/60 s) in each step.
+    """Super Mario Bros, with one frame of the console (1/60 s) per step.
 
     Args:
-        stages: What is played. Of several, such as `["1-1", "1-2"]`, each episode has one at
-            random. None: all levels one after the other, with three lives.
-        rom: Which version of the game, one of ROMS.
-        actions: What the agent may press: a name in ACTIONS, or a sequence of combinations such as
-            `[["right"], ["right", "A"]]`, the empty one for none.
+        stages: Names of the levels to play. If there are several, such as `["1-1", "1-2"]`, one is
+            drawn for each episode. None means all levels one after the other, with three lives.
+        rom: Version of the game, one of ROMS.
+        actions: Combinations of buttons that the agent may press: a name in ACTIONS, or a sequence
+            such as `[["right"], ["right", "A"]]`, in which an empty one presses nothing.
         obs_type: "rgb", uint8 `[240, 256, 3]`, or "grayscale", uint8 `[240, 256]`.
         render_mode: None, "rgb_array", or "human" for a window.
-        make_core: Makes the emulator, with `rom`.
+        make_core: Function of `rom` that makes the emulator.
 
-    **Reward**: way to the right in pixels, plus the change of the clock (-1 for each tick), -25 for
-    a death; at least -15 and at most 15.
+    **Reward**: distance to the right in pixels, plus the change of the clock (-1 per tick), -25 for
+    a death; clipped to [-15, 15].
 
-    **Termination**: a death or the flag; in the game with three lives, the last death. Where the
-    clock runs out, Mario dies. There is no time limit beside it.
+    **Termination**: a death or the flag; in the game with three lives, the last death or the rescue
+    of the princess. When the clock runs out, Mario dies. There is no other time limit.
 
     **Info**: `coins flag_get life score stage status time world x_pos y_pos` as in
     gym-super-mario-bros, and `is_success`, which is `flag_get`.
 
     **Options** of `reset`: `stages`, for this and all following episodes; `noops`, a number of
-    frames that pass before the episode begins, or `(low, high)` for one from `low` to `high` at
-    random; `demonstration`, a share from 0 to 1, or `(low, high)` for one at random: the episode
-    begins where so much of the level's demonstration is over; `from_backup=True` begins where
-    `backup` was called.
+    frames without a button pressed before the episode begins, or `(low, high)` for a random number
+    from `low` to `high`; `demonstration`, a share from 0 to 1, or `(low, high)` for a random one:
+    the episode begins after that share of the level's demonstration has been played;
+    `from_backup=True` begins at the state saved by `backup`.
     """
 
     metadata: ClassVar = {"render_modes": ["human", "rgb_array"], "render_fps": FRAMES_PER_SECOND}
@@ -98,7 +98,7 @@ class MarioEnv(gym.Env, EzPickle):
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise UserError(f"render_mode is {render_mode!r}; it must be human, rgb_array or None.")
         if make_core is NesPy:
-            check_packages(rom)  # now, not when the first episode begins
+            check_packages(rom)  # rather than when the first episode begins
         self._levels = _levels(stages)
         self._combinations = _combinations(actions)
         self._buttons = [sum(BUTTONS[name] for name in pressed) for pressed in self._combinations]
@@ -107,9 +107,9 @@ class MarioEnv(gym.Env, EzPickle):
         self.observation_space = gym.spaces.Box(0, 255, shape, np.uint8)
         self.action_space = gym.spaces.Discrete(len(self._buttons))
         self._make_core = lambda: make_core(rom)
-        self._games = {}  # for each level that has been played
+        self._games = {}  # a game for each level that has been played
         self._game = None
-        self._backup = None  # the game in which `backup` has been called, then none of _games
+        self._backup = None  # the game in which `backup` was called; it is not in _games then
         self._window = None
 
     def reset(
@@ -165,13 +165,13 @@ class MarioEnv(gym.Env, EzPickle):
         return "{}-{}".format(*level)
 
     def demonstration(self) -> list[int]:
-        """The actions, each for four frames, that clear the present level from its start."""
+        """Return the actions, each to be held for four frames, that clear the current level."""
         if self._game is None:
             raise UserError("demonstration was called before reset, or after close.")
         return self.actions_of(demonstration(self._stage))
 
     def actions_of(self, plan: str) -> list[int]:
-        """The action for each letter of a plan for the present level; see `letters`."""
+        """Return the action for each letter of a plan for the current level; see `letters`."""
         known = self._actions_by_letter
         if any(letter not in known for letter in plan):
             needed = [[*BUTTONS_OF[letter]] for letter in dict.fromkeys(plan)]
@@ -182,13 +182,13 @@ class MarioEnv(gym.Env, EzPickle):
         return [known[letter] for letter in plan]
 
     def plan_of(self, actions: Sequence[int]) -> str:
-        """The letters of actions, each taken for four frames: what `actions_of` turns back."""
+        """Return actions, each held for four frames, as letters; the inverse of `actions_of`."""
         letters = {action: letter for letter, action in self._actions_by_letter.items()}
         return "".join(letters[action] for action in actions)
 
     @property
     def letters(self) -> str:
-        """What plans may consist of: the letters of `demonstrations.BUTTONS_OF` with an action."""
+        """The letters allowed in plans: those of `demonstrations.BUTTONS_OF` with an action."""
         return "".join(self._actions_by_letter)
 
     @property
@@ -211,9 +211,9 @@ class MarioEnv(gym.Env, EzPickle):
         return self._obs(), reward, terminated, False, self._info(info)
 
     def backup(self) -> None:
-        """Remember this moment, in the place of the one before, for `restore`.
+        """Save the current state for `restore`, replacing the previously saved one.
 
-        The emulator stays with it: the next `reset` to the start of the level makes another one,
+        The emulator is kept for it: the next `reset` to the start of the level makes another one,
         which takes a third of a second and a megabyte.
         """
         if self._game is None:
@@ -225,9 +225,10 @@ class MarioEnv(gym.Env, EzPickle):
             self._backup = self._games.pop(self._game.level)
 
     def restore(self) -> None:
-        """Go back to the moment of `backup`; what follows is the same again.
+        """Return to the state saved by `backup`; the same actions then lead to the same results.
 
-        To begin an episode there, call `reset(options={"from_backup": True})`: then wrappers know.
+        To begin an episode there, call `reset(options={"from_backup": True})`, so that wrappers are
+        reset, too.
         """
         if self._backup is None:
             raise UserError("There is no moment to go back to; call backup at that moment.")
@@ -236,7 +237,7 @@ class MarioEnv(gym.Env, EzPickle):
 
     @property
     def fixed_starts(self) -> dict[str, dict[str, Any]]:
-        """Each stage's options of `reset`, with which all episodes begin alike, but for `noops`."""
+        """Options of `reset` for each stage, with which all episodes begin alike, up to `noops`."""
         if self._levels == [None]:
             return {"all stages": {"stages": None}}
         names = [f"{world}-{stage}" for world, stage in self._levels]
@@ -244,22 +245,22 @@ class MarioEnv(gym.Env, EzPickle):
 
     @property
     def ram(self) -> np.ndarray:
-        """The memory of the console, a copy: uint8 `[2048]`."""
+        """A copy of the console's memory, uint8 `[2048]`."""
         if self._game is None:
             raise UserError("ram was read before reset, or after close.")
         return np.array(self._game.ram)
 
     def get_action_meanings(self) -> list[str]:
-        """What is pressed: "NOOP", "right", "right A", ... for each action."""
+        """Return the buttons of each action: "NOOP", "right", "right A", ..."""
         return [" ".join(pressed) or "NOOP" for pressed in self._combinations]
 
     def get_keys_to_action(self) -> dict[str, int]:
-        """Keys for gymnasium's `play`: w a s d are the pad, o is A (jump), p is B (run).
+        """Return the keys for gymnasium's `play`: w a s d are the pad, o is A (jump), p is B (run).
 
-        Any of these keys may be held at once. The action is the one of the most buttons, of those
-        of which all buttons are held; if there are several, the first.
+        Any of these keys may be held at once. Among the actions whose buttons are all held, the one
+        with the most buttons is taken; if there are several, the first.
         """
-        # Sorted so that the first one that is held is the right one.
+        # Sorted so that the first possible action is the right one.
         largest_first = sorted(enumerate(self._combinations), key=lambda each: -len(each[1]))
         actions = {}
         for n in range(1, len(_KEYS) + 1):
@@ -270,7 +271,7 @@ class MarioEnv(gym.Env, EzPickle):
         return actions
 
     def render(self) -> np.ndarray | None:
-        """The frame, uint8 `[240, 256, 3]`; in mode "human" it is shown instead."""
+        """Return the frame, uint8 `[240, 256, 3]`; in mode "human" show it instead."""
         if self.render_mode is None or self._game is None:
             return None
         picture = cv2.cvtColor(self._game.core.screen, cv2.COLOR_BGRA2RGB)
@@ -300,7 +301,7 @@ class MarioEnv(gym.Env, EzPickle):
 
 
 def _levels(stages):
-    """(world, stage) of each of them; None stands for the whole game."""
+    """Return (world, stage) for each name of a level; a single None stands for the whole game."""
     if stages is None:
         return [None]
     stages = [stages] if isinstance(stages, str) else stages
@@ -313,7 +314,7 @@ def _levels(stages):
 
 
 def _combinations(actions):
-    """The buttons of each action, as a tuple of tuples."""
+    """Return the buttons of each action, as a tuple of tuples."""
     if isinstance(actions, str) and actions in ACTIONS:
         return ACTIONS[actions]
     if isinstance(actions, str) or not isinstance(actions, Sequence) or not actions:
@@ -333,7 +334,7 @@ def _combinations(actions):
 
 
 def _frames(noops):
-    """The fewest and the most frames that `noops` stands for."""
+    """Return the smallest and the largest number of frames for the option `noops`."""
     low, high = _pair(noops)
     if not all(isinstance(n, int | np.integer) and n >= 0 for n in (low, high)) or low > high:
         raise UserError(f"noops is {noops!r}; it must be a number of frames, 0 or more, or two.")
@@ -341,7 +342,7 @@ def _frames(noops):
 
 
 def _shares(demonstration):
-    """The least and the largest share that `demonstration` stands for."""
+    """Return the smallest and the largest share for the option `demonstration`."""
     low, high = _pair(demonstration)
     numbers = all(isinstance(share, int | float | np.number) for share in (low, high))
     if not numbers or not 0 <= low <= high <= 1:
@@ -352,5 +353,5 @@ def _shares(demonstration):
 
 
 def _pair(value):
-    """A single value is the lowest and the highest."""
+    """Return a pair (low, high); a single value stands for both."""
     return value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)

@@ -1,8 +1,8 @@
-"""Super Mario Bros as a game of levels: what the console's memory says, and where it is changed.
+"""Super Mario Bros as a game of levels: reads the console's memory, and modifies it to skip scenes.
 
-Addresses and their meaning are those of the game's program, as its disassemblies document them.
-What is read, rewarded and skipped is that of gym-super-mario-bros 7.4, frame by frame, so that
-results can be compared with those of others.
+Addresses and their meanings are those of the game's program, as documented in its disassemblies.
+Values, rewards and skipped scenes are the same as in gym-super-mario-bros 7.4, frame by frame, so
+that results are comparable.
 """
 
 from spinup_tf2.envs.mario.emulator import Core
@@ -14,10 +14,10 @@ BUTTONS = {
 
 WORLDS, STAGES = 8, 4
 
-LARGEST_REWARD = 15.0  # of a frame, and the negative one as well
+LARGEST_REWARD = 15.0  # absolute value of a frame's reward at most
 
 _DEATH = -25
-_FASTEST = 5  # pixels in a frame; a longer way is a change of scene
+_FASTEST = 5  # pixels per frame; anything more is a change of scene
 
 # Addresses.
 _PLAYER_STATE = 0x0E
@@ -37,7 +37,7 @@ _SCORE, _COINS, _TIME = slice(0x07DE, 0x07E4), slice(0x07ED, 0x07EF), slice(0x07
 
 # Values.
 _DEAD, _DYING = 0x06, 0x0B
-# Vines, pipes, walking by itself, dead, entering an area: Mario cannot be steered.
+# Mario cannot be controlled: vines, pipes, walking automatically, dead, entering an area.
 _BUSY = frozenset((0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x07))
 _FLAGPOLE, _BOWSER = 0x31, 0x2D
 _NO_LIVES = 0xFF
@@ -50,19 +50,20 @@ _WORLDS_WITH_A_PIPE = (1, 2, 4, 7)
 class Game:
     """The game in an emulator.
 
-    core: the emulator.
-    level: (world, stage) of the only level that is played, or None for all of them with three
-        lives, one after the other.
+    Args:
+        core: The emulator.
+        level: (world, stage) of the only level to play, or None for all levels one after the other,
+            with three lives.
     """
 
     def __init__(self, core: Core, level: tuple[int, int] | None = None):
         self.core = core
         self.ram = core.ram
         self.level = level
-        self._x = self._time = 0  # of the frame before
-        self._at_start = False  # whether the emulator's backup is the start
+        self._x = self._time = 0  # values in the previous frame
+        self._at_start = False  # whether the state saved in the emulator is the start
 
-    # ------------------------------------------------------------ what the memory says
+    # ------------------------------------------------------------ reading the memory
 
     def _number(self, digits):
         number = 0
@@ -77,7 +78,7 @@ class Game:
 
     @property
     def x(self) -> int:
-        """Mario's place, in pixels from the level's left end."""
+        """Mario's position, in pixels from the left end of the level."""
         return self.ram[_X_PAGE] * 256 + self.ram[_X]
 
     @property
@@ -88,7 +89,7 @@ class Game:
 
     @property
     def area(self) -> int:
-        """Which part of a level is played: above the ground, below it, ..."""
+        """The current part of the level: above ground, underground, ..."""
         return self.ram[_AREA_POINTER]
 
     @property
@@ -101,7 +102,7 @@ class Game:
 
     @property
     def _princess_is_free(self):
-        # She waits for a button, for ever: there is nothing behind it that could be skipped to.
+        # This scene waits for a button forever, so there is nothing to skip to.
         return self.ram[_MODE] == 2 and self.ram[_WORLD] == WORLDS - 1
 
     @property
@@ -113,7 +114,7 @@ class Game:
         return self._dying or self.ram[_PLAYER_STATE] == _DEAD
 
     def info(self) -> dict[str, int | bool | str]:
-        """What the user is told: score, clock, place and so on."""
+        """Return the info for the user: score, clock, position and so on."""
         ram = self.ram
         return dict(
             coins=self._number(_COINS),
@@ -131,7 +132,7 @@ class Game:
     # ------------------------------------------------------------ playing
 
     def reset(self) -> None:
-        """Go to the start: of the level, or of the first one."""
+        """Go to the start of the level, or of the first level."""
         if self._at_start:
             self.core.restore()
         else:
@@ -142,28 +143,28 @@ class Game:
         self._time, self._x = self.time, self.x
 
     def backup(self) -> None:
-        """Remember the present state for `restore`. The next `reset` takes a third of a second."""
+        """Save the current state for `restore`. The next `reset` takes a third of a second."""
         self.core.backup()
         self._at_start = False
 
     def restore(self) -> None:
-        """Return to the state of the last `backup`."""
+        """Return to the state saved by the last `backup`."""
         self.core.restore()
         self._time, self._x = self.time, self.x
 
     def close(self) -> None:
-        """Free the emulator. Nothing of the game may be used any more."""
+        """Free the emulator. The game must not be used afterwards."""
         self.ram = None
         self.core.close()
 
     def step(self, buttons: int) -> tuple[float, bool, dict[str, int | bool | str]]:
-        """Play one frame with these buttons held.
+        """Play one frame with these buttons held, then skip scenes without control over Mario.
 
-        Returns the reward, whether that was the end, and `info()` of that frame. Scenes in which
-        Mario cannot be steered are skipped after it.
+        reward = (distance to the right, in pixels) + (change of the clock) - 25 for a death,
+        clipped to [-15, 15].
 
-        reward = (way to the right, in pixels) + (change of the clock) - 25 for a death,
-        at least -15 and at most 15.
+        Returns:
+            The reward, whether the episode has ended, and `info()` of that frame.
         """
         self.core.frame(buttons)
         reward, info = self._reward(), self.info()
@@ -196,7 +197,7 @@ class Game:
                 self._choose_level()
             frame(0)
             self.ram[_PRELEVEL_TIMER] = 0
-        # Until the clock ticks for the first time, by when Mario can be steered.
+        # Skips to the first tick of the clock, when Mario can be controlled.
         time = self.time
         while self.time >= time:
             time = self.time
@@ -212,7 +213,7 @@ class Game:
 
     def _skip_what_cannot_be_steered(self):
         ram, frame = self.ram, self.core.frame
-        if self._dying:  # with a life left: no need to watch
+        if self._dying:  # skips the animation if lives are left
             ram[_PLAYER_STATE] = _DEAD
             frame(0)
         if self.level is None and ram[_MODE] == 2:

@@ -1,4 +1,4 @@
-"""Making Super Mario Bros, bare or as agents see it."""
+"""Makes Super Mario Bros, with or without preprocessing for agents."""
 
 import inspect
 import os
@@ -20,7 +20,7 @@ ENTRY_POINT = "spinup_tf2.envs.mario.env:MarioEnv"
 
 
 def is_mario(env_id: str) -> bool:
-    """Whether an id, with or without `spinup_tf2:` before it, is one of Super Mario Bros."""
+    """Return whether an id, with or without the prefix `spinup_tf2:`, is Super Mario Bros."""
     env_id = env_id.removeprefix("spinup_tf2:")
     return env_id in gym.registry and gym.registry[env_id].entry_point == ENTRY_POINT
 
@@ -29,10 +29,10 @@ def make_mario(env_id: str, *, raw: bool = False, **kwargs: Any) -> gym.Env:
     """Make Super Mario Bros and preprocess it.
 
     Args:
-        env_id: Such as `SuperMarioBros-1-1-v0`.
-        raw: Leave out the preprocessing: what gymnasium.make makes.
-        **kwargs: The arguments of `preprocess`; all others are for `gymnasium.make`, among them
-            those of `MarioEnv`, such as `actions`.
+        env_id: Id of the environment, such as `SuperMarioBros-1-1-v0`.
+        raw: Whether to leave out the preprocessing, and return the result of `gymnasium.make`.
+        **kwargs: Arguments of `preprocess`; all others are passed to `gymnasium.make`, including
+            those of `MarioEnv` such as `actions`.
     """
     if not is_mario(env_id):
         raise UserError(f"{env_id} is not Super Mario Bros.")
@@ -60,20 +60,21 @@ def preprocess(
 ) -> gym.Env:
     """Wrap Super Mario Bros for training: frame skip, small stacked frames, shaped reward.
 
-    `env` must have been made with `obs_type="grayscale"`. Observations become uint8 arrays `[size,
-    size, stack]`, in gray, with the newest frame last.
+    Observations become uint8 arrays `[size, size, stack]`, in gray, with the newest frame last.
 
     Args:
-        frameskip: For how many frames of the console an action is held.
+        env: The game, made with `obs_type="grayscale"`.
+        frameskip: Number of frames of the console for which an action is held.
         size: Height and width of the frames.
-        stack: How many frames are stacked, one from each of the last steps.
+        stack: Number of frames that are stacked, one from each of the last steps.
         score_scale, flag_bonus, death_penalty, reward_scale: Arguments of `ScoreReward`.
         noop_max: Each episode begins with a random number of frames, from 0 to this, in which no
             button is pressed.
-        demonstration_epochs: In so many epochs the beginnings of episodes move along the level's
-            demonstration, from the flag to the start; see `DemonstrationStarts`.
-        no_progress: An episode is truncated if Mario gets no further to the right for this many
-            steps; None: never.
+        demonstration_epochs: Number of epochs in which the starts of episodes move along the
+            level's demonstration, from the flag to the start; see `DemonstrationStarts`. 0 lets all
+            episodes begin at the start.
+        no_progress: Number of steps without progress to the right after which an episode is
+            truncated; None for no such limit.
     """
     if noop_max:
         env = NoopStarts(env, noop_max)
@@ -92,14 +93,14 @@ _OPTIONS = tuple(inspect.signature(preprocess).parameters)[1:]
 def create_train_env(
     world: int, stage: int, action_type: str, output_path: str | os.PathLike | None = None
 ) -> gym.Env:
-    """One level of Super Mario Bros, as agents see it.
+    """Make one level of Super Mario Bros, preprocessed for agents.
 
     Args:
-        world: 1 to 8.
-        stage: 1 to 4.
-        action_type: What the agent may press: "right", "simple", "complex" or "run".
-        output_path: A directory, into which a video of every episode is written, with all frames of
-            the console: `1-1-episode-0.mp4`, and so on. None for no videos.
+        world: World of the level, 1 to 8.
+        stage: Stage of the level, 1 to 4.
+        action_type: Set of actions: "right", "simple", "complex" or "run".
+        output_path: Directory for a video of every episode, with all frames of the console:
+            `1-1-episode-0.mp4`, and so on. None for no videos.
     """
     env_id = f"SuperMarioBros-{world}-{stage}-v0"
     if not is_mario(env_id):

@@ -3,13 +3,13 @@
     python -m spinup_tf2.envs.mario.search --stage 4-1
 
 A plan grows piece by piece. Random continuations are played from its end, and the first half of the
-one that has come furthest, and is still alive, is added to it: so the second half shows that the
-plan does not end in a jump into a pit. It stays one of the next continuations, as it is or in part.
-Where none gets any further, other buttons are tried as well, and the plan loses its last pieces.
+one that gets furthest without dying is added to it; the second half ensures that the plan does not
+end in a jump into a pit, and is tried again, in full or in part, as a next continuation. If none
+gets any further, other buttons are tried as well, and the plan loses its last pieces.
 
-Mario mostly runs, and runs and jumps, for random times. The game is deterministic, so that a plan
-that has reached the flag does so always; it is played once more, on another console, before it is
-kept in demonstrations.toml.
+Mario mostly runs, or runs and jumps, for random times. The game is deterministic, so that a plan
+that has reached the flag always does so; it is played once more, on another console, before it is
+stored in demonstrations.toml.
 """
 
 import argparse
@@ -36,42 +36,43 @@ from spinup_tf2.envs.mario.game import BUTTONS, Game
 from spinup_tf2.runs.files import atomic_output
 
 HORIZON = 32  # steps of a continuation, a bit more than two seconds
-OTHER_HORIZONS = (12, 16, 24, 32, 48, 64)  # after failures: to land in time, and to wait
-CONTINUATIONS = 24  # that are tried from the end of a plan, at most
-SPEED = 12  # pixels in a step of running
-FAST_ENOUGH = 0.85  # of that speed: there is no need to try others
-LEAST_WAY = 16  # pixels that a continuation must come ahead
-FURTHEST_BACK = 12  # pieces that a plan loses at once, at most
+OTHER_HORIZONS = (12, 16, 24, 32, 48, 64)  # after failures: to land in time, or to wait
+CONTINUATIONS = 24  # maximum number of continuations from the end of a plan
+SPEED = 12  # pixels per step of running
+FAST_ENOUGH = 0.85  # share of that speed from which no other continuations are tried
+LEAST_WAY = 16  # pixels that a continuation must advance
+FURTHEST_BACK = 12  # maximum number of pieces that a plan loses at once
 CONSOLES = 4
-BUDGET = 60_000  # steps of the agent that are tried
-SHORT_BUDGET = 10_000  # the same, where most of a plan is known
+BUDGET = 60_000  # maximum number of steps that are tried
+SHORT_BUDGET = 10_000  # the same, if most of a plan is known
 
 _HELD = {letter: sum(BUTTONS[name] for name in pressed) for letter, pressed in BUTTONS_OF.items()}
 _OTHERS = "nnnnlkud"  # waiting is what helps most often
 _LETTERS = "".join(BUTTONS_OF)
 
-Place = tuple[int, int]  # how many areas Mario has seen, and x in this one: the larger, the further
+Place = tuple[int, int]  # number of areas seen, and x in the current one; larger is further
 
 
 class Consoles:
-    """Consoles that stand at the end of plans, so that what follows can be tried there.
+    """Consoles saved at the ends of plans, so that continuations can be tried from there.
 
-    A console has one save state, and the start of a level is not the same again after its reset
-    button: for another plan it goes on from where it stands, or a new one begins.
+    A console has only one save state, and after its reset button the start of a level is not
+    exactly the same. So for another plan, a console either continues from its saved state, or a new
+    one is made.
 
     Attributes:
-        steps: How many steps have been played to get to the ends of plans.
+        steps: Number of steps that were played to get to the ends of plans.
     """
 
     def __init__(self, level: tuple[int, int], make_core: Callable[[], Core], noops: int = 0):
         self._level, self._make_core, self._noops = level, make_core, noops
-        self._games: dict[str, Game] = {}  # by the plan at whose end it is; the latest use last
+        self._games: dict[str, Game] = {}  # by the plan that it has played, the last used last
         self.steps = 0
 
     def at(self, plan: str) -> Game:
-        """The game at the end of a plan, which is its save state."""
+        """Return a game whose save state is the end of a plan."""
         if plan in self._games:
-            game = self._games.pop(plan)  # to put it last
+            game = self._games.pop(plan)  # put back in last place below
         else:
             done, game = self._on_the_way_to(plan)
             for letter in plan[len(done) :]:
@@ -82,7 +83,7 @@ class Consoles:
         return game
 
     def _on_the_way_to(self, plan):
-        """A console that can go on to the end of `plan`, and what it has done of it."""
+        """Return the part of `plan` that has been played, and a console that can play the rest."""
         if len(self._games) == CONSOLES:
             done = next((each for each in self._games if plan.startswith(each)), None)
             if done is not None:
@@ -99,7 +100,7 @@ class Consoles:
 
 
 def at_start(level: tuple[int, int], make_core: Callable[[], Core], noops: int) -> Game:
-    """A new game at the start of a level, after so many frames of doing nothing."""
+    """Return a new game at the start of a level, after `noops` frames without a button pressed."""
     game = Game(make_core(), level)
     game.reset()
     for _ in range(noops):
@@ -108,9 +109,9 @@ def at_start(level: tuple[int, int], make_core: Callable[[], Core], noops: int) 
 
 
 def play_step(game: Game, letter: str) -> tuple[bool, dict]:
-    """Hold the buttons of a letter for FRAMES frames: whether that was the end, and the last info.
+    """Hold the buttons of a letter for FRAMES frames; return whether it is over, and the last info.
 
-    It is the end, too, where Mario comes to another level: through a warp zone.
+    It is also over if Mario gets to another level, through a warp zone.
     """
     for _ in range(FRAMES):
         _, over, info = game.step(_HELD[letter])
@@ -122,7 +123,7 @@ def play_step(game: Game, letter: str) -> tuple[bool, dict]:
 def reaches_flag(
     level: tuple[int, int], plan: str, make_core: Callable[[], Core] = NesPy, noops: int = 0
 ) -> bool:
-    """Whether a plan clears a level, with its last step, on a console of its own."""
+    """Return whether a plan clears a level with exactly its last step, on a new console."""
     game = at_start(level, make_core, noops)
     try:
         for number, letter in enumerate(plan, 1):
@@ -140,9 +141,9 @@ class Piece:
 
     Attributes:
         plan: All letters up to there.
-        areas: The parts of the level that have been seen on the way.
-        rest: What can follow without dying.
-        failures: How often nothing that followed came further.
+        areas: Parts of the level that have been seen on the way.
+        rest: Letters that are known to follow without dying.
+        failures: Number of times that no continuation got any further.
     """
 
     plan: str
@@ -153,9 +154,14 @@ class Piece:
 
 @dataclass
 class Continuation:
-    """What has been played from the end of a plan: letters, and areas and place after each.
+    """Letters that were played from the end of a plan, and their results.
 
-    over: whether it has ended, with the flag or without.
+    Attributes:
+        letters: The letters.
+        areas: Areas seen after each letter.
+        places: Place after each letter.
+        over: Whether the game has ended, with or without the flag.
+        flag: Whether it has ended with the flag.
     """
 
     letters: str
@@ -166,23 +172,23 @@ class Continuation:
 
 
 class Search:
-    """The search for a plan that clears a level. `run` returns it.
+    """Searches for a plan that clears a level. `run` returns it.
 
     Args:
         level: (world, stage).
-        seed: Of what is tried.
-        budget: How many steps are tried before the search gives up.
-        make_core: Makes an emulator.
-        report: Is told how far the search is, a line at a time.
-        noops: How many frames pass at first, without a button.
-        known: A plan of the same level, which is tried first, step by step: most of it is often
-            right if it begins a moment later.
-        guide: A plan that clears the level. It is tried as well, from where it comes to the place
-            at which Mario is: what is right there is often right at another time, too.
-        letters: What may be pressed; r and j always may.
+        seed: Seed of the random continuations.
+        budget: Number of steps after which the search gives up.
+        make_core: Function that makes an emulator.
+        report: Function that is called with lines about the progress of the search.
+        noops: Number of frames without a button pressed at the beginning.
+        known: A plan for the same level that is tried first, step by step: most of it often works
+            if it begins a moment later.
+        guide: A plan that clears the level. It is tried as well, from the step at which it gets to
+            Mario's place: what works there often works at another time, too.
+        letters: Letters that may be used; r and j always may.
 
     Attributes:
-        steps: How many steps have been played.
+        steps: Number of steps that have been played.
     """
 
     def __init__(
@@ -210,7 +216,7 @@ class Search:
         return self._tried + self._consoles.steps
 
     def run(self) -> str | None:
-        """The plan, a letter for each step; None if there is none within the budget."""
+        """Return the plan, one letter per step; None if none is found within the budget."""
         try:
             return self._run()
         finally:
@@ -240,10 +246,10 @@ class Search:
         return None
 
     def _continuation_of(self, piece: Piece) -> Continuation | None:
-        """What a plan goes on with; None if nothing comes ahead.
+        """Return a continuation of a plan; None if none gets any further.
 
-        That is a continuation with the flag, or the one that comes furthest and is alive. After
-        failures it is any that comes ahead, since the fastest way has led nowhere.
+        It is one that reaches the flag, or else the one that gets furthest without dying. After
+        failures it is a random one that gets further, since the fastest way has led nowhere.
         """
         game = self._consoles.at(piece.plan)
         game.restore()
@@ -267,9 +273,9 @@ class Search:
         return max(ahead, key=lambda played: played.places[-1])
 
     def _letters(self, piece: Piece, number: int, place: Place = (1, 0)) -> str:
-        """What is tried: every second time with what is known to survive, or a part of it.
+        """Return letters to try, half of the time beginning with all or a part of the known rest.
 
-        After failures, also shorter and longer ones with other buttons.
+        After failures, shorter and longer ones with other buttons are tried as well.
         """
         if number == 1 and self._guide:
             return self._guide[self._guided_from(place) :][:HORIZON]
@@ -293,7 +299,7 @@ class Search:
         return letters[:length]
 
     def _guided_from(self, place):
-        """The number of steps after which the guide has come to a place."""
+        """Return the number of steps after which the guide gets to a place."""
         there = (n for n, other in enumerate(self._guide_places) if other >= place)
         return next(there, len(self._guide))
 
@@ -313,7 +319,7 @@ class Search:
 
 
 def _place(game, areas):
-    """The areas that have been seen, with the present one, and the place."""
+    """Return the areas that have been seen, including the current one, and the place."""
     if game.area not in areas:
         areas = (*areas, game.area)
     return areas, (len(areas), game.x)
@@ -321,7 +327,7 @@ def _place(game, areas):
 
 @cache  # corrections search many times with the same guide
 def _places(level, plan, make_core):
-    """The place before each step of a plan that clears the level."""
+    """Return the place before each step of a plan that clears the level."""
     game = at_start(level, make_core, 0)
     try:
         areas, places = (), []
@@ -337,17 +343,17 @@ def _places(level, plan, make_core):
 def plan_after(
     stage: str, noops: int, letters: str = _LETTERS, seed: int = 0, begun: str | None = None
 ) -> str | None:
-    """A plan that clears a level after frames of doing nothing; None if none is found.
+    """Return a plan that clears a level after `noops` idle frames; None if none is found.
 
-    It is the level's demonstration if that still clears it, and else similar to it.
+    It is the level's demonstration if that still clears the level, or else similar to it.
 
     Args:
-        stage: The level, such as "1-1".
-        noops: Number of these frames.
-        letters: What may be pressed.
-        seed: Of the search.
-        begun: What has been played without clearing the level. The plan then begins in the same
-            way, for as long as there is one that does.
+        stage: Name of the level, such as "1-1".
+        noops: Number of frames without a button pressed at the beginning.
+        letters: Letters that may be used.
+        seed: Seed of the search.
+        begun: Plan that was played without clearing the level. The result then begins in the same
+            way, for as long as possible.
     """
     level, guide = LEVELS[stage], demonstration(stage)
     if begun is None and reaches_flag(level, guide, noops=noops):
@@ -357,7 +363,7 @@ def plan_after(
 
 
 def keep(stage: str, plan: str, path: Path = FILE) -> None:
-    """Write a demonstration into a file, in the place of the level's former one."""
+    """Write a demonstration into a file, replacing the previous one of the level."""
     table = read(path) | {stage: plan}
     lines = [f'"{name}" = "{shortened(table[name])}"\n' for name in sorted(table)]
     with atomic_output(path) as unfinished:
@@ -371,7 +377,7 @@ _HEAD = """\
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--stage", nargs="+", required=True, help="levels, such as 4-1", metavar="S"

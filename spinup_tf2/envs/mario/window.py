@@ -1,4 +1,4 @@
-"""A window that shows the game at its speed."""
+"""A window that shows the game in real time."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ ZOOM = 3
 
 
 class Window:
-    """A window for frames of `height` x `width` pixels, `fps` of them in a second.
+    """A pygame window for frames of `height` x `width` pixels, at `fps` frames per second.
 
-    pygame draws it; its sound is not touched. Closing the window is for the program what Ctrl-C is.
+    Sound is not initialized. Closing the window has the same effect as Ctrl-C.
     """
 
     def __init__(self, height: int, width: int, fps: int):
@@ -21,17 +21,18 @@ class Window:
                 'A window needs pygame; install it with: pip install "spinup_tf2[video]".'
             ) from error
         self._pygame, self._fps = pygame, fps
-        pygame.display.init()  # and not pygame.init, which takes hold of the sound, too
+        pygame.display.init()  # unlike pygame.init, this does not initialize sound
         pygame.display.set_caption("Super Mario Bros")
         self._screen = pygame.display.set_mode((ZOOM * width, ZOOM * height))
         self._clock = pygame.time.Clock()
 
     def show(self, picture: np.ndarray) -> None:
-        """Show a frame, uint8 `[height, width, 3]`, when it is time for it.
+        """Show a frame, uint8 `[height, width, 3]`, and wait until the next one is due.
 
-        Raises KeyboardInterrupt if the window has been closed meanwhile.
+        Raises:
+            KeyboardInterrupt: The window has been closed.
         """
-        # All events are taken: those that nobody takes fill the queue, and then none is heard.
+        # Removes all events; otherwise they would fill the queue, and further ones would be lost.
         if any(event.type == self._pygame.QUIT for event in self._pygame.event.get()):
             raise KeyboardInterrupt("the window was closed")
         surface = self._pygame.surfarray.make_surface(picture.swapaxes(0, 1))  # x comes first there

@@ -1,4 +1,4 @@
-"""What surrounds Super Mario Bros for training, beside the wrappers that all games share."""
+"""Wrappers for training in Super Mario Bros, in addition to those that all games share."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from spinup_tf2.arguments.rules import NON_NEGATIVE, POSITIVE_INTEGER, check
 
 
 class NoopStarts(gym.Wrapper, RecordConstructorArgs):
-    """Episodes begin with 0 to `noop_max` frames without a button pressed.
+    """Begins episodes with 0 to `noop_max` frames in which no button is pressed.
 
-    How many is drawn from the environment's own random numbers, unless the option `noops` of
-    `reset` says it, or the episode begins from a backup. Enemies are elsewhere then, so that no
-    sequence of actions fits every episode.
+    The number is drawn from the environment's random number generator, unless the option `noops` of
+    `reset` gives it, or the episode begins from a backup or along a demonstration. Enemies are then
+    in different places, so that no single sequence of actions works in every episode.
     """
 
     training_only = True
@@ -34,21 +34,22 @@ class NoopStarts(gym.Wrapper, RecordConstructorArgs):
 
 
 class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
-    """Episodes begin along the demonstration of their level, first at its end and then earlier.
+    """Begins episodes along the demonstration of their level, first near its end, then earlier.
 
-    In epoch e of the first `epochs` the share of the demonstration that is over when an episode
-    begins is drawn from 1 - (e + 1) / epochs to 1. An agent that can do the rest of the way only
-    has to learn what comes before it (Salimans and Chen 2018). Later, episodes begin for half of
-    the time at the start of the level, and for the other half anywhere along the demonstration:
-    where all begin at the start, the rest of the way is forgotten. They begin at the same place for
-    a while, because it takes about as many frames to go there.
+    In epoch e of the first `epochs`, counted from 0, an episode begins after a share of the
+    demonstration that is drawn from 1 - (e + 1) / epochs to 1. An agent that can do the rest of the
+    level only has to learn what comes before it (Salimans and Chen 2018). Later, episodes begin
+    half of the time at the start of the level, and the other half anywhere along the demonstration:
+    if all began at the start, the agent would forget the rest of the level. Several episodes begin
+    at the same place, because getting there takes about as many frames as are played from there.
 
-    An episode that is given a seed begins at the start of the level: so do the test episodes of
-    training.
+    An episode that is given a seed begins at the start of the level, as the test episodes of
+    training do.
 
     Args:
-        epochs: How long it takes the starts to move to the beginning of the level.
-        frames: How many frames are played from each place, at least.
+        env: The environment.
+        epochs: Number of epochs in which the starts move to the beginning of the level.
+        frames: Minimum number of frames that are played from each place.
     """
 
     training_only = True
@@ -59,10 +60,10 @@ class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
         check(POSITIVE_INTEGER, epochs=epochs, frames=frames)
         self._epochs, self._frames = epochs, frames
         self._epoch = 0
-        self._left, self._along = 0, False  # frames at this place; whether it is on the way
+        self._left, self._along = 0, False  # frames left at this place; whether it is on the way
 
     def add_epoch(self) -> None:
-        """An epoch of training is over."""
+        """Tell the wrapper that an epoch of training has ended."""
         self._epoch += 1
 
     def reset(
@@ -88,7 +89,7 @@ class DemonstrationStarts(gym.Wrapper, RecordConstructorArgs):
 
 
 class ScoreReward(gym.Wrapper, RecordConstructorArgs):
-    """Adds what the score has grown by, and what the end is worth; scales the sum.
+    """Adds the increase of the score and a bonus or penalty at the end, and scales the sum.
 
     reward = scale * (reward + score_scale * growth of the score + flag_bonus or - death_penalty)
 
@@ -133,9 +134,9 @@ class ScoreReward(gym.Wrapper, RecordConstructorArgs):
 
 
 class StopWithoutProgress(gym.Wrapper, RecordConstructorArgs):
-    """Cuts an episode off (truncated) when Mario has not come further to the right for `steps`.
+    """Truncates an episode when Mario has not got further to the right for `steps` steps.
 
-    Otherwise one that is stuck before a pipe would stay there until the clock runs out.
+    Otherwise, if he is stuck at a pipe, he would stay there until the clock runs out.
     """
 
     training_only = True
@@ -145,7 +146,7 @@ class StopWithoutProgress(gym.Wrapper, RecordConstructorArgs):
         gym.Wrapper.__init__(self, env)
         check(POSITIVE_INTEGER, steps=steps)
         self._steps = steps
-        self._place = None  # the level, the life in it, and how far it has come
+        self._place = None  # world, stage, lives, and the furthest x
         self._without_progress = 0
 
     def reset(

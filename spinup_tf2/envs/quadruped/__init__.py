@@ -1,6 +1,7 @@
 """A quadruped robot in PyBullet, which comes with the `quadruped` extra.
 
-    env = gymnasium.make("QuadrupedWalk-v0")  # or QuadrupedRecover-v0
+    env = gymnasium.make("QuadrupedWalk-v0")  # or QuadrupedCommand-v0, QuadrupedRecover-v0
 
-Without the extra this package can be imported; making an environment says how to install it.
+This package can be imported without the extra; making an environment then raises an error that
+says how to install it.
 """

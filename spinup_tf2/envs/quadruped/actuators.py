@@ -4,12 +4,16 @@
 def speed_limited(
     torques: list[float], speeds: list[float], torque_limit: float, velocity_limit: float
 ) -> list[float]:
-    """Torques within what a DC motor can do at its present speed.
+    """Limit torques to what DC motors can do at their current speeds.
 
-    In the direction in which a joint moves, the largest torque falls linearly from `torque_limit`
-    at rest to 0 at `velocity_limit`; a motor that brakes has all of `torque_limit`.
+    In the direction of motion, the largest torque falls linearly from `torque_limit` at rest to 0
+    at `velocity_limit`. For braking, all of `torque_limit` is available.
 
-    torques: `[12]`, Nm. speeds: `[12]`, rad/s.
+    Args:
+        torques: Desired torques `[12]`, in Nm.
+        speeds: Speeds of the joints `[12]`, in rad/s.
+        torque_limit: Largest torque of a joint at rest, in Nm.
+        velocity_limit: Speed at which no torque is left, in rad/s.
     """
     limited = []
     for torque, speed in zip(torques, speeds, strict=True):

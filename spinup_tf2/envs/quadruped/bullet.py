@@ -1,4 +1,4 @@
-"""PyBullet itself: loading it when it is needed, what is called of it, and keeping it silent."""
+"""Access to PyBullet: loads it when it is needed, lists the functions used, and silences it."""
 
 import ctypes
 import functools
@@ -25,9 +25,9 @@ FUNCTIONS = (
 
 @functools.cache
 def load_pybullet() -> tuple[Any, str]:
-    """PyBullet, and the directory of its robots. It is imported where it is first needed."""
+    """Import PyBullet; return the module and the directory of its robots."""
     try:
-        with silenced(2):  # it tells the date of its build
+        with silenced(2):  # it prints its build date
             import pybullet
             import pybullet_data
     except ImportError as error:
@@ -39,7 +39,7 @@ def load_pybullet() -> tuple[Any, str]:
 
 
 def has_display() -> bool:
-    """Whether PyBullet can open a window: if it cannot, it ends the process."""
+    """Return whether PyBullet can open a window; if it cannot, trying to would end the process."""
     if sys.platform != "linux":
         return True
     try:
@@ -55,11 +55,11 @@ def has_display() -> bool:
 
 @contextmanager
 def silenced(descriptor: int) -> Iterator[None]:
-    """Nothing that is written to a file descriptor is seen, also if C code writes it.
+    """Context manager that discards anything written to a file descriptor, even by C code.
 
-    All threads of the process are concerned, so keep it short.
+    It affects all threads of the process, so it should be held only briefly.
     """
-    flush = ctypes.CDLL(None).fflush  # what C has buffered would appear before, or after
+    flush = ctypes.CDLL(None).fflush  # C buffers its output; earlier output must still appear
     flush(None)
     kept = os.dup(descriptor)
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -1,4 +1,4 @@
-"""Which arguments of QuadrupedEnv, and which options of its `reset`, can be used."""
+"""Checks of the arguments of QuadrupedEnv, and of the options of its `reset`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from spinup_tf2.envs.quadruped.commands import LIMITS
 from spinup_tf2.envs.quadruped.tasks import TASKS
 from spinup_tf2.errors import UserError
 
-CONNECTIONS = {"GUI": "human", "DIRECT": None}  # what PyBullet calls the render modes
+CONNECTIONS = {"GUI": "human", "DIRECT": None}  # PyBullet's names of the render modes
 RENDER_MODES = ("human", "rgb_array", *CONNECTIONS)
 
 _SWITCHES = (
@@ -49,9 +49,9 @@ _RULES: dict[str, Rule] = {
 
 
 def check_arguments(task: str, render_mode: str | None, reward: str | None, **others: Any) -> None:
-    """Raise UserError for arguments of QuadrupedEnv that cannot be used.
+    """Raise UserError for invalid arguments of QuadrupedEnv.
 
-    Weights and ranges are checked where they are read.
+    Weights and ranges are checked where they are used.
     """
     _check_choice("task", task, TASKS)
     _check_choice("render_mode", render_mode, [None, *RENDER_MODES])
@@ -74,7 +74,7 @@ def _check_choice(name, value, choices):
 
 
 def finite_numbers(given: Any, size: int) -> np.ndarray | None:
-    """A copy of what somebody gives, as floats `[size]`; None if it is no such numbers."""
+    """Return a copy of `given` as floats `[size]`; None if it is not that many finite numbers."""
     try:
         numbers = np.array(given, float)
     except (TypeError, ValueError, OverflowError):
@@ -85,9 +85,16 @@ def finite_numbers(given: Any, size: int) -> np.ndarray | None:
 def reset_options(
     options: Mapping[str, Any], commanded: bool
 ) -> tuple[bool, Any, np.ndarray | None]:
-    """The options from_backup, take_over and command of `reset`; None where one is not given.
+    """Return the options from_backup, take_over and command of `reset`, after checking them.
 
-    commanded: whether the task takes commands.
+    Options that are not given are False, None and None.
+
+    Args:
+        options: The options.
+        commanded: Whether the task takes commands.
+
+    Raises:
+        UserError: An option is unknown or invalid, or they contradict each other.
     """
     known = ["from_backup", "take_over"] + ["command"] * commanded
     unknown = [name for name in options if name not in known]
@@ -101,7 +108,7 @@ def reset_options(
 
 
 def _checked_command(command):
-    """A command that somebody gives, as `[3]`."""
+    """Return a command given by the user as floats `[3]`, after checking it."""
     numbers = finite_numbers(command, 3)
     limits = [LIMITS[name] for name in ("forward", "sideways", "turning")]
     if numbers is None or any(
@@ -116,7 +123,7 @@ def _checked_command(command):
 
 
 def check_same_robot(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-    """Raise UserError if the robots of two environments, made with these arguments, differ."""
+    """Raise UserError if robots made with these two sets of arguments differ."""
     important = ("sim_hz", "kp", "kd", "torque_limit", "velocity_limit", "roughness", "window")
     different = [name for name in important if mine[name] != theirs[name]]
     if different:

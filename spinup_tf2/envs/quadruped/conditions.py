@@ -1,4 +1,4 @@
-"""What may be different in every episode: the ground, the robot's body, its sensors, and pushes."""
+"""Conditions that may differ between episodes: ground, robot, sensors, and pushes."""
 
 import math
 from collections.abc import Mapping
@@ -13,24 +13,29 @@ from spinup_tf2.errors import UserError
 GRAVITY = 9.81  # m/s^2
 
 PUSH_EVERY, PUSH_SECONDS = 5.0, 0.2  # s
-SHIFT = 2.0  # m, how far the bumps of a rough ground are moved at most, so that starts differ
+SHIFT = 2.0  # m, by which bumps are moved at most along x and y, so that starts differ
 
-# What `domain_randomization=True` stands for.
+# Meaning of `domain_randomization=True`.
 USUAL = {"friction": (0.5, 1.25), "mass": (0.8, 1.2), "gains": (0.9, 1.1), "push_speed": 0.5}
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What holds in an episode.
+    """Conditions of an episode.
 
-    friction: of the feet. mass: factor of the trunk's. gains: factors of kp and kd.
-    torque_limit: Nm; None for that of the robot.
-    latency: seconds that pass before the joints' targets take effect.
-    sensor_noise: factor of the noise in observations.
-    push: N, for PUSH_SECONDS in every PUSH_EVERY seconds. push_speed: m/s, by which a push changes
-        the trunk's velocity at once.
-    slope: degrees. downhill: rad, the direction in which the ground falls.
-    roughness: m, the height of bumps. shift: m, `[2]`, where they are.
+    Attributes:
+        friction: Friction coefficient of the feet.
+        mass: Factor of the trunk's mass.
+        gains: Factors of kp and kd.
+        torque_limit: Torque limit of the joints in Nm; None for that of the robot.
+        latency: Time in seconds before the joints' targets take effect.
+        sensor_noise: Factor of the noise in observations.
+        push: Force in N that acts for PUSH_SECONDS, every PUSH_EVERY seconds.
+        push_speed: Speed in m/s by which a push changes the trunk's velocity at once.
+        slope: Slope of the ground in degrees.
+        downhill: Direction in which the ground falls, in rad.
+        roughness: Height of the bumps in m.
+        shift: Displacement of the bumps, `[2]`, in m.
     """
 
     friction: float = 1.0
@@ -48,12 +53,12 @@ class Conditions:
 
     @property
     def pushed(self) -> bool:
-        """Whether something pushes the robot now and then."""
+        """Whether the robot is pushed from time to time."""
         return bool(self.push or self.push_speed)
 
     @property
     def down(self) -> np.ndarray:
-        """Where gravity points, `[3]`: the ground stays the plane z = 0, also if it is a slope."""
+        """Direction of gravity, `[3]`. A slope tilts it, and the ground remains the plane z = 0."""
         slope = math.radians(self.slope)
         along = math.sin(slope)
         return np.array(
@@ -61,7 +66,7 @@ class Conditions:
         )
 
 
-# The least and the largest value of each, in the order in which they are drawn.
+# The smallest and the largest value of each, in the order in which they are drawn.
 LIMITS = {
     "friction": (0.0, 10.0),
     "mass": (0.1, 10.0),
@@ -79,15 +84,15 @@ Ranges = dict[str, tuple[float, float]]
 
 
 def ranges_of(name: str, given: Any, limits: Mapping[str, tuple[float, float]]) -> Ranges:
-    """A mapping of numbers and pairs (low, high) as one of pairs.
+    """Convert a mapping of numbers and pairs (low, high) to one of pairs only.
 
     Args:
-        name: What messages call it.
+        name: Name of the mapping in messages.
         given: The mapping.
-        limits: Its possible keys, each with its least and its largest value.
+        limits: Its possible keys, each with its smallest and its largest value.
 
     Raises:
-        UserError: It has other keys, or values that are no such ranges.
+        UserError: It has other keys, or invalid ranges.
     """
     if not isinstance(given, Mapping):
         raise UserError(
@@ -114,20 +119,20 @@ def ranges_of(name: str, given: Any, limits: Mapping[str, tuple[float, float]]) 
 
 
 def randomization(given: bool | Mapping[str, Any]) -> Ranges:
-    """The ranges that `domain_randomization` stands for; `{}` if nothing is changed."""
+    """Return the ranges for the argument `domain_randomization`; `{}` if nothing is randomized."""
     if isinstance(given, bool):
         given = USUAL if given else {}
     return ranges_of("domain_randomization", given, LIMITS)
 
 
 def draw_from(pair: tuple[float, float], rng: np.random.Generator) -> float:
-    """A number of a range. For one that is always the same, no random number is used."""
+    """Draw a number from a range. If low equals high, no random number is used."""
     low, high = pair
     return low if low == high else rng.uniform(low, high)
 
 
 def draw(ranges: Ranges, rng: np.random.Generator) -> Conditions:
-    """The conditions of an episode."""
+    """Draw the conditions of an episode."""
     drawn: dict[str, Any] = {}
     for name in LIMITS:
         if name not in ranges:

@@ -28,7 +28,7 @@ from spinup_tf2.envs.quadruped.robustness import conditions_of
 from spinup_tf2.envs.quadruped.tasks import TASKS
 from spinup_tf2.errors import UserError
 
-KEPT = 0.03  # s; the length of `history_buffer`
+KEPT = 0.03  # s, the length of `history_buffer`
 
 
 class QuadrupedEnv(gym.Env, EzPickle):
@@ -40,57 +40,60 @@ class QuadrupedEnv(gym.Env, EzPickle):
         render_mode: None, "rgb_array", or "human" for PyBullet's window. "DIRECT" and "GUI" are
             other names for None and "human".
         sim_hz: Substeps of the simulation per second. The PD controller acts in each of them.
-        action_repeat: Substeps per step. 25, at 500 substeps per second, make 20 steps per second.
-        kp: Gain of the PD controller on the error of the angle, in Nm/rad.
+        action_repeat: Substeps per step. The default of 25, at 500 substeps per second, makes 20
+            steps per second.
+        kp: Gain of the PD controller on the error of the joint angle, in Nm/rad.
         kd: Gain of the PD controller on the joint's speed, in Nms/rad. With 500 substeps per
             second, the control of a joint is unstable from 3.3 on.
         torque_limit: Largest torque of a joint, in Nm.
-        velocity_limit: Speed in rad/s at which a joint has no torque left to become faster. Its
-            largest torque falls linearly up to there; None: it does not. 21 for an A1.
-        action_scale: How far an action of 1 moves the targets of hip, upper and lower joints, in
-            rad. None: (0.2, 0.4, 0.4) for "walk", (0.8, 2.0, 1.0) for "recover".
+        velocity_limit: Speed in rad/s at which a joint can accelerate no further. Its largest
+            torque falls linearly up to there; with None it is constant. An A1 has 21 rad/s.
+        action_scale: Displacement, in rad, of the targets of hip, upper and lower joints for an
+            action of 1. None means (0.2, 0.4, 0.4) for "walk" and "command", (0.8, 2.0, 1.0) for
+            "recover".
         absolute_actions: Whether actions are joint angles in rad.
         residual_gait: Whether actions are added to those of the demonstration.
         action_filter: Cut-off frequency, in Hz, of a low-pass filter for the joints' targets; None
             for no filter.
         target_speed: Speed in m/s above which walking faster earns no more reward.
         straight: Whether "forward" is the direction in which the robot faced at the beginning of
-            the episode instead of the step. Observations then also contain how far it has turned
+            the episode, instead of the step. Observations then also contain how far it has turned
             since. For "walk" only.
-        reward: "linear" or "walk_in_the_park" for "walk", "bounded" for "recover"; None: the first
-            of these.
-        reward_weights: Weights of the reward's terms, by name, where they are not to be the usual
-            ones.
-        phase_hz: Frequency of the clock in the observation; 0 for no clock. None: 2.5 for "walk",
-            which is the frequency of the trot, and 0.2 for "recover", one round per episode.
+        reward: "linear" or "walk_in_the_park" for "walk", "tracking" for "command", "bounded" for
+            "recover". None means the first one of the task.
+        reward_weights: Weights of terms of the reward, by name, that replace the default ones.
+        phase_hz: Frequency of the clock in the observation, in Hz; 0 for no clock. None means 2.5
+            for "walk" and "command", which is the frequency of the trot, and 0.2 for "recover", one
+            cycle per episode.
         history: Whether observations contain the joints' errors and speeds of 10 and 20 ms ago.
         base_velocity: Whether observations contain the linear velocity of the trunk, which a real
             robot cannot measure.
         reset_noise: Whether initial states are random.
-        domain_randomization: Whether friction, mass and gains are drawn for each episode, and the
-            robot is pushed every five seconds. Or a dict of what is drawn: a number, or a pair
-            (low, high), for some of `friction`, `mass`, `gains`, `torque_limit` (Nm), `latency`
+        domain_randomization: Whether to draw friction, mass and gains for each episode, and push
+            the robot every five seconds. Or a dict that says what to draw: a number, or a pair
+            (low, high), for any of `friction`, `mass`, `gains`, `torque_limit` (Nm), `latency`
             (s), `sensor_noise`, `push` (N), `push_speed` (m/s), `slope` (degrees) and
             `roughness` (m).
-        command_ranges: A number, or a pair (low, high), for some of `forward`, `sideways` (m/s) and
-            `turning` (rad/s), between which commands are drawn, and `standing`, the share of
+        command_ranges: Ranges from which commands are drawn: a number, or a pair (low, high), for
+            any of `forward`, `sideways` (m/s), `turning` (rad/s), and `standing`, the share of
             commands to stand. For "command" only.
-        terminate_on_success: Whether an episode ends when the robot has got up; for "recover" only.
-        prev_epochs: How many epochs have passed before; the curriculum starts from there.
+        terminate_on_success: Whether an episode ends when the robot has got up. For "recover" only.
+        prev_epochs: Number of epochs completed before; the curriculum starts from there.
 
     An **action** moves the joints' targets away from those of a standing robot, in the order of
     `gait.JOINTS`: Box(-1, 1, (12,)).
 
-    **Info**: `x_position` (m), `x_velocity` (m/s; forward, mean over the step), `energy` (W),
-    `is_success` and, after a step, the weighted terms of the reward as `reward_forward` and so on.
+    **Info**: `x_position` (m), `x_velocity` (m/s; forward, mean over the step), `energy` (W, mean
+    power of the joints over the step), `is_success` and, after a step, the weighted terms of the
+    reward as `reward_forward` and so on.
 
-    With "command" also `velocity_error` (m/s) and `turning_error` (rad/s), means over the episode,
-    where a command counts from its second second on.
+    For "command" it also has `velocity_error` (m/s) and `turning_error` (rad/s), means over the
+    episode that leave out the first second after each new command.
 
-    **Options** of `reset`: `from_backup=True` begins where `backup` was called; `take_over`,
-    another QuadrupedEnv, goes on with its robot as it is now; `command`, three numbers, is the
-    command for all of the episode: m/s forward and to the left, from -3 to 3, and rad/s to the
-    left, from -5 to 5.
+    **Options** of `reset`: `from_backup=True` begins at the state saved by `backup`; `take_over`,
+    another QuadrupedEnv, continues with its robot in its current state; `command`, three numbers,
+    is the command for the whole episode: m/s forward and to the left, from -3 to 3, and rad/s to
+    the left, from -5 to 5.
     """
 
     metadata = {"render_modes": [*RENDER_MODES], "render_fps": 20}  # noqa: RUF012
@@ -145,7 +148,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         self._reward = rewards[reward or next(iter(rewards))].with_weights(changed)
         scale = self.task.action_scale if action_scale is None else action_scale
         self._scale = np.tile(np.array(scale, float), len(LEGS))
-        self._filter_share = 1.0  # how much of the distance to its goal a target goes in a step
+        self._filter_share = 1.0  # share of the way to its goal that a target moves per step
         if action_filter is not None:
             self._filter_share -= math.exp(-2 * math.pi * float(action_filter) * self.dt)
         if self._reward.weights.get("gait") and not self.phase_hz:
@@ -176,7 +179,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         )
         self.robot = Robot(**self._robot_kwargs)
         self._episode = self._backup = None
-        self._shown = 0.0  # when the window has been shown last
+        self._shown = 0.0  # time at which the window was last updated
         limits = (self.robot.lower, self.robot.upper) if absolute_actions else (-1.0, 1.0)
         low, high = (np.full(12, limit, np.float32) for limit in limits)
         self.action_space = gym.spaces.Box(low, high)
@@ -220,7 +223,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
             motion = self._tracked(motion)
         now.obs, info = self._obs(), self._info(motion)
         obs = now.obs.copy()
-        if not np.isfinite(obs).all():  # nothing that the simulation says is of use any more
+        if not np.isfinite(obs).all():  # the simulation has failed
             now.broken = True
             return np.zeros_like(obs), 0.0, True, False, info | {"is_success": False}
         terms = self._reward(motion)
@@ -229,7 +232,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         return obs, float(sum(terms.values())), over, False, info
 
     def render(self) -> np.ndarray | None:
-        """The frame, uint8 `[360, 480, 3]`; in mode "human" the window follows the robot."""
+        """Return the frame, uint8 `[360, 480, 3]`; in mode "human" the window follows the robot."""
         self._check_open()
         if self.render_mode == "rgb_array":
             return self.robot.picture()
@@ -246,10 +249,10 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     @property
     def robustness(self) -> dict[str, dict[str, Any]]:
-        """Conditions to be evaluated under: arguments of the environment that change, by name."""
+        """Conditions for evaluation: for each name, the arguments of the environment to change."""
         return conditions_of(self.task)
 
-    # -------------------------------------------------------------- what the original one offers
+    # -------------------------------------------------------- interface of the original environment
 
     @property
     def t(self) -> float:
@@ -258,10 +261,10 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     @property
     def history_buffer(self) -> dict[str, Any]:
-        """The last action, and what the joints have done in the last 30 ms.
+        """The last action, and the states of the joints in the last 30 ms.
 
-        `last_action` `[12]`; `joint_state` holds `time` `[n]` in s, the newest last, and `[n, 12]`
-        each, `position`, `velocity` and `position_error` in rad and rad/s.
+        A dict of `last_action` `[12]` and `joint_state`, which holds `time` `[n]` in s, the newest
+        last, and, each `[n, 12]`, `position` and `position_error` in rad and `velocity` in rad/s.
         """
         act, samples = self._started().act, self.robot.samples
         position, velocity, target, _ = (np.array(each) for each in zip(*samples, strict=True))
@@ -276,38 +279,38 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     @property
     def feet_on_ground(self) -> list[bool]:
-        """Which feet touch the ground now, `[4]`: front right and left, rear right and left."""
+        """Whether each foot touches the ground, `[4]`, in the order of `gait.LEGS`."""
         self._check_open()
         return self.robot.feet_on_ground()
 
     @property
     def curriculum_factor(self) -> float:
-        """Factor of the penalties in "recover": 0.3 at first, 0.48 after 100 epochs, 1 at last."""
+        """Factor of the penalties in "recover": 0.3 at first, 0.48 after 100 epochs, finally 1."""
         return 0.3 ** (0.995**self.epoch)
 
     def add_epoch(self) -> None:
-        """An epoch of training is over."""
+        """Tell the environment that an epoch of training has ended."""
         self.set_epoch(self.epoch + 1)
 
     addEpoch = add_epoch  # the original's name
 
     def set_epoch(self, epoch: int) -> None:
-        """That many epochs are over, `prev_epochs` included."""
+        """Set the number of completed epochs, including `prev_epochs`."""
         self.epoch = epoch
 
     def target_policy(self, t: float) -> np.ndarray:
-        """The action of a demonstration at time `t` of the episode: a trot, or how to get up."""
+        """Return the action of a demonstration (a trot, or getting up) at time `t` in seconds."""
         return self.action_of(self.task.show(t, self._started().began))
 
     def action_of(self, angles: np.ndarray) -> np.ndarray:
-        """The action that is closest to joint angles `[12]` in rad, for this moment."""
+        """Return the action that is currently closest to joint angles `[12]` in rad."""
         action = angles if self.absolute_actions else (angles - self._middle()) / self._scale
         return np.clip(action, self.action_space.low, self.action_space.high).astype(np.float32)
 
     # -------------------------------------------------------------------------- save and restore
 
     def backup(self) -> None:
-        """Remember this moment, in the place of the one before, for `restore`."""
+        """Save the current state for `restore`, replacing the previously saved one."""
         now = self._started()
         if self._backup is not None:
             self.robot.forget_saved(self._backup.robot)
@@ -318,9 +321,10 @@ class QuadrupedEnv(gym.Env, EzPickle):
         )
 
     def restore(self) -> None:
-        """Go back to the moment of `backup`; what follows is the same again.
+        """Return to the state saved by `backup`; the same actions then lead to the same results.
 
-        To begin an episode there, call `reset(options={"from_backup": True})`: then wrappers know.
+        To begin an episode there, call `reset(options={"from_backup": True})`, so that wrappers are
+        reset, too.
         """
         self._check_open()
         if self._backup is None:
@@ -329,10 +333,10 @@ class QuadrupedEnv(gym.Env, EzPickle):
         self._episode = replace(self._backup.episode)
         self.np_random.bit_generator.state = self._backup.random
 
-    # -------------------------------------------------------------------------------- the inside
+    # --------------------------------------------------------------------------------- internals
 
     def _take_over(self, other):
-        """From now on, have the robot of another environment."""
+        """Use the robot of another environment from now on."""
         if not isinstance(other, QuadrupedEnv):
             raise UserError(f"take_over is {other!r}; it must be another QuadrupedEnv, unwrapped.")
         if other._started().broken:
@@ -343,17 +347,21 @@ class QuadrupedEnv(gym.Env, EzPickle):
             self.robot, self._backup = other.robot, None
 
     def _place(self):
-        """Bring the robot to where an episode begins."""
+        """Put the robot into the initial state of an episode."""
         rng = self.np_random
         if self._episode is not None and self._episode.broken:
             self.robot.close()
             self.robot, self._backup = Robot(**self._robot_kwargs), None
-        # Also if nothing is drawn: the robot may have been taken over under other conditions.
+        # Done even if nothing is drawn: the robot may have been taken over with other conditions.
         self.robot.set_conditions(conditions.draw(self._randomized, rng))
         self.task.begin(self.robot, rng, self.reset_noise, self.sim_hz)
 
     def _begin(self, command):
-        """Begin an episode where the robot is. command: the only one; None: draw them."""
+        """Begin an episode in the robot's current state.
+
+        Args:
+            command: The only command of the episode; None to draw commands.
+        """
         self._episode = Episode(
             began=self.robot.base(),
             base=self.robot.base(),
@@ -366,7 +374,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         self._episode.obs = self._obs()
 
     def _tracked(self, motion):
-        """The motion with the errors of its step counted; it may be time for a new command."""
+        """Return the motion with the errors of its step added, and draw a new command if due."""
         now = self._episode
         tracking = now.tracking.after(motion.errors, self.dt)
         if not tracking.fixed and now.steps % self._command_steps == 0:
@@ -380,14 +388,14 @@ class QuadrupedEnv(gym.Env, EzPickle):
             raise UserError("The environment is closed.")
 
     def _started(self):
-        """The present episode."""
+        """Return the current episode; raise UserError if there is none."""
         self._check_open()
         if self._episode is None:
             raise UserError("The environment must be reset first.")
         return self._episode
 
     def _checked(self, action):
-        """An action as floats `[12]` within the bounds."""
+        """Return an action as floats `[12]`, clipped to the bounds."""
         act = finite_numbers(action, 12)
         if act is None:
             given = action.tolist() if isinstance(action, np.ndarray) else action
@@ -397,7 +405,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         return np.clip(act, self.action_space.low, self.action_space.high)
 
     def _middle(self):
-        """The joint angles that an action of 0 stands for at present."""
+        """Return the joint angles that an action of 0 currently stands for."""
         return self.task.show(self.t, self._episode.began) if self.residual_gait else STANCE
 
     def _target(self, act):
@@ -406,7 +414,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         return goal + (1 - self._filter_share) * (self._episode.target - goal)
 
     def _obs(self):
-        """The observation, float32 `[n]`; see the table in the docs."""
+        """Return the observation, float32 `[n]`; see the table in the docs."""
         now, space = self._episode, self.observation_space
         obs = self._observer(
             self.robot, now.base, now.began, now.act, self.t, now.tracking, self.np_random
@@ -414,7 +422,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         return obs.astype(np.float32).clip(space.low, space.high)
 
     def _motion(self, before, last_act, power):
-        """What has happened since the trunk was at `before`."""
+        """Return the motion since the trunk was at `before`."""
         return motion_since(
             before,
             self._episode,

@@ -1,4 +1,4 @@
-"""Where an episode is, and what a step of it has led to."""
+"""The state of an episode, and the motion of the robot in a step."""
 
 import math
 from collections.abc import Callable
@@ -12,11 +12,16 @@ from spinup_tf2.envs.quadruped.robot import Base, Robot
 
 @dataclass
 class Episode:
-    """Where an episode is.
+    """The state of an episode.
 
-    began, base: the trunk at its beginning and now. act, target: [12], the last action, and the
-    joint angles in rad that it stood for. obs: the last observation. tracking: the command, if
-    there is one. steps: how many there have been. broken: whether the simulation has failed.
+    Attributes:
+        began, base: State of the trunk at the beginning of the episode and now.
+        act: The last action, `[12]`.
+        target: The joint angles that it stood for, `[12]`, in rad.
+        obs: The last observation.
+        tracking: The command, if there is one.
+        steps: Number of steps so far.
+        broken: Whether the simulation has failed.
     """
 
     began: Base
@@ -31,22 +36,26 @@ class Episode:
 
 @dataclass(frozen=True)
 class Motion:
-    """What a control step has led to, which rewards and terminations are made of.
+    """The motion of the robot in a step, from which rewards and terminations are computed.
 
-    position: [3], of the trunk, in m. height: of the trunk above the ground, in m.
-    up: how upright it is, 1 if parallel to the ground and -1 if upside down.
-    forward, sideways: mean speed over the step in m/s, in the direction that the robot looked in at
-        its beginning, or at the episode's, and to the left of that.
-    mean_forward: since the episode's beginning, along the direction looked in there.
-    rates: [3], angular velocity at the end of the step in rad/s, in the trunk's frame.
-    joints: [12], angles at the end of the step in rad.
-    power: the joints' mean power over the step, in W.
-    act, last_act: [12], actions of this step and of the one before.
-    target_speed: m/s. curriculum: factor of penalties.
-    clock: rounds of the clock in the observation since the episode began.
-    feet: asks which feet touch the ground at the end of the step, [4]. It takes some time.
-    turning: mean angular speed of the heading over the step, in rad/s.
-    tracking: the command that held in the step, and how well it has been followed.
+    Attributes:
+        position: Position of the trunk, `[3]`, in m.
+        height: Height of the trunk above the ground, in m.
+        up: How upright the trunk is: 1 if it is level, -1 if it is upside down.
+        forward, sideways: Mean speed over the step in m/s, in the direction in which the robot
+            faced at the beginning of the step or of the episode, and to the left of it.
+        mean_forward: Mean forward speed in m/s since the beginning of the episode, in the direction
+            in which the robot faced then.
+        rates: Angular velocity at the end of the step, `[3]`, in rad/s, in the trunk's frame.
+        joints: Joint angles at the end of the step, `[12]`, in rad.
+        power: Mean power of the joints over the step, in W.
+        act, last_act: Actions of this step and of the previous one, `[12]`.
+        target_speed: Target speed in m/s.
+        curriculum: Factor of penalties.
+        clock: Cycles of the clock in the observation since the beginning of the episode.
+        feet: Function that returns whether each foot touches the ground, `[4]`. It is a bit slow.
+        turning: Mean angular speed of the heading over the step, in rad/s.
+        tracking: The command during the step, and how well commands have been followed.
     """
 
     position: np.ndarray
@@ -69,7 +78,7 @@ class Motion:
 
     @property
     def errors(self) -> Errors:
-        """How far the step was from the command: planar velocity in m/s, turning in rad/s."""
+        """Deviations of the step from the command: planar velocity in m/s, turning in rad/s."""
         forward, sideways, turning = self.tracking.command
         velocity_error = math.hypot(self.forward - forward, self.sideways - sideways)
         return velocity_error, abs(self.turning - turning)
@@ -88,7 +97,7 @@ def motion_since(
     curriculum: float,
     phase_hz: float,
 ) -> Motion:
-    """What has happened in a step of `dt` seconds, since the trunk was at `before`."""
+    """Compute the motion in a step of `dt` seconds, since the trunk was at `before`."""
     base, began, t = now.base, now.began, now.steps * dt
     way = (began if straight else before).heading @ (base.position - before.position)
     forward, sideways = way[:2] / dt

@@ -1,4 +1,4 @@
-"""What the quadruped observes. docs/environments/quadruped.rst has a table of it."""
+"""Observations of the quadruped; there is a table of them in docs/environments/quadruped.rst."""
 
 import math
 from collections.abc import Sequence
@@ -10,20 +10,24 @@ from spinup_tf2.envs.quadruped.commands import Tracking
 from spinup_tf2.envs.quadruped.gait import STANCE
 from spinup_tf2.envs.quadruped.robot import Base, Robot
 
-ANGULAR_SCALE, SPEED_SCALE = 0.25, 0.05  # of angular velocities and joint speeds
-TAPS = (0.01, 0.02)  # s; how long ago the joints' history is
+ANGULAR_SCALE, SPEED_SCALE = 0.25, 0.05  # factors for angular velocities and joint speeds
+TAPS = (0.01, 0.02)  # s, delays of the joints' history
 
-# Standard deviations of the noise of `sensor_noise=1`: of the direction of gravity, m/s, rad/s,
-# rad, and rad/s of a joint.
+# Standard deviations of the noise for `sensor_noise=1`: direction of gravity, velocity in m/s and
+# angular velocity in rad/s of the trunk, angle in rad and speed in rad/s of a joint.
 DOWN_NOISE, VELOCITY_NOISE, ANGULAR_NOISE, ANGLE_NOISE, SPEED_NOISE = 0.05, 0.1, 0.2, 0.01, 1.5
 
 
 class Observer:
     """Composes observations.
 
-    sim_hz: substeps per second. phase_hz: of the clock; 0: none.
-    history: whether the joints' past is observed. base_velocity: the trunk's linear velocity.
-    straight: how far the robot has turned. commanded: the command.
+    Args:
+        sim_hz: Substeps per second.
+        phase_hz: Frequency of the clock; 0 for no clock.
+        history: Whether observations contain past errors and speeds of the joints.
+        base_velocity: Whether they contain the trunk's linear velocity.
+        straight: Whether they contain how far the robot has turned.
+        commanded: Whether they contain the command.
     """
 
     def __init__(
@@ -41,7 +45,7 @@ class Observer:
         self._straight, self._commanded = straight, commanded
 
     def space(self, low: np.ndarray, high: np.ndarray) -> gym.spaces.Box:
-        """The space of observations, for actions `[12]` between low and high."""
+        """Return the space of observations, for actions `[12]` between low and high."""
         before = [1.0] * 3 + [10.0] * (6 if self._base_velocity else 3) + [10.0] * 24
         ones = 2 * bool(self._phase_hz) + 2 * self._straight
         after = [10.0] * 24 * len(self.taps) + [1.0] * ones + [10.0] * 3 * self._commanded
@@ -60,15 +64,15 @@ class Observer:
         tracking: Tracking | None,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """The observation `[n]`, before it is clipped to the space.
+        """Return the observation `[n]`, before it is clipped to the space.
 
         Args:
-            robot: Its joints, and the conditions.
-            base, began: The trunk now and at the episode's beginning.
+            robot: The robot, with its joints and conditions.
+            base, began: State of the trunk now and at the beginning of the episode.
             act: The last action.
-            t: Seconds since the beginning.
-            tracking: Has the command, if there is one.
-            rng: For the noise of sensors.
+            t: Seconds since the beginning of the episode.
+            tracking: The command, if there is one.
+            rng: Generator for sensor noise.
         """
         to_body, conditions = base.rotation.T, robot.conditions
         down = to_body @ conditions.down if conditions.slope else -to_body[:, 2]

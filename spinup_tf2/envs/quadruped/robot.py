@@ -22,15 +22,15 @@ from spinup_tf2.errors import UserError
 
 URDF = "a1/a1.urdf"  # of pybullet_data
 PICTURE = (480, 360)  # width, height
-LIFT = 5.0  # metres, far from everything that could be touched
+LIFT = 5.0  # m, far above anything that could be touched
 _CAMERA = (1.1, 50, -20)  # distance in m, yaw and pitch in degrees
 
 
 class Sample(NamedTuple):
-    """What was measured after one substep: the joints' state, and how they were driven before it.
+    """The joints' state after one substep, and the target and torque during it.
 
-    Each is a list of 12 numbers, in the order of JOINTS: rad, rad/s, rad, Nm. The target is the one
-    that was sent, also if it takes effect later.
+    Each is a list of 12 numbers, in the order of JOINTS, in rad, rad/s, rad, Nm. The target is the
+    one that was sent, even if it takes effect later.
     """
 
     position: list[float]
@@ -41,8 +41,13 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Base:
-    """Where the trunk is and how it moves: position [3] in m, rotation [3, 3] from its own frame to
-    the world's, velocities [3] in m/s and rad/s, in the world's frame.
+    """State of the trunk.
+
+    Attributes:
+        position: `[3]`, in m.
+        rotation: `[3, 3]`, from the trunk's frame to the world's.
+        velocity: `[3]`, in m/s, in the world's frame.
+        angular_velocity: `[3]`, in rad/s, in the world's frame.
     """
 
     position: np.ndarray
@@ -50,9 +55,9 @@ class Base:
     velocity: np.ndarray
     angular_velocity: np.ndarray
 
-    @functools.cached_property  # the first of an episode is asked for in every step
+    @functools.cached_property  # that of an episode's beginning is used in every step
     def heading(self) -> np.ndarray:
-        """The rotation [3, 3] about the vertical that turns where it looks to the x axis."""
+        """Rotation `[3, 3]` about the vertical that turns the trunk's heading to the x axis."""
         yaw = np.arctan2(self.rotation[1, 0], self.rotation[0, 0])
         cos, sin = np.cos(yaw), np.sin(yaw)
         return np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
@@ -61,14 +66,20 @@ class Base:
 class Robot:
     """An A1 on a plane, or on rough ground.
 
-    gui: show it in PyBullet's window. visible: load what is needed to draw pictures of it.
-    sim_hz: substeps per second. kp, kd, torque_limit: of the PD control, in Nm/rad, Nms/rad, Nm.
-    velocity_limit: at which a joint has no torque left, in rad/s; None: it always has all.
-    self_collision: whether legs and trunk collide with each other.
-    roughness: of the roughest ground that it will stand on, in m.
-    window: how many samples are kept.
+    Args:
+        gui: Whether to show it in PyBullet's window.
+        visible: Whether to load the shapes that rendering needs.
+        sim_hz: Substeps per second.
+        kp, kd, torque_limit: Gains and torque limit of the PD control, in Nm/rad, Nms/rad and Nm.
+        velocity_limit: Speed at which a joint has no torque left, in rad/s; None for a constant
+            torque limit.
+        self_collision: Whether legs and trunk collide with each other.
+        roughness: Height of the roughest ground that it will stand on, in m.
+        window: Number of samples that are kept.
 
-    `position` and `velocity` are those of the joints at present, `samples` the last ones.
+    Attributes:
+        position, velocity: Current angles and speeds of the joints, lists of 12 numbers.
+        samples: The last samples, the newest last.
     """
 
     def __init__(
@@ -95,15 +106,15 @@ class Robot:
         self.kp, self.kd, self.torque_limit = kp, kd, torque_limit
         self.velocity_limit, self.sim_hz = velocity_limit, sim_hz
         self.samples = deque(maxlen=window)
-        self._sent = deque()  # targets, of which the first one is in effect
-        self._force, self._pushed = None, 0  # in N, and for how many substeps more
+        self._sent = deque()  # targets that were sent; the first one is in effect
+        self._force, self._pushed = None, 0  # pushing force in N, and substeps that remain of it
         with silenced(1):
             self.client = p.connect(p.GUI if gui else p.DIRECT)
         if self.client < 0:
             self.client = None
             raise UserError("PyBullet cannot open a window; a process can have one at a time.")
         if gui:
-            atexit.register(self.close)  # before PyBullet itself closes the window, and says so
+            atexit.register(self.close)  # before PyBullet closes the window itself, with a message
         try:
             self._load(data, gui or visible, self_collision, roughness)
         except BaseException:
@@ -112,11 +123,11 @@ class Robot:
 
     def _load(self, data, visible, self_collision, roughness):
         p, client = self._p, self.client
-        for name in FUNCTIONS:  # a call that does not say which simulation goes to the first one
+        for name in FUNCTIONS:  # without an explicit client, calls go to the first simulation
             function = functools.partial(getattr(p, name), physicsClientId=client)
             setattr(self, f"_{name}", function)
-        # Without the inertia of the file merged links get that of their shapes, and PD control of
-        # an A1 that moves begins to chatter; one that stands does not show it.
+        # Without the inertia from the file, merged links get that of their shapes, and the PD
+        # control of a moving A1 begins to chatter (that of a standing one does not).
         flags = p.URDF_MERGE_FIXED_LINKS | p.URDF_USE_INERTIA_FROM_FILE
         if self_collision:
             flags |= p.URDF_USE_SELF_COLLISION | p.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
@@ -137,11 +148,11 @@ class Robot:
         missing = [name for name in JOINTS if name not in by_name]
         if missing:
             raise UserError(f"{URDF} has no joints {', '.join(missing)}; it has {[*by_name]}.")
-        # A moving joint and the link below it have one number.
+        # A joint and the link below it share one index.
         self.joints = [by_name[name][0] for name in JOINTS]
         self.lower = np.array([by_name[name][8] for name in JOINTS])
         self.upper = np.array([by_name[name][9] for name in JOINTS])
-        self._setJointMotorControlArray(  # joints have motors, which are switched off
+        self._setJointMotorControlArray(  # switches off the joints' default motors
             self.body, self.joints, p.VELOCITY_CONTROL, forces=[0.0] * len(JOINTS)
         )
         for link in [-1, *self.joints]:
@@ -162,12 +173,12 @@ class Robot:
         return self._createMultiBody(0, shape, basePosition=terrain.center)
 
     def set_conditions(self, conditions: Conditions) -> None:
-        """Let these conditions hold, until there are others. The robot must then be placed."""
+        """Apply these conditions until further notice. The robot must be placed afterwards."""
         self.conditions, mass = conditions, conditions.mass
         self._setGravity(*(GRAVITY * conditions.down).tolist())
-        for link in self.joints:  # merging has made each foot a part of its lower leg
+        for link in self.joints:  # merging links has made each foot a part of its lower leg
             self._changeDynamics(self.body, link, lateralFriction=conditions.friction)
-        inertia = [mass * each for each in self._inertia]  # else it would be that of the shape
+        inertia = [mass * each for each in self._inertia]  # by default it is that of the shape
         self._changeDynamics(self.body, -1, mass=mass * self._mass, localInertiaDiagonal=inertia)
         self._sent = deque(maxlen=1 + round(conditions.latency * self.sim_hz))
         if self._terrain is not None:
@@ -181,9 +192,13 @@ class Robot:
     def place(
         self, position: Sequence[float], euler: Sequence[float], joints: Sequence[float]
     ) -> None:
-        """Put it somewhere, at rest: m, rad (roll, pitch, yaw), rad.
+        """Place the robot at rest.
 
-        On rough ground, heights are above the highest point near it.
+        Args:
+            position: Position of the trunk, `[3]`, in m. On rough ground, the height is above the
+                highest point nearby.
+            euler: Roll, pitch and yaw of the trunk, in rad.
+            joints: Angles of the joints, `[12]`, in rad.
         """
         self._lift()
         quaternion = self._p.getQuaternionFromEuler(list(euler))
@@ -200,20 +215,21 @@ class Robot:
         self.forget()
 
     def _lift(self):
-        """Away from the ground: what touched it before would be remembered, if it is close to what
-        touches it next.
+        """Lift the robot off the ground, so that PyBullet forgets old contacts.
+
+        Otherwise it would keep those that are close to the next ones.
         """
         self._resetBasePositionAndOrientation(self.body, [0, 0, LIFT], [0, 0, 0, 1])
         self._performCollisionDetection()
 
     def forget(self) -> None:
-        """Fill `samples` with the present, as if the joints had always been held there."""
+        """Fill `samples` with the current state, as if the joints had always been held there."""
         now = Sample(self.position, self.velocity, self.position, [0.0] * len(JOINTS))
         self.samples.extend([now] * self.samples.maxlen)
         self._sent.extend([self.position] * self._sent.maxlen)
 
     def fall(self, substeps: int) -> None:
-        """Let it fall, without torque."""
+        """Let the robot fall for that many substeps, without torque."""
         self._apply([0.0] * len(JOINTS))
         for _ in range(substeps):
             self._stepSimulation()
@@ -223,14 +239,15 @@ class Robot:
     def hold(self, target: list[float], substeps: int) -> float:
         """Drive the joints towards `target` `[12]`, in rad, for that many substeps.
 
-        Returns the mean power of the joints, the sum of |torque x velocity|, in W.
+        Returns:
+            The mean power over the substeps, the sum over the joints of |torque x velocity|, in W.
         """
         kp, kd = np.multiply((self.kp, self.kd), self.conditions.gains).tolist()
         high = self.conditions.torque_limit or self.torque_limit
         low, fastest = -high, self.velocity_limit
         step, measure, apply = self._stepSimulation, self._measure, self._apply
         torques, velocities = [], []
-        for _ in range(substeps):  # lists of 12 are faster than arrays, and this than min and max
+        for _ in range(substeps):  # lists are faster than arrays, comparisons than min and max
             self._sent.append(target)
             torque = [
                 low if (x := kp * (goal - q) - kd * dq) < low else high if x > high else x
@@ -249,7 +266,7 @@ class Robot:
         return float(np.abs(np.multiply(torques, velocities)).sum() / substeps)
 
     def disturb(self, direction: float) -> None:
-        """Be pushed horizontally as the conditions say, in this direction in rad."""
+        """Push the robot horizontally, as hard as the conditions say, in a direction in rad."""
         towards = np.array((math.cos(direction), math.sin(direction), 0.0))
         if self.conditions.push_speed:
             self.kick((self.conditions.push_speed * towards).tolist())
@@ -257,7 +274,7 @@ class Robot:
             self.push((self.conditions.push * towards).tolist(), PUSH_SECONDS)
 
     def push(self, force: Sequence[float], seconds: float) -> None:
-        """Let a force `[3]` act on the middle of the trunk from now on, in N, for that long."""
+        """Apply a force `[3]`, in N, to the center of the trunk for some time from now on."""
         self._force, self._pushed = list(force), round(seconds * self.sim_hz)
 
     def _keep_pushing(self):
@@ -266,7 +283,7 @@ class Robot:
         self._applyExternalForce(self.body, -1, self._force, at, self._p.WORLD_FRAME)
 
     def kick(self, velocity: Sequence[float]) -> None:
-        """Change the trunk's velocity by so much, in m/s."""
+        """Change the trunk's velocity by `velocity` `[3]`, in m/s."""
         linear, angular = self._getBaseVelocity(self.body)
         self._resetBaseVelocity(self.body, np.add(linear, velocity).tolist(), angular)
 
@@ -280,7 +297,7 @@ class Robot:
         self.position = [state[0] for state in states]
         self.velocity = [state[1] for state in states]
 
-    # --------------------------------------------------------------------------------- looking
+    # --------------------------------------------------------------------------------- observing
 
     def base(self) -> Base:
         position, quaternion = self._getBasePositionAndOrientation(self.body)
@@ -289,7 +306,7 @@ class Robot:
         return Base(np.array(position), rotation, np.array(velocity), np.array(angular_velocity))
 
     def feet_on_ground(self) -> list[bool]:
-        """Which feet touch the ground now, in the order of LEGS."""
+        """Return whether each foot touches the ground, in the order of LEGS."""
         touching = {
             contact[3]
             for ground in self._ground
@@ -298,30 +315,30 @@ class Robot:
         return [link in touching for link in self.joints[2::3]]  # a foot is part of its lower leg
 
     def ground_height(self, x: float, y: float) -> float:
-        """Height of the ground there, in m."""
+        """Return the height of the ground at (x, y), in m."""
         return 0.0 if self._terrain is None else self._terrain.at(x, y)
 
     def look(self) -> None:
-        """Turn the window's camera to the robot."""
+        """Point the window's camera at the robot."""
         self._resetDebugVisualizerCamera(
             *_CAMERA, self._getBasePositionAndOrientation(self.body)[0]
         )
 
     def picture(self) -> np.ndarray:
-        """uint8 `[height, width, 3]`, drawn without graphics hardware; the robot in the middle."""
+        """Render a frame, uint8 `[height, width, 3]`, centered on the robot, without a GPU."""
         p, (width, height) = self._p, PICTURE
         distance, yaw, pitch = _CAMERA
         x, y, _ = self._getBasePositionAndOrientation(self.body)[0]
         view = p.computeViewMatrixFromYawPitchRoll([x, y, 0.2], distance, yaw, pitch, 0, 2)
         projection = p.computeProjectionMatrixFOV(50, width / height, 0.1, 20)
         rgba = self._getCameraImage(width, height, view, projection, renderer=p.ER_TINY_RENDERER)[2]
-        # An array, or a tuple where PyBullet was built without NumPy.
+        # An array, or a tuple if PyBullet was built without NumPy.
         return np.asarray(rgba, np.uint8).reshape(height, width, 4)[..., :3].copy()
 
-    # --------------------------------------------------------------------------------- keeping
+    # ------------------------------------------------------------------------ saving and restoring
 
     def save(self) -> SimpleNamespace:
-        """All of its state, for `restore`, until `forget_saved`."""
+        """Save the complete state for `restore`; `forget_saved` frees it."""
         saved = SimpleNamespace(
             number=self._saveState(),
             conditions=self.conditions,
@@ -329,7 +346,7 @@ class Robot:
             sent=[*self._sent],
             pushing=(self._force, self._pushed),
         )
-        if self._terrain is not None:  # PyBullet forgets some of what touches bumps, now or later
+        if self._terrain is not None:  # PyBullet loses some contacts with bumps; lose them now
             self.restore(saved)
         return saved
 
@@ -347,10 +364,10 @@ class Robot:
         self._removeState(saved.number)
 
     def close(self) -> None:
-        """End the simulation; a second time, nothing is done."""
+        """End the simulation. A second call does nothing."""
         atexit.unregister(self.close)
         client, self.client = self.client, None
         if client is not None:
-            # PyBullet reports on the threads of its window, which the user may have closed before.
+            # PyBullet prints messages about its window, which the user may have closed already.
             with silenced(1), suppress(self._p.error):
                 self._p.disconnect(client)

@@ -1,4 +1,4 @@
-"""The conditions under which the quadruped is evaluated by `evaluate --robustness`."""
+"""The conditions under which `evaluate --robustness` evaluates the quadruped."""
 
 from typing import Any
 
@@ -28,10 +28,10 @@ _COMMANDS = (
 
 
 def conditions_of(task: Task) -> dict[str, dict[str, Any]]:
-    """Arguments of the environment, by the name of the condition.
+    """Return the arguments of the environment for each condition, by name.
 
-    Nothing else is different from one episode to the next, whatever the agent was trained with. If
-    there are commands, some of them are conditions, too.
+    All other conditions are fixed, whatever the agent was trained with. If the task has commands,
+    some of them are conditions as well.
     """
     rows = {name: {"domain_randomization": changed} for name, changed in _CHANGED.items()}
     rows["velocity limit 21"] = {"domain_randomization": {}, "velocity_limit": 21.0}

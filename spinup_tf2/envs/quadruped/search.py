@@ -2,9 +2,10 @@
 
     python -m spinup_tf2.envs.quadruped.search spinup_tf2/envs/quadruped/keyframes.py
 
-An evolution strategy: variations of the best plan so far are tried on several falls, and the one
-that gets up from most of them is the next plan; variations become smaller. Front and hind legs do
-the same, as the robot rolls over along its length. Other falls tell how good the result is.
+It is an evolution strategy: variations of the best plan so far are tried on several falls, and the
+one that gets up from most of them becomes the next plan; the variations become smaller over time.
+Front and hind legs move alike, as the robot rolls over along its length. The result is tested on
+other falls.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from spinup_tf2.envs.quadruped.gait import KEYFRAME_SECONDS, STANCE
 from spinup_tf2.envs.quadruped.tasks import RECOVER, lies_on, recovery
 
 KEYFRAMES = 4
-CANDIDATES = 24  # of an iteration
+CANDIDATES = 24  # per iteration
 FALLS, TEST_FALLS = 5, 20
 UPRIGHT = 0.95  # the cosine of 18 degrees
 
@@ -43,7 +44,10 @@ KEYFRAMES = {{name: np.tile(legs, 2) for name, legs in _LEGS.items()}}
 
 
 def keyframes_of(plan: np.ndarray, env: QuadrupedEnv) -> np.ndarray:
-    """Joint angles `[k, 12]` of a plan `[k, 6]`, in the units of actions for both sides."""
+    """Return the joint angles `[k, 12]`, in rad, for a plan `[k, 6]` in units of actions.
+
+    The six numbers are for the three joints of a right and of a left leg.
+    """
     actions = np.tile(np.clip(plan, -1, 1), 2)
     angles = STANCE + actions * np.tile(RECOVER.action_scale, 4)
     return np.clip(angles, env.robot.lower, env.robot.upper)
@@ -52,9 +56,11 @@ def keyframes_of(plan: np.ndarray, env: QuadrupedEnv) -> np.ndarray:
 def attempt(
     env: QuadrupedEnv, keyframes: Mapping[str, np.ndarray], fall: int, seconds: float
 ) -> tuple[float, bool]:
-    """Try to get up from the fall with this seed.
+    """Try to get up from the fall with the seed `fall`.
 
-    Returns how upright the trunk is in the last half second, up to 1, and whether the robot stands.
+    Returns:
+        How upright the trunk is in the last half second (1 is fully upright), and whether the robot
+        stands at the end.
     """
     env.reset(seed=fall)
     base = env.robot.base()
@@ -66,7 +72,7 @@ def attempt(
 
 
 def falls_on(env: QuadrupedEnv, place: str) -> Iterator[int]:
-    """Seeds of falls that end there."""
+    """Yield seeds of falls after which the robot lies on `place`: "belly", "side" or "back"."""
     for seed in itertools.count():
         env.reset(seed=seed)
         if lies_on(env.robot.base()) == place:
@@ -74,15 +80,19 @@ def falls_on(env: QuadrupedEnv, place: str) -> Iterator[int]:
 
 
 def search(env: QuadrupedEnv, place: str, iterations: int, rng: np.random.Generator):
-    """Keyframes `[k, 12]` for falls that end there, and the share of other falls they do for."""
+    """Search keyframes for falls onto `place` ("side" or "back").
+
+    Returns:
+        The keyframes `[k, 12]`, in rad, and the share of other falls from which they get up.
+    """
     seeds = falls_on(env, place)
     falls, tests = ([*itertools.islice(seeds, number)] for number in (FALLS, TEST_FALLS))
-    rolled_over = KEYFRAME_SECONDS * (KEYFRAMES + 1)  # and in a crouch
+    rolled_over = KEYFRAME_SECONDS * (KEYFRAMES + 1)  # time by which the robot should crouch
     best, best_score, std = np.zeros((KEYFRAMES, 6)), -np.inf, 0.7
     for iteration in range(iterations):
         for plan in np.clip(best + std * rng.normal(size=(CANDIDATES, *best.shape)), -1, 1):
             score, keyframes = 0.0, {place: keyframes_of(plan, env)}
-            for fall in falls:  # until the first from which it does not get up
+            for fall in falls:  # stops at the first one from which it does not get up
                 up, _ = attempt(env, keyframes, fall, rolled_over)
                 score += up
                 if up < UPRIGHT:

@@ -1,4 +1,4 @@
-"""What the quadruped is to do: initial states, termination, rewards and demonstrations."""
+"""The quadruped's tasks: initial states, termination, rewards and demonstrations."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -16,9 +16,13 @@ from spinup_tf2.errors import UserError
 
 @dataclass(frozen=True)
 class Reward:
-    """A sum of terms: `terms(motion)` by name, times `weights` by name.
+    """A weighted sum of terms.
 
-    optional: further terms by name, which are only there with a weight that is not 0.
+    Attributes:
+        terms: Function of a Motion that returns the terms by name.
+        weights: Weights of the terms by name.
+        optional: Further terms by name, each a function of a Motion. They are only computed if they
+            have a weight other than 0.
     """
 
     terms: Callable[[Motion], dict[str, float]]
@@ -26,7 +30,7 @@ class Reward:
     optional: Mapping[str, Callable[[Motion], float]] = field(default_factory=dict)
 
     def with_weights(self, weights: Mapping[str, float]) -> "Reward":
-        """The same reward, with other weights for some of its terms."""
+        """Return the same reward with other weights for some of its terms."""
         known = [*self.weights, *(name for name in self.optional if name not in self.weights)]
         if not isinstance(weights, Mapping):
             raise UserError(
@@ -50,7 +54,7 @@ class Reward:
         return replace(self, weights={**self.weights, **changed})
 
     def __call__(self, motion: Motion) -> dict[str, float]:
-        """The weighted terms."""
+        """Return the weighted terms by name."""
         values = self.terms(motion)
         values |= {name: f(motion) for name, f in self.optional.items() if self.weights.get(name)}
         return {name: self.weights[name] * x for name, x in values.items()}
@@ -60,16 +64,17 @@ class Reward:
 class Task:
     """A task.
 
-    rewards: by name, the first of which is the default.
-    begin: `begin(robot, rng, noise, sim_hz)` brings the robot to where an episode begins; without
-        `noise` it is always the same.
-    terminated, success: of the motion in the last step.
-    show: `show(t, base)`, joint angles `[12]` at time t of a demonstration, for a robot that has
-        begun with its trunk at `base`.
-    action_scale: rad for an action of 1, of hip, upper and lower joints.
-    phase_hz: of the clock in the observation.
-    self_collision: whether legs and trunk collide with each other.
-    commanded: whether the robot is told how fast to walk and to turn.
+    Attributes:
+        rewards: Rewards by name, the first of which is the default.
+        begin: `begin(robot, rng, noise, sim_hz)` puts the robot into the initial state of an
+            episode, which is always the same without `noise`.
+        terminated, success: Functions of the Motion in the last step.
+        show: `show(t, base)` returns the joint angles `[12]`, in rad, at time t of a demonstration,
+            for a robot whose trunk was at `base` when the episode began.
+        action_scale: Displacements of hip, upper and lower joints for an action of 1, in rad.
+        phase_hz: Frequency of the clock in the observation.
+        self_collision: Whether legs and trunk collide with each other.
+        commanded: Whether the robot is given commands how fast to walk and turn.
     """
 
     rewards: Mapping[str, Reward]
@@ -85,7 +90,7 @@ class Task:
 
 # ------------------------------------------------------------------------------------------ walk
 
-SLOWEST_WALK = 0.3  # m/s, of a success
+SLOWEST_WALK = 0.3  # m/s, for a success
 STEEPEST = math.cos(math.radians(35))
 LOWEST = 0.15  # m
 
@@ -101,7 +106,7 @@ def _walk(motion):
 
 
 def _restraint(motion):
-    """What any way of walking is to be sparing of."""
+    """Return penalties that apply to any way of walking."""
     return {
         "tilt_rate": -(motion.rates[0] ** 2 + motion.rates[1] ** 2),
         "energy": -motion.power,
@@ -120,7 +125,7 @@ _WALK_WEIGHTS = {
     **_RESTRAINT_WEIGHTS,
 }
 
-# Against hopping.
+# Optional terms against hopping.
 _FOOTFALL = {
     "gait": lambda motion: trot_agreement(motion.clock, motion.feet()),
     "flight": lambda motion: -float(not any(motion.feet())),
@@ -128,7 +133,7 @@ _FOOTFALL = {
 
 
 def _walk_in_the_park(motion):
-    """Of Smith, Kostrikov and Levine (2022): full for one to two times the target speed."""
+    """Reward of Smith, Kostrikov and Levine (2022), full for one to two times the target speed."""
     goal = motion.target_speed
     below, above = goal - motion.forward, motion.forward - 2 * goal
     missed = max(below, above, 0.0) / (2 * goal)
@@ -161,12 +166,12 @@ WALK = Task(
 
 # --------------------------------------------------------------------------------------- command
 
-TRACKING, TURNING = 0.25, 0.5  # m/s, rad/s: the errors for which there is 1/e of the reward
-LARGEST_ERROR = 0.15  # m/s, of a success
+TRACKING, TURNING = 0.25, 0.5  # m/s, rad/s: errors at which the reward falls to 1/e
+LARGEST_ERROR = 0.15  # m/s, for a success
 
 
 def _command(motion):
-    """Of Rudin and others (2022): full for a velocity and a turning as commanded."""
+    """Reward of Rudin and others (2022), full if velocity and turning are as commanded."""
     velocity_error, turning_error = motion.errors
     return {
         "velocity": math.exp(-((velocity_error / TRACKING) ** 2)),
@@ -218,13 +223,13 @@ def _fall(robot: Robot, rng: np.random.Generator, noise: bool, sim_hz: int) -> N
 
 
 def lies_on(base: Base) -> str:
-    """What the robot lies on after a fall: its "belly", a "side" or its "back"."""
+    """Return what the robot lies on after a fall: "belly", "side" or "back"."""
     up = base.rotation[2, 2]
     return "belly" if up > 0.85 else "side" if up > 0.0 else "back"
 
 
 def recovery(t: float, base: Base, keyframes: Mapping[str, np.ndarray] = KEYFRAMES) -> np.ndarray:
-    """Joint angles `[12]` at time `t` after a fall that has ended with the trunk at `base`."""
+    """Return joint angles `[12]` at time `t` after a fall that ended with the trunk at `base`."""
     leans_left = base.rotation[2, 1] < 0
     return get_up(t, keyframes.get(lies_on(base), ()), mirrored=leans_left)
 
@@ -236,7 +241,7 @@ RECOVER = Task(
     success=lambda motion: motion.up > 0.9 and motion.height > 0.22,
     show=recovery,
     action_scale=(0.8, 2.0, 1.0),
-    phase_hz=0.2,  # an episode is one round, so that a demonstration depends on what is observed
+    phase_hz=0.2,  # one cycle per episode, so that the demonstration is a function of observations
     self_collision=True,
 )
 

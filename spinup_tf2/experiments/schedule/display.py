@@ -1,4 +1,4 @@
-"""What is shown of experiments that run at the same time: a bar for each, or lines."""
+"""Display of experiments that run at the same time: a progress bar for each, or lines."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ from spinup_tf2.runs.printing import colored, say
 _WIDEST_NAME = 40  # characters
 _REFRESH = 0.5  # seconds
 _BAR = "{desc} |{bar}| {n_fmt}/{total_fmt} epochs [{elapsed}<{remaining}{postfix}]"
-_NO_BAR = "{desc} [{elapsed}{postfix}]"  # nothing is known of what a function of the user does
+_NO_BAR = "{desc} [{elapsed}{postfix}]"  # for a user's own function, whose progress is unknown
 _TOTAL = "{desc} |{bar}| {n_fmt}/{total_fmt} [{elapsed}]"
 
 
-# Back to the beginning of the line, on which the cursor is, and everything from there on erased.
+# Moves the cursor to the beginning of its line, and erases everything from there on.
 _ERASE = "\r\x1b[J"
 
 
 class Display:
-    """Shows how the experiments of a grid get on.
+    """Shows the progress of the experiments of a grid.
 
-    In a terminal there is a bar for each that runs, and one for the whole grid; where there is
-    none, a line when one begins and when it ends. `quiet` leaves only those that fail, on stderr.
+    In a terminal there is a bar for each running experiment, and one for the whole grid; otherwise
+    a line when an experiment begins and when it ends.
+
+    Args:
+        outcomes: All experiments of the grid.
+        at_a_time: Maximum number of experiments that run at a time.
+        quiet: Whether to show only experiments that fail, on stderr.
     """
 
     def __init__(self, outcomes: Sequence[Outcome], at_a_time: int, quiet: bool):
@@ -52,11 +57,11 @@ class Display:
 
     @property
     def before_a_message(self) -> str:
-        """What others are to write to stderr before a line of their own."""
+        """Text to be written to stderr before any other message."""
         return _ERASE if self._in_terminal else "\n"
 
     def begin(self, slot: int, outcome: Outcome) -> None:
-        """An experiment has been started."""
+        """Show that an experiment has started."""
         if not self._in_terminal:
             self._say(outcome, f"started   {outcome.where}")
             return
@@ -75,7 +80,7 @@ class Display:
         )
 
     def refresh(self) -> None:
-        """Bring the bars up to date, if it is time."""
+        """Update the bars, at most every half second."""
         if not self._in_terminal or time.monotonic() - self._shown < _REFRESH:
             return
         self._shown = time.monotonic()
@@ -88,7 +93,7 @@ class Display:
         self._show_total()
 
     def end(self, slot: int, outcome: Outcome) -> None:
-        """An experiment has ended."""
+        """Show that an experiment has ended."""
         if self._bars[slot] is not None:
             self._bars[slot].close()
             self._bars[slot] = None
@@ -100,7 +105,7 @@ class Display:
         self._show_total()
 
     def close(self) -> None:
-        """Take the bars away."""
+        """Remove the bars."""
         for bar in [*self._bars, self._total]:
             if bar is not None:
                 bar.close()
@@ -122,7 +127,7 @@ def _postfix(progress):
 
 
 class _Watched:
-    """The rows of an experiment, read again when there are more of them."""
+    """Progress of an experiment, read again whenever its file has changed."""
 
     def __init__(self, outcome):
         self._run_dir = outcome.experiment.output_dir

@@ -1,4 +1,4 @@
-"""Which experiments of a grid are finished already: what is in the directories of their runs."""
+"""Finds out which experiments of a grid are finished, from the directories of their runs."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ from spinup_tf2.persistence.saves import has_save
 from spinup_tf2.runs.files import holds_run, read_json
 from spinup_tf2.utils.serialization_utils import convert_json
 
-# What does not make it another run: of these config.json holds what the last start was given.
+# These may change without making it another run; config.json holds their values at the last start.
 _NOT_COMPARED = (*MAY_CHANGE, "logger_kwargs", "resume", "exp_name", "preset")
 
-# What can end a training before its last epoch.
+# Arguments that can end a training run before its last epoch.
 _ENDING = ("callbacks", "stop_at_return", "stop_without_improvement", "stop_after")
 
 
 def finished_runs(experiments: Sequence[Experiment], num_procs: int) -> set[str]:
-    """The directories of those experiments that are finished: same arguments, and all epochs.
+    """Return the directories of finished experiments: with the same arguments, and complete.
 
-    Collective: rank 0 looks.
+    A run is complete if it has all epochs, or was ended early by a callback, and has saved a
+    policy. Collective: rank 0 does the work.
 
     Args:
-        experiments: All of a grid.
-        num_procs: How many processes each of them would have.
+        experiments: All experiments of a grid.
+        num_procs: Number of processes that each of them would have.
 
     Raises:
-        UserError: A directory holds a run that is not finished, or has other arguments, and
-            neither resume nor overwrite says what to do with it.
+        UserError: A directory holds a run that is unfinished (and neither resume nor overwrite is
+            set), or one that has other arguments (and overwrite is not set).
     """
 
     def look():
@@ -84,17 +85,17 @@ def _is_finished(experiment, num_procs):
 
 
 def check_going_on(experiments: Sequence[Experiment], num_procs: int) -> None:
-    """Check that the runs with which experiments go on are the same, before any of them starts.
+    """Check, before any experiment starts, that the runs to be resumed have the same arguments.
 
-    Else it would be found when its turn comes, and others would have been trained meanwhile.
-    Collective: rank 0 looks.
+    Otherwise a difference would only be found when its turn comes, after others have been trained.
+    Collective: rank 0 does the work.
 
     Args:
-        experiments: All of a grid.
-        num_procs: How many processes each of them would have.
+        experiments: All experiments of a grid.
+        num_procs: Number of processes that each of them would have.
 
     Raises:
-        UserError: A run has other arguments, or more epochs behind it than it is to have.
+        UserError: A run has other arguments, or has already had more epochs than requested.
     """
 
     def look():
@@ -115,7 +116,7 @@ def check_going_on(experiments: Sequence[Experiment], num_procs: int) -> None:
 
 
 def _has_ended_early(experiment, described):
-    """Whether a callback has ended the run, and the same ones are asked for."""
+    """Return whether a callback has ended the run, and the experiment has the same callbacks."""
     if not described.get("stopped"):
         return False
     before, now = read_json(Path(experiment.output_dir, "config.json")), _asked(experiment)
@@ -123,20 +124,20 @@ def _has_ended_early(experiment, described):
 
 
 def epochs_of(experiment: Experiment) -> int | None:
-    """How many epochs an experiment is to have; None if it runs no algorithm of this package."""
+    """Return an experiment's number of epochs; None if it runs no algorithm of this package."""
     if experiment.algorithm is None:
         return None
     return (signature_of(experiment.algorithm).defaults | experiment.kwargs)["epochs"]
 
 
 def epochs_done(run_dir: str, described: Mapping[str, Any]) -> int:
-    """How many epochs of the run in a directory are over: in its rows, and in its checkpoint.
+    """Return the number of epochs that a run has completed, by both its rows and its checkpoint.
 
-    A crash can come between the last row and the checkpoint after it.
+    It is the smaller of the two, as a crash can come between the last row and its checkpoint.
 
     Args:
-        run_dir: The directory.
-        described: What `Checkpoints.describe` says of it; empty without a checkpoint.
+        run_dir: Directory of the run.
+        described: Result of `Checkpoints.describe` for it; empty without a checkpoint.
     """
     rows = progress_of(run_dir).epochs
     saved = described.get("epochs_done")
@@ -144,11 +145,11 @@ def epochs_done(run_dir: str, described: Mapping[str, Any]) -> int:
 
 
 def _difference(experiment, num_procs, described):
-    """In words, how the run in the experiment's directory differs from the experiment; or ""."""
+    """Return in words how the run in the directory differs from the experiment; "" if equal."""
     try:
         config = read_json(Path(experiment.output_dir, "config.json"))
     except FileNotFoundError:
-        # It was killed before it could say what it is, and has done nothing.
+        # It was killed before it could write its configuration, and has done nothing.
         return "its config.json is missing" if progress_of(experiment.output_dir).epochs else ""
     except (OSError, UserError) as error:
         return f"its arguments are not known ({error})"
@@ -158,12 +159,12 @@ def _difference(experiment, num_procs, described):
     if before.get("actor_critic") in default_networks(experiment.algorithm):
         now.setdefault("actor_critic", before["actor_critic"])  # the environment has chosen it
     before["algorithm"] = described.get("algorithm", experiment.algorithm)
-    # With another number of processes it is the same run if there are as many environments.
+    # With another number of processes it is the same run if the total of environments is the same.
     now["num_envs"] *= num_procs
     own = before.get("num_envs")
     before["num_envs"] = described.get("num_envs", own * num_procs if type(own) is int else own)
     for name in [*now, *before]:
-        # An older version may not have known an option, and did what is its default now.
+        # An older version may not have had the option; it behaved as its default does now.
         was = before.get(name, OPTIONS[name].default if name in OPTIONS else None)
         if name not in _NOT_COMPARED and was != now.get(name):
             was, wanted = (shortened(repr(value), 100) for value in (was, now.get(name)))
@@ -172,7 +173,7 @@ def _difference(experiment, num_procs, described):
 
 
 def _asked(experiment):
-    """The arguments of an experiment, as config.json would hold them."""
+    """Return the arguments of an experiment, as config.json would hold them."""
     defaults = dict(signature_of(experiment.algorithm).defaults)
     del defaults["actor_critic"]
     asked = defaults | dict(env_fn=experiment.env_fn) | experiment.kwargs
@@ -181,5 +182,5 @@ def _asked(experiment):
 
 
 def _as_json(value: Any) -> Any:
-    """A value as it comes back from a file."""
+    """Return a value as it would be read back from a JSON file."""
     return json.loads(json.dumps(convert_json(value)))

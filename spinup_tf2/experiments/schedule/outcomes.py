@@ -1,4 +1,4 @@
-"""What has become of the experiments of a grid, and how what is missing is done."""
+"""Outcomes of the experiments of a grid, and how to run those that are not finished."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ RUNNING, NOT_BEGUN = "running", "not begun"
 
 @dataclass
 class Outcome:
-    """An experiment of a grid, and what has become of it.
+    """An experiment of a grid, and its state.
 
     Attributes:
-        experiment: What it is.
-        number: Its place in the grid, from 1.
+        experiment: The experiment.
+        number: Its position in the grid, counted from 1.
         state: NOT_BEGUN, RUNNING, FINISHED, FAILED, STOPPED (by a signal), or SKIPPED (it was
-            finished before).
-        seconds: How long it has taken, from the start of its process to the end.
-        reason: Why it has failed.
-        signum: The signal that has stopped it.
-        status: The exit status of its process, if that has failed.
+            already finished).
+        seconds: Duration in seconds, from the start of its process to its end; None before.
+        reason: Why it failed, or how it was stopped.
+        signum: Number of the signal that stopped it; 0 if none has.
+        status: Exit status of its process, if that failed.
     """
 
     experiment: Experiment
@@ -50,24 +50,24 @@ class Outcome:
 
     @property
     def where(self) -> str:
-        """Its directory, or its name where the logger chooses the directory."""
+        """Directory of the experiment, or its name if the logger chooses the directory."""
         return self.experiment.output_dir or self.experiment.exp_name
 
     def begin(self) -> None:
-        """Start the clock."""
+        """Mark the experiment as running, and start the clock."""
         self.state, self._began = RUNNING, time.monotonic()
 
     def end(self, state: str, reason: str = "", signum: int = 0, status: int = 1) -> None:
-        """Stop the clock, and say what has become of it."""
+        """Stop the clock, and set the final state."""
         self.seconds = time.monotonic() - self._began
         self.state, self.reason, self.signum, self.status = state, reason, signum, status
         run_dir = self.experiment and self.experiment.output_dir
         if state == FINISHED and run_dir and launched.rank() == 0:
             with suppress(OSError):
-                forget_replaced(run_dir)  # a function that is no algorithm has not done so
+                forget_replaced(run_dir)  # algorithms do so themselves, other functions do not
 
     def describe(self) -> str:
-        """A line: state, directory, last return, time."""
+        """Return a line with state, directory, last return and duration."""
         run_dir = self.experiment.output_dir
         performance = progress_of(run_dir).performance if run_dir else None
         reached = "" if performance is None else f"return {performance:.5g}"
@@ -77,12 +77,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Again:
-    """How a grid was started, to say how the rest of it is done.
+    """How a grid was started; explains how to run the experiments that are not finished.
 
     Attributes:
-        command: The words behind `python -m spinup_tf2.run`; None for a Python program.
-        overwrite: Whether runs were to be replaced.
-        datestamp: Whether directories have dates in their names, and so are new ones each time.
+        command: The words after `python -m spinup_tf2.run`; None for a Python program.
+        overwrite: Whether existing runs were to be replaced.
+        datestamp: Whether the names of directories contain dates, and so differ at each start.
     """
 
     command: Sequence[str] | None = None
@@ -90,12 +90,12 @@ class Again:
     datestamp: bool = False
 
     def explain(self, missing: Sequence[Outcome]) -> str:
-        """How those experiments that are not finished are done."""
+        """Return a text on how to run the experiments that are not finished."""
         if self.datestamp or user_config.FORCE_DATESTAMP:
             return _resume_each(missing)
         experiments = [outcome.experiment for outcome in missing]
         known = all(each.algorithm for each in experiments)
-        # Without checkpoints there is nothing to go on from: what is missing begins anew.
+        # Without checkpoints nothing can be resumed: unfinished experiments start over.
         anew = known and all(each.kwargs.get("checkpoint_freq") == 0 for each in experiments)
         if self.command is not None:
             words = _without(self.command, ("--resume", "--overwrite", "--skip_finished"))
@@ -114,7 +114,7 @@ class Again:
 
 
 def _without(words, flags):
-    """A command line without some of its flags and their values."""
+    """Return a command line without some flags and their values."""
     kept, dropping = [], False
     for word in words:
         if word.startswith("--"):
@@ -125,12 +125,12 @@ def _without(words, flags):
 
 
 def _resume_each(missing):
-    """One command for each run that has begun, where the command of the grid finds none of them."""
+    """Return a command for each run with a checkpoint; the grid's command would not find them."""
     lines = []
     for outcome in missing:
         experiment = outcome.experiment
         run = Checkpoints(experiment.output_dir).describe() if experiment.output_dir else None
-        if run and run.get("command") is not None:  # not of a Python program
+        if run and run.get("command") is not None:  # it is None for some runs of Python programs
             env_name = experiment.kwargs.get("env_name", "")
             modules = [*experiment.modules, *modules_of(experiment.kwargs.get("callbacks"))]
             lines.append(resume_command(experiment.output_dir, env_name, modules))
@@ -141,7 +141,7 @@ def _resume_each(missing):
 
 
 def summary(outcomes: Sequence[Outcome], seconds: float, again: Again) -> str:
-    """The table of a grid that is over, and how what is missing is done."""
+    """Return the table of a grid that has ended, and how to run the unfinished experiments."""
     lines = [f"{RULE}\n\n{counted(outcomes)}, in {duration(seconds)}:\n"]
     for outcome in outcomes:
         lines.append(outcome.describe())
@@ -157,19 +157,19 @@ def summary(outcomes: Sequence[Outcome], seconds: float, again: Again) -> str:
 
 
 def not_started(error: Exception) -> str:
-    """Why an experiment has failed that could not be started: no room for it, for instance."""
+    """Return why an experiment could not be started, such as a full disk."""
     if isinstance(error, UserError):
         return in_one_line(str(error))
     return in_one_line(f"it could not be started ({type(error).__name__}: {error})")
 
 
 def in_one_line(text: str) -> str:
-    """A reason as the table shows it."""
+    """Shorten a reason to one line, as shown in the table."""
     return shortened(printable(" ".join(text.split())))
 
 
 def counted(outcomes: Sequence[Outcome]) -> str:
-    """How many there are of each state: "3 experiments: 2 finished, 1 failed"."""
+    """Return the number of experiments in each state: "3 experiments: 2 finished, 1 failed"."""
     states = [outcome.state for outcome in outcomes]
     known = (FINISHED, FAILED, STOPPED, SKIPPED, RUNNING, NOT_BEGUN)
     counts = ", ".join(f"{states.count(state)} {state}" for state in known if state in states)
@@ -177,7 +177,7 @@ def counted(outcomes: Sequence[Outcome]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in words: 20 s, 1 min 05 s, 2 h 03 min."""
+    """Format a duration: 20 s, 1 min 05 s, 2 h 03 min."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -187,14 +187,14 @@ def duration(seconds: float) -> str:
 
 
 def raise_if_incomplete(outcomes: Sequence[Outcome], signum: int = 0) -> None:
-    """Raise what tells the caller that not all experiments are finished.
+    """Raise an exception if experiments have failed or were stopped.
 
     Args:
-        outcomes: Those of all experiments.
-        signum: The signal that has stopped the grid; 0 if none has.
+        outcomes: Outcomes of all experiments.
+        signum: Number of the signal that stopped the grid; 0 if none has.
 
     Raises:
-        Interrupted: The grid was stopped; or one of its experiments, and none has failed.
+        Interrupted: The grid was stopped; or one of its experiments was, and none has failed.
         ExperimentsFailed: An experiment has failed.
     """
     if signum:

@@ -1,4 +1,4 @@
-"""How far a run has come, as the rows of its progress.txt tell."""
+"""Reads the progress of a run from the rows of its progress.txt."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from spinup_tf2.results.rows import read_rows
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come.
+    """Progress of a run.
 
     Attributes:
-        epochs: How many are over.
-        performance: The last average return that was logged; None before.
+        epochs: Number of completed epochs.
+        performance: The last average return that was logged; None if there is none yet.
     """
 
     epochs: int = 0
@@ -25,7 +25,7 @@ class Progress:
 
 
 def progress_of(run_dir: str | os.PathLike) -> Progress:
-    """How far the run in a directory has come; not begun if its file cannot be read."""
+    """Return the progress of the run in a directory; no epochs if its file cannot be read."""
     try:
         rows = read_rows(Path(run_dir, "progress.txt"))
     except (OSError, UserError):

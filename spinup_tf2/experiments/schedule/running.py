@@ -1,4 +1,4 @@
-"""Running the experiments of a grid: one after the other, or several at a time."""
+"""Runs the experiments of a grid, one after the other or several at a time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _POLL = 0.1  # seconds
 
 
 def check_workers(workers: int, experiments: Sequence[Experiment], processes: Processes) -> None:
-    """Raise UserError if so many of a grid's experiments cannot run at a time."""
+    """Raise UserError if this many experiments of a grid cannot run at a time."""
     if type(workers) is not int or workers < 1:
         raise UserError(f"workers is {workers!r}; it must be a whole number of at least 1.")
     if workers == 1:
@@ -60,7 +60,7 @@ def check_workers(workers: int, experiments: Sequence[Experiment], processes: Pr
 
 
 def plan_of(outcomes: Sequence[Outcome], processes: Processes, workers: int) -> str:
-    """What is about to happen, in words; "" if one experiment after the other runs, and all do."""
+    """Describe in words what will run; "" if all experiments run, one after the other."""
     left = [outcome for outcome in outcomes if outcome.state == NOT_BEGUN]
     skipped = len(outcomes) - len(left)
     text = _plural(len(outcomes), "experiment")
@@ -93,17 +93,17 @@ def _plural(count, noun):
 def run_all(
     outcomes: Sequence[Outcome], processes: Processes, workers: int, quiet: bool, again: Again
 ) -> None:
-    """Run the experiments that have not begun, and say in the end what has become of all.
+    """Run the experiments that have not begun, and print a summary of all at the end.
 
     Args:
-        outcomes: All experiments of a grid; they are brought up to date.
-        processes: How many processes each has, and where.
-        workers: How many run at a time.
-        quiet: Print only errors and warnings.
+        outcomes: All experiments of a grid; their states are updated.
+        processes: Number of processes of each experiment, and where they run.
+        workers: Number of experiments to run at a time.
+        quiet: Whether to print only errors and warnings.
         again: How the grid was started.
 
     Raises:
-        ExperimentsFailed, Interrupted: as `raise_if_incomplete` does.
+        ExperimentsFailed, Interrupted: As in `raise_if_incomplete`.
     """
     began, signum = time.monotonic(), 0
     try:
@@ -135,8 +135,8 @@ def _run_in_turn(outcomes, processes, quiet):
             outcome.end(STOPPED)
             raise
         except (subprocess.CalledProcessError, UserError) as error:
-            # In an MPI world the error is of this process and ends the whole job. The only
-            # experiment of a grid has no table beside which a mistake would be named.
+            # In an MPI world the error is in this process, and ends the whole job. With only one
+            # experiment there is no summary that would show the error.
             if launched.by_mpi() or (len(outcomes) == 1 and isinstance(error, UserError)):
                 raise
             if isinstance(error, UserError):
@@ -144,7 +144,7 @@ def _run_in_turn(outcomes, processes, quiet):
                 outcome.end(FAILED, one_line(error))
             else:
                 outcome.end(FAILED, f"exit status {error.returncode}", status=error.returncode)
-        except Exception as error:  # no room on the disk, a function that cannot be pickled, ...
+        except Exception as error:  # a full disk, a function that cannot be pickled, ...
             if launched.by_mpi() or len(outcomes) == 1:
                 raise
             outcome.end(FAILED, not_started(error))
@@ -154,7 +154,7 @@ def _run_in_turn(outcomes, processes, quiet):
 
 
 def _run_side_by_side(outcomes, processes, workers, quiet):
-    """Run `workers` experiments at a time; returns the signal that has stopped them, or 0."""
+    """Run `workers` experiments at a time; return the signal that stopped them, or 0."""
     waiting = [outcome for outcome in outcomes if outcome.state == NOT_BEGUN]
     at_a_time = min(workers, len(waiting))
     running: list[Started | None] = [None] * at_a_time
@@ -180,7 +180,7 @@ def _run_side_by_side(outcomes, processes, workers, quiet):
             _stop_and_wait(running, interruption)
             raise
         finally:
-            # A second Ctrl-C comes here as a KeyboardInterrupt, with experiments that still run.
+            # After a second Ctrl-C (KeyboardInterrupt) there may be experiments still running.
             for started in filter(None, running):
                 started.kill()
             display.close()
@@ -188,9 +188,9 @@ def _run_side_by_side(outcomes, processes, workers, quiet):
 
 
 def _stop_and_wait(running, interruption):
-    """Let experiments save and end, as a signal does, after an error that nobody has expected."""
+    """Let experiments save and end, as a signal does, after an unexpected error."""
     if not interruption.requested:
-        interruption.request(signal.SIGTERM)  # from here on, Ctrl-C ends it at once
+        interruption.request(signal.SIGTERM)  # from here on, Ctrl-C ends the grid at once
     for started in filter(None, running):
         started.ask_to_stop(interruption.signum)
     while not all(started.is_over() for started in filter(None, running)):

@@ -1,4 +1,4 @@
-"""An experiment that runs beside others, in processes of its own."""
+"""An experiment that runs alongside others, in processes of its own."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from spinup_tf2.parallel import launch
 from spinup_tf2.parallel.interruption import SIGNALS, name_of_signal
 from spinup_tf2.runs.files import OUTPUT, PRINTED_TO
 
-_END_OF_OUTPUT = 2**14  # bytes in which the last line is looked for
+_END_OF_OUTPUT = 2**14  # bytes at the end of the output that are searched for the last line
 
 
 class Started:
-    """Starts an experiment; what it prints goes to a file in its directory.
+    """Starts an experiment; its output goes to a file in its directory.
 
     Args:
-        outcome: The experiment, whose state is brought up to date when it is over.
-        processes: How many processes it has, and where.
-        at_a_time: How many experiments share the cores.
+        outcome: The experiment; its state is updated when it has ended.
+        processes: Number of its processes, and where they run.
+        at_a_time: Number of experiments that share the cores.
     """
 
     def __init__(self, outcome: Outcome, processes: Processes, at_a_time: int):
@@ -47,12 +47,12 @@ class Started:
             output = self._stack.enter_context(self._opened_output())
             arguments = [run_entrypoint.__file__, self._folder]
             self._child = processes.start(arguments, at_a_time, output)
-        except Exception as error:  # no room on the disk, a function that cannot be pickled, ...
-            # The others go on.
+        except Exception as error:  # a full disk, a function that cannot be pickled, ...
+            # The other experiments continue.
             self._close(FAILED, not_started(error))
 
     def _opened_output(self):
-        """The file for its output, which begins with what the experiment is."""
+        """Open the file for its output, after writing the introduction of the experiment to it."""
         experiment = self.outcome.experiment
         self._output.parent.mkdir(parents=True, exist_ok=True)
         mode = "a" if experiment.kwargs.get("resume") else "w"
@@ -61,20 +61,20 @@ class Started:
         return open(self._output, "ab")
 
     def is_over(self) -> bool:
-        """Whether its processes have ended; the outcome then says how."""
+        """Return whether its processes have ended; if so, the outcome is set."""
         if self._child is not None and self._child.poll() is not None:
             self._judge(launch.shell_status(self._child.returncode))
             self._child = None
         return self._child is None
 
     def ask_to_stop(self, signum: int) -> None:
-        """Pass on a signal that asks all experiments to save and to end; once."""
+        """Pass on a signal that asks the experiment to save and end; only the first call counts."""
         if self._child is not None and not self._asked:
             self._asked = True
             launch.ask_to_stop(self._child, signum, mpi=self._mpi)
 
     def kill(self) -> None:
-        """End it without saving."""
+        """Kill the processes of the experiment, which saves nothing."""
         if self._child is not None:
             launch.kill(self._child)
             self._child.wait()
@@ -85,7 +85,7 @@ class Started:
         error = run_entrypoint.read_error(self._folder)
         if error:
             message, trace = error
-            # Where there is no room for it, the message is enough.
+            # If the traceback cannot be written, the message is enough.
             with suppress(OSError), open(self._output, "a", encoding="utf-8") as file:
                 file.write(f"\n{trace}")
             self._close(FAILED, in_one_line(message))
@@ -98,7 +98,7 @@ class Started:
             self._close(FAILED, f"{self._reason(status)}; see {self._output}")
 
     def _reason(self, status):
-        """Why it has failed: the signal that has ended it, or the last line of its output."""
+        """Return why it failed: the signal that ended it, or the last line of its output."""
         if killed_by := name_of_signal(status):
             return f"ended by {killed_by}"
         try:
