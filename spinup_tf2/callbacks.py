@@ -144,13 +144,11 @@ class StopAtReturn(Callback):
 
 
 class StopWithoutImprovement(Callback):
-    """Ends training after some epochs without improvement (`--stop_without_improvement`).
-
-    The mean return of an epoch counts.
+    """Ends training when the mean return stops improving (`--stop_without_improvement`).
 
     Args:
-        epochs: Number of epochs. Those without a finished episode, or without a test, count as
-            well.
+        epochs: Number of epochs without improvement after which training ends. Those without a
+            finished episode, or without a test, count as well.
         min_delta: Amount by which a mean return must exceed the best one to be an improvement.
     """
 
