@@ -94,7 +94,7 @@ def _quietly(load):
 
 @contextmanager
 def stderr_without(noise: str) -> Iterator[None]:
-    """Context manager that removes lines from stderr whose beginning matches a regular expression.
+    """Context manager that removes lines from stderr whose beginning matches the regex `noise`.
 
     The lines are filtered by another process, so that the last output of a library that crashes is
     not lost.

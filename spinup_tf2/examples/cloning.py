@@ -1,4 +1,4 @@
-"""What `quadruped_demo` and `mario_demo` share: a run of an imitation, and one of PPO after it."""
+"""Code shared by `quadruped_demo` and `mario_demo`: a run of imitation, followed by one of PPO."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ from spinup_tf2.utils.serialization_utils import convert_json
 
 
 def add_arguments(parser: argparse.ArgumentParser, usual_name: str, usual_epochs: str) -> None:
-    """The arguments of both programs; `usual_name` and `usual_epochs` say what is the default."""
+    """Add the arguments of both programs; `usual_name` and `usual_epochs` describe the defaults."""
     epochs_help = f"of PPO, by default {usual_epochs}; 0: only the imitation"
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--epochs", type=int, help=epochs_help)
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser, usual_name: str, usual_epochs
 
 
 def run_options(args: argparse.Namespace, preset: str) -> dict[str, Any]:
-    """What `call_experiment` is told about the run of PPO, beside PPO's own arguments."""
+    """Return the arguments of `call_experiment` for the run of PPO, besides those of PPO itself."""
     options = dict(num_cpu=args.cpu, data_dir=args.data_dir, preset=preset)
     return options | dict(seed=args.seed, resume=args.resume)
 
@@ -47,16 +47,16 @@ def check_runs(
     name: str,
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The imitation's arguments of the logger. What is wrong with either run ends the program.
+    """Check both runs, and return the logger's arguments for the imitation.
 
-    This comes before minutes have been spent. A run that exists already is an error, too, if it is
-    not to go on.
+    An error ends the program, before minutes have been spent on the imitation. A run that exists
+    already is an error as well, unless it is to be resumed.
 
     Args:
-        parser: Of the program.
+        parser: Parser of the program.
         args: Its arguments.
         name: The runs are `name`-clone and `name`-demo.
-        settings: Arguments of PPO, but for `init_from`. With 0 epochs there is only the imitation.
+        settings: Arguments of PPO, except `init_from`. With 0 epochs there is only the imitation.
     """
     checked = dict(settings, seed=args.seed, epochs=settings["epochs"] or 1)
     try:
@@ -77,12 +77,12 @@ def check_runs(
 def check_same_imitation(
     output_dir: str | os.PathLike, config: Mapping[str, Any], may_change: Sequence[str] = ()
 ) -> None:
-    """Raise UserError if a directory holds an imitation with other arguments than these.
+    """Raise UserError if a directory holds an imitation with other arguments.
 
     Args:
         output_dir: The directory.
         config: The arguments, as they are saved in config.json.
-        may_change: Names of those that may be others.
+        may_change: Names of arguments that may differ.
     """
     path = Path(output_dir, "config.json")
     if not path.exists():
@@ -105,15 +105,15 @@ def begin_imitation(
     make_ac: Callable[[gym.Space, gym.Space], Any],
     keep_rows: int | None = None,
 ) -> tuple[gym.Env, Any, EpochLogger]:
-    """The environment, the networks and the logger of a run without an algorithm of the package.
+    """Make environment, networks and logger for a run without an algorithm of the package.
 
     Args:
-        env_fn: Makes the environment.
-        seed: Of the weights.
+        env_fn: Factory of the environment.
+        seed: Seed of the initial weights.
         logger_kwargs: Arguments of the logger.
-        config: What is saved in config.json.
-        make_ac: Makes the networks for an observation space and an action space.
-        keep_rows: Of a run that goes on, see the logger.
+        config: Contents of config.json.
+        make_ac: Function of an observation space and an action space that makes the networks.
+        keep_rows: Number of rows to keep in a run that is resumed; see the logger.
     """
     keras.utils.set_random_seed(seed)
     env = env_fn()
@@ -122,6 +122,6 @@ def begin_imitation(
     write_env_spec(Path(logger.output_dir, "env_spec.json"), env, env_fn)
     spaces = (env.observation_space, env.action_space)
     ac = make_ac(*spaces)
-    ac.step(np.zeros(spaces[0].shape, spaces[0].dtype))  # only now its variables exist
+    ac.step(np.zeros(spaces[0].shape, spaces[0].dtype))  # creates its variables
     logger.setup_tf_saver(SavedPolicy(ac, *spaces))
     return env, ac, logger

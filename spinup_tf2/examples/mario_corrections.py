@@ -1,8 +1,8 @@
-"""What would have led to the flag where a network has failed, with as little as possible changed.
+"""Finds corrections: minimal changes of a network's failed episodes that lead to the flag.
 
-A network that is shown one more way to the flag learns it at the cost of others that look alike. So
-it is shown a short deviation from what it does, after which it clears the rest of the level itself.
-Only where there is none a search finds the rest of the way.
+A network that is shown yet another way to the flag learns it at the expense of others that look
+alike. So it is shown a short deviation from what it does, after which it clears the rest of the
+level by itself. Only if there is none, a search finds the rest of the way.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,32 +17,32 @@ from spinup_tf2.envs.mario.search import plan_after
 from spinup_tf2.examples.mario_ways import Start, Way
 from spinup_tf2.utils.run_utils import EnvFn
 
-LONGEST = 600  # steps of an episode; an agent that is stuck stands there until the clock runs out
-STEPS_BACK = (1, 2, 3, 5, 7, 9, 12, 15, 18, 22, 26, 31, 37, 44, 52, 62)  # before it got no further
-LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)  # of a deviation
-BUDGET = 8000  # steps that are tried for one episode
-NOTICEABLE = 2.0  # by how much a return is larger that comes further: 20 pixels
-MUCH = 30.0
+LONGEST = 600  # steps in an episode; otherwise an agent that is stuck would wait for the clock
+STEPS_BACK = (1, 2, 3, 5, 7, 9, 12, 15, 18, 22, 26, 31, 37, 44, 52, 62)  # from the furthest point
+LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)  # of a deviation, in steps
+BUDGET = 8000  # maximum number of steps that are tried for one episode
+NOTICEABLE = 2.0  # increase of the return that counts as getting further: 20 pixels
+MUCH = 30.0  # increase after which no further deviations are tried
 
 LogitsOf = Callable[[np.ndarray], tf.Tensor]
 
 
 class Player:
-    """A network that plays Super Mario Bros, from any step of an episode on.
+    """Lets a network play Super Mario Bros, starting from any step of an episode.
 
     Args:
         env: Super Mario Bros, preprocessed.
-        logits_of: The logits `[batch, num_actions]` of observations.
+        logits_of: Function of observations that returns logits `[batch, num_actions]`.
 
     Attributes:
-        actions: Those that a way to the flag may consist of.
-        played: The actions of the present episode.
+        actions: The actions that a way to the flag may consist of.
+        played: The actions taken in the current episode.
         best: The most likely actions in the steps that the network itself has taken.
-        furthest: The largest return of the episode so far: how far Mario has come.
-        until_stuck: The actions up to there, and one more.
+        furthest: The largest return in the episode so far, a measure of how far Mario has come.
+        until_stuck: The actions up to that point, and one more.
         over: Whether the episode has ended.
         success: Whether it has reached the flag.
-        steps: How many steps have been taken, in all episodes.
+        steps: Number of steps taken in all episodes.
     """
 
     def __init__(self, env: gym.Env, logits_of: LogitsOf):
@@ -51,7 +51,7 @@ class Player:
         self.steps = 0
 
     def begin(self, start: Start, played: Sequence[int] = ()) -> None:
-        """Begin an episode, and take these actions in it."""
+        """Begin an episode with these actions."""
         self._reset(dict(stages=[start.stage], noops=start.noops))
         self.take(played)
 
@@ -64,7 +64,7 @@ class Player:
         self.over = self.success = False
 
     def take(self, actions: Sequence[int]) -> None:
-        """Take these actions, or as many of them as there are before the end."""
+        """Take these actions, until the episode ends."""
         for action in actions:
             if not self.over:
                 self._take(action)
@@ -84,7 +84,7 @@ class Player:
         return self.played[: self._furthest_step + 1]
 
     def go_on(self, rng: np.random.Generator | None = None) -> None:
-        """Let the network play to the end: the most likely actions, or with `rng` sampled ones."""
+        """Let the network play to the end, with the most likely actions or, with `rng`, samples."""
         while not self.over:
             logits = self._logits_of(self._obs[None])[0].numpy()
             self.best.append(int(logits.argmax()))
@@ -92,16 +92,16 @@ class Player:
             self._take(int((logits + noise).argmax()))
 
     def remember(self, start: Start, played: Sequence[int]) -> None:
-        """Play up to this step of an episode; `go_back` comes back to it."""
+        """Play these actions from the start of an episode; `go_back` returns to that point."""
         frames_seen = self._env.observation_space.shape[-1]
-        before = max(len(played) - frames_seen, 0)  # `go_back` sees them all again
+        before = max(len(played) - frames_seen, 0)  # `go_back` replays the stacked frames
         self.begin(start, played[:before])
         self._env.unwrapped.backup()
         progress = self._return, self.furthest, self._furthest_step
         self._remembered = self.played, [*played[before:]], progress
 
     def go_back(self) -> None:
-        """Come back to the step that was remembered."""
+        """Return to the step that was remembered."""
         played, rest, progress = self._remembered
         self._reset(dict(from_backup=True))
         self.played = [*played]
@@ -110,17 +110,17 @@ class Player:
 
 
 def corrected(env_fn: EnvFn, logits_of: LogitsOf, start: Start) -> Way:
-    """What a network plays, and what would have led to the flag where it has not got there.
+    """Let a network play an episode, and return it, corrected if it does not reach the flag.
 
-    Up to where this parts from what was played, the network learns what it thinks best anyway, in
-    the places to which its samples have led; from there on what leads to the flag (dataset
-    aggregation, DAgger: Ross, Gordon and Bagnell 2011). Of an episode that needs no help it learns
-    what it thinks best, so that it does not lose it.
+    In the part before the correction, the network is to learn the actions that it finds most likely
+    itself, in the states to which its samples have led; from there on, those that lead to the flag
+    (dataset aggregation, DAgger: Ross, Gordon and Bagnell 2011). In an episode without a correction
+    it learns its own most likely actions, so that it does not forget them.
 
     Args:
-        env_fn: Makes Super Mario Bros, preprocessed.
-        logits_of: The logits `[batch, num_actions]` of observations.
-        start: Of the episode.
+        env_fn: Factory of Super Mario Bros, preprocessed.
+        logits_of: Function of observations that returns logits `[batch, num_actions]`.
+        start: Start of the episode.
     """
     env = env_fn()
     try:
@@ -137,29 +137,29 @@ def corrected(env_fn: EnvFn, logits_of: LogitsOf, start: Start) -> Way:
         plan = plan_after(start.stage, start.noops, letters, begun=begun)
     if plan is None:
         return Way(start, success)
-    same = 0  # how many steps of the plan are those that were played
+    same = 0  # number of first steps that the plan has in common with what was played
     while same < min(len(begun), len(plan)) and begun[same] == plan[same]:
         same += 1
     return Way(start, success, plan, thought[:same] + plan[same:])
 
 
 def correct_with(env_fn: EnvFn, net: keras.Model) -> Callable[[Start], Way]:
-    """`corrected` for a network whose outputs are logits."""
+    """Return `corrected` as a function of the start, for a network whose outputs are logits."""
     return partial(corrected, env_fn, tf.function(net, reduce_retracing=True))
 
 
 def helped(player: Player, start: Start) -> list[int] | None:
-    """Actions that reach the flag, similar to those of an episode that has failed, or None.
+    """Return actions that reach the flag, similar to those of a failed episode; None if none found.
 
-    In one of the last steps in which it came further, the network is made to take the same action
-    for a while, and then plays by itself again. If it reaches the flag, that is the help that it
-    needed. Otherwise the help after which it comes furthest is kept, and where it fails then, it is
-    helped again. Help comes before Mario stands still, not after that: what leads on from there
-    could not be learned, as all pictures in which he stands look the same.
+    At one of the last steps in which Mario got further, the network is forced to take the same
+    action for a while, and then plays by itself again. If it reaches the flag, that is the
+    correction. Otherwise the deviation with which it gets furthest is kept, and another one is
+    sought where it fails then. Deviations begin before Mario stands still, not later: from there
+    the way on could not be learned, as all frames in which he stands look the same.
 
     Args:
-        player: At the end of the episode. It plays others now.
-        start: How the episode began.
+        player: Player at the end of the episode. It is used to play others.
+        start: Start of the episode.
     """
     rng = np.random.default_rng([start.noops, start.seed or 0])
     played, furthest, limit = player.until_stuck, player.furthest, player.steps + BUDGET
@@ -182,7 +182,10 @@ def helped(player: Player, start: Start) -> list[int] | None:
 def _deviations(
     player: Player, start: Start, played: list[int], rng: np.random.Generator
 ) -> Iterator[None]:
-    """Lets the network play on after each deviation, those in the last steps first."""
+    """Let the network play on after each deviation, beginning with those in the last steps.
+
+    Yields when each of these episodes has ended.
+    """
     for back in STEPS_BACK:
         step = len(played) - back
         if step < 0:

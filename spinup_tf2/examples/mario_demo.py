@@ -3,17 +3,17 @@
     python -m spinup_tf2.examples.mario_demo --stage 4-1
     python -m spinup_tf2.examples.mario_demo --stage 1-1 2-1 3-2 4-1 --exp_name four
 
-The package knows a sequence of buttons that clears the level (`envs.mario.demonstrations`). It does
-not look at the screen, so that an enemy that comes a moment later ends it. A network first learns
-this sequence, or one like it, from what it sees, after frames of doing nothing, too (`clone`). Then
-it plays, and where it has failed it is shown what would have led on from there
-(`mario_corrections`; Ross and others 2011). It is saved as a run of its own. PPO then begins with
-this network (`init_from`): its episodes start along the demonstration, near the flag at first and
-earlier with every epoch (`demonstration_epochs`); then for half of the time they start at the
-beginning of the level, after some frames of doing nothing. Of several levels, each episode has one
-at random, and one agent learns all of them; it takes as many times longer.
+The package has a sequence of buttons that clears the level (`envs.mario.demonstrations`). It does
+not depend on the screen, so that it fails if an enemy comes a moment later. A network first learns
+this sequence, or a similar one, from frames, also for starts after some idle frames (`clone`). Then
+it plays, and where it fails, it is shown what would have led to the flag (`mario_corrections`; Ross
+and others 2011). It is saved as a run of its own. PPO then starts from this network (`init_from`):
+its episodes begin along the demonstration, near the flag at first, and earlier with every epoch
+(`demonstration_epochs`); after that, half of them begin at the start of the level, after some idle
+frames. With several levels, one is drawn for each episode, and one agent learns all of them; that
+takes as many times longer.
 
-What has been stopped goes on with the same command and `--resume`.
+To continue after an interruption, use the same command with `--resume`.
 """
 
 import os
@@ -21,7 +21,7 @@ import os
 from spinup_tf2.parallel.threads import FAST_CONVOLUTIONS
 
 if __name__ == "__main__":
-    os.environ.update(FAST_CONVOLUTIONS | os.environ)  # as experiments have it that see pictures
+    os.environ.update(FAST_CONVOLUTIONS | os.environ)  # as in experiments with image observations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,8 +53,8 @@ from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.run_utils import EnvFn, call_experiment
 
 PRESET = "mario-demo"
-THIRDS = 3  # of the starts of a level: each round has one of them, and learns from three rounds
-SAMPLED = 4  # episodes of each level with sampled actions, in each round of corrections
+THIRDS = 3  # each round uses a third of the starts of a level, and learns from three rounds
+SAMPLED = 4  # episodes per level with sampled actions in each round of corrections
 
 
 def clone(
@@ -75,40 +75,43 @@ def clone(
     batch_size: int = 32,
     resume: bool = False,
 ) -> bool:
-    """Make a policy imitate the demonstrations and corrections of itself, and save it as a run.
+    """Make a policy imitate demonstrations and corrections of itself, and save it as a run.
 
-    Maximum likelihood of the actions: max_theta sum log pi_theta(a | s). It goes on until the
-    policy hardly does anything else any more: with a loss of 1e-4 a step, the samples of 300 steps
-    are those of the demonstration with a probability of exp(-300e-4) = 0.97.
+    It maximizes the likelihood of the actions, max_theta sum log pi_theta(a | s), until the policy
+    hardly takes any others: with a loss of 1e-4 per step, 300 sampled steps are the same as in the
+    demonstration with a probability of exp(-300e-4) = 0.97.
 
     Args:
-        env_fn: Makes the environment.
-        stages: The levels.
-        seed: Of the weights and the order of the steps.
+        env_fn: Factory of the environment.
+        stages: Names of the levels.
+        seed: Seed of the initial weights and of the order of the steps.
         logger_kwargs: Arguments of the logger.
         ac_kwargs: Arguments of the network.
-        init_from: The run of a network that is to be corrected; then there are no demonstrations.
-        noops: How many frames of doing nothing may come before an episode. A level is shown after
-            every third of these numbers, or not at all where it has become another level by then,
-            and no way through is found. The frames after them are others, and what is imitated has
-            to be recognized in all of them.
-        rounds: How often at most it then plays, is corrected, and learns from this round and the
-            two before it, demonstrations excepted. The most likely actions are taken after another
-            third of `noops` in each round, and always after none. Sampled ones are taken SAMPLED
-            times. There are no more rounds when three in a row needed no corrections.
-        cpu: Number of threads that look for demonstrations and corrections.
-        passes: The largest number of passes over the demonstrations.
-        lr: Adam's learning rate at first; it falls to 0, as half of a cosine does.
-        correction_passes, correction_lr: The same in each round of corrections.
-        loss: The loss at which a round is over.
-        batch_size: Steps in each minibatch.
-        resume: Go on with what the directory of the run holds. `rounds` may be more than before.
+        init_from: Run of a network that is to be corrected; there are no demonstrations then.
+        noops: Numbers of idle frames with which an episode may begin. Each level is demonstrated
+            for every third of these numbers, except where the enemies have moved so far that no way
+            through is found. What follows looks different for each of them, and the policy has to
+            recognize it every time.
+        rounds: Maximum number of rounds in which it then plays, is corrected, and learns from this
+            round and the two before it, except demonstrations. In each round, the most likely
+            actions are taken with another third of `noops`, and always with the first of them, and
+            sampled actions are taken SAMPLED times per level. The rounds end early when three in a
+            row have needed no corrections.
+        cpu: Number of threads that search for demonstrations and corrections.
+        passes: Maximum number of passes over the demonstrations.
+        lr: Adam's initial learning rate; it falls to 0 along half a cosine.
+        correction_passes, correction_lr: The same for each round of corrections.
+        loss: Loss at which a round ends.
+        batch_size: Number of steps in each minibatch.
+        resume: Whether to continue the run in the directory. `rounds` may then be larger than
+            before.
 
     Returns:
-        Whether anything was learned that had not been learned before.
+        Whether anything new was learned.
 
     Raises:
-        UserError: Another imitation is to be resumed, or a round has found no way to the flag.
+        UserError: The run to be resumed has other arguments, or a round has found no way to the
+            flag.
     """
     config = {name: value for name, value in locals().items() if name != "resume"}
     directory = Path(logger_kwargs["output_dir"])
@@ -128,7 +131,7 @@ def clone(
         done = lessons.round
         for number in range(done, rounds + 1):
             oldest = max(number - THIRDS + 1, min(number, 1))
-            taught = range(number, oldest - 1, -1)  # where two rounds differ, the later one counts
+            taught = range(number, oldest - 1, -1)  # later rounds take precedence over earlier ones
             starts = {each: starts_of_round(each, stages, noops) for each in taught}
             if number == 0:
                 found = {0: first_ways(ways, starts[0], letters, cpu)}
@@ -164,7 +167,7 @@ def clone(
 
 
 def starts_of_round(number: int, stages: Sequence[str], noops: Sequence[int]) -> list[Start]:
-    """How the episodes of a round of corrections begin; round 0 is that of the demonstrations."""
+    """Return the starts of the episodes in a round of corrections; in round 0, demonstrations."""
     third = noops[number % THIRDS :: THIRDS]
     starts = [Start(stage, frames) for stage in stages for frames in sorted({noops[0], *third})]
     if number:
@@ -176,18 +179,18 @@ def starts_of_round(number: int, stages: Sequence[str], noops: Sequence[int]) ->
 
 
 class Lessons:
-    """A network that learns what it is shown, round by round, and is kept after each pass.
+    """Trains a network round by round, with a checkpoint after each pass.
 
     Args:
-        net: The logits `[batch, num_actions]` of observations.
-        run_dir: Of the run in which it is kept, and from which it goes on.
-        seed: Of the order of the steps.
+        net: Network that maps observations to logits `[batch, num_actions]`.
+        run_dir: Directory of the run, for checkpoints. Training resumes from one if it exists.
+        seed: Seed of the order of the steps.
 
     Attributes:
-        round: How many rounds are over.
+        round: Number of completed rounds.
     """
 
-    _ROWS = "rows/.ATTRIBUTES/VARIABLE_VALUE"  # its name in a checkpoint
+    _ROWS = "rows/.ATTRIBUTES/VARIABLE_VALUE"  # name of this variable in a checkpoint
 
     def __init__(self, net: keras.Model, run_dir: Path, seed: int):
         self._net, self._seed = net, seed
@@ -212,7 +215,7 @@ class Lessons:
 
     @classmethod
     def rows_in(cls, run_dir: Path) -> int:
-        """How many passes are over in a run's directory: so many rows it has logged."""
+        """Return the number of completed passes, and so of logged rows, in a run's directory."""
         latest = tf.train.latest_checkpoint(cls._directory(run_dir))
         return int(tf.train.load_variable(latest, cls._ROWS)) if latest else 0
 
@@ -223,9 +226,17 @@ class Lessons:
     def learn(
         self, shown: Shown, passes: int, lr: float, loss: float, batch_size: int
     ) -> Iterator[tuple[float, float]]:
-        """Go over all that is shown, up to so many times in this round, until the loss is reached.
+        """Train in this round until the loss is reached, for at most this number of passes.
 
-        Gives the mean loss and accuracy of each pass, and is kept when the next one is asked for.
+        Yields the mean loss and accuracy of each pass; its checkpoint is written when the next one
+        is requested.
+
+        Args:
+            shown: Observations and actions.
+            passes: Maximum number of passes over them.
+            lr: Initial learning rate.
+            loss: Loss at which to stop.
+            batch_size: Number of steps in each minibatch.
         """
         obs, act = shown
         while self._at["passes"] < passes and self._at["loss"] > loss:
@@ -242,7 +253,7 @@ class Lessons:
             self._manager.save()
 
     def next_round(self) -> None:
-        """This round is over."""
+        """End this round, and write a checkpoint."""
         self._at["round"].assign_add(1)
         self._at["passes"].assign(0)
         self._at["loss"].assign(np.inf)
@@ -250,12 +261,12 @@ class Lessons:
 
 
 def commonest_grey(env_fn: EnvFn, stages: Sequence[str]) -> float:
-    """The most common grey where levels begin, between 0 and 1: that of the sky, or of a cave.
+    """Return the most common gray at the start of levels, from 0 to 1: that of the sky or a cave.
 
     It is the `background` of the networks, which is subtracted from the pixels.
 
     Raises:
-        UserError: The demonstration of one takes actions that the environment does not have.
+        UserError: The demonstration of a level needs actions that the environment does not have.
     """
     env, frames = env_fn(), []
     try:

@@ -1,8 +1,8 @@
-"""Ways to the flag: what `mario_demo` shows to a network, found by a search and kept in a file.
+"""Ways to the flag, with which `mario_demo` trains a network: found by a search, stored in a file.
 
-A way is a sequence of buttons. The game is deterministic, so that the frames on it need not be
-kept: they are the same whenever it is played. What is kept is a line for each episode, so that
-hours of searching are not lost when the program is stopped.
+A way is a sequence of buttons. The game is deterministic, so that frames need not be stored: they
+are the same whenever it is played. The file has a line for each episode, so that hours of searching
+are not lost when the program is stopped.
 """
 
 import json
@@ -22,16 +22,16 @@ from spinup_tf2.envs.mario.search import plan_after, reaches_flag
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.run_utils import EnvFn
 
-Shown = tuple[np.ndarray, np.ndarray]  # observations [steps, ...], and the action [steps] in each
+Shown = tuple[np.ndarray, np.ndarray]  # observations [steps, ...] and actions [steps]
 
 
 class Start(NamedTuple):
-    """How an episode begins, and which actions are taken in it.
+    """The start of an episode, and how actions are chosen in it.
 
     Attributes:
-        stage: The level.
-        noops: Frames of doing nothing.
-        seed: Of the actions, which are sampled; None: the most likely ones are taken.
+        stage: Name of the level.
+        noops: Number of idle frames at the beginning.
+        seed: Seed of sampled actions; None for the most likely actions.
     """
 
     stage: str
@@ -40,14 +40,14 @@ class Start(NamedTuple):
 
 
 class Way(NamedTuple):
-    """An episode, and what is learned from it.
+    """An episode, and what is to be learned from it.
 
     Attributes:
-        start: How it began.
-        success: Whether it has reached the flag without help.
-        plan: Letters of the buttons that lead from this start to the flag, a letter for each step;
-            None if none are known.
-        learned: Letters of the buttons that the network is to press on this way.
+        start: Start of the episode.
+        success: Whether it has reached the flag without corrections.
+        plan: Letters of the buttons that lead from this start to the flag, one per step; None if
+            unknown.
+        learned: Letters of the buttons that the network is to press along the way.
     """
 
     start: Start
@@ -57,7 +57,7 @@ class Way(NamedTuple):
 
 
 class Ways:
-    """The ways that a run has found so far, in a file of JSON lines, one for each episode.
+    """The ways that a run has found so far, in a file of JSON lines, one per episode.
 
     Args:
         path: The file. A line that a crash has left unfinished is removed.
@@ -78,13 +78,13 @@ class Ways:
     def of_round(
         self, number: int, starts: Sequence[Start], find: Callable[[Start], Way], cpu: int
     ) -> list[Way]:
-        """The ways of a round, in the order of `starts`. What is missing is found and kept.
+        """Return the ways of a round, in the order of `starts`. Missing ones are found and stored.
 
         Args:
-            number: Of the round.
-            starts: Of its episodes.
-            find: Gives the way of a start; called in several threads.
-            cpu: Number of these threads; the emulators of all of them run at the same time.
+            number: Number of the round.
+            starts: Starts of its episodes.
+            find: Function that finds the way for a start; called in several threads.
+            cpu: Number of these threads, whose emulators run in parallel.
         """
         missing = [start for start in starts if (number, start) not in self._found]
         with ThreadPoolExecutor(cpu) as pool, self._path.open("a", encoding="utf-8") as file:
@@ -97,14 +97,14 @@ class Ways:
 
 
 def first_ways(ways: Ways, starts: Sequence[Start], letters: str, cpu: int) -> list[Way]:
-    """Ways from these starts, found without a network: those of round 0, with few different plans.
+    """Find ways from these starts without a network, for round 0, with few different plans.
 
     Args:
-        ways: What has been found before is not looked for again.
-        starts: Of the episodes, in any levels.
-        letters: What may be pressed.
-        cpu: Number of threads that look for ways, each in another level: what is found for a start
-            is tried for the next one in the same level.
+        ways: The ways found so far, which are not searched for again.
+        starts: Starts of the episodes, in any levels.
+        letters: Letters that may be used.
+        cpu: Number of threads that search, each in a different level: plans found for a start are
+            tried for the next one in the same level.
     """
     known: dict[str, list[str]] = {start.stage: [] for start in starts}
     find = lambda start: first_way(letters, known[start.stage], start)  # noqa: E731
@@ -124,12 +124,12 @@ def first_ways(ways: Ways, starts: Sequence[Start], letters: str, cpu: int) -> l
 
 
 def first_way(letters: str, known: Sequence[str], start: Start) -> Way:
-    """A plan for other starts, the level's demonstration, or a way like it.
+    """Find a way: a plan for another start, the level's demonstration, or a similar one.
 
     Args:
-        letters: What may be pressed.
-        known: The plans for other starts in the same level.
-        start: Of the episode.
+        letters: Letters that may be used.
+        known: Plans for other starts in the same level.
+        start: Start of the episode.
     """
     tries = (plan for plan in known if clears(plan, start))
     plan = next(tries, None) or plan_after(start.stage, start.noops, letters)
@@ -137,18 +137,18 @@ def first_way(letters: str, known: Sequence[str], start: Start) -> Way:
 
 
 def clears(plan: str, start: Start) -> bool:
-    """Whether a plan leads from this start to the flag."""
+    """Return whether a plan leads from this start to the flag."""
     return reaches_flag(LEVELS[start.stage], plan, noops=start.noops)
 
 
 def with_few_plans(ways: Sequence[Way], cpu: int = 1) -> list[Way]:
-    """The same starts, with few different plans: the one that clears most starts of a level first.
+    """Return ways for the same starts with few different plans, preferring plans for many starts.
 
-    A plan that was found for one start often clears the level after other numbers of frames, too.
-    Where two plans part, the pictures look nearly the same, and a network can hardly learn both.
+    A plan that was found for one start often clears the level from other starts as well. Where two
+    plans diverge, the frames look nearly the same, and a network can hardly learn both.
 
     Args:
-        ways: Of round 0; those without a plan may get one.
+        ways: Ways of round 0; those without a plan may get one.
         cpu: Number of threads in which plans are tried.
     """
     with ThreadPoolExecutor(cpu) as pool:
@@ -161,7 +161,7 @@ def with_few_plans(ways: Sequence[Way], cpu: int = 1) -> list[Way]:
 
 
 def _with_few_plans(ways, pool):
-    """{start: plan} for the starts of a level."""
+    """Return {start: plan} for the starts of a level."""
     plans = dict.fromkeys(way.plan for way in ways if way.plan is not None)
     tried = [(plan, way) for plan in plans for way in ways]
     flags = pool.map(lambda pair: pair[0] == pair[1].plan or clears(pair[0], pair[1].start), tried)
@@ -175,15 +175,15 @@ def _with_few_plans(ways, pool):
 
 
 def frames_of(env_fn: EnvFn, ways: Iterable[Way], cpu: int = 1) -> list[Shown]:
-    """The observations on each way to the flag, and what is to be learned in them.
+    """Return the observations along each way to the flag, and the actions to be learned.
 
     Args:
-        env_fn: Makes Super Mario Bros, preprocessed.
-        ways: Those without a plan are left out.
+        env_fn: Factory of Super Mario Bros, preprocessed.
+        ways: The ways; those without a plan are left out.
         cpu: Number of threads in which they are played.
 
     Raises:
-        UserError: One does not reach the flag.
+        UserError: One of them does not reach the flag.
     """
 
     def seen(way):
@@ -198,7 +198,7 @@ def frames_of(env_fn: EnvFn, ways: Iterable[Way], cpu: int = 1) -> list[Shown]:
 
 
 def seen_on_the_way(env: gym.Env, way: Way) -> Shown:
-    """The observations of one way, and the actions that are to be learned in them."""
+    """Return the observations along one way, and the actions to be learned."""
     seen, info = [], {}
     obs, _ = env.reset(options=dict(stages=[way.start.stage], noops=way.start.noops))
     for act in env.unwrapped.actions_of(way.plan):
@@ -212,10 +212,10 @@ def seen_on_the_way(env: gym.Env, way: Way) -> Shown:
 
 
 def together(shown: Iterable[Shown]) -> Shown:
-    """Each observation once, and the action that was shown first in it.
+    """Return each observation once, with the action that comes first for it.
 
-    Where ways of the same level part, both actions lead on. A network that is shown both would take
-    each of them half of the time, also where a way needs the one that belongs to it.
+    Where ways of the same level diverge, both actions are possible. A network that is shown both
+    would take each of them half of the time, and so often leave the way that it is on.
     """
     first: dict[bytes, tuple[np.ndarray, np.integer]] = {}
     for seen, acts in shown:

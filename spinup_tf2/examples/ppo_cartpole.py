@@ -74,7 +74,7 @@ def ppo_loss(logits, val, act, logp_old, adv, ret) -> tf.Tensor:
 
 
 def train(steps: int, seed: int) -> list[float]:
-    """Train for about `steps` steps; the returns of all episodes, in the order they ended."""
+    """Train for about `steps` steps; return the episodes' returns, in the order they ended."""
     keras.utils.set_random_seed(seed)  # initial weights and pushes
     envs = [gym.make("CartPole-v1") for _ in range(NUM_ENVS)]
     net = make_network()

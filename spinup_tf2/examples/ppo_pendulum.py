@@ -21,7 +21,7 @@ import tensorflow_probability as tfp
 NUM_ENVS = 8  # pendulums that are played at the same time
 EPISODE = 200  # steps; Pendulum-v1 has no other end than this time limit
 MAX_TORQUE = 2.0  # what the environment can apply, in either direction
-VARIANCE = 0.5  # of the policy, fixed: it explores for ever, and cannot stop too early
+VARIANCE = 0.5  # of the policy, fixed: it explores forever, and cannot stop too early
 
 GAMMA = 0.9  # a pendulum forgets quickly: 10 steps, half a second, are enough foresight
 REWARD_SCALE = 0.1  # rewards are 0 to -16; scaled, the returns are of the order of 10, not 100
@@ -75,7 +75,7 @@ def critic_loss(val: tf.Tensor, ret: tf.Tensor) -> tf.Tensor:
 
 
 def train(steps: int, seed: int) -> list[float]:
-    """Train for about `steps` steps; the returns of all episodes, in the order they were played."""
+    """Train for about `steps` steps; return the episodes' returns, in the order of play."""
     keras.utils.set_random_seed(seed)  # initial weights and torques
     envs = gym.make_vec("Pendulum-v1", num_envs=NUM_ENVS, vectorization_mode="sync")
     actor, critic = make_network(), make_network()

@@ -2,11 +2,11 @@
 
     python -m spinup_tf2.examples.quadruped_demo --task walk --seed 0
 
-The environment knows a demonstration: a trot, or the keyframes of a robot that rolls over and
-stands up. It does not look where the robot is, so that it only does as long as nothing happens; for
-`--task command` it is the trot, too, whatever the command. The policy is first made to imitate it,
-which takes two minutes (`clone`), and is saved as a run of its own. PPO then begins with these
-networks (`init_from`) and finds out what is better.
+The environment has a demonstration: a trot, or keyframes with which the robot rolls over and stands
+up. It uses no feedback, so that it only works as long as nothing disturbs it; for `--task command`
+it is the same trot for all commands. The policy is first trained to imitate it, which takes two
+minutes (`clone`), and is saved as a run of its own. PPO then starts from these networks
+(`init_from`) and improves on them.
 """
 
 import argparse
@@ -33,17 +33,18 @@ from spinup_tf2.examples.cloning import (
 from spinup_tf2.presets import load
 from spinup_tf2.utils.run_utils import EnvFn, call_experiment
 
-EPOCHS = {"walk": 60, "recover": 30, "command": 200}  # of PPO
+EPOCHS = {"walk": 60, "recover": 30, "command": 200}  # epochs of PPO
 
 
 def demonstrate(env: gym.Env, steps: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Observations `[steps, obs_dim]`, and what the demonstration does in each, `[steps, 12]`.
+    """Return observations `[steps, obs_dim]`, and the demonstration's actions `[steps, 12]`.
 
     Args:
         env: The quadruped.
-        steps: How many steps are shown.
-        noise: Standard deviation of what is added to the actions before the robot takes them. A
-            policy that has only seen a perfect trot does not know what to do a little beside it.
+        steps: Number of steps.
+        noise: Standard deviation of noise that is added to the actions before the robot takes them.
+            A policy that has only seen a perfect trot does not know how to correct deviations.
+        seed: Seed of the environment and of the noise.
     """
     rng, robot = np.random.default_rng(seed), env.unwrapped
     seen, shown = [], []
@@ -72,24 +73,25 @@ def clone(
 ) -> bool:
     """Make a Gaussian policy imitate the demonstration, and save it as a run.
 
-    With a standard deviation that stays as it is, maximum likelihood is least squares:
+    With a fixed standard deviation, maximum likelihood is the same as least squares:
     max_theta sum log N(a; mu_theta(s), sigma)  <=>  min_theta sum |a - mu_theta(s)|^2.
 
     Args:
-        env_fn: Makes the environment.
+        env_fn: Factory of the environment.
+        seed: Seed of the initial weights and of the demonstration.
         logger_kwargs: Arguments of the logger.
-        seed: Of the weights and of the demonstration.
-        steps: Length of the demonstration.
+        steps: Length of the demonstration in steps.
         noise: See `demonstrate`.
         passes: Number of passes over these steps.
         lr: Adam's learning rate.
-        log_std: Logarithm of the standard deviation with which PPO then tries other actions. With
-            much more than this, what has been learned is lost before it can be used.
-        hidden_sizes: Units of the networks' hidden layers, which must be those of PPO.
-        resume: Begin anew if the run's directory holds a part of it; do nothing if it is complete.
+        log_std: Logarithm of the standard deviation with which PPO then explores. If it is much
+            larger, what has been learned is lost before it can be used.
+        hidden_sizes: Widths of the networks' hidden layers, which must be the same as in PPO.
+        resume: Whether the run's directory may hold this run: an incomplete run starts over, and a
+            complete one is kept.
 
     Returns:
-        Whether there was anything to be done.
+        Whether anything was done.
     """
     config = {name: value for name, value in locals().items() if name != "resume"}
     if resume:

@@ -2,8 +2,8 @@
 
     python -m spinup_tf2.examples.quadruped_gait RUN --savefig gait.png
 
-Time goes from left to right, and a bar stands for a foot on the ground (Hildebrand 1965). In a trot
-the bars of diagonal feet lie one below the other; where no foot has a bar, the robot is in the air.
+Time runs from left to right, and a bar stands for a foot on the ground (Hildebrand 1965). In a trot
+the bars of diagonal feet coincide; where no foot has a bar, the robot is in the air.
 """
 
 import argparse
@@ -32,17 +32,18 @@ def footfalls(
     seed: int,
     command: Sequence[float] | None = None,
 ) -> np.ndarray:
-    """Which feet touch the ground at the end of each step, bools `[steps, 4]`, as in LEGS.
+    """Return whether each foot touches the ground after each step, bool `[steps, 4]`, as in LEGS.
 
-    There are fewer steps if the episode ends before.
+    There are fewer steps if the episode ends earlier.
 
     Args:
-        env: A quadruped, with `action_repeat=1`: feet come and go within the time of an action.
-        get_action: The policy, of an observation.
-        repeat: How many of these steps an action lasts.
-        steps: How many of them it walks.
-        seed: Of the episode.
-        command: For the task `command`, the velocity and the turning that it is told.
+        env: A quadruped with `action_repeat=1`, because feet may touch and leave the ground within
+            the duration of an action.
+        get_action: The policy, a function of an observation.
+        repeat: Number of steps for which an action is held.
+        steps: Number of steps.
+        seed: Seed of the episode.
+        command: For the task `command`, the commanded velocity and turning; None to draw them.
     """
     obs, _ = env.reset(seed=seed, options=None if command is None else {"command": command})
     feet = []
@@ -57,12 +58,12 @@ def footfalls(
 
 
 def measures(feet: np.ndarray) -> dict[str, float]:
-    """What a gait is like, as shares of the time.
+    """Return measures of a gait, as shares of the time.
 
-    stance: of a foot on the ground, mean of the four (its duty factor).
-    flight: with no foot on the ground.
-    diagonal: both feet of a diagonal do the same, mean of the two diagonals. It is 1 in a trot, and
-        1/2 if the feet have nothing to do with each other and are up half of the time.
+    They are `stance`, with a foot on the ground (mean over the four feet, the duty factor);
+    `flight`, with no foot on the ground; and `diagonal`, with both feet of a diagonal in the same
+    state (mean over the two diagonals). The last one is 1 in a trot, and 1/2 if the feet move
+    independently and are up half of the time.
     """
     return {
         "stance": feet.mean(),
@@ -72,7 +73,7 @@ def measures(feet: np.ndarray) -> dict[str, float]:
 
 
 def draw(ax: Axes, feet: np.ndarray, dt: float) -> None:
-    """A gait diagram of `feet` `[steps, 4]`, with `dt` seconds for each step."""
+    """Draw a gait diagram of `feet` `[steps, 4]`, with `dt` seconds per step."""
     for row in range(len(LEGS)):
         changes = np.flatnonzero(np.diff(feet[:, row], prepend=False, append=False))
         bars = [(dt * down, dt * (up - down)) for down, up in changes.reshape(-1, 2)]
@@ -101,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def compare(args: argparse.Namespace) -> None:
-    """A diagram for each run, one below the other."""
+    """Draw a diagram for each run, one below the other, and print the measures."""
     figure = Figure(figsize=(8, 1 + 1.6 * len(args.run)))
     axes = figure.subplots(len(args.run), squeeze=False)
     for ax, run in zip(axes[:, 0], args.run, strict=True):

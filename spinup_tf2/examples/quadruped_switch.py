@@ -2,9 +2,9 @@
 
     python -m spinup_tf2.examples.quadruped_switch --push 150 --seconds 60 --record videos
 
-Two agents have the robot in turn: one that has learned to walk, and one that has learned to get up.
-A rule says which of them acts. Where the walking episode would end, as the robot has fallen, the
-other one begins; and as soon as the robot has stood for half a second, it walks again.
+Two agents control the robot in turns: one has learned to walk, the other to get up. A rule decides
+which of them acts. When the walking episode would end, because the robot has fallen, the other
+agent takes over; and as soon as the robot has stood for half a second, it walks again.
 """
 
 import argparse
@@ -30,16 +30,16 @@ DOES = {"walk": "walks", "recover": "gets up"}
 
 
 class SwitchedEnv(gym.Env):
-    """A quadruped that walks or gets up, whichever is its turn. It begins with a fall.
+    """A quadruped that switches between walking and getting up. It begins with a fall.
 
-    Observations, rewards and infos are those of the environment whose turn it is; no episode ends.
+    Observations, rewards and infos are those of the current environment; episodes never end.
 
     Args:
-        walk, recover: The two environments. From the first `reset` on they have one robot.
+        walk, recover: The two environments, which share one robot once they have been switched.
 
     Attributes:
         mode: "walk" or "recover".
-        falls: How often the robot has fallen while it walked.
+        falls: Number of times that the robot has fallen while walking.
     """
 
     def __init__(self, walk: QuadrupedEnv, recover: QuadrupedEnv):
@@ -64,7 +64,7 @@ class SwitchedEnv(gym.Env):
             obs, _ = self._switch("recover")
         elif self.mode == "recover" and self._stood >= STANDING:
             obs, _ = self._switch("walk")
-        elif self.mode == "recover" and env.t >= 1 / env.phase_hz:  # that was no success
+        elif self.mode == "recover" and env.t >= 1 / env.phase_hz:  # an attempt without success
             obs, _ = self._switch("recover")
         return obs, rew, False, False, info
 
@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def play(args: argparse.Namespace) -> None:
-    """Let both agents have the robot for so many seconds."""
+    """Let the agents control the robot for the given number of seconds."""
     saves = {"walk": find_save(args.walk), "recover": find_save(args.recover)}
     env_kwargs = {"domain_randomization": {"push": args.push}}
 

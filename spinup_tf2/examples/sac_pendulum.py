@@ -2,7 +2,7 @@
 
     python -m spinup_tf2.examples.sac_pendulum --steps 8000 --seed 0
 
-Read `train` first. Functions take and give [batch], where nothing else is said.
+Read `train` first. Arguments and results of functions are [batch], unless noted otherwise.
 
 With seeds 0, 1 and 2 the mean return rises above -400 after 5,000, 4,000 and 5,000 steps, and is
 -99, -145 and -126 at the end.
@@ -58,7 +58,7 @@ def temperature_loss(log_alpha, logp) -> tf.Tensor:
 
 
 def train(steps: int, seed: int) -> list[float]:
-    """Train for `steps` steps; the returns of all episodes that have ended."""
+    """Train for `steps` steps; return the returns of the episodes that have ended."""
     keras.utils.set_random_seed(seed)  # first weights and noise
     env, rng = gym.make("Pendulum-v1"), np.random.default_rng(seed)  # first actions and batches
     policy, q1, q2, target1, target2 = (make_network(*size) for size in [(3, 2)] + 4 * [(4, 1)])

@@ -27,7 +27,7 @@ def rewards_to_go(rew, next_val, terminated, ended) -> np.ndarray:
 
 
 def train(steps: int, seed: int) -> list[float]:
-    """Train for about `steps` steps; the returns of all episodes, in the order they ended."""
+    """Train for about `steps` steps; return the episodes' returns, in the order they ended."""
     keras.utils.set_random_seed(seed)
     envs = gym.make_vec("CartPole-v1", CARTS, "sync", vector_kwargs=dict(autoreset_mode="Disabled"))
     policy, critic = (

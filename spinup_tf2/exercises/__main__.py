@@ -1,4 +1,4 @@
-"""Checking exercises: `python -m spinup_tf2.exercises gae`."""
+"""Checks exercises: `python -m spinup_tf2.exercises gae`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from spinup_tf2.exercises.catalogue import (
 from spinup_tf2.exercises.checking import NotDoneYet, Wrong, run
 
 _PROGRAM = "python -m spinup_tf2.exercises"
-_COPIES = Path("exercises")  # where the pages of the course have them copied to
+_COPIES = Path("exercises")  # the folder that the course tells students to copy them to
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Do what the arguments say; the exit status: 0 right, 1 not right yet, 2 not understood."""
+    """Run the command line; return the exit status: 0 right, 1 not right yet, 2 not understood."""
     try:
         args = _parser().parse_args(argv)
         return _run(args)
@@ -71,13 +71,13 @@ def _file_of(name, args):
 
 
 def _copy_of(name):
-    """The file that a student has copied into the folder `exercises`, if there is one."""
+    """Return the file that a student has copied into the folder `exercises`, or None."""
     path = _COPIES / f"{name}.py"
     return path if path.is_file() else None
 
 
 def _checked(name, path):
-    """Print the verdict on a file; the exit status."""
+    """Check a file and print the verdict; return the exit status."""
     passed, title = [], "the file"
     try:
         student = load(path)
@@ -107,12 +107,12 @@ def _checked(name, path):
 
 
 def _check_in(folder, name):
-    """The command that checks the file of an exercise in a folder."""
+    """Return the command that checks the file of an exercise in a folder."""
     return f"{_PROGRAM} {name}" + ("" if folder == _COPIES else f" --file {folder}")
 
 
 def _list(folder):
-    """Print all exercises, and how far those in a folder are."""
+    """Print all exercises, with the state of the files in a folder."""
     for number, (name, text) in enumerate(EXERCISES.items(), 1):
         print(f"{number:2} {name:12} {state(folder / f'{name}.py'):8} {text}")
     if folder == TASKS:

@@ -1,4 +1,4 @@
-"""Which exercises there are, where their files lie, and which of them are done."""
+"""The list of exercises, where their files are, and which of them are done."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ EXERCISES = {
 _HERE = Path(__file__).parent
 TASKS, SOLUTIONS = _HERE / "tasks", _HERE / "solutions"
 
-_RECORD = "checked.json"  # beside the student's files: the digests of those that were right
+_RECORD = "checked.json"  # next to the student's files: digests of those that were right
 
 
 def checks_of(name: str) -> list[Check]:
-    """The checks of an exercise; most of them import TensorFlow."""
+    """Return the checks of an exercise; most of them import TensorFlow."""
     return import_module(f"spinup_tf2.exercises.checks.{name}").CHECKS
 
 
 def load(path: Path) -> ModuleType:
-    """The module in a student's file.
+    """Import the module in a student's file.
 
     Raises:
         UserError: There is no such file.
@@ -71,7 +71,7 @@ def load(path: Path) -> ModuleType:
 
 
 def copy(names: Iterable[str], folder: Path) -> list[Path]:
-    """Copy the files that are to be filled in; none of them may be there already."""
+    """Copy the files that students complete; raise UserError if one of them exists already."""
     files = {folder / f"{name}.py": TASKS / f"{name}.py" for name in names}
     there = [path.name for path in files if path.exists()]
     if there:
@@ -91,13 +91,13 @@ def copy(names: Iterable[str], folder: Path) -> list[Path]:
     return [*files]
 
 
-# ---------------------------------------------------------------- what is done
+# ---------------------------------------------------------------- progress
 
 
 def state(path: Path) -> str:
-    """'no file', 'to do' (as it was copied), 'begun', or 'right' (as it was when it was checked).
+    """Return 'no file', 'to do' (unchanged), 'begun', or 'right' (unchanged since it was right).
 
-    The package's own files may be edited as well: such a file is begun once it has no gap left.
+    The package's own files may be edited as well: such a file is begun once no gap is left in it.
     """
     if not path.is_file():
         return "no file"
@@ -109,7 +109,7 @@ def state(path: Path) -> str:
 
 
 def record_right(path: Path) -> None:
-    """Remember that a file was right, as long as nobody changes it."""
+    """Record that a file is right, which holds until it is changed."""
     with suppress(OSError):  # an installed package may not be writable; the list is a convenience
         record = _recorded(path.parent) | {path.name: _digest(path)}
         (path.parent / _RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Comparing a student's answer with the right one, and with wrong ones that are well known."""
+"""Compares a student's answer with the right one, and with common mistakes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Check = Callable[[ModuleType], None]
 
 
 class Wrong(Exception):
-    """An answer is wrong; the message says how."""
+    """Raised if an answer is wrong; the message says how."""
 
 
 class NotDoneYet(Exception):
-    """A function, which the message names, has not been filled in."""
+    """Raised if a function, which the message names, has not been completed."""
 
 
 def run(check: Check, student: ModuleType) -> None:
     """Run one check on the student's module.
 
     Raises:
-        NotDoneYet: What it needs raises NotImplementedError.
-        Wrong: It has found a mistake, or the student's code raises an exception.
+        NotDoneYet: A function of the student still raises NotImplementedError.
+        Wrong: The check finds a mistake, or the student's code raises an exception.
     """
     try:
         check(student)
@@ -37,7 +37,7 @@ def run(check: Check, student: ModuleType) -> None:
 
 
 def _explained(error, student):
-    """What an exception in a check says to the student."""
+    """Convert an exception in a check to one that explains it to the student."""
     if isinstance(error, AttributeError) and getattr(error, "obj", None) is student:
         return Wrong(f"The file has no `{error.name}`, which is what is checked.")
     frames = traceback.extract_tb(error.__traceback__)
@@ -56,14 +56,14 @@ def compare(
     right: Callable[..., Any],
     mistakes: Mapping[str, Callable[..., Any]],
 ) -> None:
-    """Raise Wrong if the answer's numbers are not the right ones in all cases.
+    """Raise Wrong if the answer's numbers are not right in all cases.
 
     Args:
-        answer: The student's function, or one that makes numbers with what the student has written.
-        cases: Arguments, each tuple under a few words that say what is special about it.
-        right: The same function as its definition says it: slow, obvious, in NumPy.
-        mistakes: Wrong functions, each under the sentence for those who have written it. The first
-            one that gives the student's numbers in every case is taken for what happened.
+        answer: The student's function, or one that computes numbers with the student's code.
+        cases: Tuples of arguments, by a few words that describe what is special about them.
+        right: The right function, implemented by its definition: slow and obvious, in NumPy.
+        mistakes: Wrong functions, by the sentence that explains the mistake. The first one that
+            gives the student's numbers in every case is assumed to be what happened.
     """
     given = {case: _numbers(answer(*_copies(args))) for case, args in cases.items()}
     with np.errstate(all="ignore"):
@@ -100,7 +100,7 @@ def _numbers(result):
 
 
 def _same(given, expected):
-    """Equal up to the rounding of float32."""
+    """Return whether two results are equal up to the rounding of float32."""
     expected = np.asarray(expected, np.float64)
     return given.shape == expected.shape and np.allclose(given, expected, rtol=1e-4, atol=1e-5)
 

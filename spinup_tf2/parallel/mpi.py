@@ -194,7 +194,7 @@ def exit_together() -> Iterator[None]:
 
 
 def _all_ranks_meet():
-    """Whether every rank calls this function within PATIENCE seconds."""
+    """Return whether every rank calls this function within PATIENCE seconds."""
     if not launched.by_mpi():
         return True
     if "mpi4py.MPI" not in sys.modules:

@@ -40,8 +40,9 @@ def tanh(x: tf.Tensor) -> tf.Tensor:
     `d tanh(x) / dx = 1 - tanh(x)^2 = 4 e / (1 + e)^2,  e = exp(-2 |x|)`
 
     TensorFlow computes the first form, which in float32 is 0 where the value rounds to 1, for x
-    beyond 8 or 9 (or -8 or -9): a policy whose actions have reached their bounds would never change again.
-    The last form is positive up to 43. From about 12 on, it is too small for Adam to take a step.
+    beyond 8 or 9 on either side: a policy whose actions have reached their bounds would never
+    change again. The last form is positive up to 43. From about 12 on, it is too small for Adam to
+    take a step.
     """
     return _tanh(x)  # Keras deserializes a function by its name, which a custom gradient hides
 

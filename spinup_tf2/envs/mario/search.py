@@ -277,8 +277,8 @@ class Search:
 
         After failures, shorter and longer ones with other buttons are tried as well.
         """
-        if number == 1 and self._guide:
-            return self._guide[self._guided_from(place) :][:HORIZON]
+        if number == 1 and (rest := self._guide[self._guided_from(place) :]):
+            return rest[:HORIZON]
         rng, keep = self._rng, piece.rest if number % 4 < 2 else ""
         if number and keep:
             keep = keep[: rng.integers(len(keep) + 1)]

@@ -240,7 +240,7 @@ class Robot:
         """Drive the joints towards `target` `[12]`, in rad, for that many substeps.
 
         Returns:
-            The mean power over the substeps, the sum over the joints of |torque x velocity|, in W.
+            The mean power over the substeps in W: sum of `|torque x velocity|` over the joints.
         """
         kp, kd = np.multiply((self.kp, self.kd), self.conditions.gains).tolist()
         high = self.conditions.torque_limit or self.torque_limit

@@ -1,4 +1,4 @@
-"""The checks of each exercise: `CHECKS`, functions of the student's module.
+"""The checks of each exercise: `CHECKS`, a list of functions of the student's module.
 
 A check returns nothing, or raises `Wrong` with a sentence that names the mistake.
 """

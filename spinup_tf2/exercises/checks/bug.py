@@ -1,4 +1,4 @@
-"""Checks of the losses of DDPG, of which the student has to find the bug."""
+"""Checks of the losses of DDPG, in which the student has to find the bug."""
 
 import numpy as np
 import tensorflow as tf
@@ -25,7 +25,7 @@ CASES = {f"a batch of {size}": (_batch(size),) for size in (1, 4, 10)}
 
 
 def _network(weights):
-    """Linear, with the output [batch, n] of a dense layer of n units."""
+    """Return a network of a single dense layer with tanh, with the output [batch, n]."""
     return lambda x: tf.math.tanh(x @ weights)
 
 
@@ -44,7 +44,7 @@ def _q(batch):
 
 
 def right(batch):
-    """One transition at a time."""
+    """Compute the loss one transition at a time."""
     total = 0.0
     for r, over, next_q, q in zip(*_targets(batch), _q(batch), strict=True):
         total += (q - (r if over else r + _GAMMA * next_q)) ** 2
@@ -57,7 +57,7 @@ def _target(batch):
 
 
 def _only_error_mended(batch):
-    """The backup is [batch, batch] still: each reward with each next value."""
+    """Compute the loss with a backup that is still [batch, batch]: each reward, each next value."""
     rew, terminated, next_q = _targets(batch)
     y = rew + _GAMMA * (1 - terminated) * next_q[:, None]
     return np.mean((_q(batch) - y) ** 2)

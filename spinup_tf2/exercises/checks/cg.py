@@ -23,7 +23,7 @@ CASES = {
 
 
 def right(h, b, num_iters):
-    """The x with the least x.Hx/2 - b.x among all combinations of b, Hb, ..., H^(k-1) b."""
+    """Return the x that minimizes x.Hx/2 - b.x among combinations of b, Hb, ..., H^(k-1) b."""
     powers = [b]
     for _ in range(num_iters - 1):
         powers.append(h @ powers[-1])
@@ -37,7 +37,7 @@ def _mistaken(
     residual=lambda r, step: r - step,
     skipped=0,
 ):
-    """Conjugate gradients, of which one thing is done differently."""
+    """Return conjugate gradients with one thing done differently."""
 
     def mistaken(h, b, num_iters):
         x, r, p = np.zeros_like(b), b, b
@@ -54,7 +54,7 @@ def _mistaken(
 
 
 def _of_first_residual(h, b, num_iters):
-    """The r . r of the beginning is kept for all iterations."""
+    """Mistake: the initial r . r is used in all iterations."""
     x, r, p = np.zeros_like(b), b, b
     first = r @ r
     for _ in range(num_iters):
@@ -66,7 +66,7 @@ def _of_first_residual(h, b, num_iters):
 
 
 def _last_lost(h, b, num_iters):
-    """The new residual replaces the old one before beta is computed."""
+    """Mistake: the new residual replaces the old one before beta is computed."""
     return _mistaken(beta=lambda new, old: 1.0)(h, b, num_iters)
 
 
@@ -108,7 +108,7 @@ def solution(student):
 
 
 def number_of_products(student):
-    calls = []  # False: product was called for 0
+    calls = []  # False for a call of product with a zero vector
     b = np.arange(1.0, 9.0)
 
     def product(v):

@@ -27,7 +27,7 @@ CASES = {
 
 
 def right(logp, logp_old, adv, clip_ratio):
-    """One action at a time, by the four cases of the text."""
+    """Compute the loss one action at a time, by the four cases in the text."""
     total = 0.0
     for new, old, a in zip(logp, logp_old, adv, strict=True):
         ratio = np.exp(np.float64(new) - old)

@@ -11,7 +11,7 @@ _REW, _VAL, _NEXT_VAL = np.random.default_rng(2).normal(size=(3, _T, _N))
 
 
 def _case(terminated=(), truncated=(), gamma=0.9, lam=0.8):
-    """Episodes that end at the given (t, environment)."""
+    """Return arguments in which episodes end at the given (t, environment)."""
     ends = np.zeros((2, _T, _N), bool)
     for kind, places in enumerate((terminated, truncated)):
         for place in places:
@@ -36,7 +36,7 @@ CASES = {
 
 
 def right(rew, val, next_val, terminated, truncated, gamma, lam):
-    """The definition: a double sum for each environment and step."""
+    """Compute the definition: a double sum for each environment and step."""
     adv = np.zeros(rew.shape)
     for t, i in np.ndindex(rew.shape):
         for k in range(t, len(rew)):
@@ -55,7 +55,7 @@ def _mistaken(
     baseline=True,
     last_row=True,
 ):
-    """The recursion, of which one thing is done differently."""
+    """Return the recursion with one thing done differently."""
 
     def mistaken(rew, val, next_val, terminated, truncated, gamma, lam):
         if shifted:
@@ -77,7 +77,7 @@ def _nowhere(terminated, truncated):
 
 
 def _forward(*args, cut=True):
-    """The recursion in the wrong direction of time; `cut`: it begins anew in each episode."""
+    """Mistake: the recursion in the wrong direction of time; with `cut`, restarted per episode."""
     rew, val, next_val, terminated, truncated, gamma, lam = args
     delta = rew + gamma * next_val * (1 - terminated * cut) - val
     adv, previous = np.zeros(rew.shape), np.zeros(rew.shape[1])

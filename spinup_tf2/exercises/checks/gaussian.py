@@ -22,7 +22,7 @@ CASES = {
 
 
 def right(x, mu, log_std):
-    """One action, and one of its dimensions, at a time."""
+    """Compute the density one action, and one of its dimensions, at a time."""
     total = np.zeros(len(x))
     for i, j in np.ndindex(x.shape):
         std = math.exp(log_std[j])
@@ -45,7 +45,7 @@ def _sum_without(term):
 
 
 def _quadratic(quadratic):
-    """The sum with another quadratic term."""
+    """Return the sum with another quadratic term."""
     return lambda x, mu, log_std: np.sum(
         quadratic(x - mu, log_std) + sum(_terms(x, mu, log_std)[1:]), axis=-1
     )

@@ -9,7 +9,7 @@ _GAIN = 0.5
 
 
 def _drawn(student, init, shape, seed=0):
-    """A kernel and a bias of the student's, whose shapes are right."""
+    """Return a kernel and a bias drawn by the student's function, after checking their shapes."""
     rng = np.random.default_rng([5, seed])
     kernel, bias = student.draw(init, *shape, _GAIN, rng)
     for name, array, expected in (("kernel", kernel, shape), ("bias", bias, shape[1:])):
@@ -22,7 +22,7 @@ def _drawn(student, init, shape, seed=0):
 
 
 def _check_uniform(what, values, limit, mistakes):
-    """Numbers that should be uniform within +-limit; {sentence: another limit} for mistakes."""
+    """Check that numbers are uniform within +-limit; `mistakes` maps sentences to wrong limits."""
     measured = np.abs(values).max()
     expect(
         values.min() < -0.9 * measured and values.max() > 0.9 * measured,
@@ -119,7 +119,7 @@ def random_numbers(student):
 
 
 def _layer(init, shape, rng):
-    """A layer of another origin than the student's: from a singular value decomposition."""
+    """Draw a layer without the student's code; orthogonal ones by singular value decomposition."""
     fan_in, fan_out = shape
     bias = np.zeros(fan_out)
     if init == "orthogonal":

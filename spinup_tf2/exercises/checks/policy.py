@@ -1,4 +1,4 @@
-"""Checks of a Gaussian policy: its weights, its mean, what it draws, densities and entropy."""
+"""Checks of a Gaussian policy: its weights, mean, samples, densities and entropy."""
 
 import numpy as np
 import tensorflow as tf
@@ -20,7 +20,7 @@ def _made(student):
 
 
 def _with_weights(student):
-    """A policy with the weights above."""
+    """Return a policy with the weights above."""
     policy = _made(student)
     values = {weights.shape: weights for weights in _WEIGHTS[:-1]}  # no two have the same shape
     for variable in policy.trainable_variables:
@@ -121,7 +121,7 @@ def log_prob(student):
 
 
 def _reached(variables, function):
-    """Whether the gradient of what a function returns reaches all of these."""
+    """Return whether gradients of a function's result reach all of these variables."""
     with tf.GradientTape() as tape:
         total = tf.reduce_sum(function())
     found = tape.gradient(total, [each.value for each in variables])

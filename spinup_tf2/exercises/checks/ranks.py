@@ -4,10 +4,10 @@ import numpy as np
 
 from spinup_tf2.exercises.checking import Wrong, compare, expect
 
-_LAYOUTS = [(1, 4), (2, 2), (4, 1)]  # ranks, and environments of each
+_LAYOUTS = [(1, 4), (2, 2), (4, 1)]  # number of ranks, and of environments of each
 
-# Runs whose environments are compared. 46,000 random numbers of 32 bits have a pair of equal ones
-# in one of five cases; a rule that gives seeds twice does so hundreds of times.
+# Runs whose environments are compared. Among 46,000 random numbers of 32 bits there is an equal
+# pair in one of five cases; a rule that repeats seeds does so hundreds of times.
 _RUNS, _NUM_ENVS, _BY_CHANCE = [*range(21), 1000, 10_000], 2000, 10
 CASES = {
     f"rank {rank} of {size}, {num_envs} environments each": (rank, size, num_envs)
@@ -55,7 +55,7 @@ def indices(student):
 
 
 def _of_all(student, seed, layout):
-    """The seeds of all environments, of rank 0 first."""
+    """Return the seeds of all environments, those of rank 0 first."""
     found = []
     for rank in range(layout[0]):
         numbers = right_indices(rank, *layout)

@@ -7,7 +7,9 @@ from spinup_tf2.exercises.checking import Wrong, compare, expect
 
 
 class _Steps(gym.Env):
-    """Observes how many steps there were; the k-th has the reward 2^k, so that sums tell which."""
+    """Environment that observes the number of steps; step k has the reward 2^k, so that sums are
+    unique.
+    """
 
     observation_space = gym.spaces.Box(0, 1000, (1,))
     action_space = gym.spaces.Discrete(3)
@@ -32,7 +34,7 @@ class _Steps(gym.Env):
         return np.array([self.steps]), 2.0**self.steps, *flags, {"step": self.steps}
 
 
-# How many times an action is taken; how long the episode is, and how it ends.
+# Number of times that an action is taken, length of the episode, terminated, truncated.
 CASES = {
     "1 time": (1, 3, True, False),
     "3 times, no end": (3, 100, True, False),
@@ -44,12 +46,12 @@ CASES = {
 
 
 def _taken(times, length):
-    """The steps that one action lasts: 1, 2, ..."""
+    """Return the numbers of the steps that one action lasts: 1, 2, ..."""
     return np.arange(1, min(times, length) + 1)
 
 
 def _after(student, times, *episode):
-    """The wrapper, and what its first step returns."""
+    """Return the wrapper, and the result of its first step."""
     env = student.RepeatAction(_Steps(*episode), times)
     env.reset()
     result = env.step(2)
@@ -154,7 +156,7 @@ _ACTIONS = {
 
 
 def _rows(times, length, terminated, truncated):
-    """What three actions should give, `[3, 4]`: the step, sum of rewards, terminated, truncated."""
+    """Return the right results of three actions, `[3, 4]`: step, reward, terminated, truncated."""
     first, second = _taken(times, length), np.arange(times + 1, min(2 * times, length) + 1)
     rows = []
     for steps in (first, second, first):

@@ -31,7 +31,7 @@ _ACTIONS = {
 
 
 def _right_action(act, noise, sigma, c, limit):
-    """One number at a time."""
+    """Compute a' one number at a time."""
     result = np.zeros(act.shape)
     for index in np.ndindex(act.shape):
         epsilon = min(max(sigma * noise[index], -c), c)
@@ -87,7 +87,7 @@ def _right_backup(rew, terminated, next_q1, next_q2, gamma):
 
 
 def _future(value):
-    """y with another value of s'."""
+    """Return y with another value of s'."""
     return lambda r, over, a, b, gamma: r + gamma * (1 - over) * value(a, b)
 
 

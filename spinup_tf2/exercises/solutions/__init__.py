@@ -1,1 +1,1 @@
-"""A solution of each exercise."""
+"""A solution for each exercise."""

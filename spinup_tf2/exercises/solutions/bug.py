@@ -1,4 +1,4 @@
-"""A DDPG that does not learn, mended: the Q-functions' values lose their axis of length 1."""
+"""A DDPG that does not learn, fixed: the Q-functions' values lose their axis of length 1."""
 
 from collections.abc import Callable
 

@@ -1,1 +1,1 @@
-"""What the student fills in, a file for each exercise; each needs no other part of the package."""
+"""The files that students complete, one per exercise; they need no other part of the package."""

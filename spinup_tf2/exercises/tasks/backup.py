@@ -2,15 +2,16 @@
 
     y = R + gamma V(s')        V(s') counts as 0 if s' is terminal
 
-It is what the value of s, or of an action in s, is fitted to after a step to s' with reward R.
+It is the target to which the value of s, or of an action in s, is fitted after a step to s' with
+reward R.
 
 gymnasium's step returns `terminated` (the environment says that it is over: a fall, a goal) and
 `truncated` (a time limit; the world would have gone on). Only the first one makes s' terminal.
 
-Then there is the question what s' is. A vector environment steps n environments at once and returns
+There is also the question what s' is. A vector environment steps n environments at once and returns
 arrays with a row for each. Here, an environment whose episode has ended is reset in the same step.
-Its row of obs is then the first observation of the next episode. The one that the step led to, s',
-is in another array, final_obs.
+Its row of obs is then the first observation of the next episode. The observation that the step led
+to, s', is in another array, final_obs.
 """
 
 import numpy as np
@@ -23,13 +24,13 @@ def backup(
     next_val: np.ndarray,
     gamma: float,
 ) -> np.ndarray:
-    """y, [batch].
+    """Return y, [batch].
 
     Args:
-        rew: [batch].
-        terminated, truncated: Bool, [batch]. Both may hold at once.
+        rew: Rewards, [batch].
+        terminated, truncated: Bool, [batch]. Both may be true at once.
         next_val: V(s') as the network gives it, [batch].
-        gamma: Discount.
+        gamma: Discount factor.
     """
     raise NotImplementedError
 
@@ -37,12 +38,12 @@ def backup(
 def led_to(
     obs: np.ndarray, final_obs: np.ndarray, terminated: np.ndarray, truncated: np.ndarray
 ) -> np.ndarray:
-    """s', the observations that a step of n environments led to, [n, dim].
+    """Return s', the observations that a step of n environments led to, [n, dim].
 
     Args:
-        obs: As step returned them, [n, dim]: where an episode has ended, those after the reset.
-            The next actions are chosen from this array, so leave it as it is.
-        final_obs: The last ones of the episodes that have ended, [n, dim]; elsewhere nan.
+        obs: Observations as returned by step, [n, dim]; where an episode has ended, those after the
+            reset. The next actions are chosen from this array, so do not modify it.
+        final_obs: Last observations of the episodes that have ended, [n, dim]; nan elsewhere.
         terminated, truncated: Bool, [n].
     """
     raise NotImplementedError

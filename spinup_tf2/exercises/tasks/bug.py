@@ -1,7 +1,7 @@
 """A DDPG that does not learn, and does not complain.
 
 Below are the losses of DDPG (Lillicrap et al. 2016). They run, they are finite, they fall. But the
-agent learns next to nothing. Find the bug, and mend it. There is one.
+agent learns next to nothing. Find the bug, and fix it. There is exactly one.
 
     y = R + gamma (1 - terminated) Q'(s', pi'(s'))      a constant, with the target networks
     L_Q = mean((Q(s, a) - y)^2)
@@ -22,7 +22,7 @@ QFunction = Callable[[tf.Tensor], tf.Tensor]
 
 
 def shape_of_error(batch_size: int) -> tuple[int, ...]:
-    """The shape of `error` in q_loss as it stands, before the bug is mended."""
+    """Return the shape of `error` in q_loss as it stands, before the bug is fixed."""
     raise NotImplementedError
 
 

@@ -23,11 +23,12 @@ import numpy as np
 def conjugate_gradient(
     product: Callable[[np.ndarray], np.ndarray], b: np.ndarray, num_iters: int
 ) -> np.ndarray:
-    """x after `num_iters` iterations, [n]. If b is 0, x is 0.
+    """Return x after `num_iters` iterations, [n]. If b is 0, x is 0.
 
     Args:
-        product: Gives H v for a vector v, [n] to [n]. H is symmetric and positive definite.
-        b: [n].
-        num_iters: How many iterations; one product each.
+        product: Function that returns H v for a vector v, [n] to [n]. H is symmetric and positive
+            definite.
+        b: The right-hand side, [n].
+        num_iters: Number of iterations, with one product each.
     """
     raise NotImplementedError

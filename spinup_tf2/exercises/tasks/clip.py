@@ -14,10 +14,10 @@ import tensorflow as tf
 def clipped_loss(
     logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, clip_ratio: float
 ) -> tf.Tensor:
-    """L, to be minimized: a scalar.
+    """Return L, a scalar that is to be minimized.
 
     Args:
-        logp: log pi(a|s) of the present policy, [batch].
+        logp: log pi(a|s) of the current policy, [batch].
         logp_old: log pi_old(a|s) of the policy that acted, [batch].
         adv: A, [batch].
         clip_ratio: eps.

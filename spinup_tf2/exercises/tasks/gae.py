@@ -27,7 +27,7 @@ def gae(
     gamma: float,
     lam: float,
 ) -> np.ndarray:
-    """Advantages, [T, n], of T steps in n environments.
+    """Return the advantages, [T, n], of T steps in n environments.
 
     Args:
         rew: Rewards, [T, n].

@@ -12,14 +12,11 @@ import tensorflow as tf
 
 
 def log_likelihood(x: tf.Tensor, mu: tf.Tensor, log_std: tf.Tensor) -> tf.Tensor:
-    """log N(x; mu, exp(log_std)).
+    """Return log N(x; mu, exp(log_std)), [batch].
 
     Args:
         x: Actions, [batch, dim].
         mu: Means, [batch, dim].
         log_std: Logarithms of the standard deviations, [dim].
-
-    Returns:
-        [batch].
     """
     raise NotImplementedError

@@ -25,16 +25,17 @@ import numpy as np
 def draw(
     init: str, fan_in: int, fan_out: int, gain: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A kernel, [fan_in, fan_out], and a bias, [fan_out].
+    """Draw a kernel, [fan_in, fan_out], and a bias, [fan_out].
 
     Args:
         init: 'glorot', 'torch' or 'orthogonal'.
-        gain: Of orthogonal kernels; the others do not use it.
-        rng: Where all random numbers come from.
+        fan_in, fan_out: Numbers of inputs and outputs of the layer.
+        gain: Gain of orthogonal kernels; the others do not use it.
+        rng: Generator for all random numbers.
     """
     raise NotImplementedError
 
 
 def recognize(kernel: np.ndarray, bias: np.ndarray) -> str:
-    """Which of the three a layer was drawn with: its name. The gain is sqrt(2)."""
+    """Return the name of the method by which a layer was drawn. The gain is sqrt(2)."""
     raise NotImplementedError

@@ -6,8 +6,8 @@ mu(s) is the output of a network: hidden layers with tanh, then a linear layer. 
 sigma is a weight for each dimension of the action, which does not depend on the state, starts at
 -0.5, and is trained as well.
 
-To draw an action, take standard normal noise: a = mu + sigma * noise. This way a function that
-draws has no hidden state, and the gradient knows how the action depends on mu and sigma.
+To draw an action, take standard normal noise: a = mu + sigma * noise. This way the function has no
+hidden state, and gradients of the action with respect to mu and sigma are available.
 
     H = sum_i ( 1/2 + log(2 pi) / 2 + log sigma_i )         the entropy, of any state
 """
@@ -30,17 +30,17 @@ class GaussianPolicy(keras.Model):
         raise NotImplementedError  # layers, built for obs_dim, and self.log_std, [act_dim]
 
     def call(self, obs: tf.Tensor) -> tf.Tensor:
-        """mu(s): [batch, obs_dim] to [batch, act_dim]."""
+        """Return mu(s): [batch, obs_dim] to [batch, act_dim]."""
         raise NotImplementedError
 
     def sample(self, obs: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
-        """Actions [batch, act_dim], from standard normal noise of the same shape."""
+        """Return actions [batch, act_dim], from standard normal noise of the same shape."""
         raise NotImplementedError
 
     def log_prob(self, obs: tf.Tensor, act: tf.Tensor) -> tf.Tensor:
-        """log pi(a|s): [batch, obs_dim] and [batch, act_dim] to [batch]."""
+        """Return log pi(a|s): [batch, obs_dim] and [batch, act_dim] to [batch]."""
         raise NotImplementedError
 
     def entropy(self) -> tf.Tensor:
-        """H, a scalar."""
+        """Return H, a scalar."""
         raise NotImplementedError

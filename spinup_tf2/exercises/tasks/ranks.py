@@ -14,30 +14,30 @@ import numpy as np
 
 
 def indices(rank: int, size: int, num_envs: int) -> list[int]:
-    """The numbers of a rank's environments, from 0 to E - 1, in increasing order.
+    """Return the numbers of a rank's environments, from 0 to E - 1, in increasing order.
 
     Args:
-        rank: 0 to size - 1.
-        size: How many ranks there are.
-        num_envs: How many environments each of them has.
+        rank: The rank, 0 to size - 1.
+        size: Number of ranks.
+        num_envs: Number of environments of each rank.
     """
     raise NotImplementedError
 
 
 def seeds(seed: int, indices: list[int]) -> list[int]:
-    """A seed for each of the environments with these numbers.
+    """Return a seed for each of the environments with these numbers.
 
     Two environments must not have the same seed, neither in a run nor in two runs with different
     seeds: seed + index would make environment 1 of run 0 the same as environment 0 of run 1.
-    numpy.random.SeedSequence([a, b]).generate_state(1)[0] makes a number of two.
+    numpy.random.SeedSequence([a, b]).generate_state(1)[0] makes one number from two.
     """
     raise NotImplementedError
 
 
 def mean_return(returns: list[np.ndarray]) -> float:
-    """The mean return of all episodes of all ranks; nan if there are none.
+    """Return the mean return of all episodes of all ranks; nan if there are none.
 
     Args:
-        returns: For each rank the returns of its episodes, [episodes], of which there may be none.
+        returns: For each rank, the returns of its episodes, [episodes]; may be empty.
     """
     raise NotImplementedError

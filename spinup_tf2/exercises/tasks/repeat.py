@@ -1,7 +1,7 @@
 """A gymnasium wrapper: one decision, several steps.
 
-At 60 frames a second an agent need not decide in each of them. The wrapper takes an action, gives
-it to the environment `times` times, and returns what happened in all:
+At 60 frames per second, an agent need not decide in each frame. The wrapper takes an action, passes
+it to the environment `times` times, and returns the overall result:
 
 - the observation and the info after the last of these steps,
 - the sum of their rewards,
@@ -20,7 +20,7 @@ class RepeatAction(gym.Wrapper):
 
     Args:
         env: The environment.
-        times: How many steps an action lasts, at least 1.
+        times: Number of steps that an action lasts, at least 1.
     """
 
     def __init__(self, env: gym.Env, times: int):
@@ -28,5 +28,5 @@ class RepeatAction(gym.Wrapper):
         self.times = times
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
-        """Observation, sum of rewards, terminated, truncated and info."""
+        """Return observation, sum of rewards, terminated, truncated and info."""
         raise NotImplementedError

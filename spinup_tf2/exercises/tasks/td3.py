@@ -23,7 +23,7 @@ import tensorflow as tf
 def smoothed_action(
     act: tf.Tensor, noise: tf.Tensor, sigma: float, noise_clip: float, limit: float
 ) -> tf.Tensor:
-    """a', [batch, act_dim].
+    """Return a', [batch, act_dim].
 
     Args:
         act: pi'(s'), [batch, act_dim].
@@ -37,15 +37,15 @@ def smoothed_action(
 def backup(
     rew: tf.Tensor, terminated: tf.Tensor, next_q1: tf.Tensor, next_q2: tf.Tensor, gamma: float
 ) -> tf.Tensor:
-    """y, [batch], through which no gradient flows. All [batch]; terminated: float32, 1 or 0."""
+    """Return y, through which no gradient flows. All are [batch]; terminated is float32, 1 or 0."""
     raise NotImplementedError
 
 
 def q_loss(q1: tf.Tensor, q2: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """L_Q, a scalar. All [batch]."""
+    """Return L_Q, a scalar. The arguments are [batch]."""
     raise NotImplementedError
 
 
 def pi_loss(q1_pi: tf.Tensor) -> tf.Tensor:
-    """L_pi, a scalar. q1_pi: Q_1(s, pi(s)), [batch]."""
+    """Return L_pi, a scalar. q1_pi is Q_1(s, pi(s)), [batch]."""
     raise NotImplementedError

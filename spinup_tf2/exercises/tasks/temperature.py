@@ -15,10 +15,10 @@ import tensorflow as tf
 
 
 def temperature_loss(log_alpha: tf.Tensor, logp: tf.Tensor, target_entropy: float) -> tf.Tensor:
-    """L, a scalar.
+    """Return L, a scalar.
 
     Args:
-        log_alpha: A scalar.
+        log_alpha: log alpha, a scalar.
         logp: log pi(a|s) of actions of the policy, [batch].
         target_entropy: H.
     """
