@@ -191,9 +191,16 @@ def test_the_places_of_a_guide_are_those_before_its_steps():
     assert guided._guide_places == [(1, 40 + 8 * n) for n in range(108)]
     assert courses.made[0].closed == 1
     piece = search.Piece("", failures=2)
-    for x, steps in ((40, 0), (41, 1), (48, 1), (880, 105), (2000, 108)):
+    for x, steps in ((40, 0), (41, 1), (48, 1), (880, 105)):
         expected = ("r" * 108)[steps:][: search.HORIZON]
         assert guided._letters(piece, 1, (1, x)) == expected
+    assert len(guided._letters(piece, 1, (1, 2000))) > 0  # beyond all places of the guide
+
+
+def test_a_search_goes_on_where_its_guide_has_ended():
+    guide = Search(LEVEL, make_core=Courses(pits=PITS)).run()[:30]
+    plan = Search(LEVEL, make_core=Courses(pits=PITS), known=guide, guide=guide).run()
+    assert reaches_flag(LEVEL, plan, Courses(pits=PITS))
 
 
 def test_frames_of_doing_nothing_come_first():
