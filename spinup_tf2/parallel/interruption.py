@@ -1,6 +1,6 @@
 """Signals that ask a training run to stop: it finishes its step, saves, and exits.
 
-The training loops of the algorithms look like this::
+The training loops of the algorithms look like this:
 
     with Interruption() as interruption:
         while training:
