@@ -1,6 +1,6 @@
 """Ends an MPI job that is stuck; launchers would wait forever for a host that is lost.
 
-The training loops of the algorithms look like this::
+The training loops of the algorithms look like this:
 
     with Watchdog(600, "go on with: python -m spinup_tf2.run resume DIRECTORY"):
         while training:
