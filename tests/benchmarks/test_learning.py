@@ -417,4 +417,4 @@ def test_what_is_no_protocol_is_refused(argv, learning, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["learning.py", *argv])
     with pytest.raises(SystemExit):
         learning.main()
-    assert "on-policy, off-policy" in capsys.readouterr().err
+    assert "on-policy, on-policy-ant, off-policy" in capsys.readouterr().err
