@@ -41,36 +41,29 @@ def run_options(args: argparse.Namespace, preset: str) -> dict[str, Any]:
     return options | dict(seed=args.seed, resume=args.resume)
 
 
-def check_runs(
-    parser: argparse.ArgumentParser,
-    args: argparse.Namespace,
-    name: str,
-    settings: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Check both runs, and return the logger's arguments for the imitation.
+def check_runs(args: argparse.Namespace, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the logger's arguments for the imitation.
 
-    An error ends the program, before minutes have been spent on the imitation. A run that exists
-    already is an error as well, unless it is to be resumed.
+    Both runs are checked here, before minutes have been spent on the first.
 
     Args:
-        parser: Parser of the program.
-        args: Its arguments.
+        args: Arguments of the program.
         name: The runs are `name`-clone and `name`-demo.
         settings: Arguments of PPO, except `init_from`. With 0 epochs there is only the imitation.
+
+    Raises:
+        UserError: An argument of PPO is wrong, or a run exists already and is not resumed.
     """
     checked = dict(settings, seed=args.seed, epochs=settings["epochs"] or 1)
-    try:
-        check_experiment("ppo", checked, resolve_num_cpu(args.cpu))
-    except UserError as error:
-        parser.error(str(error))
+    check_experiment("ppo", checked, resolve_num_cpu(args.cpu))
     runs = ["clone", "demo"] if settings["epochs"] else ["clone"]
     kwargs = [setup_logger_kwargs(f"{name}-{run}", args.seed, args.data_dir) for run in runs]
     for run in kwargs:
         if holds_run(run["output_dir"]) and not args.resume:
-            other = (
-                "choose another --exp_name, --seed or --data_dir, or go on with it with --resume"
+            raise UserError(
+                f"{run['output_dir']} already holds a run; choose another --exp_name, --seed or "
+                "--data_dir, or go on with it with --resume"
             )
-            parser.error(f"{run['output_dir']} already holds a run; {other}")
     return kwargs[0]
 
 

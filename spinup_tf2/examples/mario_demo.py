@@ -296,10 +296,10 @@ def main() -> None:
     epochs = preset.settings["epochs"] * len(args.stage) if args.epochs is None else args.epochs
     env_kwargs = {**preset.env_kwargs, "stages": args.stage}
     settings = preset.arguments | dict(epochs=epochs, env_kwargs=env_kwargs)
-    imitation = check_runs(parser, args, name, settings)
     imitated = EnvFn(preset.env, env_kwargs)
     options = dict(init_from=args.init_from, rounds=args.rounds, cpu=args.cpu, resume=args.resume)
     try:
+        imitation = check_runs(args, name, settings)
         for stage in args.stage:
             demonstration(stage)
         background = commonest_grey(imitated, args.stage)

@@ -127,11 +127,10 @@ def main() -> None:
     preset = load("ppo", preset_name)
     epochs = EPOCHS[args.task] if args.epochs is None else args.epochs
     settings = preset.arguments | dict(epochs=epochs)
-    imitation = check_runs(parser, args, name, settings)
-
     sizes = {k: x for k, x in preset.settings["ac_kwargs"].items() if k == "hidden_sizes"}
     env_fn = EnvFn(preset.env, preset.env_kwargs)
     try:
+        imitation = check_runs(args, name, settings)
         learned = clone(env_fn, args.seed, imitation, args.steps, **sizes, resume=args.resume)
     except UserError as error:
         parser.error(str(error))

@@ -108,7 +108,9 @@ def play(args: argparse.Namespace) -> None:
     env_kwargs = {"domain_randomization": {"push": args.push}}
 
     def make(render_mode: str | None) -> SwitchedEnv:
-        made = {mode: load_env(at, render_mode, False, env_kwargs) for mode, at in saves.items()}
+        made = {
+            mode: load_env(at, render_mode, env_kwargs=env_kwargs) for mode, at in saves.items()
+        }
         for mode, env in made.items():
             is_quadruped = isinstance(env.unwrapped, QuadrupedEnv)
             if not is_quadruped or (env.unwrapped.task is TASKS["recover"]) != (mode == "recover"):

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
 from spinup_tf2.examples import quadruped_switch
-from spinup_tf2.examples.quadruped_switch import SwitchedEnv
+from spinup_tf2.examples.quadruped_switch import RECOVER, WALK, SwitchedEnv
 
 
 class Scripted(SimpleNamespace):
@@ -65,9 +65,6 @@ def test_getting_up_is_tried_again_when_its_clock_has_gone_round():
     assert recover.began[1:] == [recover] * 2
 
 
-KEPT = "data/quadruped-walk-demo/quadruped-walk-demo_s0"
-
-
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -77,8 +74,8 @@ KEPT = "data/quadruped-walk-demo/quadruped-walk-demo_s0"
         (["--push", "nan"], "--push is nan; it must be from 0 to 10000"),
         (["--seed", "-1"], "--seed is -1; it must be at least 0"),
         (["--walk", "nowhere"], "There is no directory nowhere."),
-        (["--recover", KEPT], f"{KEPT} is not a run of a quadruped that gets up."),
-        (["--walk", KEPT.replace("walk", "recover")], "is not a run of a quadruped that walks."),
+        (["--recover", WALK], f"{WALK} is not a run of a quadruped that gets up."),
+        (["--walk", RECOVER], f"{RECOVER} is not a run of a quadruped that walks."),
     ],
 )
 def test_what_it_cannot_do_is_said_in_a_line(flags, told, capsys, monkeypatch):
