@@ -23,7 +23,7 @@ import numpy as np
 
 import spinup_tf2
 from spinup_tf2 import user_config
-from spinup_tf2.core.experience.replay_buffer import ReplayBuffer
+from spinup_tf2.core.replay_buffer import ReplayBuffer
 from spinup_tf2.core.runs import run as runs
 
 

@@ -32,11 +32,9 @@ os.environ["KERAS_BACKEND"] = "tensorflow"  # even if the user has chosen anothe
 
 from spinup_tf2.algos import ALGORITHMS, module_of  # noqa: E402
 from spinup_tf2.envs import register_envs  # noqa: E402
-from spinup_tf2.moved import find_moved_modules  # noqa: E402
 from spinup_tf2.version import __version__  # noqa: E402
 
 register_envs()
-find_moved_modules()
 
 _HOME = {name: module_of(name) for name in ALGORITHMS} | {
     "Logger": "spinup_tf2.utils.logx",

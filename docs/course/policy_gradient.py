@@ -89,7 +89,7 @@ def with_the_package(episodes=EPISODES, seed=0):
     import tensorflow as tf  # here, since it takes its time
 
     from spinup_tf2.algos.vpg import policy_loss
-    from spinup_tf2.core.experience.advantages import gae
+    from spinup_tf2.core.trajectories import gae
 
     env, rng = Gridworld(CORRIDOR, pay=PAY), np.random.default_rng(seed)
     theta = np.zeros(env.R.shape)

@@ -8,12 +8,13 @@ import tensorflow as tf
 from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
-from spinup_tf2.core import on_policy
-from spinup_tf2.core.experience.advantages import estimates
+from spinup_tf2.core.gradient_steps import GradientSteps, Loss, rmsprop, value_loss
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, rmsprop
-from spinup_tf2.core.optimize.losses import Loss, value_loss
+from spinup_tf2.core.nets.recurrent_acting import actor_for
+from spinup_tf2.core.on_policy import networks, train
 from spinup_tf2.core.settings import Settings, algorithm
+from spinup_tf2.core.trajectories import estimates
+from spinup_tf2.training.opening import environments, open_run
 
 
 def policy_loss(logp: tf.Tensor, adv: tf.Tensor) -> Loss:
@@ -71,21 +72,14 @@ def a2c(
         normalize_adv (bool): Whether to shift and scale the advantages of each update to mean 0
             and standard deviation 1.
     """
-    arguments = dict(locals())  # for config.json
-    settings = Settings(
-        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
-    )
+    settings = Settings.of(locals())
     closed_forms = ["entropy"] if ent_coef > 0 else []
-    with on_policy.opened(
-        "a2c",
-        settings,
-        arguments,
-        actor_critic,
-        ac_kwargs,
-        closed_forms=closed_forms,
-        init="orthogonal",
-    ) as run:
-        ac = run.ac
+    with environments(settings) as (envs, test_envs):
+        ac = networks(
+            *(actor_critic, ac_kwargs, envs, settings.init),
+            default_init="orthogonal",
+            closed_forms=closed_forms,
+        )
 
         def loss(batch):
             pi, val = ac.pi_and_v(batch["obs"])
@@ -97,14 +91,16 @@ def a2c(
             return total, dict(LossPi=loss_pi, LossV=loss_v, **info)
 
         optimizer = rmsprop(ac.trainable_variables, lr, rms_eps, rms_init, max_grad_norm)
-        gradient_step = GradientSteps(loss, ac.trainable_variables, optimizer, num_steps=1)
+        steps = GradientSteps(loss, ac.trainable_variables, optimizer)
 
-        def update(batch):
-            info = gradient_step.step(batch)
+        def update(batch, fresh):
+            info = steps.step(batch)
             return {key: info[key] for key in ("LossPi", "LossV", "Entropy")}
 
         returns = partial(estimates, gamma=gamma, lam=lam, normalize=normalize_adv)
-        on_policy.train(
-            run, update, [gradient_step], returns, n_steps=n_steps, lr_schedule=lr_schedule
-        )
+        actor = actor_for(ac, envs)
+        state = dict(actor=actor, steps=steps)
+        with open_run("a2c", settings, envs, test_envs, ac, state) as run:
+            decay = [steps] if lr_schedule == "linear" else ()
+            train(run, actor, update, returns, n_steps=n_steps, decay=decay)
     return ac

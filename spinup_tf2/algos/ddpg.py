@@ -7,12 +7,20 @@ import tensorflow as tf
 from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import Options
-from spinup_tf2.core import off_policy
+from spinup_tf2.core.gradient_steps import Loss, adam
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
-from spinup_tf2.core.optimize.gradient_steps import adam
-from spinup_tf2.core.optimize.losses import Loss, bellman_backup
-from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock
+from spinup_tf2.core.off_policy import (
+    Schedule,
+    networks,
+    noisy,
+    pays_to_compile,
+    replay_buffer,
+    train,
+)
 from spinup_tf2.core.settings import Settings, algorithm
+from spinup_tf2.core.update_block import Minimize, PolyakAverage, UpdateBlock, bellman_backup
+from spinup_tf2.envs.spaces import bounded_action_spec
+from spinup_tf2.training.opening import environments, open_run
 
 
 def q_loss(q: tf.Tensor, backup: tf.Tensor) -> Loss:
@@ -58,16 +66,10 @@ def ddpg(
     **options: Unpack[Options],
 ) -> QActorCritic:
     """Deep Deterministic Policy Gradient."""
-    arguments = dict(locals())  # for config.json
-    settings = Settings(
-        *(env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq),
-        num_test_episodes=num_test_episodes,
-        **options,
-    )
-    schedule = off_policy.Schedule(replay_size, batch_size, start_steps, update_after, update_every)
-    opened = off_policy.opened("ddpg", settings, arguments, actor_critic, ac_kwargs, num_q=1)
-    with opened as (run, target):
-        ac = run.ac
+    settings = Settings.of(locals())
+    schedule = Schedule(replay_size, batch_size, start_steps, update_after, update_every)
+    with environments(settings, bounded_action_spec) as (envs, test_envs):
+        ac, target = networks(actor_critic, ac_kwargs, envs, settings.init, num_q=1)
 
         def loss_of_q(batch):
             next_obs = batch["next_obs"]
@@ -86,15 +88,11 @@ def ddpg(
                 Minimize(loss_of_pi, ac.pi.trainable_variables, adam(pi_lr)),
                 PolyakAverage(target.trainable_variables, ac.trainable_variables, polyak),
             ],
-            off_policy.pays_to_compile(run, schedule),
+            pays_to_compile(settings, schedule, ac),
         )
-        off_policy.train(
-            run,
-            target,
-            update,
-            schedule,
-            explore=off_policy.noisy(act_noise),
-            with_min_and_max=["QVals"],
-            average_only=["LossPi", "LossQ"],
-        )
+        replay = replay_buffer(envs, schedule)
+        state = dict(target=target, update=update, replay=replay)
+        columns = dict(QVals=True, LossPi=False, LossQ=False)
+        with open_run("ddpg", settings, envs, test_envs, ac, state, columns) as run:
+            train(run, target, update, replay, schedule, explore=noisy(act_noise))
     return ac

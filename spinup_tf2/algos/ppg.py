@@ -4,23 +4,31 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import gymnasium as gym
+import keras
+import numpy as np
 import tensorflow as tf
 from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
-from spinup_tf2.core import on_policy
-from spinup_tf2.core.compiled import compiled
-from spinup_tf2.core.experience.advantages import estimates
-from spinup_tf2.core.experience.phase_memory import PhaseMemory
+from spinup_tf2.core.gradient_steps import (
+    GradientSteps,
+    Loss,
+    Training,
+    adam,
+    loss_columns,
+    value_loss,
+)
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic, unique
-from spinup_tf2.core.nets.heads import FrozenPolicy, both, check_features, value_beside
+from spinup_tf2.core.nets.compiled import compiled
+from spinup_tf2.core.nets.heads import FrozenPolicy, both, value_beside
 from spinup_tf2.core.nets.normalization import RewardScaler
-from spinup_tf2.core.optimize.auxiliary_phase import AuxiliaryPhase
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
-from spinup_tf2.core.optimize.losses import Loss, value_loss, value_regression
-from spinup_tf2.core.optimize.take_steps import loss_columns, take_steps
+from spinup_tf2.core.nets.recurrent_acting import actor_for
+from spinup_tf2.core.on_policy import Rollouts, networks
+from spinup_tf2.core.phase_memory import PhaseMemory
 from spinup_tf2.core.settings import Settings, algorithm
-from spinup_tf2.utils.mpi_tf import sync_params
+from spinup_tf2.core.trajectories import estimates
+from spinup_tf2.parallel.heartbeat import beat
+from spinup_tf2.training.opening import environments, open_run
 
 
 def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor, clip_ratio: float) -> Loss:
@@ -112,25 +120,14 @@ def ppg(
         aux_minibatch_size (int): Steps of all processes in each minibatch of the auxiliary phase. A
             multiple of the number of environments that divides n_pi times steps_per_epoch.
     """
-    arguments = dict(locals())  # for config.json
-    settings = Settings(
-        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
-    )
-    make_memory = partial(PhaseMemory, n_pi, settings.local_steps, settings.num_envs)
+    settings = Settings.of(locals())
 
-    def check(ac, observation_space):  # of what would otherwise fail in the first auxiliary phase
-        if train_aux_iters > 0:
-            make_memory(observation_space)
-            if arch == "dual":
-                check_features(ac.pi)
-
-    with on_policy.opened(
-        *("ppg", settings, arguments, actor_critic, ac_kwargs),
-        shared=arch != "dual",
-        closed_forms=["entropy"] * bool(ent_coef) + ["kl_divergence"] * bool(train_aux_iters),
-        check=check,
-    ) as run:
-        ac = run.ac
+    with environments(settings) as (envs, test_envs):
+        ac = networks(
+            *(actor_critic, ac_kwargs, envs, settings.init),
+            shared=arch != "dual",
+            closed_forms=["entropy"] * bool(ent_coef) + ["kl_divergence"] * bool(train_aux_iters),
+        )
         log_prob = compiled(lambda obs, act: ac.pi(obs).log_prob(act))
 
         def policy_part(pi, batch):
@@ -143,6 +140,9 @@ def ppg(
         def pi_loss(batch):
             return policy_part(ac.pi(batch["obs"]), batch)
 
+        def v_loss(batch):
+            return value_loss(ac.v(batch["obs"]), batch["ret"])
+
         def joint_loss(batch):
             pi, val = ac.pi_and_v(batch["obs"])
             loss_pi, pi_info = policy_part(pi, batch)
@@ -150,20 +150,33 @@ def ppg(
             return loss_pi + vf_coef * loss_v, pi_info | v_info
 
         if arch == "shared":
-            joint = GradientSteps(joint_loss, ac.trainable_variables, adam(pi_lr), train_pi_iters)
-            gradient_steps = [joint]
-        else:
+            steps = [GradientSteps(joint_loss, ac.trainable_variables, adam(pi_lr), train_pi_iters)]
+        else:  # with 'detach', v is trained on features that the policy's steps change
             of_pi = {id(each) for each in ac.pi.trainable_variables}
             v_alone = [each for each in ac.v.trainable_variables if id(each) not in of_pi]
-            gradient_steps = [
+            steps = [
                 GradientSteps(pi_loss, ac.pi.trainable_variables, adam(pi_lr), train_pi_iters),
-                value_regression(ac.v, vf_lr, train_v_iters, variables=v_alone),
+                GradientSteps(v_loss, v_alone, adam(vf_lr), train_v_iters),
             ]
-        phase, state, parts = None, [], {}
+        training = Training(*steps)
+
+        def policy_phase(batch):
+            batch["logp"] = log_prob(batch["obs"], batch["act"])  # of the policy that acted
+            minibatches = run.minibatches(minibatch_size, max(train_pi_iters, train_v_iters))
+            before, after, _ = training(batch, minibatches)
+            if train_aux_iters > 0:
+                memory.store(batch["obs"].numpy(), batch["ret"].numpy())
+            columns = dict(Entropy=before["Entropy"], KL=after["KL"], ClipFrac=after["ClipFrac"])
+            return loss_columns(before, after) | columns
+
+        actor = actor_for(ac, envs)
+        scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
+        state = dict(actor=actor, steps=steps, scaler=scaler)
+        columns = {}
         if train_aux_iters > 0:
             v_aux = value_beside(ac.pi) if arch == "dual" else ac.v
-            sync_params(v_aux.trainable_variables)  # its output layer is random on each rank
             frozen = FrozenPolicy(ac.pi)
+            memory = PhaseMemory(n_pi, settings.local_steps, envs.num_envs, envs.observation_space)
 
             def phase_loss(batch):
                 obs = batch["obs"]
@@ -177,25 +190,34 @@ def ppg(
 
             variables = unique([*ac.trainable_variables, *v_aux.trainable_variables])
             aux_steps = GradientSteps(phase_loss, variables, adam(aux_lr), train_aux_iters)
-            memory = make_memory(run.envs.observation_space)
-            phase = AuxiliaryPhase(run, aux_steps, frozen, memory, aux_minibatch_size)
-            state, parts = [*v_aux.variables, *phase.state], dict(phase=memory)
+            done = keras.Variable(0, dtype="int32", trainable=False)  # steps of this phase so far
+            state |= dict(v_aux=v_aux, frozen=frozen, aux=aux_steps, done=done, phase=memory)
+            columns = dict.fromkeys(("AuxLossV", "AuxLossVPi", "AuxKL"), False)
 
-        def update(batch):
-            batch["logp"] = log_prob(batch["obs"], batch["act"])  # of the policy that acted
-            minibatches = run.minibatches(minibatch_size, max(train_pi_iters, train_v_iters))
-            # With 'detach', v is trained on features that the policy's steps change.
-            in_turn = arch == "detach"
-            before, after, _ = take_steps(gradient_steps, batch, minibatches, in_turn=in_turn)
-            if phase is not None:
-                phase.memory.store(batch["obs"].numpy(), batch["ret"].numpy())
-            columns = dict(Entropy=before["Entropy"], KL=after["KL"], ClipFrac=after["ClipFrac"])
-            return loss_columns(before, after) | columns
+        def auxiliary_phase():
+            """Learn from the epochs in memory. It can be stopped between any two steps, and
+            continues there when the run is resumed.
+            """
+            if done == 0:
+                frozen.freeze()
+            minibatches = run.minibatches(aux_minibatch_size, train_aux_iters, n_pi, stream=3)
+            for index in np.concatenate(minibatches)[int(done) :]:
+                if run.asked_to_stop():
+                    run.leave(settings.local_steps)
+                rows = {key: tf.constant(x) for key, x in memory.rows(index).items()}
+                run.logger.store(**aux_steps.step(rows))
+                done.assign(done + 1)
+                beat()
+            memory.clear()
+            done.assign(0)
 
-        scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
         returns = partial(estimates, gamma=gamma, lam=lam, value_target="lambda_return")
-        steps = gradient_steps if phase is None else [*gradient_steps, phase.steps]
-        on_policy.train(
-            run, update, steps, returns, scaler=scaler, state=state, parts=parts, phase=phase
-        )
+        with open_run("ppg", settings, envs, test_envs, ac, state, columns) as run:
+            rollouts = Rollouts(run, actor, returns, scaler=scaler)
+            for _ in run.epochs():
+                for batch, _ in rollouts():
+                    run.record(policy_phase(batch))
+                if train_aux_iters > 0 and memory.full:
+                    auxiliary_phase()
+                run.finish_epoch()
     return ac

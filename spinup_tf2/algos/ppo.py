@@ -10,16 +10,24 @@ import tensorflow as tf
 from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
-from spinup_tf2.core import on_policy
-from spinup_tf2.core.compiled import compiled
-from spinup_tf2.core.experience.advantages import estimates
-from spinup_tf2.core.experience.ppo_buffer import PPOBuffer
+from spinup_tf2.core.gradient_steps import (
+    GradientSteps,
+    Loss,
+    Training,
+    adam,
+    loss_columns,
+    renewal,
+    value_loss,
+)
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.normalization import RewardScaler
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
-from spinup_tf2.core.optimize.losses import Loss, value_loss, value_regression
-from spinup_tf2.core.optimize.take_steps import loss_columns, renewal, take_steps
+from spinup_tf2.core.nets.compiled import compiled
+from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
+from spinup_tf2.core.nets.recurrent_acting import actor_for
+from spinup_tf2.core.on_policy import networks, train
+from spinup_tf2.core.ppo_buffer import PPOBuffer
 from spinup_tf2.core.settings import Settings, algorithm
+from spinup_tf2.core.trajectories import estimates
+from spinup_tf2.training.opening import environments, open_run
 
 __all__ = ["PPOBuffer", "adapted_beta", "penalty_loss", "policy_loss", "ppo"]
 
@@ -124,25 +132,17 @@ def ppo(
         objective (str): 'clip' takes away the reason to go far from the old policy; 'penalty'
             subtracts beta times the KL divergence, with no clipping and no early stopping.
     """
-    arguments = dict(locals())  # for config.json
-    settings = Settings(
-        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
-    )
+    settings = Settings.of(locals())
     penalty = objective == "penalty"
-    closed_forms = ["kl_divergence"] if penalty else []
+    closed_forms = ["kl_divergence"] if penalty or normalize_obs else []
     closed_forms += ["entropy"] if ent_coef > 0 else []
-    with on_policy.opened(
-        "ppo",
-        settings,
-        arguments,
-        actor_critic,
-        ac_kwargs,
-        closed_forms=closed_forms,
-        normalize_obs=normalize_obs,
-    ) as run:
-        ac = run.ac
-        if penalty:
-            coefficient = keras.Variable(beta, dtype="float64", trainable=False)  # is adapted
+    with environments(settings) as (envs, test_envs):
+        ac = networks(
+            *(actor_critic, ac_kwargs, envs, settings.init),
+            closed_forms=closed_forms,
+            normalize_obs=normalize_obs,
+        )
+        coefficient = keras.Variable(beta, dtype="float64", trainable=False)  # is adapted
 
         @compiled
         def of_old_policy(obs, act):
@@ -166,27 +166,33 @@ def ppo(
         def pi_loss(batch):
             return policy_part(ac.pi(batch["obs"]), batch)
 
+        def v_loss(batch):
+            return value_loss(ac.v(batch["obs"]), batch["ret"])
+
         def joint_loss(batch):
             pi, val = ac.pi_and_v(batch["obs"])
             loss_pi, pi_info = policy_part(pi, batch)
             loss_v, v_info = value_loss(val, batch["ret"])
             return loss_pi + vf_coef * loss_v, pi_info | v_info
 
-        loss, variables = pi_loss, ac.pi.trainable_variables
-        if ac.shared:
-            run.logger.log("Shared parameters: vf_lr and train_v_iters are not used.")
-            loss, variables = joint_loss, ac.trainable_variables
         stop = None if penalty or target_kl is None else lambda info: info["KL"] > 1.5 * target_kl
-        optimizer = adam(pi_lr, max_grad_norm)
-        gradient_steps = [GradientSteps(loss, variables, optimizer, train_pi_iters, stop)]
-        if not ac.shared:
-            gradient_steps.append(value_regression(ac.v, vf_lr, train_v_iters, max_grad_norm))
+        pi_adam, v_adam = adam(pi_lr, max_grad_norm), adam(vf_lr, max_grad_norm)
+        if ac.shared:
+            variables = ac.trainable_variables
+            steps = [GradientSteps(joint_loss, variables, pi_adam, train_pi_iters, stop)]
+        else:
+            steps = [
+                GradientSteps(pi_loss, ac.pi.trainable_variables, pi_adam, train_pi_iters, stop),
+                GradientSteps(v_loss, ac.v.trainable_variables, v_adam, train_v_iters),
+            ]
+        training = Training(*steps)
 
-        def update(batch, recomputed=None):
+        def update(batch, fresh):
             batch |= of_old_policy(batch["obs"], batch["act"])  # before any step is taken
             minibatches = run.minibatches(minibatch_size, max(train_pi_iters, train_v_iters))
-            renewed = renewal(recomputed, adv_normalization == "minibatch")
-            before, after, iters = take_steps(gradient_steps, batch, minibatches, renewed)
+            per_minibatch = adv_normalization == "minibatch"
+            renewed = renewal(batch, fresh if recompute_adv else None, per_minibatch)
+            before, after, iters = training(batch, minibatches, renewed)
             if iters < train_pi_iters:
                 unit = "step" if minibatch_size is None else "pass"
                 run.logger.log(f"Early stopping at {unit} {iters} due to reaching max kl.")
@@ -199,6 +205,8 @@ def ppo(
             stop_iter = min(iters, max(train_pi_iters - 1, 0))
             return columns | dict(ClipFrac=after["ClipFrac"], StopIter=stop_iter)
 
+        if isinstance(ac, NormalizedActorCritic):
+            update = ac.with_update(update)
         returns = partial(
             estimates,
             gamma=gamma,
@@ -209,14 +217,12 @@ def ppo(
             value_target=value_target,
             normalize=adv_normalization == "epoch",
         )
-        on_policy.train(
-            run,
-            update,
-            gradient_steps,
-            returns,
-            lr_schedule=lr_schedule,
-            scaler=RewardScaler(settings.num_envs, gamma) if normalize_reward else None,
-            recompute=recompute_adv,
-            state=[coefficient] if penalty else [],
-        )
+        actor = actor_for(ac, envs)
+        scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
+        state = dict(actor=actor, steps=steps, scaler=scaler, beta=coefficient)
+        with open_run("ppo", settings, envs, test_envs, ac, state) as run:
+            if ac.shared:
+                run.logger.log("Shared parameters: vf_lr and train_v_iters are not used.")
+            decay = steps if lr_schedule == "linear" else ()
+            train(run, actor, update, returns, scaler=scaler, decay=decay)
     return ac

@@ -1,6 +1,7 @@
 """Soft actor-critic (Haarnoja et al. 2018; for discrete actions Christodoulou 2019)."""
 
 from collections.abc import Callable
+from functools import partial
 
 import gymnasium as gym
 import keras
@@ -9,13 +10,20 @@ import tensorflow as tf
 from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import Options
-from spinup_tf2.core import off_policy
+from spinup_tf2.core.gradient_steps import Loss, adam
 from spinup_tf2.core.nets.distributions import probs_and_log_probs, sample_and_log_prob
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
-from spinup_tf2.core.optimize.gradient_steps import adam
-from spinup_tf2.core.optimize.losses import Loss, bellman_backup
-from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock
+from spinup_tf2.core.off_policy import (
+    Schedule,
+    networks,
+    pays_to_compile,
+    replay_buffer,
+    train,
+)
 from spinup_tf2.core.settings import Settings, algorithm
+from spinup_tf2.core.update_block import Minimize, PolyakAverage, UpdateBlock, bellman_backup
+from spinup_tf2.envs.spaces import bounded_action_spec
+from spinup_tf2.training.opening import environments, open_run
 
 
 def soft_value(q1: tf.Tensor, q2: tf.Tensor, logp: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:
@@ -101,21 +109,15 @@ def sac(
             the number of the action's dimensions; for Discrete, 0.98 times the logarithm of the
             number of actions.
     """
-    arguments = dict(locals())  # for config.json
-    settings = Settings(
-        *(env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq),
-        num_test_episodes=num_test_episodes,
-        **options,
-    )
-    schedule = off_policy.Schedule(replay_size, batch_size, start_steps, update_after, update_every)
-    opened = off_policy.opened(
-        "sac", settings, arguments, actor_critic, ac_kwargs, num_q=2, stochastic=True
-    )
-    with opened as (run, target):
-        ac = run.ac
-        discrete = run.envs.action_spec.num_choices is not None
+    settings = Settings.of(locals())
+    schedule = Schedule(replay_size, batch_size, start_steps, update_after, update_every)
+    with environments(settings, partial(bounded_action_spec, discrete=True)) as (envs, test_envs):
+        ac, target = networks(
+            actor_critic, ac_kwargs, envs, settings.init, num_q=2, stochastic=True
+        )
+        discrete = envs.action_spec.num_choices is not None
         if target_entropy is None:
-            (size,) = run.envs.action_spec.noise_shape  # discrete: one for each action
+            (size,) = envs.action_spec.noise_shape  # discrete: one for each action
             target_entropy = 0.98 * np.log(size) if discrete else -size
         auto, _, start = str(alpha).partition("_")
         log_alpha = keras.Variable(np.log(float(start or 1.0)), dtype="float32", name="log_alpha")
@@ -163,15 +165,20 @@ def sac(
                 Minimize(loss_of_pi, [*ac.pi.trainable_variables, *learned], adam(lr)),
                 PolyakAverage(target.q_variables, ac.q_variables, polyak),
             ],
-            off_policy.pays_to_compile(run, schedule),
+            pays_to_compile(settings, schedule, ac),
         )
-        off_policy.train(
-            run,
-            target,
-            update,
-            schedule,
-            noise=[] if discrete else ["next_noise", "noise"],
-            with_min_and_max=["Q1Vals", "Q2Vals", "LogPi"],
-            average_only=["LossPi", "LossQ1", "LossQ2", "Alpha"],
+        replay = replay_buffer(envs, schedule)
+        state = dict(target=target, update=update, replay=replay)
+        columns = dict(
+            Q1Vals=True,
+            Q2Vals=True,
+            LogPi=True,
+            LossPi=False,
+            LossQ1=False,
+            LossQ2=False,
+            Alpha=False,
         )
+        with open_run("sac", settings, envs, test_envs, ac, state, columns) as run:
+            noise = [] if discrete else ["next_noise", "noise"]
+            train(run, target, update, replay, schedule, noise=noise)
     return ac

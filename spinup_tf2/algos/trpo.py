@@ -9,15 +9,23 @@ import tensorflow as tf
 from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
-from spinup_tf2.core import on_policy
-from spinup_tf2.core.compiled import compiled
-from spinup_tf2.core.experience.advantages import estimates
+from spinup_tf2.core.gradient_steps import (
+    GradientSteps,
+    Loss,
+    Training,
+    adam,
+    loss_columns,
+    value_loss,
+)
+from spinup_tf2.core.natural_gradient import PolicyObjective, conjugate_gradient
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
+from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import Distribution
-from spinup_tf2.core.optimize.losses import Loss, value_regression
-from spinup_tf2.core.optimize.natural_gradient import PolicyObjective, conjugate_gradient
-from spinup_tf2.core.optimize.take_steps import loss_columns, take_steps
+from spinup_tf2.core.nets.recurrent_acting import actor_for
+from spinup_tf2.core.on_policy import networks, train
 from spinup_tf2.core.settings import Settings, algorithm
+from spinup_tf2.core.trajectories import estimates
+from spinup_tf2.training.opening import environments, open_run
 
 
 def policy_loss(
@@ -81,26 +89,23 @@ def trpo(
         algo (str): 'trpo', or 'npg' for the natural policy gradient: the same step without the
             line search, so that nothing guarantees a KL divergence of at most delta.
     """
-    arguments = dict(locals())  # for config.json
-    settings = Settings(
-        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
-    )
-    with on_policy.opened(
-        "trpo",
-        settings,
-        arguments,
-        actor_critic,
-        ac_kwargs,
-        shared=False,
-        closed_forms=["kl_divergence"],
-    ) as run:
-        ac = run.ac
+    settings = Settings.of(locals())
+    with environments(settings) as (envs, test_envs):
+        ac = networks(
+            *(actor_critic, ac_kwargs, envs, settings.init),
+            shared=False,
+            closed_forms=["kl_divergence"],
+        )
 
         def pi_loss(batch):
             return policy_loss(ac.pi(batch["obs"]), batch["pi_old"], batch["act"], batch["adv"])
 
+        def v_loss(batch):
+            return value_loss(ac.v(batch["obs"]), batch["ret"])
+
         objective = PolicyObjective(pi_loss, ac.pi.trainable_variables)
-        v_steps = [value_regression(ac.v, vf_lr, train_v_iters)]
+        v_steps = GradientSteps(v_loss, ac.v.trainable_variables, adam(vf_lr), train_v_iters)
+        training = Training(v_steps)
         policy = compiled(lambda obs: ac.pi(obs))
 
         def natural_step(batch, gradient):
@@ -128,7 +133,7 @@ def trpo(
             objective.params = params
             return objective.evaluate(batch), j
 
-        def update(batch):
+        def update(batch, fresh):
             batch["pi_old"] = policy(batch["obs"])  # distributions of the policy that acted
             gradient, pi_before = objective.gradient(batch)
             step = natural_step(batch, gradient)
@@ -138,9 +143,13 @@ def trpo(
             else:
                 objective.params = objective.params - step
                 pi_after = objective.evaluate(batch)
-            v_before, v_after, _ = take_steps(v_steps, batch)
+            v_before, v_after, _ = training(batch)
             columns = loss_columns(pi_before | v_before, pi_after | v_after)
             return columns | dict(KL=pi_after["KL"]) | search
 
-        on_policy.train(run, update, v_steps, partial(estimates, gamma=gamma, lam=lam))
+        returns = partial(estimates, gamma=gamma, lam=lam)
+        actor = actor_for(ac, envs)
+        state = dict(actor=actor, steps=v_steps)
+        with open_run("trpo", settings, envs, test_envs, ac, state) as run:
+            train(run, actor, update, returns)
     return ac

@@ -8,14 +8,21 @@ import tensorflow as tf
 from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
-from spinup_tf2.core import on_policy
-from spinup_tf2.core.compiled import compiled
-from spinup_tf2.core.experience.advantages import estimates
+from spinup_tf2.core.gradient_steps import (
+    GradientSteps,
+    Loss,
+    Training,
+    adam,
+    loss_columns,
+    value_loss,
+)
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
-from spinup_tf2.core.optimize.losses import Loss, value_regression
-from spinup_tf2.core.optimize.take_steps import loss_columns, take_steps
+from spinup_tf2.core.nets.compiled import compiled
+from spinup_tf2.core.nets.recurrent_acting import actor_for
+from spinup_tf2.core.on_policy import networks, train
 from spinup_tf2.core.settings import Settings, algorithm
+from spinup_tf2.core.trajectories import estimates
+from spinup_tf2.training.opening import environments, open_run
 
 
 def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor) -> Loss:
@@ -56,26 +63,32 @@ def vpg(
     Args:
         pi_lr (float): Learning rate of the policy, which takes a single step in each epoch.
     """
-    arguments = dict(locals())  # for config.json
-    settings = Settings(
-        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
-    )
-    with on_policy.opened("vpg", settings, arguments, actor_critic, ac_kwargs, shared=False) as run:
-        ac = run.ac
+    settings = Settings.of(locals())
+    with environments(settings) as (envs, test_envs):
+        ac = networks(actor_critic, ac_kwargs, envs, settings.init, shared=False)
 
         def pi_loss(batch):
             logp = ac.pi(batch["obs"]).log_prob(batch["act"])
             return policy_loss(logp, batch["logp"], batch["adv"])
 
-        pi_step = GradientSteps(pi_loss, ac.pi.trainable_variables, adam(pi_lr), num_steps=1)
-        gradient_steps = [pi_step, value_regression(ac.v, vf_lr, train_v_iters)]
+        def v_loss(batch):
+            return value_loss(ac.v(batch["obs"]), batch["ret"])
+
+        steps = [
+            GradientSteps(pi_loss, ac.pi.trainable_variables, adam(pi_lr), num_steps=1),
+            GradientSteps(v_loss, ac.v.trainable_variables, adam(vf_lr), train_v_iters),
+        ]
+        training = Training(*steps)
         log_prob = compiled(lambda obs, act: ac.pi(obs).log_prob(act))
 
-        def update(batch):
+        def update(batch, fresh):
             batch["logp"] = log_prob(batch["obs"], batch["act"])  # of the policy that acted
-            before, after, _ = take_steps(gradient_steps, batch)
+            before, after, _ = training(batch)
             return loss_columns(before, after) | dict(Entropy=before["Entropy"], KL=after["KL"])
 
         returns = partial(estimates, gamma=gamma, lam=lam)
-        on_policy.train(run, update, gradient_steps, returns)
+        actor = actor_for(ac, envs)
+        state = dict(actor=actor, steps=steps)
+        with open_run("vpg", settings, envs, test_envs, ac, state) as run:
+            train(run, actor, update, returns)
     return ac

@@ -1,32 +1,23 @@
 """The training loop of the off-policy algorithms: act, store, update, evaluate, log, save."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import keras
 import numpy as np
 from scipy.special import ndtr
 
-from spinup_tf2.core.experience.replay_buffer import ReplayBuffer, batch_rows
-from spinup_tf2.core.finite import check_step
 from spinup_tf2.core.nets.acting import Actor
-from spinup_tf2.core.nets.bodies import count_variables
-from spinup_tf2.core.nets.initialization import first_weights
-from spinup_tf2.core.nets.making import check_no_variable_in_both, class_for, make_q_actor_critic
+from spinup_tf2.core.nets.checks import check_no_variable_in_both, class_for, make_q_actor_critic
+from spinup_tf2.core.nets.layers import first_weights
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
-from spinup_tf2.core.optimize.update_block import UpdateBlock
-from spinup_tf2.core.rollout.vector_env import lost
-from spinup_tf2.core.runs.opening import environments, opened_run
-from spinup_tf2.core.runs.run import Run
-from spinup_tf2.core.settings import Settings
-from spinup_tf2.envs.spaces import ActionSpec, bounded_action_spec
-from spinup_tf2.errors import UserError
+from spinup_tf2.core.replay_buffer import ReplayBuffer, batch_rows
+from spinup_tf2.core.update_block import UpdateBlock
+from spinup_tf2.core.vector_env import VectorEnv, lost
+from spinup_tf2.envs.spaces import ActionSpec
 from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.mpi import num_procs
-from spinup_tf2.persistence.keeper import Part
 
 XLA_PAYS_AFTER = 5000  # updates; with fewer, XLA saves less time than it takes to compile
 
@@ -55,114 +46,100 @@ class Schedule:
         return (end - 1) // self.update_every - (self.update_after - 1) // self.update_every
 
 
-@contextmanager
-def opened(
-    algorithm: str,
-    settings: Settings,
-    arguments: Mapping[str, Any],
+def networks(
     actor_critic: Callable[..., QActorCritic],
     ac_kwargs: dict | None,
+    envs: VectorEnv,
+    init: str | None,
     *,
     num_q: int,
     stochastic: bool = False,
-) -> Iterator[tuple[Run[QActorCritic], QActorCritic]]:
-    """Context manager that opens a run of an off-policy algorithm, and creates target networks.
+) -> tuple[QActorCritic, QActorCritic]:
+    """Create an actor-critic and its target networks, check them, and draw the initial weights.
 
     Args:
-        algorithm: Name of the algorithm.
-        settings: The run's settings.
-        arguments: The algorithm's arguments, for config.json: `dict(locals())`, evaluated in its
-            first line.
-        actor_critic: Function that creates the networks.
-        ac_kwargs: Arguments of `actor_critic`.
+        actor_critic, ac_kwargs: The function or class that creates the networks, and its arguments.
+        envs: The environments.
+        init: Weight initialization; None: 'torch', or for an actor_critic of the user's, the
+            weights that it comes with.
         num_q: How many Q-functions the algorithm trains.
         stochastic: Whether the policy is a distribution; only then are Discrete action spaces
             supported.
 
     Raises:
-        UserError: An argument cannot be used; nothing has been written yet.
+        UserError: The networks do not meet these requirements.
     """
-    make_action_spec = partial(bounded_action_spec, discrete=stochastic)
-    with environments(settings, make_action_spec) as (envs, test_envs):
-        spaces = envs.observation_space, envs.prototype.action_space
-        ac, target = (
-            make_q_actor_critic(actor_critic, *spaces, ac_kwargs, stochastic, num_q)
-            for _ in range(2)
-        )
-        check_no_variable_in_both(
-            ac.variables, target.variables, "the networks and the target networks"
-        )
-        first_weights(ac, class_for(actor_critic, spaces[0]), settings.init, "torch")
-        models = zip(["pi", *ac.q_names], [ac.pi, *ac.qs], strict=True)
-        sizes = {name: count_variables(model) for name, model in models}
-        sizes["total"] = count_variables(ac)
-        arguments = settings.recorded(arguments)
-        with opened_run(algorithm, settings, arguments, envs, test_envs, ac, sizes) as run:
-            yield run, target
+    spaces = envs.observation_space, envs.prototype.action_space
+    ac, target = (
+        make_q_actor_critic(actor_critic, *spaces, ac_kwargs, stochastic, num_q) for _ in range(2)
+    )
+    both = "the networks and the target networks"
+    check_no_variable_in_both(ac.variables, target.variables, both)
+    first_weights(ac, class_for(actor_critic, envs.observation_space), init, "torch")
+    return ac, target
 
 
-def pays_to_compile(run: Run[QActorCritic], schedule: Schedule) -> bool:
+def pays_to_compile(settings: Any, schedule: Schedule, ac: QActorCritic) -> bool:
     """Return whether to compile updates with XLA: in long runs whose networks it can compile."""
-    updates = run.settings.epochs * run.settings.steps_per_epoch - schedule.update_after
-    return updates >= XLA_PAYS_AFTER and run.ac.jit_compile
+    updates = settings.epochs * settings.steps_per_epoch - schedule.update_after
+    return updates >= XLA_PAYS_AFTER and ac.jit_compile
+
+
+def replay_buffer(envs: VectorEnv, schedule: Schedule) -> ReplayBuffer:
+    """Return this process's share of the replay buffer, empty."""
+    spec = envs.action_spec
+    return ReplayBuffer(
+        *(envs.observation_space.shape, spec.shape, spec.dtype),
+        schedule.replay_size // (envs.num_envs * num_procs()),
+        envs.randomness.generators(),
+        obs_dtype=envs.obs_dtype,
+    )
 
 
 def train(
-    run: Run[QActorCritic],
+    run: Any,
     target: QActorCritic,
     update: UpdateBlock,
+    buffer: ReplayBuffer,
     schedule: Schedule,
     *,
     noise: Sequence[str] = (),
     explore: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
-    with_min_and_max: Sequence[str] = (),
-    average_only: Sequence[str] = (),
-    state: Sequence[keras.Variable] = (),
-    parts: Mapping[str, Part] | None = None,
 ) -> None:
     """Train until the last epoch is over.
 
     Args:
-        run: The open run.
+        run: The open run (`training.run.Run`). It owns epochs, rows of the log, saves and stops.
         target: The target networks.
         update: The block of updates. It is called with the minibatches `[updates, batch, ...]` that
             ReplayBuffer.sample returns and the number of the first update, and returns a dict of
             arrays to log.
+        buffer: The replay buffer.
         schedule: When to act at random and when to learn.
         noise: Names under which minibatches hold standard normal noise `[updates, batch,
             *noise_shape]`.
         explore: Function `explore(act, noise)` that returns the action to take where the policy
             chose `act`, given noise `[n, *noise_shape]`; None: the policy has used the noise itself
             and `act` is taken.
-        with_min_and_max: Keys of the arrays that are logged with average, standard deviation,
-            maximum and minimum.
-        average_only: Keys of the arrays of which only the average is logged.
-        state: Further variables that checkpoints hold.
-        parts: Further objects that keep state for each environment, by name.
     """
-    envs, settings, spec = run.envs, run.settings, run.envs.action_spec
+    envs, settings = run.envs, run.settings
     num_envs = envs.num_envs * num_procs()  # of all processes
-    size = schedule.replay_size // num_envs
-    shapes = envs.observation_space.shape, spec.shape, spec.dtype
-    buffer = ReplayBuffer(*shapes, size, envs.randomness.generators(), obs_dtype=envs.obs_dtype)
-    act = Actor(run.ac)
+    actor = Actor(run.ac)
     episodes = EpisodesOfEpoch(run)
     update_blocks = UpdateBlocks(run, update, schedule, buffer, noise)
-    start_steps = schedule.start_steps
-    if settings.init_from is not None:
-        start_steps = -1  # trained networks can act
+    # Networks that are already trained act from the beginning.
+    start_steps = schedule.start_steps if settings.init_from is None else -1
     look_every = max(1, schedule.update_every // num_envs)  # steps between checks for a stop
-    for theirs, ours in zip(target.variables, run.ac.variables, strict=True):
-        theirs.assign(ours)  # including variables that are not trained
-    variables = [*run.ac.variables, *target.variables, *update.variables, *state]
-    columns = dict.fromkeys(with_min_and_max, True) | dict.fromkeys(average_only, False)
-    run.begin(variables, parts, replay=buffer, columns=columns, tests=True, first_epoch=1)
-    act.refresh()  # the weights may be those of a checkpoint
-    if not schedule.updates_due(settings.epochs * settings.steps_per_epoch):
+    if run.epoch == run.first_step == 0:
+        for theirs, ours in zip(target.variables, run.ac.variables, strict=True):
+            theirs.assign(ours)  # including variables that are not trained
+    actor.refresh()  # the weights may be those of a checkpoint
+    total = settings.epochs * settings.steps_per_epoch
+    if not schedule.updates_due(total):
         run.logger.warn_once(
-            f"nothing will be learned: the {settings.epochs * settings.steps_per_epoch} "
-            f"interactions of this run end before the first update (update_after is "
-            f"{schedule.update_after}, update_every {schedule.update_every})."
+            f"nothing will be learned: the {total} interactions of this run end before the first "
+            f"update (update_after is {schedule.update_after}, update_every "
+            f"{schedule.update_every})."
         )
 
     obs = None
@@ -170,39 +147,26 @@ def train(
         act_noise = envs.randomness.noise(epoch, settings.local_steps)
         for step in range(run.first_step, settings.local_steps):
             beat()
-            obs = run.observations(obs, step)
+            obs = run.observations(obs, step)  # of new episodes, when these are due
             t = epoch * settings.steps_per_epoch + step * num_envs  # interactions so far
-            run.progress = t / (settings.epochs * settings.steps_per_epoch)
             if t > start_steps:
-                a, _ = act(obs, act_noise[step])
-                a = a if explore is None else explore(a, act_noise[step])
+                act, _ = actor(obs, act_noise[step])
+                act = act if explore is None else explore(act, act_noise[step])
             else:
-                a = uniform(spec, act_noise[step])
-            next_obs, rew, terminated, truncated, final_obs = envs.step(a)
-            check_step(envs, run.logged_epoch, step + 1, next_obs, rew, final_obs, variables)
+                act = uniform(envs.action_spec, act_noise[step])
+            next_obs, rew, terminated, truncated, final_obs = envs.step(act)
+            run.check_step(step + 1, next_obs, rew, final_obs)
             episodes.store(step, rew, terminated | truncated, lost(final_obs))
-            buffer.store(obs, a, rew, terminated, next_obs, final_obs)
+            buffer.store(obs, act, rew, terminated, next_obs, final_obs)
             obs = next_obs  # critical: the policy must see the result of this step
             for block in range(schedule.updates_due(t), schedule.updates_due(t + num_envs)):
-                info = update_blocks(block)
-                _check_columns(info, columns)
-                run.record(info)
-                act.refresh()
+                run.record(update_blocks(block))
+                actor.refresh()
             if (step + 1) % look_every == 0 and run.asked_to_stop():
                 episodes.log(step + 1)
                 run.leave(step + 1)
         episodes.log(settings.local_steps)
-        run.finish_epoch(act)
-
-
-def _check_columns(info, columns):
-    unknown = sorted(info.keys() - columns.keys())
-    if unknown:
-        raise UserError(
-            f"An update has returned {' and '.join(unknown)} to be logged, and no column was "
-            "declared for it; off_policy.train takes such names in with_min_and_max and "
-            "average_only."
-        )
+        run.finish_epoch()
 
 
 class UpdateBlocks:
@@ -210,7 +174,7 @@ class UpdateBlocks:
 
     def __init__(
         self,
-        run: Run[QActorCritic],
+        run: Any,
         update: UpdateBlock,
         schedule: Schedule,
         buffer: ReplayBuffer,
@@ -234,7 +198,7 @@ class UpdateBlocks:
 class EpisodesOfEpoch:
     """Collects the rewards and episode ends of an epoch, and logs the episodes that ended."""
 
-    def __init__(self, run: Run[QActorCritic]):
+    def __init__(self, run: Any):
         envs, steps = run.envs, run.settings.local_steps
         self.run = run
         self.rew = np.zeros((steps, envs.num_envs))

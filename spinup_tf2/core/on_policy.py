@@ -1,228 +1,160 @@
 """The training loop of the on-policy algorithms: collect, update, log, save."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
-from gymnasium import spaces
 
-from spinup_tf2.core.experience.segments import SegmentBuffer, check_memory
-from spinup_tf2.core.experience.trajectory_buffer import Returns, TrajectoryBuffer
-from spinup_tf2.core.finite import check_experience
-from spinup_tf2.core.nets.acting import Critic
+from spinup_tf2.core.demonstrations import Demonstrations
+from spinup_tf2.core.gradient_steps import GradientSteps
+from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import ActorCritic
-from spinup_tf2.core.nets.bodies import count_variables
-from spinup_tf2.core.nets.initialization import first_weights
-from spinup_tf2.core.nets.making import class_for, make_actor_critic
+from spinup_tf2.core.nets.checks import class_for, make_actor_critic
+from spinup_tf2.core.nets.layers import first_weights
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps
-from spinup_tf2.core.rollout.demonstrations import Demonstrations
-from spinup_tf2.core.rollout.memory import Policy, RecurrentActor, actor_for
-from spinup_tf2.core.rollout.vector_env import VectorEnv
-from spinup_tf2.core.runs.opening import environments, opened_run
-from spinup_tf2.core.runs.run import Run
-from spinup_tf2.core.settings import Settings
-from spinup_tf2.persistence.keeper import Part
+from spinup_tf2.core.nets.recurrent_acting import RecurrentActor, critic_for, segments
+from spinup_tf2.core.trajectories import Returns, TrajectoryBuffer, flat
+from spinup_tf2.core.vector_env import VectorEnv
 
-Update = Callable[..., dict[str, float]]
-Act = Policy | Demonstrations
+Fresh = Callable[[], Mapping[str, np.ndarray]]
+Update = Callable[[dict[str, Any], Fresh], dict[str, float]]
 
 
-class Phase(Protocol):
-    """Hook that runs after the last update of each epoch.
-
-    It stores values for `columns` with the logger; columns without a value are left blank.
-    """
-
-    @property
-    def columns(self) -> Sequence[str]: ...
-
-    def __call__(self) -> None: ...
-
-
-@contextmanager
-def opened(
-    algorithm: str,
-    settings: Settings,
-    arguments: Mapping[str, Any],
+def networks(
     actor_critic: Callable[..., ActorCritic],
     ac_kwargs: dict | None,
+    envs: VectorEnv,
+    init: str | None,
     *,
+    default_init: str = "torch",
     shared: bool | None = None,
     closed_forms: Sequence[str] = (),
-    init: str = "torch",
     normalize_obs: bool = False,
-    check: Callable[[ActorCritic, spaces.Box], Any] | None = None,
-) -> Iterator[Run[ActorCritic]]:
-    """Context manager that opens a run of an on-policy algorithm.
-
-    No file is written before the environments and the networks have been created.
+) -> ActorCritic:
+    """Create an actor-critic, check it, and draw its initial weights: by the seed, on all ranks.
 
     Args:
-        algorithm: Name of the algorithm.
-        settings: The run's settings.
-        arguments: The algorithm's arguments, for config.json: `dict(locals())`, evaluated in its
-            first line.
-        actor_critic, ac_kwargs: The function that creates the networks, and its arguments.
+        actor_critic, ac_kwargs: The function or class that creates the networks, and its arguments.
+        envs: The environments.
+        init: Weight initialization; None: `default_init`, or for an actor_critic of the user's, the
+            weights that it comes with.
+        default_init: The algorithm's own initialization.
         shared: Whether policy and value function must share variables (True) or must not (False);
             None allows both.
         closed_forms: Quantities that the policy must have in closed form: 'entropy',
             'kl_divergence'.
-        init: Weight initialization, if the settings name none.
-        normalize_obs: The PPO argument of this name.
-        check: Further check `check(ac, observation_space)`, which raises UserError for networks
-            that the algorithm cannot use.
+        normalize_obs: Whether the networks see normalized observations.
 
     Raises:
-        UserError: An argument cannot be used; nothing has been written yet.
+        UserError: The networks do not meet these requirements.
     """
-    with environments(settings) as (envs, test_envs):
-        observed, actions = envs.observation_space, envs.prototype.action_space
-        if normalize_obs:
-            closed_forms = [*closed_forms, "kl_divergence"]
-        ac = make_actor_critic(actor_critic, observed, actions, ac_kwargs, shared, closed_forms)
-        first_weights(ac, class_for(actor_critic, observed), settings.init, init)
-        if check is not None:
-            check(ac, observed)
-        if ac.memory is not None:
-            check_memory(ac.memory, settings, arguments)
-        if normalize_obs:
-            ac = NormalizedActorCritic(ac, observed, actions)
-        sizes = dict(pi=count_variables(ac.pi), v=count_variables(ac.v))
-        arguments = settings.recorded(arguments)
-        with opened_run(algorithm, settings, arguments, envs, test_envs, ac, sizes) as run:
-            yield run
+    spaces = envs.observation_space, envs.prototype.action_space
+    ac = make_actor_critic(actor_critic, *spaces, ac_kwargs, shared, closed_forms)
+    first_weights(ac, class_for(actor_critic, envs.observation_space), init, default_init)
+    return NormalizedActorCritic(ac, *spaces) if normalize_obs else ac
 
 
 def train(
-    run: Run[ActorCritic],
+    run: Any,
+    actor: Actor | RecurrentActor,
     update: Update,
-    gradient_steps: Sequence[GradientSteps],
     returns: Returns,
     *,
     n_steps: int | None = None,
     scaler: RewardScaler | None = None,
-    state: Sequence[keras.Variable] = (),
-    parts: Mapping[str, Part] | None = None,
-    lr_schedule: str = "constant",
-    recompute: bool = False,
-    phase: Phase | None = None,
+    decay: Iterable[GradientSteps] = (),
 ) -> None:
     """Train until the last epoch is over.
 
     Args:
-        run: The open run.
-        update: Function `update(batch) -> dict of scalars` that trains the actor-critic on one
-            batch: the dict that TrajectoryBuffer.get returns, as tensors. The scalars are logged
-            in the order of the returned dict.
-        gradient_steps: The gradient steps that `update` uses; checkpoints hold the variables they
-            train and the state of their optimizers.
-        returns: Function that computes advantages and rewards-to-go; see TrajectoryBuffer.
+        run: The open run (`training.run.Run`). It owns epochs, rows of the log, saves and stops.
+        actor: What acts in the environments, `actor_for(ac, envs)`.
+        update: Function `update(batch, fresh) -> dict of scalars` that trains the actor-critic on
+            one batch, and whose result is logged. The batch is a dict of tensors `[T * n, ...]`:
+            obs, act, adv, ret, val, valid; with a memory, of segments `[segments, steps, ...]`.
+            `fresh()` returns adv and ret of the same batch with the value function as it is now.
+        returns: Function that computes advantages and value targets; see TrajectoryBuffer.
         n_steps: Steps of each environment per batch; None: those of a whole epoch. With several
             updates per epoch, the mean of their scalars is logged.
         scaler: Reward scaler; None leaves rewards unscaled.
-        state: Further variables on which updates depend and which `gradient_steps` do not train.
-        parts: Further objects that keep state for each environment, by name.
-        lr_schedule: 'constant', or 'linear' for learning rates that fall to 0 at the end.
-        recompute: Whether `update` gets a second argument `recomputed`: a function that returns
-            adv and ret of the batch, recomputed with the current value function.
-        phase: Hook that runs after the last update of each epoch.
+        decay: GradientSteps whose learning rates fall linearly to 0.
     """
-    rollouts = Rollouts(run, returns, n_steps or run.settings.local_steps, scaler)
-    if recompute:
-        update = partial(update, recomputed=rollouts.recomputed)
-    update = run.ac.with_update(update)
-    modules = [run.ac, *(each.optimizer for each in gradient_steps)]
-    scaling = scaler.statistics.variables if scaler else ()
-    variables = [*(variable for each in modules for variable in each.variables), *scaling, *state]
-    variables += [variable for each in gradient_steps for variable in each.variables]
-    tests = run.settings.num_test_episodes > 0
-    columns = dict.fromkeys(phase.columns if phase else (), False)
-    present = {**(parts or {}), "scaler": scaler, "memory": rollouts.memory}
-    run.begin(variables, present, saved_with_policy=scaling, columns=columns, tests=tests)
+    rollouts = Rollouts(run, actor, returns, n_steps, scaler)
     for _ in run.epochs():
-        for batch in rollouts():
-            if lr_schedule == "linear":
-                for each in gradient_steps:
-                    each.decay(run.progress)
-            run.record(update(tf.nest.map_structure(tf.constant, batch)))
-        if phase is not None:
-            phase()
-        run.finish_epoch(rollouts.policy)
+        for batch, fresh in rollouts():
+            for each in decay:
+                each.decay(run.progress)
+            run.record(update(batch, fresh))
+        run.finish_epoch()
 
 
 class Rollouts:
     """Collects the batches of an epoch; episodes continue from one epoch to the next.
 
-    Args:
-        run: The open run.
-        returns: Function that computes advantages and rewards-to-go; see TrajectoryBuffer.
-        n_steps: Steps of each environment per batch.
-        scaler: Reward scaler; None leaves rewards unscaled.
+    The arguments are those of `train`.
     """
 
     def __init__(
-        self, run: Run[ActorCritic], returns: Returns, n_steps: int, scaler: RewardScaler | None
+        self,
+        run: Any,
+        actor: Actor | RecurrentActor,
+        returns: Returns,
+        n_steps: int | None = None,
+        scaler: RewardScaler | None = None,
     ):
-        envs, settings, spec = run.envs, run.settings, run.envs.action_spec
-        self.run, self.scaler = run, scaler
-        self.policy, self.value = actor_for(run.ac, envs), Critic(run.ac.v)
-        self.act: Act = self.policy
+        envs, settings = run.envs, run.settings
+        self.run, self.actor, self.returns, self.scaler = run, actor, returns, scaler
+        self.critic = critic_for(run.ac, actor)
+        size = n_steps or settings.local_steps
+        self.buffer = TrajectoryBuffer(size, act=envs.action_spec.dtype, rew=np.float32)
+        self.behavior: Any = actor
         if settings.behavior_policy is not None:
-            self.act = Demonstrations(self.policy, settings.behavior_policy, envs)
-        shapes = envs.observation_space.shape, spec.shape, spec.dtype
-        self.memory = self.policy if isinstance(self.policy, RecurrentActor) else None
-        make_buffer = partial(SegmentBuffer, self.memory) if self.memory else TrajectoryBuffer
-        self.buffer = make_buffer(*shapes, n_steps, envs.num_envs, returns, envs.obs_dtype)
+            self.behavior = Demonstrations(actor, settings.behavior_policy, envs)
         self.obs: np.ndarray | None = None  # the latest observations; None before the first reset
 
-    def __call__(self) -> Iterator[dict[str, np.ndarray]]:
-        """Yield the batches of the current epoch, as TrajectoryBuffer.get returns them."""
+    def __call__(self) -> Iterator[tuple[dict[str, Any], Fresh]]:
+        """Yield `(batch, fresh)` for each batch of the current epoch; see `Update`."""
         run, envs, buffer = self.run, self.run.envs, self.buffer
-        steps, n_steps = run.settings.local_steps, buffer.size
-        noise = envs.randomness.noise(run.epoch, steps)
-        for start in range(run.first_step, steps, n_steps):
-            run.progress = (run.epoch + start / steps) / run.settings.epochs
-            run.ac.begin_batch()
-            self.act.refresh()
-            self.value.refresh()
-            if start + n_steps == steps:
-                run.best.note_acting()
-            obs = run.observations(self.obs, start)
-            batch_noise = run.until_stopped(noise[start : start + n_steps])
-            self.obs = collect(envs, self.act, buffer, obs, batch_noise)
-            if run.asked_to_stop():
-                envs.forget(buffer.t)  # the batch will be collected again, by the same policy
-                run.leave(start)
-            seen = (buffer.obs, buffer.rew, buffer.final_obs, self.obs)
-            check_experience(envs, run.logged_epoch, start, *seen, run.ac.variables)
-            ends = buffer.terminated | buffer.truncated
-            run.logger.store(**envs.episodes.count(buffer.rew, ends, buffer.lost))
+        steps = run.settings.local_steps
+        noise = envs.randomness.noise(run.epoch, steps)  # of all steps, [T, n, ...]
+        for start in range(run.first_step, steps, buffer.size):
+            if isinstance(run.ac, NormalizedActorCritic):
+                run.ac.normalizer.adopt()
+            self.actor.refresh()
+            self.critic.refresh()
+            obs = run.observations(self.obs, start)  # of new episodes, when these are due
+            of_batch = run.until_stopped(noise[start : start + buffer.size])
+            self.obs = collect(envs, self.behavior, buffer, obs, of_batch)
+            run.collected(self.actor, buffer, self.obs, start)  # checks, logs, stops if asked to
             if self.scaler is not None:
-                buffer.rew[:] = self.scaler(buffer.rew, ends, buffer.lost)
-            batch = buffer.get(self.value, self.obs)
+                rew = buffer.rows["rew"]
+                rew[:] = self.scaler(rew, buffer.ends, buffer.lost)
+            batch = self.batch()
             run.logger.store(VVals=batch["val"])
-            yield batch
+            yield tf.nest.map_structure(tf.constant, batch), self.fresh
 
-    def recomputed(self) -> dict[str, np.ndarray]:
-        """Return adv and ret of the latest batch, computed with the current value function.
+    def batch(self, fresh: bool = False) -> dict[str, Any]:
+        """Return the batch in the buffer, `[T * n, ...]`, or with a memory cut into segments."""
+        batch = self.buffer.get(self.critic, self.obs, self.returns, fresh)
+        memory = self.run.ac.memory
+        if memory is not None:
+            return segments(batch, memory.segment_length(self.buffer.size))
+        return {name: flat(x) for name, x in batch.items()}
 
-        Both are `[T * n]`, or `[segments, steps]` with a memory.
-        """
-        self.value.refresh()
-        if self.memory is not None:
-            self.memory.refresh()  # it computes the values of a SegmentBuffer
-        assert self.obs is not None  # a batch has been collected
-        batch = self.buffer.get(self.value, self.obs, use_stored=False)
+    def fresh(self) -> dict[str, np.ndarray]:
+        """Return adv and ret of the latest batch, computed with the value function as it is now."""
+        self.critic.refresh()
+        batch = self.batch(fresh=True)
         return dict(adv=batch["adv"], ret=batch["ret"])
 
 
 def collect(
-    envs: VectorEnv, act: Act, buffer: TrajectoryBuffer, obs: np.ndarray, noise: Iterable
+    envs: VectorEnv,
+    actor: Callable[..., tuple[np.ndarray, dict]],
+    buffer: TrajectoryBuffer,
+    obs: np.ndarray,
+    noise: Iterable[np.ndarray],
 ) -> np.ndarray:
     """Fill `buffer` with one step per item of `noise`, starting from `obs` `[n, ...]`.
 
@@ -230,7 +162,8 @@ def collect(
         The observations after the last step, `[n, ...]`.
     """
     buffer.start()
-    for step in envs.steps(act, obs, noise):
-        buffer.store(*step[:-1])
-        obs = step.next_obs  # the next batch begins here
+    for seen, act, extras, answer in envs.steps(actor, obs, noise):
+        obs, rew, terminated, truncated, final_obs = answer
+        ends = dict(terminated=terminated, truncated=truncated)
+        buffer.store(final_obs, obs=seen, act=act, rew=rew, **ends, **extras)
     return obs

@@ -5,7 +5,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -20,8 +20,8 @@ from spinup_tf2.arguments.docs import documented
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.errors import did_you_mean
+from spinup_tf2.files.printing import warn
 from spinup_tf2.parallel.mpi import num_procs, proc_id
-from spinup_tf2.runs.printing import warn
 from spinup_tf2.utils.logx import check_logger_arguments
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -60,6 +60,19 @@ class Settings:
     num_test_episodes: int = 0
     test_freq: int = 1  # off-policy: in every epoch
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # all, as config.json holds them
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> "Settings":
+        """Return the settings among an algorithm's arguments.
+
+        Args:
+            arguments: `locals()`, evaluated in the algorithm's first line.
+        """
+        own = {name: value for name, value in arguments.items() if name != "options"}
+        given = own | arguments["options"]
+        shared = {each.name: given[each.name] for each in fields(cls) if each.name in given}
+        return cls(**shared, arguments=given)
 
     def __post_init__(self):
         given = self.logger_kwargs or {}
@@ -72,15 +85,6 @@ class Settings:
     def local_steps(self) -> int:
         """How many steps each environment takes in an epoch."""
         return self.steps_per_epoch // (self.num_envs * num_procs())
-
-    def recorded(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all arguments of an algorithm by name, as config.json holds them.
-
-        Args:
-            arguments: `dict(locals())`, evaluated in the algorithm's first line.
-        """
-        own = {name: value for name, value in arguments.items() if name != "options"}
-        return own | arguments["options"]
 
 
 def algorithm(**defaults: Any) -> Callable[[Function], Function]:

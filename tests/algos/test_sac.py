@@ -22,7 +22,7 @@ from spinup_tf2.algos.sac import (
     temperature_loss,
 )
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
-from spinup_tf2.core.optimize.update_block import UpdateBlock
+from spinup_tf2.core.update_block import UpdateBlock
 from spinup_tf2.errors import UserError
 from tests.off_policy_runs import (
     COLUMNS,

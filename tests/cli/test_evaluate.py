@@ -15,7 +15,7 @@ from spinup_tf2 import ppo, run
 from spinup_tf2.cli import evaluate as command
 from spinup_tf2.cli.evaluate import evaluate_robustness, evaluate_run, main, play
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.saves import WEIGHTS
+from spinup_tf2.files.saves import WEIGHTS
 from tests.cli.closed_pipe import closed_pipe
 from tests.on_policy_runs import train
 

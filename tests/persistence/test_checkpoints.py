@@ -11,10 +11,10 @@ import pytest
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
-from spinup_tf2.persistence import checkpoint_writer
-from spinup_tf2.persistence import checkpoints as checkpoint
-from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter, NewSteps
-from spinup_tf2.persistence.checkpoints import (
+from spinup_tf2.files import checkpoint_writer
+from spinup_tf2.files import checkpoints as checkpoint
+from spinup_tf2.training.checkpoint_writer import CheckpointWriter, NewSteps
+from spinup_tf2.training.checkpoints import (
     Checkpoints,
     DamagedCheckpoint,
     read_best,

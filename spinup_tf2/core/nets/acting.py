@@ -6,17 +6,17 @@ TensorFlow function. So stacks of Dense layers are mirrored in NumPy; every othe
 called through one compiled function for all environments.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
 
-from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets import numpy_policy
-from spinup_tf2.core.nets.bodies import NAMES
+from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import sample
+from spinup_tf2.core.nets.layers import NAMES
 from spinup_tf2.core.nets.normalization import CLIP, Normalized
 from spinup_tf2.errors import UserError
 
@@ -149,42 +149,42 @@ class Mirror:
 
 
 class Actor:
-    """`act(obs, noise)` returns the actions `[n, *act_shape]` that `noise` selects, and V(obs).
+    """`act, extras = actor(obs, noise)`: actions, and what else a buffer shall keep of the step.
 
-    Both are NumPy arrays, for observations `[n, obs_dim]` or images, and noise from
-    `ActionSpec.draw_noise`. The values `[n]` are None unless policy and value function share
-    layers, so that values cost almost nothing; otherwise it is faster to compute them for many
-    observations at once (`Critic`). A third argument is ignored; Demonstrations and RecurrentActor,
-    which are called in the same way, need it. Call `refresh` after the weights have changed.
+    Actions `[n, *act_shape]` are selected by noise from `ActionSpec.draw_noise`, for observations
+    `[n, obs_dim]` or images; all are NumPy arrays. `extras` is a dict of arrays `[n, ...]`: `val`,
+    V(obs), if policy and value function share layers, so that it costs almost nothing; otherwise it
+    is faster to compute values for many observations at once (`Critic`). With a memory, see
+    `recurrent_acting.RecurrentActor`. Call `refresh` after the weights have changed.
     """
 
+    stateless = True  # it may be called for some of the environments
+
     def __init__(self, ac: Any):  # on-policy or off-policy
-        def act_and_value(obs, noise):
-            pi, val = ac.pi_and_v(obs) if ac.shared else (ac.pi(obs), None)
-            return sample(pi, noise), val
+        def act(obs, noise):
+            if not ac.shared:
+                return sample(ac.pi(obs), noise), {}
+            pi, val = ac.pi_and_v(obs)
+            return sample(pi, noise), dict(val=val)
 
         self.mirror = Mirror(ac.pi) if Mirror.can_mirror(ac.pi) else None
-        self._compiled = compiled(act_and_value)
-
-    def acting_in(self, envs: Any) -> "Actor":
-        """Return an actor for other environments: itself, because it has no state."""
-        return self
+        self._compiled = compiled(act)
 
     def refresh(self) -> None:
         if self.mirror is not None:
             self.mirror.refresh()
 
     def __call__(
-        self, obs: np.ndarray, noise: np.ndarray, which: slice = slice(None)
-    ) -> tuple[np.ndarray, np.ndarray | None]:
+        self, obs: np.ndarray, noise: np.ndarray
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         if self.mirror is not None:
-            return self.mirror(obs, noise), None
-        act, val = self._compiled(obs, noise)
-        return act.numpy(), None if val is None else val.numpy()
+            return self.mirror(obs, noise), {}
+        act, extras = self._compiled(obs, noise)
+        return act.numpy(), {name: x.numpy() for name, x in extras.items()}
 
 
 class Critic:
-    """`value(obs)` returns V as a NumPy array `[batch]`, for any batch size.
+    """`critic(obs)` returns V as a NumPy array `[m]`, for any number m of observations.
 
     Call `refresh` after the value function's weights have changed.
     """
@@ -200,6 +200,17 @@ class Critic:
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
         return self._compiled(obs).numpy() if self.mirror is None else self.mirror(obs)
+
+    def of_batch(self, rows: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return V of all observations in the rows of a TrajectoryBuffer, `[T, n]`."""
+        obs, (steps, num_envs) = rows["obs"], rows["rew"].shape
+        return self(obs.reshape(-1, *obs.shape[2:])).reshape(steps, num_envs)
+
+    def after(
+        self, rows: Mapping[str, np.ndarray], times: np.ndarray, envs: np.ndarray, obs: np.ndarray
+    ) -> np.ndarray:
+        """Return V `[m]` of the observations to which the steps at `times` in `envs` have led."""
+        return self(obs)
 
 
 def _without_normalization(model):

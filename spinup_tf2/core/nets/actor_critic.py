@@ -9,7 +9,6 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2.arguments.checks import check_network_arguments
-from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes, vector_size
 from spinup_tf2.core.nets.distributions import (
     Distribution,
     mode,
@@ -19,14 +18,13 @@ from spinup_tf2.core.nets.heads import (
     ValueFunction,
     both,
     policy_for,
-    policy_shapes,
     value_beside,
 )
+from spinup_tf2.core.nets.layers import cnn, count_variables, mlp, vector_size
 from spinup_tf2.core.nets.recurrent import (
     Memory,
     RecurrentNet,
     Trunk,
-    recurrent_shapes,
 )
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, to_network
 from spinup_tf2.errors import UserError
@@ -44,9 +42,6 @@ class BaseActorCritic:
         for_images: The class that takes its place if observations are images.
         takes_init: Whether the algorithm initializes the weights even if `init` is None.
         jit_compile: Whether XLA can compile the networks.
-        variable_shapes: Static method `variable_shapes(observation_space, action_space,
-            **arguments)` that returns the shapes of `variables`, in any order, without creating
-            them. If a class has it, saved agents can be rebuilt with the class's constructor.
         env_observation_space: The environment's own observation space, before it is flattened; None
             until a run begins.
         memory: The recurrent memory, if there is one: then the networks take `Sequences` instead of
@@ -55,21 +50,20 @@ class BaseActorCritic:
     Args:
         pi: The policy.
         action_spec: Description of the actions.
-        arguments: The constructor arguments, apart from the spaces, that `variable_shapes` takes;
-            None if the networks cannot be rebuilt from them.
+        arguments: The constructor arguments, apart from the spaces, from which saved agents are
+            rebuilt; None if that is not possible.
     """
 
     for_images: ClassVar[type | None] = None
     takes_init: ClassVar[bool] = False
     jit_compile: ClassVar[bool] = False
-    variable_shapes: ClassVar[Callable[..., list[tuple]] | None] = None
 
     env_observation_space: spaces.Space | None = None
     memory: Memory | None = None
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        for name in ("for_images", "takes_init", "jit_compile", "variable_shapes"):
+        for name in ("for_images", "takes_init", "jit_compile"):
             if name not in vars(cls):
                 setattr(cls, name, getattr(BaseActorCritic, name))
 
@@ -199,12 +193,9 @@ class ActorCritic(BaseActorCritic):
         """Return `pi(obs)` and `v(obs)`."""
         return self.pi(obs), self.v(obs)
 
-    def begin_batch(self) -> None:
-        """Hook that is called before a batch is collected."""
-
-    def with_update(self, update: Callable[[dict], dict]) -> Callable[[dict], dict]:
-        """Return `update(batch)`, extended by updates that the actor-critic itself needs."""
-        return update
+    def sizes(self) -> dict[str, int]:
+        """Return the number of parameters of each network."""
+        return dict(pi=count_variables(self.pi), v=count_variables(self.v))
 
     def outputs(self, obs: tf.Tensor, noise: tf.Tensor, *state: tf.Tensor) -> dict[str, tf.Tensor]:
         """The function of tensors that is saved as the actor-critic's SavedModel."""
@@ -320,28 +311,6 @@ class CNNActorCritic(ActorCritic):
         super().__init__(pi, ValueFunction(head(v_body, 1)), action_space, arguments)
         self.memory = Memory(self.pi, self.v, seq_len) if memory else None
 
-    @staticmethod
-    def variable_shapes(
-        observation_space: spaces.Box,
-        action_space: spaces.Space,
-        *,
-        conv: str | Sequence[tuple[int, int, int]],
-        hidden_sizes: Sequence[int],
-        activation: str,
-        shared: bool,
-        memory: str | None = None,
-        memory_size: int = 64,
-        background: float = 0.0,
-    ) -> list[tuple]:
-        body, features = cnn_shapes(observation_space.shape, conv)
-
-        def net_shapes(outputs):
-            layers = mlp_shapes(features, hidden_sizes, outputs)
-            return body + recurrent_shapes(layers, memory, memory_size)
-
-        value = net_shapes(1)[-2:] if shared else net_shapes(1)  # only the output is its own
-        return policy_shapes(action_space, net_shapes) + value
-
     def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         return both(self.pi, self.v, obs) if self.shared else super().pi_and_v(obs)
 
@@ -399,21 +368,3 @@ class MLPActorCritic(ActorCritic):
 
     def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         return both(self.pi, self.v, obs) if self.shared else super().pi_and_v(obs)
-
-    @staticmethod
-    def variable_shapes(
-        observation_space: spaces.Box,
-        action_space: spaces.Space,
-        *,
-        hidden_sizes: Sequence[int],
-        activation: str,
-        shared: bool = False,
-        memory: str | None = None,
-        memory_size: int = 64,
-    ) -> list[tuple]:
-        def net_shapes(outputs):
-            layers = mlp_shapes(observation_space.shape[0], hidden_sizes, outputs)
-            return recurrent_shapes(layers, memory, memory_size)
-
-        value = net_shapes(1)[-2:] if shared else net_shapes(1)  # only the output is its own
-        return policy_shapes(action_space, net_shapes) + value

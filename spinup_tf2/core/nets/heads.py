@@ -290,19 +290,3 @@ def policy_for(
         return GaussianPolicy(make_net(act_dim), act_dim, log_std_init)
     outputs = sum(spec.num_choices)
     return CategoricalPolicy(make_net(outputs), spec.num_choices, single=spec.shape == ())
-
-
-def policy_shapes(
-    action_space: spaces.Space, net_shapes: Callable[[int], list[tuple]]
-) -> list[tuple]:
-    """Return the shapes of the variables of `policy_for`.
-
-    Args:
-        action_space: The action space.
-        net_shapes: Function from the number of outputs to the shapes of the network's variables.
-    """
-    spec = action_spec(action_space)
-    if spec.num_choices is None:
-        (act_dim,) = spec.shape
-        return [*net_shapes(act_dim), (act_dim,)]
-    return net_shapes(sum(spec.num_choices))

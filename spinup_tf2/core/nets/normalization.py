@@ -15,8 +15,8 @@ import tensorflow as tf
 from gymnasium import spaces
 from gymnasium.wrappers.utils import update_mean_var_count_from_moments
 
-from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets.actor_critic import ActorCritic
+from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.envs.spaces import is_image
 from spinup_tf2.errors import UserError
@@ -86,11 +86,6 @@ class ObservationNormalizer(keras.layers.Layer):
         self.mean, self.var = _mean_and_var(self, shape)
         self.share = _not_trained(self, "share", (), "zeros")
         self.seen = RunningStatistics(shape)
-
-    @staticmethod
-    def variable_shapes(shape: tuple[int, ...]) -> list[tuple]:
-        """Return the shapes of the normalizer's variables for observations of this shape."""
-        return 2 * [shape, shape, ()]
 
     def adopt(self) -> None:
         """Move by `share` towards the statistics of all observations, and set `share` to 0."""
@@ -164,11 +159,8 @@ class NormalizedActorCritic(ActorCritic):
     def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         return self.inner.pi_and_v(self.normalizer(obs))
 
-    def begin_batch(self) -> None:
-        self.normalizer.adopt()
-
-    def with_update(self, update: Callable[[dict], dict]) -> Callable[[dict], dict]:
-        """Return `update(batch)`, extended by an update of the statistics of observations.
+    def with_update(self, update: Callable[..., dict]) -> Callable[..., dict]:
+        """Return `update(batch, fresh)`, extended by an update of the statistics of observations.
 
         The policy as the update leaves it is the one that is tested and saved. Before the next
         batch is collected, `normalizer.adopt()` moves it, by a mean KL divergence on this batch
@@ -184,14 +176,14 @@ class NormalizedActorCritic(ActorCritic):
         depend on the mean.
         """
 
-        def take_in_and_update(batch):
+        def take_in_and_update(batch, fresh):
             normalizer, obs = self.normalizer, batch["obs"]
             first = normalizer.seen.count == 0
             normalizer.seen.update(obs)
             if first:
                 normalizer.share.assign(1)
                 normalizer.adopt()
-            info = update(batch)
+            info = update(batch, fresh)
             for share in SHARES:
                 normalizer.share.assign(share)
                 kl = mpi_avg(float(self._compiled_kl(obs)))
@@ -220,6 +212,11 @@ class RewardScaler:
         self.statistics = RunningStatistics(())
         self.gamma = gamma
         self.ret = np.zeros(num_envs)  # return of each episode so far; older rewards count less
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """The variables of the statistics."""
+        return self.statistics.variables
 
     def restart(self) -> None:
         """Set the returns so far to 0, because all environments begin new episodes."""

@@ -17,7 +17,6 @@ from spinup_tf2.core.nets.actor_critic import (
     BaseActorCritic,
     unique,
 )
-from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes, tanh, vector_size
 from spinup_tf2.core.nets.distributions import (
     mode,
     sample,
@@ -27,8 +26,8 @@ from spinup_tf2.core.nets.heads import (
     QFunction,
     SquashedGaussianPolicy,
     policy_for,
-    policy_shapes,
 )
+from spinup_tf2.core.nets.layers import cnn, count_variables, mlp, tanh, vector_size
 from spinup_tf2.envs.spaces import bounded_action_spec
 
 
@@ -84,6 +83,12 @@ class QActorCritic(BaseActorCritic):
         """The parameters of all Q-functions, each once."""
         return unique(variable for q in self.qs for variable in q.trainable_variables)
 
+    def sizes(self) -> dict[str, int]:
+        """Return the number of parameters of each network, and of all."""
+        models = zip(["pi", *self.q_names], [self.pi, *self.qs], strict=True)
+        sizes = {name: count_variables(model) for name, model in models}
+        return sizes | dict(total=count_variables(self))
+
     def outputs(self, obs: tf.Tensor, noise: tf.Tensor) -> dict[str, tf.Tensor]:
         """The function of tensors that is saved as the policy's SavedModel."""
         pi = self.pi(obs)
@@ -136,22 +141,6 @@ class CNNQActorCritic(QActorCritic):
         arguments = dict(layers, **images, stochastic=stochastic, num_q=num_q)
         super().__init__(pi, qs, action_space, arguments)
 
-    @staticmethod
-    def variable_shapes(
-        observation_space: spaces.Box,
-        action_space: spaces.Space,
-        *,
-        conv: str | Sequence[tuple[int, int, int]],
-        hidden_sizes: Sequence[int],
-        activation: str,
-        stochastic: bool,
-        num_q: int,
-        background: float = 0.0,
-    ) -> list[tuple]:
-        body, features = cnn_shapes(observation_space.shape, conv)
-        policy, q_function = _shapes(features, action_space, hidden_sizes, stochastic)
-        return 2 * body + policy + num_q * q_function
-
     def q_values(self, obs: tf.Tensor, *act: tf.Tensor) -> list[tf.Tensor]:
         features = self.q_encoder(obs)
         return [q.of_features(features, *act) for q in self.qs]
@@ -193,20 +182,6 @@ class MLPQActorCritic(QActorCritic):
         arguments = dict(layers, stochastic=stochastic, num_q=num_q)
         super().__init__(pi, qs, action_space, arguments)
 
-    @staticmethod
-    def variable_shapes(
-        observation_space: spaces.Box,
-        action_space: spaces.Space,
-        *,
-        hidden_sizes: Sequence[int],
-        activation: str,
-        stochastic: bool,
-        num_q: int,
-    ) -> list[tuple]:
-        (obs_dim,) = observation_space.shape
-        policy, q_function = _shapes(obs_dim, action_space, hidden_sizes, stochastic)
-        return policy + num_q * q_function
-
 
 def _mlp(inputs, layers, outputs, output_activation=None):
     return mlp(inputs, output_dim=outputs, output_activation=output_activation, **layers)
@@ -226,16 +201,3 @@ def _q_net(features, action_space, layers):
     if isinstance(action_space, spaces.Discrete):
         return _mlp(features, layers, int(action_space.n))
     return _mlp(features + int(np.prod(action_space.shape)), layers, 1)
-
-
-def _shapes(features, action_space, hidden_sizes, stochastic):
-    """Return the shapes of the policy's variables and of one Q-function's, after the encoders."""
-
-    def net_shapes(outputs, inputs=features):
-        return mlp_shapes(inputs, hidden_sizes, outputs)
-
-    spec = bounded_action_spec(action_space, discrete=True)
-    if spec.num_choices is not None:
-        return policy_shapes(action_space, net_shapes), net_shapes(*spec.num_choices)
-    (act_dim,) = spec.shape
-    return net_shapes(act_dim * (2 if stochastic else 1)), net_shapes(1, features + act_dim)

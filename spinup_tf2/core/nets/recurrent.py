@@ -54,7 +54,7 @@ class Cell(keras.layers.Layer):
     def __init__(self, inputs: int, units: int):
         super().__init__()
         self.units = units
-        kernel, recurrent, bias = self.variable_shapes(inputs, units)
+        kernel, recurrent, bias = self.shapes(inputs, units)
         self.kernel = self.add_weight(name="kernel", shape=kernel, initializer="glorot_uniform")
         self.recurrent_kernel = self.add_weight(
             name="recurrent_kernel", shape=recurrent, initializer="orthogonal"
@@ -63,8 +63,8 @@ class Cell(keras.layers.Layer):
         self.built = True
 
     @classmethod
-    def variable_shapes(cls, inputs: int, units: int) -> list[tuple]:
-        """Return the shapes of the cell's variables, without creating them."""
+    def shapes(cls, inputs: int, units: int) -> list[tuple]:
+        """Return the shapes of kernel, recurrent kernel and bias."""
         return [(inputs, cls.gates * units), (units, cls.gates * units), (cls.gates * units,)]
 
     def project(self, x: tf.Tensor) -> tf.Tensor:
@@ -103,8 +103,8 @@ class GRU(Cell):
     gates, parts = 3, 1
 
     @classmethod
-    def variable_shapes(cls, inputs: int, units: int) -> list[tuple]:
-        kernel, recurrent, bias = super().variable_shapes(inputs, units)
+    def shapes(cls, inputs: int, units: int) -> list[tuple]:
+        kernel, recurrent, bias = super().shapes(inputs, units)
         return [kernel, recurrent, (2, *bias)]  # one bias for the input, one for the state
 
     def project(self, x: tf.Tensor) -> tf.Tensor:
@@ -189,21 +189,6 @@ class RecurrentNet(keras.Model):
 
     def call(self, sequences: Sequences) -> tf.Tensor:
         return self.to_output(self.trunk(sequences))
-
-
-def recurrent_shapes(layers: list[tuple], memory: str | None, memory_size: int) -> list[tuple]:
-    """Return the variable shapes of Dense layers with a cell before the last one.
-
-    Args:
-        layers: Kernel and bias shapes of each layer without a memory; returned unchanged if
-            `memory` is None.
-        memory, memory_size: See Trunk.
-    """
-    if memory is None:
-        return layers
-    *hidden, (features, outputs), bias = layers
-    cell = CELLS[memory].variable_shapes(features, memory_size)
-    return [*hidden, *cell, (memory_size, outputs), bias]
 
 
 class Memory:

@@ -1,19 +1,120 @@
-"""Turns an actor-critic with a memory into a fast `step(obs, noise, state)`.
+"""Acting and learning with a memory: what `acting` is for other networks, and segments of batches.
 
 As in `acting`, stacks of Dense layers and their cell are mirrored in NumPy, and other networks run
 through one compiled function. Policy and value function take each step together, because every
 observation changes the state of both.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import numpy as np
 
-from spinup_tf2.core.compiled import compiled
-from spinup_tf2.core.nets.acting import dense_layers, has_numpy_head, is_numpy_dense
+from spinup_tf2.core.nets.acting import (
+    Actor,
+    Critic,
+    dense_layers,
+    has_numpy_head,
+    is_numpy_dense,
+)
+from spinup_tf2.core.nets.actor_critic import BaseActorCritic
+from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.nets.recurrent import LSTM, Memory, RecurrentNet, Sequences
+from spinup_tf2.core.vector_env import VectorEnv
+
+
+class RecurrentActor:
+    """An Actor with a recurrent state for each environment, which is cleared between episodes.
+
+    Its extras are `val`, V(obs) `[n]`; `first`, whether an episode begins with this step `[n]`; and
+    `state`, the state before the step `[n, size]`, which is then still that of the last episode.
+
+    Attributes:
+        state: The state of each environment, `[n, size]`.
+
+    Args:
+        ac: The actor-critic.
+        envs: The environments in which to act. They know where episodes begin (`elapsed`).
+    """
+
+    def __init__(self, ac: BaseActorCritic, envs: VectorEnv):
+        self.step, self.envs = RecurrentStep(ac.memory), envs
+        self.restart()
+
+    def refresh(self) -> None:
+        self.step.refresh()
+
+    def __call__(
+        self, obs: np.ndarray, noise: np.ndarray
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        before, first = self.state, self.envs.elapsed == 0
+        state = np.where(first[:, None], np.float32(0), before)
+        act, val, self.state = self.step(obs, noise, state)
+        return act, dict(val=val, first=first, state=before)
+
+    def restart(self) -> None:
+        """Clear the state, because all environments begin new episodes."""
+        self.state = np.zeros((self.envs.num_envs, self.step.size), np.float32)
+
+    def env_state(self, i: int) -> dict[str, np.ndarray]:
+        return dict(state=self.state[i])
+
+    def set_env_state(self, i: int, state: Mapping[str, np.ndarray]) -> None:
+        self.state[i] = state["state"]
+
+
+class RecurrentCritic:
+    """The Critic of a memory: values depend on the states that the actor has stored."""
+
+    def __init__(self, actor: RecurrentActor):
+        self.actor, self.step = actor, actor.step
+
+    def refresh(self) -> None:
+        self.step.refresh()
+
+    def of_batch(self, rows: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return V of all observations in the rows of a TrajectoryBuffer, `[T, n]`."""
+        steps, num_envs = rows["rew"].shape
+        length = self.step.memory.segment_length(steps)
+        val = self.step.values(segments(rows, length)["obs"])  # [segments, steps]
+        val = val.reshape(steps // length, num_envs, length)
+        return val.swapaxes(1, 2).reshape(steps, num_envs)
+
+    def after(
+        self, rows: Mapping[str, np.ndarray], times: np.ndarray, envs: np.ndarray, obs: np.ndarray
+    ) -> np.ndarray:
+        """Return V `[m]` of the observations to which the steps at `times` in `envs` have led."""
+        states = np.concatenate([rows["state"][1:], self.actor.state[None]])
+        return self.step.value(obs, states[times, envs])
+
+
+def segments(rows: Mapping[str, np.ndarray], length: int) -> dict[str, Any]:
+    """Cut a batch of a RecurrentActor `[T, n, ...]` into segments `[T / length * n, length, ...]`.
+
+    Segment k of environment i is row k * n + i. Observations become Sequences, with the state that
+    the actor had where the segment begins.
+    """
+    steps, num_envs = rows["first"].shape
+
+    def cut(x):
+        x = x.reshape(steps // length, length, num_envs, *x.shape[2:]).swapaxes(1, 2)
+        return x.reshape(-1, length, *x.shape[3:])
+
+    batch: dict[str, Any] = {name: cut(x) for name, x in rows.items()}
+    states = batch.pop("state")[:, 0]
+    return batch | dict(obs=Sequences(batch["obs"], batch.pop("first"), states))
+
+
+def actor_for(ac: BaseActorCritic, envs: VectorEnv) -> Actor | RecurrentActor:
+    """Return what acts in `envs`, fast: an Actor, or with a memory a RecurrentActor."""
+    return Actor(ac) if ac.memory is None else RecurrentActor(ac, envs)
+
+
+def critic_for(ac: Any, actor: Actor | RecurrentActor) -> Critic | RecurrentCritic:
+    """Return the critic of an actor-critic that acts by `actor`."""
+    return RecurrentCritic(actor) if isinstance(actor, RecurrentActor) else Critic(ac.v)
 
 
 class RecurrentStep:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from spinup_tf2.core.experience.advantages import (
+from spinup_tf2.core.trajectories import (
     discount_cumsum,
     gae,
     mixture,

@@ -361,7 +361,7 @@ def test_the_command_line_and_the_files_of_runs(make, tmp_path):
 
     from spinup_tf2.cli.env_kwargs import split_env_kwargs
     from spinup_tf2.envs import register_envs
-    from spinup_tf2.persistence.env_spec import make_env, write_env_spec
+    from spinup_tf2.files.env_spec import make_env, write_env_spec
 
     register_envs()
     text = "{'push': (0, 100), 'latency': (0, 0.04)}"

@@ -1,0 +1,301 @@
+"""Gradient steps on one batch, in one compiled call and over all MPI ranks."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras.optimizers import Optimizer
+
+from spinup_tf2.core.nets import distributions
+from spinup_tf2.core.nets.compiled import compiled
+from spinup_tf2.core.nets.distributions import Distribution
+from spinup_tf2.core.nets.recurrent import Sequences
+from spinup_tf2.core.trajectories import normalized_in_minibatches
+from spinup_tf2.utils.mpi_tf import mpi_avg_grads, mpi_avg_scalars
+
+plain = tf.autograph.experimental.do_not_convert  # for what AutoGraph's loops call
+
+Batch = dict[str, tf.Tensor | Distribution | Sequences]
+Info = dict[str, tf.Tensor]
+Floats = dict[str, float]
+Loss = tuple[tf.Tensor, Info]  # a scalar to minimize, and the scalars to log
+Renewed = Callable[[np.ndarray], Mapping[str, np.ndarray]]
+
+
+def value_loss(val: tf.Tensor, ret: tf.Tensor) -> Loss:
+    """Mean squared error of the values against their targets. Both [batch].
+
+    L = E[(ret - V(s))^2]
+    """
+    loss = tf.reduce_mean(tf.square(ret - val))
+    return loss, dict(LossV=loss)
+
+
+def adam(learning_rate: float, max_grad_norm: float | None = None) -> keras.optimizers.Adam:
+    """Return Adam with Spinning Up's epsilon, clipping global gradient norms to max_grad_norm."""
+    return keras.optimizers.Adam(float(learning_rate), epsilon=1e-8, global_clipnorm=max_grad_norm)
+
+
+def rmsprop(
+    variables: Iterable[keras.Variable],
+    learning_rate: float,
+    epsilon: float = 1e-5,
+    init: float = 0.0,
+    max_grad_norm: float | None = None,
+) -> keras.optimizers.RMSprop:
+    """Return RMSprop as A2C uses it: with rho 0.99, and epsilon under the square root.
+
+    Args:
+        variables: The variables to train.
+        learning_rate: The learning rate.
+        epsilon: Added to the running mean of squared gradients before the root is taken.
+        init: Initial value of the running mean of squared gradients.
+        max_grad_norm: Global norm to which longer gradients are clipped; None: no clipping.
+    """
+    optimizer = keras.optimizers.RMSprop(
+        float(learning_rate), rho=0.99, epsilon=float(epsilon), global_clipnorm=max_grad_norm
+    )
+    optimizer.build(list(variables))
+    for variable in optimizer.variables:
+        if variable.name.endswith("velocity"):
+            variable.assign(tf.fill(variable.shape, float(init)))
+    return optimizer
+
+
+def rows(batch: Batch, index: tf.Tensor) -> Batch:
+    """Return the rows `index` `[m]` of a batch; scalars belong to all rows and are kept.
+
+    With a memory, a row is a segment.
+    """
+
+    def rows_of(x):
+        if isinstance(x, Distribution):
+            return distributions.rows(x, index)
+        if isinstance(x, Sequences):
+            return Sequences(*map(rows_of, x))
+        return tf.gather(x, index) if x.shape.rank > 0 else x
+
+    return {key: rows_of(x) for key, x in batch.items()}
+
+
+class GradientSteps:
+    """`num_steps` steps on a loss, or passes over its minibatches, with optional early stopping.
+
+    With several MPI ranks, each is one step on all of their batches together. Ranks hold equally
+    many samples, so that the mean of their gradients is that of the whole, and all of them stop at
+    the same step.
+
+    Args:
+        loss: Function `loss(batch) -> (loss, info)` of tensors; info is a dict of scalars to log.
+        trained: The variables to train.
+        optimizer: A Keras optimizer.
+        num_steps: The maximum number of steps, or passes.
+        stop: Function `stop(info) -> bool` that is called before each step or pass with the info of
+            the whole batch (in a minibatch, the small KL divergences that matter are lost in the
+            noise); True ends the steps. None: they never end early, and no time is spent on this.
+    """
+
+    def __init__(
+        self,
+        loss: Callable[[Batch], Loss],
+        trained: Iterable[keras.Variable],
+        optimizer: Optimizer,
+        num_steps: int = 1,
+        stop: Callable[[Info], Any] | None = None,
+    ):
+        self.loss, self.trained, self.optimizer = loss, list(trained), optimizer
+        self.num_steps, self.stop = num_steps, stop
+        self.learning_rate = float(optimizer.learning_rate)
+        optimizer.build(self.trained)
+        self._compiled = compiled(self._single)
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """All variables that the steps change, including those of the optimizer."""
+        return [*self.trained, *self.optimizer.variables]
+
+    def decay(self, progress: float) -> None:
+        """Set the learning rate to its initial value times 1 - progress."""
+        self.optimizer.learning_rate = self.learning_rate * (1 - progress)
+
+    def step(self, batch: Batch) -> Floats:
+        """Take a single step; return the loss's info before it, averaged over ranks."""
+        return floats(self._compiled(batch))
+
+    def _single(self, batch):
+        grads, info = self.gradients(batch)
+        self.apply(grads)
+        return info
+
+    # The rest are parts of compiled functions.
+
+    @plain
+    def gradients(
+        self, batch: Batch, index: tf.Tensor | None = None
+    ) -> tuple[list[tf.Tensor], Info]:
+        """Return gradients and info, averaged over ranks in a single message.
+
+        Args:
+            batch: The batch.
+            index: The rows of it to use; None: all.
+        """
+        grads, info = self.own_gradients(batch if index is None else rows(batch, index))
+        averaged = iter(mpi_avg_grads([*grads, *(tf.cast(x, tf.float32) for x in info.values())]))
+        return [next(averaged) for _ in grads], {key: next(averaged) for key in info}
+
+    def own_gradients(self, batch: Batch) -> tuple[list[tf.Tensor], Info]:
+        """Return gradients and info for this rank's samples."""
+        with tf.GradientTape() as tape:
+            loss, info = self.loss(batch)
+        sources = [variable.value for variable in self.trained]
+        return tape.gradient(loss, sources, unconnected_gradients="zero"), info
+
+    @plain
+    def info(self, batch: Batch) -> Info:
+        """Return the loss's info, averaged over ranks in float64, without taking a step."""
+        return mpi_avg_scalars(self.loss(batch)[1])
+
+    @plain
+    def apply(self, grads: list[tf.Tensor]) -> None:
+        """Let the optimizer update the variables."""
+        self.optimizer.apply(grads, self.trained)
+
+    def stops(self, info: Info) -> tf.Tensor:
+        return tf.convert_to_tensor(self.stop is not None and self.stop(info))
+
+    def take(self, batch: Batch, minibatches: tf.Tensor | None, before: Info) -> tuple:
+        """Take the steps, in a loop of TensorFlow; return how many there were.
+
+        Args:
+            batch: The batch.
+            minibatches: Rows of each minibatch `[passes, count, size]`; None: each step is taken on
+                the whole batch.
+            before: The info of the batch.
+        """
+        over, passes = self.stops(before), tf.constant(0)
+        if minibatches is None:
+            while passes < self.num_steps and not over:
+                grads, info = self.gradients(batch)
+                over = self.stops(info)
+                if not over:
+                    self.apply(grads)
+                    passes += 1
+        else:
+            while passes < min(self.num_steps, minibatches.shape[0]) and not over:
+                for index in minibatches[passes]:
+                    grads, _ = self.gradients(batch, index)
+                    self.apply(grads)
+                over = self.stops({} if self.stop is None else self.info(batch))
+                passes += 1
+        return passes
+
+
+class Training:
+    """Several GradientSteps on one batch, in one compiled call.
+
+        before, after, passes = training(batch, minibatches)
+
+    `before` and `after` are the infos of all losses, averaged over ranks; `passes` is how many
+    steps or passes the first of them took. Loops on different variables run side by side. One whose
+    loss depends on what another one trains waits for it, because TensorFlow keeps the order in
+    which variables are read and written.
+    """
+
+    def __init__(self, *steps: GradientSteps):
+        self.steps = steps
+        self._compiled = compiled(self._take, autograph=True)
+
+    def _take(self, batch, minibatches, active):
+        """Return (info before, info after, passes) of each of the active GradientSteps."""
+        befores = [each.info(batch) for each in self.steps]
+        results = []
+        for i, each in enumerate(self.steps):
+            passes = each.take(batch, minibatches, befores[i]) if active[i] else tf.constant(0)
+            results.append(passes)
+        afters = [each.info(batch) for each in self.steps]
+        return befores, afters, results
+
+    def __call__(
+        self,
+        batch: Batch,
+        minibatches: np.ndarray | None = None,
+        renewed: Renewed | None = None,
+    ) -> tuple[Floats, Floats, int]:
+        """Take all steps.
+
+        Args:
+            batch: The batch.
+            minibatches: Rows of each minibatch `[passes, count, size]`; None: each step is taken on
+                the whole batch, and `num_steps` counts steps instead of passes.
+            renewed: Function `renewed(minibatches of a pass [count, size])` that returns what is
+                new in the batch before each pass. All GradientSteps then take their first pass, all
+                take their second, and so on, until each ends as usual. The infos before and after
+                are those of the batches of the first and the last pass.
+        """
+        every = (True,) * len(self.steps)
+        if renewed is None:
+            befores, afters, passes = self._compiled(batch, minibatches, every)
+            return joined(befores), joined(afters), int(passes[0])
+        if minibatches is None:  # each pass is one step on the whole batch
+            most = max(each.num_steps for each in self.steps)
+            minibatches = np.tile(np.arange(len(batch["adv"])), (max(most, 1), 1, 1))
+        if len(minibatches) == 0:  # for the info only
+            return self(batch, minibatches)
+        return self._pass_by_pass(batch, minibatches, renewed)
+
+    def _pass_by_pass(self, batch, minibatches, renewed):
+        active, total = (True,) * len(self.steps), [0] * len(self.steps)
+        first, last = [], [{}] * len(self.steps)
+        for i, of_pass in enumerate(minibatches):
+            batch = batch | {name: tf.constant(x) for name, x in renewed(of_pass).items()}
+            befores, afters, passes = self._compiled(batch, of_pass[None], active)
+            first = first or befores
+            for k in np.flatnonzero(active):
+                last[k] = afters[k]
+                total[k] += int(passes[k])
+            pairs = zip(total, self.steps, strict=True)
+            active = tuple(number == i + 1 < each.num_steps for number, each in pairs)
+            if not any(active):
+                break
+        return joined(first), joined(last), total[0]
+
+
+def renewal(
+    batch: Batch, fresh: Callable[[], Mapping[str, np.ndarray]] | None, per_minibatch: bool
+) -> Renewed | None:
+    """Return the `renewed` argument of Training; None if batches do not change between passes.
+
+    Args:
+        batch: The batch.
+        fresh: Function that returns adv and ret, computed with the current value function; None
+            leaves them as they are.
+        per_minibatch: Whether to normalize advantages in each minibatch.
+    """
+    if fresh is None and not per_minibatch:
+        return None
+
+    def renewed(minibatches):
+        new = dict(fresh() if fresh else dict(adv=batch["adv"].numpy()))
+        if per_minibatch:
+            new["adv"] = normalized_in_minibatches(new["adv"], minibatches, batch["valid"].numpy())
+        return new
+
+    return renewed
+
+
+def loss_columns(before: Floats, after: Floats) -> Floats:
+    """Return the columns LossPi, LossV, DeltaLossPi and DeltaLossV of an update."""
+    losses = {key: before[key] for key in ("LossPi", "LossV")}
+    return losses | {f"Delta{key}": after[key] - before[key] for key in losses}
+
+
+def joined(infos: Iterable[Mapping[str, Any]]) -> Floats:
+    """Return the infos of several losses as one dict of floats."""
+    return {key: float(x) for info in infos for key, x in info.items()}
+
+
+def floats(info: Mapping[str, Any]) -> Floats:
+    """Convert a dict of scalars from a compiled function to floats."""
+    return joined([info])

@@ -1,0 +1,301 @@
+"""Multilayer perceptrons and convolutions, and the initial weights of all networks."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+from gymnasium import spaces
+
+from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
+from spinup_tf2.envs.spaces import channels_first
+from spinup_tf2.errors import UserError
+
+if keras.backend.backend() != "tensorflow":  # loaded before spinup_tf2 could choose
+    raise UserError(
+        f"Keras was loaded with the backend {keras.backend.backend()!r}; import spinup_tf2 before "
+        "keras, or set KERAS_BACKEND=tensorflow."
+    )
+
+# TensorFlow functions that Spinning Up's users pass, and the names of the same in Keras.
+_KERAS_NAME = {
+    tf.nn.relu: "relu",
+    tf.nn.tanh: "tanh",
+    tf.nn.elu: "elu",
+    tf.nn.selu: "selu",
+    tf.nn.sigmoid: "sigmoid",
+    tf.nn.softplus: "softplus",
+    tf.nn.silu: "silu",
+    tf.identity: "linear",
+}
+
+
+@keras.saving.register_keras_serializable("spinup_tf2")
+def tanh(x: tf.Tensor) -> tf.Tensor:
+    """The tanh, with a gradient that is not 0 where its value rounds to 1 or -1.
+
+    `d tanh(x) / dx = 1 - tanh(x)^2 = 4 e / (1 + e)^2,  e = exp(-2 |x|)`
+
+    TensorFlow computes the first form, which in float32 is 0 where the value rounds to 1, for x
+    beyond 8 or 9 on either side: a policy whose actions have reached their bounds would never
+    change again. The last form is positive up to 43. From about 12 on, it is too small for Adam to
+    take a step.
+    """
+    return _tanh(x)  # Keras deserializes a function by its name, which a custom gradient hides
+
+
+@tf.custom_gradient
+def _tanh(x):
+    def gradient(upstream):
+        e = tf.exp(-2 * tf.abs(x))
+        return upstream * 4 * e / tf.square(1 + e)
+
+    return tf.tanh(x), gradient
+
+
+def mlp(
+    input_dim: int,
+    hidden_sizes: Sequence[int],
+    output_dim: int,
+    activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
+    output_activation: str | Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> keras.Sequential:
+    """Return a multilayer perceptron: Dense layers with Glorot-uniform kernels and zero biases.
+
+    Args:
+        input_dim, output_dim: Widths of the input `[batch, input_dim]` and output.
+        hidden_sizes: Widths of the hidden layers.
+        activation, output_activation: Names that Keras knows, or functions of a tensor; None is
+            linear.
+    """
+    layers = [keras.layers.Dense(size, _keras_activation(activation)) for size in hidden_sizes]
+    layers.append(keras.layers.Dense(output_dim, _keras_activation(output_activation)))
+    return keras.Sequential([keras.Input((input_dim,)), *layers])
+
+
+# (filters, kernel size, stride) of each layer, and the padding.
+LAYERS_OF = {
+    "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), "valid"),
+    "small": (((32, 3, 2),) * 4, "same"),
+}
+IMPALA = (16, 32, 32)  # the filters of each block; each block halves height and width
+
+
+class Residual(keras.Model):
+    """x + f(x), for a model f whose output has the shape of its input."""
+
+    def __init__(self, net: keras.Model):
+        super().__init__()
+        self.net = net
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        # TensorFlow tries to fuse x + f(x) with the operations around it; with oneDNN that fails,
+        # and an error is printed although the computation continues.
+        return x - tf.negative(self.net(x))
+
+
+def impala(activation: Callable[[tf.Tensor], tf.Tensor]) -> list[keras.layers.Layer]:
+    """Return the convolutions of the larger network of IMPALA (Espeholt et al. 2018, figure 3).
+
+    Each block consists of a convolution, max pooling of 3 x 3 pixels with stride 2, and two
+    residual blocks of two convolutions each. All convolutions are 3 x 3.
+    """
+
+    def convolution(filters):
+        return keras.layers.Conv2D(filters, 3, padding="same")
+
+    def activated():
+        return keras.layers.Activation(activation)
+
+    layers = []
+    for n in IMPALA:
+        residuals = [
+            Residual(keras.Sequential([activated(), convolution(n), activated(), convolution(n)]))
+            for _ in range(2)
+        ]
+        layers += [convolution(n), keras.layers.MaxPooling2D(3, 2, "same"), *residuals]
+    return [*layers, activated()]
+
+
+def cnn(
+    input_shape: tuple[int, ...],
+    conv: str | Sequence[tuple[int, int, int]] = "nature",
+    hidden_sizes: Sequence[int] = (512,),
+    activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
+    background: float = 0.0,
+) -> keras.Sequential:
+    """Return convolutions and dense layers, from uint8 images `[batch, *input_shape]` to features.
+
+    Bytes are scaled to 0 ... 1, and `background` is subtracted from them. Kernels are
+    Glorot-uniform, biases zero.
+
+    Args:
+        input_shape: (height, width, channels) or (channels, height, width); the channels are the
+            smallest dimension.
+        conv: 'impala', a name in LAYERS_OF such as 'nature' (Mnih et al. 2015), or a list of
+            (filters, kernel size, stride), with zero padding.
+        hidden_sizes: Widths of the dense layers after the convolutions.
+        activation: Activation of all layers: a name that Keras knows, or a function of a tensor.
+        background: Gray value, between 0 and 1, that is subtracted from the scaled pixels.
+
+    Raises:
+        UserError: The input is not an image, or the images are too small for the convolutions.
+    """
+    if len(input_shape) != 3:
+        raise UserError(
+            f"The convolutions are for images of three dimensions, uint8, and observations have "
+            f"the shape {(*input_shape,)}. Use MLPActorCritic, or MLPQActorCritic."
+        )
+    function = _keras_activation(activation)
+    height, width = input_shape[1:] if channels_first(input_shape) else input_shape[:2]
+    if conv == "impala":
+        convolutions = impala(function)
+    else:
+        layers, padding = LAYERS_OF[conv] if isinstance(conv, str) else (conv, "same")
+        _check_size(height, width, conv, smallest_image(layers) if padding == "valid" else 1)
+        convolutions = [keras.layers.Conv2D(*each, padding, activation=function) for each in layers]
+    return keras.Sequential(
+        [
+            keras.Input(input_shape, dtype="uint8"),
+            *([keras.layers.Permute((2, 3, 1))] if channels_first(input_shape) else []),
+            keras.layers.Rescaling(1 / 255, -background),
+            *convolutions,
+            keras.layers.Flatten(),
+            *[keras.layers.Dense(size, function) for size in hidden_sizes],
+        ]
+    )
+
+
+def vector_size(observation_space: spaces.Box, user: type) -> int:
+    """Return the length of the observation vector.
+
+    Args:
+        observation_space: Space of the observations as the networks see them.
+        user: The class whose networks take vectors, for the message.
+
+    Raises:
+        UserError: Observations are images.
+    """
+    if len(observation_space.shape) != 1:
+        raise UserError(
+            f"{user.__name__} is for vectors, and observations have the shape "
+            f"{observation_space.shape}. For images there are CNNActorCritic and CNNQActorCritic; "
+            "a subclass names its own as for_images, which it does not inherit."
+        )
+    return observation_space.shape[0]
+
+
+def _check_size(height, width, conv, smallest):
+    if min(height, width) < smallest:
+        raise UserError(
+            f"Images of {height} x {width} pixels are too small for the convolutions {conv!r}, "
+            f"which need {smallest} x {smallest}. Use the convolutions 'small', or a list of "
+            "(filters, kernel size, stride); or enlarge the images with a wrapper."
+        )
+
+
+def smallest_image(layers: Sequence[tuple[int, int, int]]) -> int:
+    """Return the smallest height and width of which convolutions without padding leave one pixel.
+
+    Args:
+        layers: (filters, kernel size, stride) of each layer.
+    """
+    size = 1
+    for _, kernel_size, stride in reversed(layers):
+        size = (size - 1) * stride + kernel_size
+    return size
+
+
+def _keras_activation(activation):
+    if inspect.isclass(activation):
+        activation = activation_of_class(activation.__name__) or activation
+    if callable(activation):
+        activation = _KERAS_NAME.get(activation, activation)
+    return keras.activations.get(activation)
+
+
+# One name for each activation function of Keras layers: silu, not swish.
+NAMES = {_keras_activation(name): name for name in reversed(ACTIVATIONS)} | {tanh: "tanh"}
+
+
+def activation_name(activation: str | Callable[[tf.Tensor], tf.Tensor] | None) -> str | None:
+    """Return the name in ACTIVATIONS of an activation as `mlp` takes it; None if it has none."""
+    return NAMES.get(_keras_activation(activation))
+
+
+def count_variables(model: Any) -> int:
+    """Return the number of trainable parameters of a Keras model or an actor-critic."""
+    return sum(int(tf.size(variable)) for variable in model.trainable_variables)
+
+
+# --------------------------------------------------------------------------- initial weights
+
+
+def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, default: str) -> None:
+    """Initialize the weights of all networks of an actor-critic.
+
+    Args:
+        ac: The actor-critic, built.
+        made_by: The function or class that created it. Unless it is a class with `takes_init`, the
+            weights are kept if `init` is None.
+        init: The algorithms' argument of this name.
+        default: The initialization to use if `init` is None.
+
+    Raises:
+        UserError: A network has no layers that can be initialized.
+    """
+    if init is None and not getattr(made_by, "takes_init", False):
+        return
+    init = init or default
+    done: set[int] = set()  # layers that networks have in common are initialized once
+    for network in ac.networks:
+        layers = _layers_with_kernels(network)
+        if not layers:
+            raise UserError(
+                f"init is {init!r}, but no Dense or Conv2D layer was found in {network.name}; "
+                "they are looked for in Keras models and the models that these consist of."
+            )
+        output_gain = 0.01 if network is ac.pi else 1.0
+        for layer in layers:
+            if id(layer) not in done:
+                initialize(layer, init, output_gain if layer is layers[-1] else 2**0.5)
+        done.update(map(id, layers))
+
+
+def initialize(layer: keras.layers.Layer, init: str, gain: float) -> None:
+    """Initialize the kernel and the bias of a Dense or Conv2D layer.
+
+    ============  ===============================================================================
+    'glorot'      kernels uniform within sqrt(6 / (fan_in + fan_out)), biases 0: TensorFlow's own
+                  (Glorot and Bengio 2010)
+    'torch'       kernels and biases uniform within 1 / sqrt(fan_in): PyTorch's own
+    'orthogonal'  kernels with W^T W = gain^2 I, biases 0 (Saxe et al. 2014)
+    ============  ===============================================================================
+
+    Like all initializers, these are seeded by keras.utils.set_random_seed.
+    """
+    *window, inputs, _outputs = layer.kernel.shape
+    fan_in = inputs * window[0] * window[1] if window else inputs
+    kernel, bias = {
+        "glorot": (keras.initializers.GlorotUniform(), keras.initializers.Zeros()),
+        "torch": (_uniform(fan_in**-0.5), _uniform(fan_in**-0.5)),
+        "orthogonal": (keras.initializers.Orthogonal(gain), keras.initializers.Zeros()),
+    }[init]
+    layer.kernel.assign(kernel(layer.kernel.shape))
+    if layer.bias is not None:
+        layer.bias.assign(bias(layer.bias.shape))
+
+
+def _uniform(limit):
+    return keras.initializers.RandomUniform(-limit, limit)
+
+
+def _layers_with_kernels(model):
+    found = []
+    for layer in model.layers:
+        if isinstance(layer, keras.Model):
+            found += _layers_with_kernels(layer)
+        elif isinstance(layer, keras.layers.Dense | keras.layers.Conv2D):
+            found.append(layer)
+    return found

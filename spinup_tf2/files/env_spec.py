@@ -1,0 +1,270 @@
+"""env_spec.json: describes how to rebuild the environment of a run, without unpickling anything.
+
+The file holds the arguments of `gymnasium.make` and the wrappers around the environment:
+
+    {"spec": {"env_name": "CartPole-v1", "kwargs": {}, "max_episode_steps": 500, "wrappers": []}}
+
+or, for an environment that cannot be described in this way, `{"spec": null, "reason": "..."}`.
+
+Run directories are passed around, so the file is not trusted. The environment is the one that is
+registered under the given name. The module in a name `module:EnvId` and the modules of wrappers are
+imported only under the conditions of `modules.import_for_file`, and nothing in them is called
+except wrappers.
+
+An environment is rebuilt to see how well an agent does. So wrappers that only help training, which
+have a class attribute `training_only = True`, are left out, and so are gymnasium's own wrappers
+that change rewards, ClipReward and NormalizeReward. Tuples and arrays among the arguments are
+restored as such; see `kwargs_json`.
+"""
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+
+from spinup_tf2.envs.atari import is_atari
+from spinup_tf2.envs.modules import (
+    ModuleRefused,
+    check_environment_arguments,
+    import_for_file,
+    import_named,
+    import_registering,
+    is_own,
+)
+from spinup_tf2.errors import UserError, kind_and_line, one_line
+from spinup_tf2.files.kwargs_json import from_json, to_json
+from spinup_tf2.files.run_directory import atomic_save, read_json
+from spinup_tf2.files.space_json import LARGEST_SPACE
+
+# Bytes in the file: what environments make of a long argument may be a thousand times as large.
+LARGEST_SPEC = 2**16
+
+# Frames in one step of a wrapper; in Super Mario Bros they take a few seconds.
+MOST_FRAMES = 10_000
+
+# These only show or record what happens. That is up to whoever rebuilds the environment, not to the
+# arguments of a run, which may name any file.
+_DISPLAY_WRAPPERS = ("HumanRendering", "RecordVideo", "Recorder", "RenderCollection")
+
+# Wrappers of gymnasium with which returns are no longer those of the environment.
+_TRAINING_ONLY = (gym.wrappers.ClipReward, gym.wrappers.NormalizeReward)
+
+_WHAT_TO_DO = (
+    "Build the environment yourself and call run_policy(env, get_action), or, if you trust whoever "
+    "made the run, load it from vars.pkl with --allow_pickle (allow_pickle=True), which runs code "
+    "in that file."
+)
+
+
+def write_env_spec(path: str | os.PathLike, env: gym.Env, env_fn: Callable[[], gym.Env]) -> None:
+    """Write a description of how to rebuild `env`, atomically.
+
+    Args:
+        path: File to write.
+        env: The environment, as `env_fn` made it.
+        env_fn: The function that made it. If it has an attribute `env_name`, that is the name which
+            `gymnasium.make` was given; it may begin with the module that registers the environment.
+    """
+    try:
+        contents = json.dumps({"spec": describe_env(env, env_fn)}, indent=4)
+        if len(contents) >= LARGEST_SPEC:
+            raise ValueError(f"its arguments take more than {LARGEST_SPEC} bytes")
+    except (TypeError, ValueError) as error:
+        contents = json.dumps({"spec": None, "reason": str(error)}, indent=4)
+    with atomic_save(path) as temporary:
+        Path(temporary).write_text(contents + "\n", encoding="utf-8")
+
+
+def make_env(
+    path: str | os.PathLike,
+    render_mode: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> gym.Env:
+    """Build the environment that env_spec.json describes.
+
+    Args:
+        path: The file.
+        render_mode: gymnasium's render mode: None, "human", "rgb_array", ...
+        env_kwargs: Arguments of the environment that override those in the file.
+
+    Raises:
+        UserError: It cannot be built; the message says why and what to do instead.
+    """
+    try:
+        contents = read_json(path, LARGEST_SPEC)
+        if contents["spec"] is None:
+            raise UserError(contents["reason"])
+        spec = contents["spec"]
+        if env_kwargs:
+            spec = spec | {"kwargs": {**spec["kwargs"], **env_kwargs}}
+        return _build(spec, render_mode)
+    except ModuleRefused as error:  # its message says what to do
+        raise UserError(f"The environment of {path} cannot be built: {error}.") from error
+    # The file may hold anything, and environments and modules raise what they like.
+    except (Exception, SystemExit) as error:
+        reason = one_line(error) if isinstance(error, UserError) else kind_and_line(error)
+        reason = reason.removesuffix(".")
+        if env_kwargs:
+            raise UserError(
+                f"The environment of {path} cannot be built with {dict(env_kwargs)}: {reason}. "
+                "Correct --env_kwargs (env_kwargs), or leave it out."
+            ) from error
+        raise UserError(
+            f"The environment of {path} cannot be built: {reason}. {_WHAT_TO_DO}"
+        ) from error
+
+
+def make_described(description: Mapping[str, Any], render_mode: str | None = None) -> gym.Env:
+    """Build an environment from a description by `describe_env` that the caller trusts.
+
+    All modules that it names are imported.
+    """
+    entries = [wrapper["entry_point"] for wrapper in description["wrappers"]]
+    names = [str(description["env_name"]), *entries]
+    import_named(dict.fromkeys(name.partition(":")[0] for name in names if ":" in name))
+    return _build(description, render_mode)
+
+
+def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
+    """Describe an environment for `make_env`.
+
+    Args:
+        env: The environment.
+        env_fn: The function that made it; see `write_env_spec`.
+
+    Raises:
+        TypeError, ValueError: It cannot be described; the message says why.
+    """
+    spec = env.spec
+    if spec is None:
+        raise ValueError("it was not made by gymnasium.make, so it has no spec")
+    kwargs = _arguments(spec)
+    if kwargs.get("render_mode") == "human":
+        del kwargs["render_mode"]
+    return {
+        # An environment keeps its id, but not the module that had to be imported to register it.
+        "env_name": getattr(env_fn, "env_name", None) or spec.id,
+        "kwargs": kwargs,
+        "max_episode_steps": spec.max_episode_steps,
+        "wrappers": [
+            {
+                "entry_point": wrapper.entry_point,
+                "kwargs": to_json(wrapper.kwargs or {}),
+            }
+            for wrapper in spec.additional_wrappers
+            if wrapper.name not in _DISPLAY_WRAPPERS
+        ],
+    }
+
+
+def _arguments(spec):
+    """Return the environment's arguments as JSON, without those that JSON cannot hold.
+
+    The latter must come from the registration of the environment; otherwise TypeError is raised.
+    """
+    registered = getattr(gym.registry.get(spec.id), "kwargs", {})
+    kwargs = {}
+    for key, value in spec.kwargs.items():
+        try:
+            kwargs |= to_json({key: value})
+        except TypeError:
+            if key not in registered or not _equal(registered[key], value):
+                raise
+    return kwargs
+
+
+def _equal(one, other):
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # a user's class may raise anything in a comparison
+        return False
+
+
+def register_for_file(env_name: object) -> str:
+    """Register the environment that a file of a run names, if necessary, and return its id.
+
+    Raises:
+        UserError: It cannot be registered, or only by a module that may not be imported.
+    """
+    if not isinstance(env_name, str) or not env_name.isprintable():
+        raise UserError(f"{env_name!r} is not the name of an environment")
+    is_atari(env_name)  # registers it if it is an Atari game
+    module, _, env_id = env_name.rpartition(":")
+    if module:
+        import_for_file(module)
+    if env_id not in gym.registry:
+        import_registering()
+    if env_id not in gym.registry:
+        raise UserError(
+            f"no environment {env_id} is registered; if it is in a module of yours, name that with "
+            '--import my_envs (modules=["my_envs"])'
+        )
+    return env_id
+
+
+def _build(spec, render_mode):
+    """Build the environment of a description."""
+    kwargs = from_json(dict(spec["kwargs"]))
+    check_environment_arguments(kwargs)
+    if render_mode is not None:
+        kwargs["render_mode"] = render_mode
+    env_id = register_for_file(spec["env_name"])
+    # A time limit among the arguments overrides that of the run. -1 means none, and None the
+    # registered one.
+    time_limit = kwargs.pop("max_episode_steps", spec["max_episode_steps"] or -1)
+    env = gym.make(env_id, max_episode_steps=time_limit, **kwargs)
+    # The registered entry point may have applied the first of the wrappers itself.
+    already_there = len(env.spec.additional_wrappers)
+    for description in spec["wrappers"][already_there:]:
+        wrapper = _load_wrapper(description["entry_point"])
+        if wrapper in _TRAINING_ONLY or getattr(wrapper, "training_only", False):
+            continue
+        kwargs = from_json(description["kwargs"])
+        check_environment_arguments(kwargs)
+        if is_own(wrapper.__module__):
+            _check_size(env, kwargs)
+        env = wrapper(env, **kwargs)
+    return env
+
+
+def _check_size(env, kwargs):
+    """Raise UserError for a wrapper that would keep too many numbers, or skip too many frames.
+
+    Goes by the names of such arguments in the wrappers of gymnasium and of this package.
+    """
+
+    def numbers(*names):
+        return [number for name in names for number in np.ravel(kwargs.get(name, 1)).tolist()]
+
+    kept = max(numbers("stack_size", "delay", "bins"))
+    if kept > 1:
+        kept *= gym.spaces.flatdim(env.observation_space)
+    image = max(numbers("size", "screen_size")) ** 2 * max(numbers("stack"))
+    if max(kept, image, math.prod(numbers("shape"))) > LARGEST_SPACE:
+        raise UserError(f"a wrapper with {kwargs} would keep more than {LARGEST_SPACE} numbers")
+    if max(numbers("frameskip", "frame_skip", "skip", "num_repeats", "noop_max")) > MOST_FRAMES:
+        raise UserError(f"a wrapper with {kwargs} would let more than {MOST_FRAMES} frames pass")
+
+
+def _load_wrapper(entry_point):
+    """Return the wrapper class at `module:Class`; raise UserError if it may not be loaded."""
+    module, _, name = entry_point.partition(":")
+    # Only what the module contains, not what its `__getattr__` (PEP 562) may return.
+    wrapper = vars(import_for_file(module)).get(name)
+    if not (isinstance(wrapper, type) and issubclass(wrapper, gym.Wrapper)):
+        raise UserError(f"{entry_point} is not a wrapper")
+    if wrapper.__name__ in _DISPLAY_WRAPPERS:
+        raise UserError(f"{entry_point} would display or record, which is not part of a run")
+    if not issubclass(wrapper, RecordConstructorArgs) and len(signature(wrapper).parameters) > 1:
+        raise UserError(
+            f"it was wrapped in {entry_point}, which does not record its arguments; it must be "
+            "derived from gymnasium.utils.RecordConstructorArgs as well"
+        )
+    return wrapper

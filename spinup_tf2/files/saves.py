@@ -1,0 +1,114 @@
+"""Finds and reads the saved policies of a run: tf2_save/, or tf2_save12/ for one with a number.
+
+Besides a SavedModel, each holds the variables as plain arrays (weights.npz), and model_info.json.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.files.run_directory import read_json, runs_aside, runs_in
+from spinup_tf2.training.checkpoints import Checkpoints, DamagedCheckpoint, read_numbered
+
+WEIGHTS = "weights.npz"
+
+
+def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
+    """Return the directory of a run's saved policy (tf2_save, tf2_save12).
+
+    Args:
+        fpath: Directory of the run.
+        itr: Number of the save. "last" or a negative number means the one with the highest number.
+
+    Raises:
+        UserError: There is no such save.
+    """
+    if itr != "last" and not isinstance(itr, int):
+        raise UserError(f"Bad value provided for itr (needs to be int or 'last'): {itr!r}.")
+    if not os.path.isdir(fpath):
+        raise UserError(f"There is no directory {fpath}.")
+    saves = _saves(fpath)
+    if not saves:
+        raise UserError(
+            f"{fpath} holds no trained agent (tf2_save); {_what_to_give(fpath)}.{runs_aside(fpath)}"
+        )
+    if itr == "last" or itr < 0:
+        itr = max(saves)
+    if itr not in saves:
+        numbers = [str(number) for number in sorted(saves) if number >= 0]
+        there = f"there is {', '.join(numbers)}" if numbers else "its only save has no number"
+        raise UserError(f"{fpath} has no save with itr {itr}; {there}.")
+    return saves[itr]
+
+
+def has_save(fpath: str | os.PathLike) -> bool:
+    """Return whether a run has saved a policy."""
+    return bool(_saves(fpath))
+
+
+def _saves(fpath):
+    """Return the complete saves of a run as {number: directory}; -1 for the one without number."""
+    saves = {}
+    # In this order tf2_save takes precedence over tf2_save.old, which a crash may leave behind.
+    for name in sorted(os.listdir(fpath), reverse=True):
+        match = re.fullmatch(r"tf2_save(\d*)(\.old)?", name)
+        if match and os.path.isdir(os.path.join(fpath, name)):
+            saves[int(match[1] or -1)] = os.path.join(fpath, name)
+    return saves
+
+
+def _what_to_give(fpath):
+    """Return advice for messages about a directory without a saved policy."""
+    there = {path.name for path in Path(fpath).iterdir()}
+    if {"saved_model.pb", "model_info.json"} & there:
+        return f"it is a save itself: give the run that it lies in, {Path(fpath).absolute().parent}"
+    theirs = sorted(
+        name for name in there if re.fullmatch(r"(pyt|tf1)_save\d*|simple_save\d*", name)
+    )
+    if theirs:
+        return (
+            f"{', '.join(theirs)} was written by the original Spinning Up, which has to load it; "
+            "here, plot shows its progress.txt, and training anew makes an agent"
+        )
+    runs = runs_in(fpath, "tf2_save*")
+    if runs:
+        return f"give one of the runs in it: {runs}"
+    if "progress.txt" in there:
+        return "its training has not saved one yet"
+    return "nothing has been saved there yet"
+
+
+def read_info(save_dir: str | os.PathLike) -> dict[str, Any]:
+    """Return the contents of model_info.json, which include the spaces."""
+    info = read_json(Path(save_dir, "model_info.json"))
+    if not isinstance(info, dict) or not {"observation_space", "action_space"} <= {*info}:
+        raise UserError("model_info.json does not say what the spaces are")
+    return info
+
+
+def read_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
+    """Return the arrays of weights.npz, in the order of the variables."""
+    path = Path(save_dir, WEIGHTS)
+    if not path.is_file():
+        raise UserError(f"There is no complete saved policy in {save_dir} (no {WEIGHTS}).")
+    try:
+        return read_numbered(path)
+    except DamagedCheckpoint as error:
+        raise UserError(f"{WEIGHTS} is damaged ({one_line(error)}).") from error
+
+
+def read_best_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
+    """Return the best weights of the run that a save belongs to, from its newest checkpoint.
+
+    Also prints their epoch and score.
+    """
+    arrays, best = Checkpoints(Path(save_dir).parent).best()
+    success = f"success rate {best['success']:.2f}, " if best.get("success") else ""
+    print(
+        f"The best policy so far: epoch {best['epoch']}, {success}mean return {best['score']:.4g}."
+    )
+    return arrays

@@ -1,0 +1,425 @@
+"""What all runs share: epochs, rows of the log, tests, saves, checkpoints, and stopping."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import keras
+import numpy as np
+from tqdm import tqdm
+
+from spinup_tf2 import user_config
+from spinup_tf2.core.nets.actor_critic import BaseActorCritic, unique
+from spinup_tf2.core.nets.recurrent_acting import actor_for
+from spinup_tf2.core.settings import Settings
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.envs.modules import modules_of
+from spinup_tf2.errors import UserError
+from spinup_tf2.files.commands import resume_command
+from spinup_tf2.parallel.heartbeat import beat
+from spinup_tf2.parallel.interruption import Interruption
+from spinup_tf2.parallel.mpi import broadcast_object, proc_id
+from spinup_tf2.parallel.watchdog import Watchdog
+from spinup_tf2.tracking.tracker import HISTOGRAMS
+from spinup_tf2.training.action_log import ActionLog
+from spinup_tf2.training.best import BestWeights, score_of
+from spinup_tf2.training.callbacks import Callbacks
+from spinup_tf2.training.checkpoint_writer import CheckpointWriter
+from spinup_tf2.training.checkpoints import Saved
+from spinup_tf2.training.evaluation import (
+    NO_RESULTS,
+    evaluate,
+    own_test_episodes,
+)
+from spinup_tf2.training.finite import check_experience, check_info, check_step, check_variables
+from spinup_tf2.training.keeper import Keeper
+from spinup_tf2.training.resets import Resets
+from spinup_tf2.training.same_run import Position, position_of
+from spinup_tf2.training.saved_policy import SavedPolicy
+from spinup_tf2.training.successes import log_successes
+from spinup_tf2.utils.logx import EpochLogger, number_in
+from spinup_tf2.utils.mpi_tf import check_params
+
+Item = TypeVar("Item")
+
+
+class Run:
+    """A run whose directory is open. The loops of the algorithms look like this:
+
+        for epoch in run.epochs():
+            ...                                  # collect
+            run.record(update(batch))
+            run.finish_epoch()
+
+    Arguments are those of `opening.open_run`, and what it has made of them.
+
+    Attributes:
+        settings: The run's settings.
+        envs: The training environments.
+        test_envs: The environments for evaluation; None if this rank plays no test episodes.
+        ac: The actor-critic.
+        logger: The EpochLogger.
+        variables: All variables that a checkpoint holds, equal on all ranks.
+        epoch: Number of the current epoch, from 0.
+        first_step: The step of each environment at which the current epoch begins: 0, unless the
+            run was stopped within this epoch and has been resumed.
+        videos: Paths of the videos recorded at the end of the latest epoch.
+        progress: Fraction of the training that is over, from 0 to just below 1: on-policy at the
+            first step of the current batch, off-policy at the current step.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        envs: VectorEnv,
+        test_envs: VectorEnv | None,
+        ac: BaseActorCritic,
+        state: Mapping[str, Any],
+        columns: Mapping[str, bool],
+        logger: EpochLogger,
+        saved_policy: SavedPolicy,
+        description: dict[str, Any],
+        checkpoints: CheckpointWriter,
+        saved: Saved | None,
+        callbacks: Callbacks,
+        contexts: ExitStack,
+    ):
+        self.settings, self.envs, self.test_envs, self.ac = settings, envs, test_envs, ac
+        self.logger, self.description = logger, description
+        self.epoch, self.first_step, self.progress = 0, 0, 0.0
+        self.best = BestWeights(ac.variables)
+        self.videos: list[Path] = []
+        self._columns, self._saved_policy = columns, saved_policy
+        self._callbacks, self._contexts, self._stopped = callbacks, contexts, ""
+        # Off-policy as in Spinning Up: epochs are counted from 1, and tests always have columns.
+        replay = state.get("replay")
+        self._first_epoch = 0 if replay is None else 1
+        self._tests = replay is not None or settings.num_test_episodes > 0
+        self._test_actor = actor_for(ac, test_envs) if test_envs is not None else None
+        self.variables = unique([*ac.variables, *variables_of(state)])
+        log = ActionLog(envs) if settings.deterministic_resume else None
+        envs.log = log
+        parts = {"envs": log, "episodes": envs.episodes, **state}
+        restarted = [part for part in parts.values() if hasattr(part, "restart")]
+        self._resets = Resets(settings, envs, log, restarted, saved is not None, logger)
+        self._keeper = Keeper(
+            description, checkpoints, logger, envs.indices, self.variables, parts, replay
+        )
+        if broadcast_object(bool(settings.track)):  # keeping values is collective
+            logger.keep = HISTOGRAMS
+        self._infos: list[dict[str, float]] = []  # of this epoch's updates
+        self._began, self._last_save, self._policy_saved = time.monotonic(), -np.inf, True
+        if saved is not None:
+            self._restore(saved)
+        contexts.callback(callbacks.end, self)
+        callbacks.start(self)
+        callbacks.columns(self)  # a trial, while there is nothing to lose
+        if saved is None and settings.checkpoint_freq:
+            self._save_checkpoint(Position())
+
+    def epochs(self) -> Iterator[int]:
+        """Yield the numbers of the epochs that are left to train, counted from 0."""
+        settings, quiet = self.settings, self.logger.quiet
+        self._contexts.enter_context(Watchdog(settings.stall_timeout, self._how_to_go_on()))
+        self.interruption = self._contexts.enter_context(Interruption())
+        hidden = quiet or proc_id() != 0 or not sys.stderr.isatty()
+        self._bar = self._contexts.enter_context(
+            tqdm(
+                total=settings.epochs,
+                initial=self.epoch,
+                unit="epoch",
+                disable=hidden,
+                dynamic_ncols=True,
+            )
+        )
+        for epoch in range(self.epoch, settings.epochs):
+            self.epoch = epoch
+            yield epoch
+            if self._stopped:
+                break
+        self._check_saved()
+
+    def observations(self, obs: np.ndarray | None, step: int) -> np.ndarray:
+        """Return the observations from which to act; see `Resets.observations`."""
+        settings = self.settings
+        self.progress = (self.epoch + step / settings.local_steps) / settings.epochs
+        return self._resets.observations(obs, self.epoch, step, self.logged_epoch)
+
+    def check_step(
+        self, step: int, obs: np.ndarray, rew: np.ndarray, final_obs: Mapping[int, Any]
+    ) -> None:
+        """Check the answers to step `step` of the epoch; see `finite.check_step`."""
+        check_step(self.envs, self.logged_epoch, step, obs, rew, final_obs, self.variables)
+
+    def until_stopped(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the items, one per step, until a stop is requested; send a heartbeat for each."""
+        for item in items:
+            beat()
+            if self.interruption.requested:
+                return
+            yield item
+
+    def collected(self, actor: Any, buffer: Any, obs: np.ndarray, start: int) -> None:
+        """Check and count what has been collected, or leave if a stop was requested. Collective.
+
+        Args:
+            actor: The actor.
+            buffer: The TrajectoryBuffer that has been filled.
+            obs: Observations after its last step, `[n, ...]`.
+            start: How many steps of the epoch each environment had taken before.
+        """
+        rows = buffer.rows
+        if self.asked_to_stop():
+            self.envs.forget(buffer.t)  # the batch will be collected again, by the same policy
+            if buffer.t and "state" in rows:
+                actor.state = rows["state"][0].copy()
+            self.leave(start)
+        if start + buffer.size == self.settings.local_steps:
+            self.best.note_acting()
+        last = [each for each in buffer.final_obs if each[2] is not None]
+        seen = (rows["obs"], rows["rew"], last, obs)
+        check_experience(self.envs, self.logged_epoch, start, *seen, self.ac.variables)
+        self.logger.store(**self.envs.episodes.count(rows["rew"], buffer.ends, buffer.lost))
+
+    def minibatches(
+        self, size: int | None, passes: int, epochs: int = 1, stream: int = 1
+    ) -> np.ndarray | None:
+        """Return the rows of each minibatch, `[passes, count, local size]`; None without `size`.
+
+        With a memory, a row is a segment.
+
+        Args:
+            size: Steps of all processes in each minibatch; None: there are no minibatches.
+            passes: Number of passes over the data.
+            epochs: Number of epochs whose steps the data hold.
+            stream: Stream of random numbers to draw from; see Randomness.minibatches.
+        """
+        if size is None:
+            return None
+        count = epochs * self.settings.steps_per_epoch // size
+        rows = self.settings.local_steps
+        if self.ac.memory is not None:
+            rows //= self.ac.memory.segment_length(rows)
+        draw = self.envs.randomness.minibatches
+        return draw(self.epoch, epochs * rows, passes, count, stream)
+
+    def asked_to_stop(self) -> bool:
+        """Return whether a stop was requested on any rank. Collective."""
+        return self.interruption.agreed()
+
+    def leave(self, step: int) -> NoReturn:
+        """Save everything and exit, after `step` steps of the epoch. Collective.
+
+        To be called when `asked_to_stop` returns True.
+        """
+        text = self._how_to_go_on()
+        if self.settings.checkpoint_freq and not self._save_checkpoint(Position(self.epoch, step)):
+            text = f"What came after the last checkpoint is lost. {text}"
+        self._save_policy()  # so that it can be watched
+        self.interruption.leave(text)
+
+    def record(self, info: Mapping[str, Any]) -> None:
+        """Log what an update has returned in the row of this epoch."""
+        check_info(info, self.logged_epoch)
+        if info.keys() <= self._columns.keys():
+            self.logger.store(**info)
+            return
+        numbers = {name: number_in(name, value) for name, value in info.items()}
+        self._infos.append(  # Python's numbers, because checkpoints hold them as JSON
+            {name: x.item() if isinstance(x, np.generic) else x for name, x in numbers.items()}
+        )
+        if self._infos[-1].keys() != self._infos[0].keys():
+            raise UserError(
+                f"An update of epoch {self.logged_epoch} returned {', '.join(info)} to be logged, "
+                f"and the first one {', '.join(self._infos[0])}; return the same in all of them."
+            )
+
+    def finish_epoch(self) -> None:
+        """Write the epoch's row of the log; if due, test and save the policy, and checkpoint.
+
+        Collective.
+        """
+        settings, logger, epoch = self.settings, self.logger, self.epoch
+        last = epoch == settings.epochs - 1
+        check_variables(self.variables, self.logged_epoch)  # before they are acted with
+        if self._tests:
+            self._evaluate(due=last or (epoch + 1) % settings.test_freq == 0)
+        self.envs.add_epoch()
+        self._log_row()
+        row = {name: logger.log_current_row.get(name, "") for name in logger.log_headers}
+        logger.dump_tabular()
+        self._warn_of_values_without_column()
+        self.best.judge(score_of(row, settings.num_test_episodes > 0), self.logged_epoch)
+        self._stopped = self._callbacks.end_epoch(self, row) or ""
+        last = last or self._stopped != ""
+        if last or self.logged_epoch % settings.save_freq == 0 or not self._policy_saved:
+            check_params(self.variables)
+            self._policy_saved = self._save_policy()
+        self._infos, self.first_step = [], 0
+        if settings.checkpoint_freq:
+            waited = time.monotonic() - self._last_save >= user_config.CHECKPOINT_INTERVAL
+            due = waited and (epoch + 1) % settings.checkpoint_freq == 0
+            if broadcast_object(last or self._keeper.save_failed or due):
+                self._save_checkpoint(Position(epoch + 1))
+        self._bar.update()
+        if self._stopped:
+            logger.log(f"Stopped: {self._stopped}. {self._how_to_go_on()}")
+
+    # ---------------------------------------------------------------------- for callbacks
+
+    @property
+    def policy(self) -> BaseActorCritic:
+        """The actor-critic."""
+        return self.ac
+
+    def stop(self, reason: str) -> None:
+        """Ask for the training to end after this epoch."""
+        self._callbacks.reason = str(reason) or "a callback has asked for it"
+
+    # ------------------------------------------------------------------- the end of an epoch
+
+    @property
+    def logged_epoch(self) -> int:
+        """Number of the current epoch, as it is logged."""
+        return self._first_epoch + self.epoch
+
+    def _evaluate(self, due):
+        results = NO_RESULTS
+        if due:
+            self.best.note_acting()
+            episodes = own_test_episodes(self.settings.num_test_episodes)
+            args = self.test_envs, self._test_actor, episodes, self.epoch, self.interruption
+            results = evaluate(*args)
+            if self.asked_to_stop():
+                self.leave(self.settings.local_steps)
+        self.logger.store(**results)
+
+    def _log_row(self):
+        logger, tests = self.logger, self._tests
+        logger.log_tabular("Epoch", self.logged_epoch)
+        logger.log_tabular("EpRet", with_min_and_max=True)
+        if tests:
+            logger.log_tabular("TestEpRet", with_min_and_max=True)
+        logger.log_tabular("EpLen", average_only=True)
+        if tests:
+            logger.log_tabular("TestEpLen", average_only=True)
+        rates = ("SuccessRate", "TestSuccessRate") if tests else ("SuccessRate",)
+        log_successes(logger, rates, (self.envs, self.test_envs))
+        if "VVals" in logger.epoch_dict:  # on-policy
+            logger.log_tabular("VVals", with_min_and_max=True)
+        logger.log_tabular("TotalEnvInteracts", (self.epoch + 1) * self.settings.steps_per_epoch)
+        self._log_updates()
+        logger.log_tabular("Time", self._seconds())
+        for name, value in self._callbacks.columns(self).items():
+            logger.log_tabular(name, value)
+
+    def _log_updates(self):
+        if self._infos:
+            several = len(self._infos) > 1
+            for name, value in self._infos[0].items():
+                mean = np.mean([info[name] for info in self._infos]) if several else value
+                self.logger.log_tabular(name, mean)
+        self.logger.store(**{name: [] for name in self._columns})  # blank if there is no value
+        for name, all_four in self._columns.items():
+            self.logger.log_tabular(name, with_min_and_max=all_four, average_only=not all_four)
+
+    def _warn_of_values_without_column(self):
+        """Warn of values that a callback stored for no column, and drop them, or they pile up."""
+        for name in [name for name, values in self.logger.epoch_dict.items() if values]:
+            self.logger.warn_once(
+                f"values were stored under {name}, which no column of progress.txt shows; a "
+                "callback names columns of its own by what its method columns() returns."
+            )
+            del self.logger.epoch_dict[name]
+
+    def _check_saved(self):
+        """Raise OSError if the finished training's results are not on disk. Collective."""
+        run_dir = self.logger.output_dir
+        missing = [] if self._policy_saved else ["the policy"]
+        missing += ["the checkpoint"] if self._keeper.save_failed else []
+        missing += [] if broadcast_object(self.logger.all_written) else ["the last rows"]
+        if missing:
+            raise OSError(
+                f"The training is over, but not written to {broadcast_object(run_dir)}: "
+                f"{', '.join(missing)} (a warning above says why). Files that were there before "
+                f"still are. Make room. {self._how_to_go_on()} Without any checkpoint, it has to "
+                "begin anew."
+            )
+
+    # ------------------------------------------------------------------------ saving, restoring
+
+    def _save_policy(self):
+        """Save the policy for `test_policy`; return whether it was saved. Collective."""
+        # A run that is resumed with nothing left to do is past its last epoch.
+        self._saved_policy.info["epoch"] = min(self.epoch, self.settings.epochs - 1)
+        # The other ranks wait: a rank that exits takes rank 0 down with it.
+        return broadcast_object(self.logger.save_state({"env": self.envs.prototype}, None))
+
+    def _save_checkpoint(self, position):
+        check_variables(self.variables, self._first_epoch + position.epoch)
+        counters = dict(
+            epoch=position.epoch,
+            step=position.step,
+            infos=self._infos,
+            seconds=self._seconds(),
+            best=self.best.record,
+            columns=self.logger.log_headers,
+            callbacks=self._callbacks.states(),
+            stopped=self._stopped,
+        )
+        complete = position.step == self.settings.local_steps
+        acting = self.best.acting if complete else ()
+        saved = self._keeper.save(counters, self.best.weights, acting)
+        if saved:
+            self._last_save = time.monotonic()
+        return saved
+
+    def _restore(self, saved):
+        position, restored = position_of(saved), self._keeper.restore(saved)
+        self.best.restore(restored.best, restored.best_weights, restored.acting_weights)
+        self._infos = restored.infos
+        self.epoch, self.first_step = position.epoch, position.step
+        self._last_save = time.monotonic()
+        self._began = self._last_save - restored.seconds
+        where = f"{position.epoch} of {self.settings.epochs} epochs"
+        if position.step:
+            where += f", and {position.step} steps of each environment"
+        self.logger.log(f"Resuming from {saved.path}, after {where}.")
+        self._callbacks.restore(saved.counters.get("callbacks", []))
+        if saved.counters.get("stopped"):
+            self.logger.log(f"It had stopped: {saved.counters['stopped']}.")
+        if position.epoch >= self.settings.epochs:
+            self.logger.log("There is nothing left to do; more epochs would go on with it.")
+            self._policy_saved = self._save_policy()  # after a crash there may be none
+        else:
+            self._keeper.check_columns(saved.counters.get("columns", []))
+
+    def _seconds(self):
+        """Return how long the run has taken, excluding the time between stops and resumptions."""
+        return time.monotonic() - self._began
+
+    def _how_to_go_on(self):
+        run_dir = broadcast_object(self.logger.output_dir)
+        if not self.settings.checkpoint_freq:
+            return "It has no checkpoint (checkpoint_freq is 0)."
+        command = self.description["command"]
+        if command is None:
+            return f"Resume it with the same call and resume=True; it is in {run_dir}."
+        modules = [
+            *getattr(self.settings.env_fn, "modules", ()),
+            *modules_of(self.settings.callbacks),
+        ]
+        return f"Resume it with: {resume_command(run_dir, command['env_name'], modules)}"
+
+
+def variables_of(state: Mapping[str, Any]) -> list[keras.Variable]:
+    """Return the variables in a run's state, which is described in `opening.open_run`."""
+    found: list[keras.Variable] = []
+    for each in state.values():
+        for item in each if isinstance(each, list | tuple) else [each]:
+            found += [item] if isinstance(item, keras.Variable) else getattr(item, "variables", ())
+    return found

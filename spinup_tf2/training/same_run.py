@@ -1,0 +1,236 @@
+"""Describes the run that a checkpoint belongs to, and checks whether a run may resume from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from spinup_tf2.arguments.checks import MAY_CHANGE, PYTHON_ONLY, check_epochs_left
+from spinup_tf2.errors import UserError, shortened
+from spinup_tf2.files.env_spec import describe_env
+from spinup_tf2.files.kwargs_json import to_json, without_tags
+from spinup_tf2.files.run_directory import holds_rows, holds_run
+from spinup_tf2.files.space_json import space_to_json
+from spinup_tf2.parallel.mpi import gather_objects, num_procs, on_root
+from spinup_tf2.training.checkpoints import Checkpoints, Saved
+from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializable
+
+if TYPE_CHECKING:
+    import keras
+
+# The first three are represented by other entries.
+_NOT_COMPARED = ("env_fn", "logger_kwargs", "num_envs", "resume", "callbacks")
+
+# Arguments that may differ between ranks, or are used only on rank 0.
+_OWN_TO_RANK = (
+    *("env_fn", "logger_kwargs", "behavior_policy", "callbacks", "track", "record_every"),
+    *("render_every", "vectorization", "env_retries", "stall_timeout"),
+)
+
+
+@dataclass(frozen=True)
+class Position:
+    """Position in a training run: `step` steps of each environment into `epoch`, counted from 0."""
+
+    epoch: int = 0
+    step: int = 0
+
+
+def checkpoint_to_resume(
+    run_dir: str | None,
+    description: Mapping[str, Any],
+    epochs: int,
+    output_fname: str = "progress.txt",
+) -> Saved | None:
+    """Return the newest checkpoint in a run's directory; None if it has none yet. Collective.
+
+    Args:
+        run_dir: Directory of the run.
+        description: Description by `describe_run` of the run to be resumed.
+        epochs: Total number of epochs that it is to have.
+        output_fname: Name of its file of rows.
+
+    Raises:
+        UserError: The directory holds another run, one with rows but without checkpoints, or one
+            that has already had more epochs.
+    """
+    if run_dir is None:
+        raise UserError("resume is True, but logger_kwargs has no output_dir to resume from.")
+    saved = Checkpoints(run_dir).newest()
+    if saved is not None:
+        check_same_run(saved.run, description, run_dir)
+        check_epochs_left(epochs, position_of(saved).epoch, run_dir)
+    elif on_root(lambda: holds_run(run_dir, output_fname) and holds_rows(run_dir, output_fname)):
+        raise UserError(
+            f"{run_dir} holds a run without checkpoints, which cannot be resumed; start it anew "
+            "with --overwrite (overwrite=True), or choose another exp_name, seed or data_dir."
+        )
+    return saved
+
+
+def position_of(saved: Saved) -> Position:
+    """Return the position in the training run at which a checkpoint was made."""
+    counters = saved.counters
+    try:
+        position = Position(counters["epoch"], counters["step"])
+        if not all(type(x) is int and x >= 0 for x in (position.epoch, position.step)):
+            raise ValueError(f"epoch {position.epoch!r}, step {position.step!r}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"the checkpoint {saved.path} does not say where it was made ({error})."
+        ) from error
+    return position
+
+
+def describe_run(
+    algorithm: str,
+    arguments: Mapping[str, Any],
+    env: gym.Env,
+    networks: Sequence[keras.Variable],
+    own_parts: bool,
+    exp_name: str | None,
+    preset: str | None,
+) -> dict[str, Any]:
+    """Describe a run as JSON, with everything that must be the same to resume it.
+
+    The entry `command` holds the arguments with which `python -m spinup_tf2.run resume` starts the
+    run; None if only a Python program can start it.
+
+    Args:
+        algorithm: Name of the algorithm.
+        arguments: All its arguments, by name.
+        env: The environment.
+        networks: Variables of the actor-critic.
+        own_parts: Whether both algorithm and networks come with this package.
+        exp_name: Name of the experiment.
+        preset: Name of the preset that it was started with.
+    """
+    env_fn = arguments["env_fn"]
+    left_out = (*PYTHON_ONLY, "resume")
+    plain = {name: value for name, value in arguments.items() if name not in left_out}
+    command = None
+    if (
+        hasattr(env_fn, "env_name")
+        and own_parts
+        and arguments.get("behavior_policy") is None
+        and is_json_serializable(plain)
+    ):
+        with suppress(TypeError):  # JSON cannot represent the environment's arguments
+            env_kwargs = to_json(env_fn.env_kwargs)
+            command = dict(plain, env_name=env_fn.env_name, env_kwargs=env_kwargs)
+    compared = {name: x for name, x in arguments.items() if name not in _NOT_COMPARED}
+    try:
+        environment = describe_env(env, env_fn)
+    except (TypeError, ValueError):
+        environment = type(env.unwrapped).__name__
+    run = dict(
+        algorithm=algorithm,
+        environment=environment,
+        observation_space=space_to_json(env.observation_space),
+        action_space=space_to_json(env.action_space),
+        networks=[[variable.name, list(variable.shape)] for variable in networks],
+        num_envs=arguments["num_envs"] * num_procs(),
+        arguments=compared,
+        exp_name=exp_name,
+        preset=preset,
+        num_procs=num_procs(),
+        command=command,
+    )
+    return json.loads(json.dumps(convert_json(run)))  # as it will be read back: tuples are lists
+
+
+def check_same_on_all_ranks(
+    algorithm: str, arguments: Mapping[str, Any], networks: Sequence[keras.Variable]
+) -> None:
+    """Raise UserError on all ranks if they have not all been started for the same run. Collective.
+
+    Otherwise they would train together all the same, or wait for each other forever.
+
+    Args:
+        algorithm, arguments, networks: As in `describe_run`.
+    """
+    env_fn = arguments["env_fn"]
+    own = dict(algorithm=algorithm)
+    own |= {name: getattr(env_fn, name, None) for name in ("env_name", "env_kwargs")}
+    own |= {name: value for name, value in arguments.items() if name not in _OWN_TO_RANK}
+    own["shapes of the networks' variables"] = [list(variable.shape) for variable in networks]
+    texts = {name: json.dumps(_by_name(value), sort_keys=True) for name, value in own.items()}
+    ranks = gather_objects(texts)
+    for rank, others in enumerate(ranks):
+        for name in ranks[0] | others:
+            here, there = ranks[0].get(name), others.get(name)
+            if here != there:
+                raise UserError(
+                    f"the processes of this MPI job have different arguments: {name} is "
+                    f"{shortened(str(here))} on rank 0 and {shortened(str(there))} on rank {rank}. "
+                    "Start all ranks with the same arguments; for several seeds, use --seed 0 1 "
+                    "with --workers, or start a job for each."
+                )
+
+
+def _by_name(value):
+    """Return an argument as JSON, with functions and classes as their names.
+
+    Other objects become None, as their contents may differ between ranks.
+    """
+    if isinstance(value, dict):
+        return {str(name): _by_name(each) for name, each in value.items()}
+    if is_json_serializable(value):
+        return value
+    return getattr(value, "__name__", None)
+
+
+def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: str) -> None:
+    """Raise UserError if a checkpoint belongs to a different run.
+
+    Args:
+        saved: Description of the run that the checkpoint belongs to.
+        run: Description of the run that is to be resumed from it.
+        run_dir: Directory of the checkpoint's run, for messages.
+    """
+    words = {
+        "algorithm": "algorithm",
+        "environment": "environment",
+        "observation_space": "observation space",
+        "action_space": "action space",
+        "networks": "networks (names and shapes of their variables)",
+    }
+    for name, word in words.items():
+        # Older versions wrote tuples as lists, and only the names of some environments that can now
+        # be described.
+        before, now = without_tags(saved.get(name)), without_tags(run[name])
+        only_named = name == "environment" and isinstance(before, str) != isinstance(now, str)
+        if before != now and not only_named:
+            raise _another_run(run_dir, word, before, now)
+    if saved.get("num_envs") != run["num_envs"]:
+        raise UserError(
+            f"the run in {run_dir} has {saved.get('num_envs')} environments, and this would have "
+            f"{run['num_envs']} ({run['num_envs'] // num_procs()} in each of {num_procs()} "
+            "processes). Any number of processes can go on with it, if num_envs is such that there "
+            "are as many environments as before."
+        )
+    before, now = dict(saved.get("arguments") or {}), run["arguments"]
+    free = list(MAY_CHANGE)
+    if now.get("deterministic_resume"):
+        free.remove("checkpoint_freq")  # it determines when environments begin new episodes
+    for name in [*before, *now]:
+        if name not in free and before.get(name) != now.get(name):
+            raise _another_run(run_dir, name, before.get(name), now.get(name))
+
+
+def _another_run(run_dir, what, before, now):
+    if isinstance(before, list) and isinstance(now, list):  # show the first difference
+        pairs = enumerate(zip_longest(before, now))
+        number, (before, now) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
+        what = f"{what}, number {number + 1},"
+    before, now = (shortened(repr(value)) for value in (before, now))
+    return UserError(
+        f"the run in {run_dir} cannot go on: its {what} was {before} and is now {now}. "
+        "Resume it as it was, or choose another exp_name, seed or data_dir."
+    )

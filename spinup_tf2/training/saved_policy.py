@@ -1,0 +1,365 @@
+"""The policy of a run on disk: written as a SavedModel, read back without running its code.
+
+A SavedModel is a program: whoever loads one must trust its author. TensorFlow's files of variables
+require trust, too, because a corrupted one may crash the process. So the same weights are also
+saved in weights.npz, and the networks are rebuilt according to model_info.json (`rebuilding`).
+"""
+
+import inspect
+import json
+import os
+import reprlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from spinup_tf2.core.nets.acting import Actor
+from spinup_tf2.core.nets.actor_critic import BaseActorCritic
+from spinup_tf2.core.nets.compiled import compiled
+from spinup_tf2.core.nets.layers import activation_name
+from spinup_tf2.core.nets.normalization import NormalizedActorCritic
+from spinup_tf2.core.nets.q_actor_critic import QActorCritic
+from spinup_tf2.envs.modules import is_own
+from spinup_tf2.envs.spaces import (
+    ActionSpec,
+    action_spec,
+    bounded_action_spec,
+    network_dtype,
+    network_observation_space,
+    observation_test,
+    to_network,
+)
+from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.files.saves import find_save, read_best_weights, read_info, read_weights
+from spinup_tf2.files.space_json import space_from_json, space_to_json
+from spinup_tf2.files.unpickling import load_saved_model
+from spinup_tf2.training.policy_with_memory import PolicyWithMemory
+from spinup_tf2.training.rebuilding import build_again
+
+_OPT_IN = (
+    "If you trust whoever made the run, load its SavedModel with --allow_pickle "
+    "(allow_pickle=True), which runs code that lies in the run."
+)
+
+
+# ---------------------------------------------------------------------------------- writing
+
+
+class SavedPolicy(tf.Module):
+    """An actor-critic as the module that `EpochLogger.setup_tf_saver` takes.
+
+    The SavedModel has a function `policy(x, noise)`. It takes observations `[batch, obs_dim]` (or
+    images) and noise `[batch, *noise_shape]` (model_info.json says which kind), and returns a dict
+    of `pi`, the action selected by the noise, `mu`, the deterministic action, and, if there is a
+    value function, `v`, the value. With a memory it also takes `state` `[batch, state_size]`, zeros
+    at the beginning of an episode, and the dict holds the next `state`. If there are Q-functions
+    instead, `q(x, a)` returns a dict of the values `q`, or `q1` and `q2`, of actions such as `pi`;
+    for discrete actions, `q(x)` returns those of all actions.
+
+    Args:
+        ac: The actor-critic.
+        observation_space: The raw environment's observation space, before flattening.
+        action_space: The environment's action space.
+        extra: Variables that are saved with the policy but not used by it.
+    """
+
+    def __init__(
+        self,
+        ac: BaseActorCritic,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        extra: Iterable[keras.Variable] = (),
+    ):
+        super().__init__()
+        extra = [*extra]
+        # The variables that a SavedModel's function uses must be attributes of the module. The
+        # Keras models must not be: their own functions return distributions, which cannot be saved.
+        self.parameters = [variable.value for variable in [*ac.variables, *extra]]
+        spec = ac.action_spec
+        seen = network_observation_space(observation_space)
+        x = tf.TensorSpec([None, *seen.shape], network_dtype(seen), name="x")
+        noise = tf.TensorSpec([None, *spec.noise_shape], tf.float32, name="noise")
+        inputs = [x, noise]
+        if ac.memory is not None:
+            inputs.append(tf.TensorSpec([None, ac.memory.size], tf.float32, name="state"))
+        info: dict[str, Any] = {
+            "noise": "gumbel" if spec.num_choices else "normal",
+            "noise_shape": list(spec.noise_shape),
+            "observation_space": space_to_json(observation_space),
+            "action_space": space_to_json(action_space),
+            "bounded": spec.bounded,
+            "networks": _describe(ac, len(extra)),
+        }
+
+        # Networks that cannot be saved fail now instead of at the first save.
+        self.policy = compiled(ac.outputs, input_signature=inputs)
+        outputs = self.policy.get_concrete_function().structured_outputs
+        info |= {"inputs": [each.name for each in inputs], "outputs": list(outputs)}
+        if ac.memory is not None:
+            info["state_size"] = ac.memory.size
+        if isinstance(ac, QActorCritic):
+            a = tf.TensorSpec([None, *spec.shape], tf.float32, name="a")
+            q_inputs = [x] if spec.num_choices else [x, a]
+            self.q = compiled(
+                lambda *inputs: dict(zip(ac.q_names, ac.q_values(*inputs), strict=True)),
+                input_signature=q_inputs,
+            )
+            self.q.get_concrete_function()
+            info |= {"q_inputs": [each.name for each in q_inputs], "q_outputs": ac.q_names}
+        # Bypasses tf.Module, which would wrap the dict; Python 3.13 cannot write that as JSON.
+        object.__setattr__(self, "info", info)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the current values of the variables by number, for weights.npz."""
+        return {str(i): variable.numpy() for i, variable in enumerate(self.parameters)}
+
+
+def _describe(ac, extra):
+    """Return the description from which `build_again` rebuilds an actor-critic, or None."""
+    inner = without_normalization(ac)
+    name = _name_of(type(inner))
+    arguments = plain_arguments(inner)
+    if name is None or arguments is None:
+        return None
+    if not is_own(type(inner).__module__):
+        _check_arguments(type(inner), arguments)
+    return {
+        "actor_critic": name,
+        "arguments": arguments,
+        "normalize_obs": inner is not ac,
+        "extra": extra,
+    }
+
+
+def without_normalization(ac: BaseActorCritic) -> BaseActorCritic:
+    """Return the actor-critic inside a NormalizedActorCritic; any other is returned itself."""
+    return ac.inner if type(ac) is NormalizedActorCritic else ac
+
+
+def plain_arguments(ac: BaseActorCritic) -> dict[str, Any] | None:
+    """Return an actor-critic's arguments as in JSON; None if they do not fully describe it."""
+    if ac.arguments is None or ac.changed:
+        return None
+    arguments = dict(ac.arguments)
+    if "activation" in arguments:
+        arguments["activation"] = activation_name(arguments["activation"])
+        if arguments["activation"] is None:
+            return None
+    try:
+        return json.loads(json.dumps(arguments, default=np.generic.item))
+    except TypeError:
+        return None
+
+
+def _check_arguments(make, arguments):
+    """Check that a custom class has recorded all arguments that are needed to rebuild it."""
+    _, _, *parameters = inspect.signature(make).parameters.values()
+    taken = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    if missing := [name for name in taken if name not in arguments]:
+        raise UserError(
+            f"{make.__name__} takes {', '.join(missing)}, which it does not pass on with its other "
+            "arguments: a saved agent would be made again without. Pass all of them on, or none."
+        )
+
+
+def _name_of(make: type) -> str | None:
+    """Return a class's name for model_info.json; None if it cannot be imported by that name."""
+    module = make.__module__
+    if module == "__main__" or getattr(sys.modules.get(module), make.__name__, None) is not make:
+        return None
+    return make.__name__ if is_own(module) else f"{module}:{make.__name__}"
+
+
+# ---------------------------------------------------------------------------------- reading
+
+
+class LoadedPolicy(NamedTuple):
+    """The networks of a save, in TensorFlow.
+
+    Attributes:
+        observation_space: The raw environment's observation space.
+        action_spec: Description of the actions and their conversion for the environment.
+        ac: The rebuilt networks, or None.
+        saved_model: The SavedModel if the networks were loaded as such, or None.
+        state_size: Length of the recurrent state; 0 without a memory.
+    """
+
+    observation_space: spaces.Space
+    action_spec: ActionSpec
+    ac: BaseActorCritic | None
+    saved_model: Any
+    state_size: int = 0
+
+    @property
+    def outputs(self) -> Callable[..., Mapping[str, tf.Tensor]]:
+        """The function `policy` of a `SavedPolicy`: `outputs(x, noise)`.
+
+        With a memory, it is `outputs(x, noise, state)`.
+        """
+        return self.saved_model.policy if self.ac is None else self.ac.outputs
+
+
+def load_networks(
+    save_dir: str | os.PathLike, *, allow_pickle: bool = False, best: bool = False
+) -> LoadedPolicy:
+    """Load the networks in `save_dir`; for arguments and errors see `load_policy`."""
+    _refuse_run(save_dir)
+    with complete_save(save_dir):
+        info = read_info(save_dir)
+        observation_space, action_space = (
+            space_from_json(info[name]) for name in ("observation_space", "action_space")
+        )
+    try:
+        ac = _networks_from_weights(save_dir, info, observation_space, action_space, best)
+    except UserError:
+        if best or not allow_pickle:
+            raise
+        make_spec = bounded_action_spec if info.get("bounded") else action_spec
+        spec = make_spec(action_space)
+        with complete_save(save_dir):
+            model = load_saved_model(save_dir)
+        return LoadedPolicy(observation_space, spec, None, model, int(info.get("state_size", 0)))
+    size = 0 if ac.memory is None else ac.memory.size
+    return LoadedPolicy(observation_space, ac.action_spec, ac, None, size)
+
+
+def load_policy(
+    save_dir: str | os.PathLike,
+    deterministic: bool = False,
+    seed: int | None = None,
+    *,
+    allow_pickle: bool = False,
+    best: bool = False,
+) -> Callable[[Any], Any]:
+    """Load the policy in `save_dir` (a run's `tf2_save`).
+
+    Args:
+        save_dir: Directory of the save.
+        deterministic: Whether to take the mode of the policy instead of a sample.
+        seed: Seed of the samples; None gives different ones every time.
+        allow_pickle: Whether networks that cannot be rebuilt may be loaded from their SavedModel.
+            That runs code in the file: use it only for runs of people you trust.
+        best: Whether to take the best weights so far, which the run's newest checkpoint holds. Not
+            supported for networks that are loaded from a SavedModel.
+
+    Returns:
+        `get_action(obs)`, from an observation of the raw environment to an action for its `step`.
+        With a memory, `get_action(obs, state)` returns `(action, next state)`, where state None
+        begins an episode (`policy_with_memory.PolicyWithMemory`).
+
+    Raises:
+        UserError: `save_dir` is a run instead of a save, or there is no complete save, or it holds
+            something unexpected.
+    """
+    loaded = load_networks(save_dir, allow_pickle=allow_pickle, best=best)
+    return policy_of(loaded, deterministic, seed)
+
+
+def policy_of(
+    loaded: LoadedPolicy, deterministic: bool = False, seed: int | None = None
+) -> Callable[[Any], Any]:
+    """Return the policy of loaded networks, as `load_policy` does."""
+    observation_space, spec = loaded.observation_space, loaded.action_spec
+    act = _act_of(loaded, deterministic)
+    shape = network_observation_space(observation_space).shape
+    fits = observation_test(observation_space, np.dtype(np.float64))
+    if isinstance(observation_space, spaces.Box):
+        fits = lambda _: True  # noqa: E731 # its shape says enough
+    rng = np.random.default_rng(seed)
+
+    def step(obs, *state):
+        x = _seen(observation_space, obs, shape, fits)
+        noise = spec.draw_noise(rng, 1)
+        if deterministic:
+            noise = np.zeros_like(noise)  # selects the mode
+        action, *next_state = act(x[None], noise, *state)
+        return spec.to_env(action)[0], *next_state
+
+    if loaded.state_size:
+        return PolicyWithMemory(step, loaded.state_size)
+    return lambda obs: step(obs)[0]
+
+
+def _act_of(loaded, deterministic):
+    """Return `act(x, noise)`, which returns a sequence of the actions.
+
+    With a memory, it is `act(x, noise, state)`, which returns actions and next states.
+    """
+    if loaded.ac is not None and loaded.ac.memory is None:
+        actor = Actor(loaded.ac)
+        return lambda x, noise: actor(x, noise)[:1]
+    names = ["mu" if deterministic else "pi", *(["state"] if loaded.state_size else [])]
+    of_networks = None if loaded.ac is None else compiled(loaded.ac.outputs)
+
+    def act(*inputs):
+        # `loaded` keeps the SavedModel alive as long as this function.
+        results = (of_networks or loaded.outputs)(*inputs)
+        return [results[name].numpy() for name in names]
+
+    return act
+
+
+def _seen(observation_space, obs, shape, fits):
+    """Convert an observation for the networks; UserError if it is not in the space."""
+    try:
+        x = to_network(observation_space, obs)
+        if x.shape != shape:
+            raise ValueError(f"it has shape {x.shape} instead of {shape}")
+        if x.dtype.kind == "f" and not np.isfinite(x).all():
+            raise ValueError("it has NaN or infinity")
+        if not fits(obs):  # to_network would take -1 in a Discrete space for the last value
+            raise ValueError(f"it is {reprlib.repr(obs)}")
+    except (LookupError, OverflowError, TypeError, ValueError) as error:
+        raise UserError(
+            f"The agent was trained on observations in {reprlib.repr(observation_space)}, and this "
+            f"is none of them ({one_line(error)})."
+        ) from error
+    return x
+
+
+def _refuse_run(save_dir):
+    """Raise UserError if `save_dir` is a run, and name the save in it."""
+    try:
+        save = find_save(save_dir)
+    except (OSError, UserError):
+        return
+    raise UserError(
+        f"{save_dir} is a run, and what is to be loaded is a save in it; give {save}, or the run "
+        "to load_policy_and_env."
+    )
+
+
+@contextmanager
+def complete_save(save_dir: str | os.PathLike) -> Iterator[None]:
+    """Context manager that reports OSError and ValueError as a UserError of an incomplete save."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
+
+
+def _networks_from_weights(save_dir, info, observation_space, action_space, best):
+    networks = info.get("networks")
+    if networks is None:
+        raise UserError(
+            f"The networks in {save_dir} are not this package's own (or were saved by an earlier "
+            f"version), so that they cannot be built again from their weights. {_OPT_IN}"
+        )
+    weights = read_best_weights(save_dir) if best else None
+    try:
+        if weights is None:
+            weights = read_weights(save_dir)
+        elif isinstance(networks, dict):
+            networks = networks | {"extra": 0}
+        return build_again(networks, observation_space, action_space, weights)
+    except UserError as error:
+        raise UserError(
+            f"The networks in {save_dir} cannot be built again from their weights: {error} "
+            f"{_OPT_IN}"
+        ) from error
