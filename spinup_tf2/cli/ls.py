@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from spinup_tf2 import user_config
 from spinup_tf2.errors import printable
 from spinup_tf2.files.printing import colored, print_safely
-from spinup_tf2.files.run_directory import runs_aside
 from spinup_tf2.results.listing import RunInfo, as_json, find_runs
 
 # Keys by which runs can be sorted, such that the most interesting ones come first.
@@ -44,7 +43,7 @@ def main(argv: Sequence[str]) -> None:
     if args.json:
         print(as_json(runs))
     elif not runs:
-        print_safely(f"No runs in {directory}.{runs_aside(directory)}")
+        print_safely(f"No runs in {directory}.")
     else:
         # Output to a file or another program is not shortened.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None

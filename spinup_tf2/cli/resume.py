@@ -29,7 +29,7 @@ from spinup_tf2.experiments.directories import check_exp_name
 from spinup_tf2.experiments.experiment import NamedAlgorithm
 from spinup_tf2.files.env_spec import register_for_file
 from spinup_tf2.files.kwargs_json import from_json
-from spinup_tf2.files.run_directory import runs_aside, runs_in
+from spinup_tf2.files.run_directory import runs_in
 from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.training.checkpoints import Checkpoints
 
@@ -153,7 +153,6 @@ def _described_run(run_dir):
             )
         raise UserError(
             f"{run_dir} holds no checkpoint that can be read, and so nothing to resume; {what}."
-            f"{runs_aside(run_dir)}"
         )
     run = dict.fromkeys(("algorithm", "command", "exp_name", "num_envs", "num_procs")) | run
     algorithm, command = run["algorithm"], run["command"]

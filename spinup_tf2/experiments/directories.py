@@ -13,7 +13,7 @@ from typing import Any
 from spinup_tf2 import user_config
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.lock import run_lock
-from spinup_tf2.files.run_directory import EXISTING_RUN, REPLACED, holds_run, set_aside
+from spinup_tf2.files.run_directory import EXISTING_RUN, holds_run, set_aside
 
 # File systems allow 255 bytes, of which date, time and seed take some.
 _LONGEST_NAME = 255 - len("2026-01-31_23-59-59-" + "_s4294967295")
@@ -71,8 +71,6 @@ def _check_file_name(name, given):
             f"{given}; it must be a plain name: no slashes, no control characters, and neither - "
             "nor ~ at its beginning. data_dir says where to save."
         )
-    if name.startswith(REPLACED):
-        raise UserError(f"{given}; {REPLACED} is where runs are that are being replaced.")
 
 
 def check_directory(output_dir: str | os.PathLike, may_hold_run: bool) -> None:

@@ -8,8 +8,8 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Container, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +57,8 @@ def fresh_directory() -> str:
         return path
 
 
-# Where a run is kept, in its own directory, until the run that replaces it has begun.
-REPLACED = ".replaced"
-_MOVING = f"{REPLACED}.tmp"  # used while it is being moved there or back
+# In the name of the directory that holds a run which another one has replaced.
+ASIDE = ".old-"
 
 # A directory that contains one of these is the directory of a run.
 _MARKS = ("progress.txt", "config.json", "checkpoint")
@@ -67,7 +66,7 @@ _MARKS = ("progress.txt", "config.json", "checkpoint")
 
 def holds_run(output_dir: str | os.PathLike, output_fname: str = "progress.txt") -> bool:
     """Return whether a run has been written to this directory."""
-    names = (output_fname, *_MARKS, _MOVING)  # the last exists if a crash has left it half-moved
+    names = (output_fname, *_MARKS)
     # A dangling link counts as well: writing through it would write elsewhere.
     return any(os.path.lexists(os.path.join(output_dir, name)) for name in names)
 
@@ -82,21 +81,14 @@ def holds_rows(output_dir: str | os.PathLike, output_fname: str = "progress.txt"
         return True
 
 
-def remove_run(output_dir: str | os.PathLike, output_fname: str, keep: Container[str] = ()) -> None:
-    """Remove the files of a run except those in `keep`; other files in the directory are kept."""
-    for name in files_of_run(output_dir, output_fname):
-        if name not in keep:
-            _remove(os.path.join(output_dir, name))
-
-
 def files_of_run(output_dir: str | os.PathLike, output_fname: str) -> list[str]:
-    """Return the names of a run's files, in the order in which they should be removed.
+    """Return the names of a run's files, in the order in which they should be moved away.
 
     The file for the output of this process is left out, as it belongs to the next run.
     """
     ours = os.environ.get(PRINTED_TO) or None
     # Checkpoints come first, so that what a crash may leave cannot be resumed. The files that mark
-    # the directory as a run come last, so that the rest can then still be removed.
+    # the directory as a run come last, so that the rest can then still be moved.
     order = dict.fromkeys((output_fname, *_MARKS), 2) | {"checkpoint": 0}
     return [
         name
@@ -106,74 +98,28 @@ def files_of_run(output_dir: str | os.PathLike, output_fname: str) -> list[str]:
     ]
 
 
-def set_aside(output_dir: str | os.PathLike, output_fname: str) -> None:
-    """Move the files of a run to `.replaced`, until the run that replaces it has begun.
+def set_aside(output_dir: str | os.PathLike, output_fname: str) -> str:
+    """Move the files of a run to a new directory beside it, and return that.
+
+    Other files in the directory stay where they are.
 
     Raises:
-        UserError: They cannot be moved. If possible, they are moved back to where they were.
+        UserError: They cannot be moved.
     """
-    aside, moving = os.path.join(output_dir, REPLACED), os.path.join(output_dir, _MOVING)
-    with _moving(output_dir):
-        _move_out(output_dir)
-        if os.path.isdir(aside):
-            if not holds_rows(output_dir, output_fname):  # the replacing run has never begun
-                remove_run(output_dir, output_fname)
-                return
-            forget_replaced(output_dir)
-        try:
-            os.mkdir(moving)
-            for name in files_of_run(output_dir, output_fname):
-                os.rename(os.path.join(output_dir, name), os.path.join(moving, name))
-            os.rename(moving, aside)
-        except BaseException:
-            _move_out(output_dir)
-            raise
-
-
-def put_back(output_dir: str | os.PathLike, output_fname: str) -> None:
-    """Undo `set_aside`, if `.replaced` still exists; raise UserError if that fails."""
-    aside = os.path.join(output_dir, REPLACED)
-    with _moving(output_dir):
-        if os.path.isdir(aside):
-            remove_run(output_dir, output_fname)
-            os.rename(aside, os.path.join(output_dir, _MOVING))
-            _move_out(output_dir)
-
-
-def move_back(output_dir: str | os.PathLike) -> None:
-    """Move back files that a crash has left halfway to `.replaced`; UserError if that fails."""
-    with _moving(output_dir):
-        _move_out(output_dir)
-
-
-def _move_out(output_dir):
-    moving = os.path.join(output_dir, _MOVING)
-    if os.path.isdir(moving):
-        for name in os.listdir(moving):
-            os.rename(os.path.join(moving, name), os.path.join(output_dir, name))
-        os.rmdir(moving)
-
-
-@contextmanager
-def _moving(output_dir):
+    aside = f"{os.path.abspath(output_dir)}{ASIDE}{time.strftime('%Y%m%d-%H%M%S')}"
     try:
-        yield
+        while os.path.lexists(aside):
+            aside += "_"
+        os.mkdir(aside)
+        for name in files_of_run(output_dir, output_fname):
+            os.rename(os.path.join(output_dir, name), os.path.join(aside, name))
     except OSError as error:
         raise UserError(
-            f"the run in {output_dir} cannot be moved ({error.strerror}: {error.filename}). Files "
-            f"of it may be in {REPLACED} or {_MOVING} there. Move or remove it yourself, or "
-            "choose another exp_name, seed or data_dir."
+            f"the run in {output_dir} cannot be moved to {aside} ({error.strerror}: "
+            f"{error.filename}). Move or remove it yourself, or choose another exp_name, seed or "
+            "data_dir."
         ) from error
-
-
-def forget_replaced(output_dir: str | os.PathLike) -> None:
-    """Remove the files kept by `set_aside`, as the new run has begun."""
-    aside = os.path.join(output_dir, REPLACED)
-    with suppress(FileNotFoundError):
-        # Renamed first, so that nothing is put back if it cannot be removed.
-        os.rename(aside, f"{aside}-{time.time_ns()}")
-    for path in Path(output_dir).glob(f"{REPLACED}-*"):
-        shutil.rmtree(path, ignore_errors=True)
+    return aside
 
 
 def trim_rows(path: str | os.PathLike, count: int) -> list[str]:
@@ -287,19 +233,6 @@ def read_json(path: str | os.PathLike, limit: int = LARGEST_JSON) -> Any:
         raise UserError(f"{path} is not readable as JSON ({error}).") from error
 
 
-def runs_aside(folder: str | os.PathLike) -> str:
-    """Return a sentence about runs in `.replaced` in or below a directory; "" if there are none.
-
-    A crash has left them there, and nothing else finds them.
-    """
-    found = [path for depth in ("", "*/", "*/*/") for path in Path(folder).glob(depth + REPLACED)]
-    there = sorted(str(path) for path in found if path.is_dir())
-    if not there:
-        return ""
-    shown = ", ".join(there[:10] + ["..."] * (len(there) > 10))
-    return f" What was to be replaced there, and has not been, is in {shown}."
-
-
 def runs_in(folder: str | os.PathLike, holding: str) -> str:
     """Return the first runs below a directory, separated by commas; "" if there are none.
 
@@ -308,6 +241,6 @@ def runs_in(folder: str | os.PathLike, holding: str) -> str:
         holding: Glob pattern of a file that a run must contain.
     """
     found = [path for depth in ("*", "*/*") for path in Path(folder).glob(f"{depth}/{holding}")]
-    runs = {path.parent for path in found if not path.parent.name.startswith(REPLACED)}
+    runs = {path.parent for path in found if ASIDE not in path.parent.name}
     runs = sorted(str(run.relative_to(folder)) for run in runs)
     return ", ".join(runs[:10] + ["..."] * (len(runs) > 10))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.files.run_directory import read_json, runs_aside, runs_in
+from spinup_tf2.files.run_directory import read_json, runs_in
 from spinup_tf2.training.checkpoints import Checkpoints, DamagedCheckpoint, read_numbered
 
 WEIGHTS = "weights.npz"
@@ -33,9 +33,7 @@ def find_save(fpath: str | os.PathLike, itr: int | str = "last") -> str:
         raise UserError(f"There is no directory {fpath}.")
     saves = _saves(fpath)
     if not saves:
-        raise UserError(
-            f"{fpath} holds no trained agent (tf2_save); {_what_to_give(fpath)}.{runs_aside(fpath)}"
-        )
+        raise UserError(f"{fpath} holds no trained agent (tf2_save); {_what_to_give(fpath)}.")
     if itr == "last" or itr < 0:
         itr = max(saves)
     if itr not in saves:

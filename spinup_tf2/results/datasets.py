@@ -13,7 +13,6 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.printing import print_safely
-from spinup_tf2.files.run_directory import runs_aside
 from spinup_tf2.results.config import env_name, name_in, read_config, settings, without_env
 from spinup_tf2.results.rows import PERFORMANCE, read_rows
 from spinup_tf2.results.walking import walk
@@ -218,8 +217,7 @@ def get_all_datasets(
     }
     datasets = _read_runs(runs.values(), report)
     if not datasets:
-        aside = "".join(map(runs_aside, logdirs))
-        raise NoResults(f"No run with results (progress.txt) in {', '.join(logdirs)}.{aside}")
+        raise NoResults(f"No run with results (progress.txt) in {', '.join(logdirs)}.")
     return datasets
 
 

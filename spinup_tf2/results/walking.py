@@ -3,13 +3,13 @@
 import os
 from collections.abc import Iterator
 
-from spinup_tf2.files.run_directory import REPLACED
+from spinup_tf2.files.run_directory import ASIDE
 
 
 def walk(top: str | os.PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
     """os.walk in the order of names, which follows symbolic links and visits directories only once.
 
-    Runs that are being replaced are left out.
+    Runs that others have replaced are left out.
 
     Yields:
         (directory, names of its folders, names of its files). As with os.walk, folders that the
@@ -17,7 +17,7 @@ def walk(top: str | os.PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
     """
     seen = {os.path.realpath(top)}
     for root, folders, files in os.walk(top, followlinks=True):
-        folders[:] = sorted(name for name in folders if not name.startswith(REPLACED))
+        folders[:] = sorted(name for name in folders if ASIDE not in name)
         yield root, folders, files
         new = []
         for folder in folders:

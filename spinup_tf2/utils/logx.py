@@ -32,11 +32,10 @@ from spinup_tf2.files.run_directory import (
     EXISTING_RUN,
     LOCK,
     OUTPUT,
-    REPLACED,
     atomic_save,
     fresh_directory,
     holds_run,
-    remove_run,
+    set_aside,
     trim_rows,
 )
 from spinup_tf2.parallel import mpi
@@ -57,8 +56,8 @@ class Logger:
             first.
         output_fname: Name of the file of tab-separated rows.
         exp_name: Name of the experiment, shared by all runs that belong to it; `plot` groups by it.
-        overwrite: Whether to replace a run that `output_dir` already holds. Otherwise such a
-            directory is refused.
+        overwrite: Whether to replace a run that `output_dir` already holds, which is moved to
+            `<output_dir>.old-<date>`. Otherwise such a directory is refused.
         quiet: Whether to print neither tables nor messages. The files are the same.
         keep_rows: Number of rows to keep of the run in `output_dir`, which is continued; None
             starts a new run.
@@ -109,8 +108,9 @@ class Logger:
             elif holds_run(output_dir, output_fname):
                 if not overwrite:
                     raise UserError(EXISTING_RUN.format(output_dir))
-                remove_run(output_dir, output_fname)
-            elif not self.quiet and {*os.listdir(output_dir)} - {LOCK, OUTPUT, REPLACED}:
+                aside = set_aside(output_dir, output_fname)
+                self.log(f"The run that was in {output_dir} is in {aside} now.", color="cyan")
+            elif not self.quiet and {*os.listdir(output_dir)} - {LOCK, OUTPUT}:
                 say(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
             self.output_dir = os.path.abspath(output_dir)  # an environment may change directories
             mode = "wb" if keep_rows is None else "ab"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from spinup_tf2 import user_config
@@ -16,7 +14,6 @@ from spinup_tf2.experiments.experiment import Experiment
 from spinup_tf2.experiments.schedule.progress import progress_of
 from spinup_tf2.files.commands import resume_command
 from spinup_tf2.files.printing import RULE
-from spinup_tf2.files.run_directory import REPLACED, forget_replaced
 from spinup_tf2.parallel import launched
 from spinup_tf2.training.checkpoints import Checkpoints
 
@@ -61,10 +58,6 @@ class Outcome:
         """Stop the clock, and set the final state."""
         self.seconds = time.monotonic() - self._began
         self.state, self.reason, self.signum, self.status = state, reason, signum, status
-        run_dir = self.experiment and self.experiment.output_dir
-        if state == FINISHED and run_dir and launched.rank() == 0:
-            with suppress(OSError):
-                forget_replaced(run_dir)  # algorithms do so themselves, other functions do not
 
     def describe(self) -> str:
         """Return a line with state, directory, last return and duration."""
@@ -147,9 +140,6 @@ def summary(outcomes: Sequence[Outcome], seconds: float, again: Again) -> str:
         lines.append(outcome.describe())
         if outcome.reason:
             lines.append(f"{'':12}{outcome.reason}")
-        aside = os.path.join(outcome.experiment.output_dir or os.devnull, REPLACED)
-        if outcome.state != FINISHED and os.path.isdir(aside):
-            lines.append(f"{'':12}The run that it was to replace is in {aside}.")
     missing = [outcome for outcome in outcomes if outcome.state not in (FINISHED, SKIPPED)]
     if missing:
         lines += ["", again.explain(missing)]
