@@ -14,7 +14,7 @@ from spinup_tf2.cli.plot import main as plot
 from spinup_tf2.cli.resume import RESUME_KEYS, parse_resume
 from spinup_tf2.cli.test_policy import main as watch
 from spinup_tf2.errors import UserError
-from spinup_tf2.files import checkpoints as checkpoint
+from spinup_tf2.training import checkpoints as checkpoint
 from tests.progress import rows_without_time
 
 COMMAND = dict(

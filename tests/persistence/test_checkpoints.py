@@ -11,8 +11,8 @@ import pytest
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
-from spinup_tf2.files import checkpoint_writer
-from spinup_tf2.files import checkpoints as checkpoint
+from spinup_tf2.training import checkpoint_writer
+from spinup_tf2.training import checkpoints as checkpoint
 from spinup_tf2.training.checkpoint_writer import CheckpointWriter, NewSteps
 from spinup_tf2.training.checkpoints import (
     Checkpoints,

@@ -127,7 +127,7 @@ def be_killed(rank, step=None, save=None, file=None):
     from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV
     from spinup_tf2.core.vector_env import VectorEnv
     from spinup_tf2.parallel.mpi import proc_id
-    from spinup_tf2.files import checkpoint_writer
+    from spinup_tf2.training import checkpoint_writer
 
     if proc_id() != rank:
         return

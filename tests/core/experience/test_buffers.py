@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from spinup_tf2.algos.ppo import PPOBuffer
-from spinup_tf2.core.trajectories import estimates
-from spinup_tf2.core.trajectories import TrajectoryBuffer
+from spinup_tf2.core.nets.acting import Critic
+from spinup_tf2.core.trajectories import TrajectoryBuffer, estimates, flat
 from spinup_tf2.errors import UserError
 from tests.fake_mpi import run_ranks
 
@@ -24,9 +24,35 @@ def fill(buffer, steps, seed=0, num_envs=2):
     return buffer
 
 
+class PlainCritic(Critic):
+    """A Critic that is a function."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, obs):
+        return self.function(obs)
+
+
+class Buffer(TrajectoryBuffer):
+    """Steps as rows without names, and batches `[T * n, ...]`."""
+
+    def __init__(self, size, returns):
+        super().__init__(size, rew=np.float32, act=np.int32)
+        self.returns = returns
+
+    def store(self, obs, act, rew, terminated, truncated, final_obs, val=None):
+        ends = dict(terminated=np.array(terminated), truncated=np.array(truncated))
+        step = dict(obs=obs, act=np.array(act), rew=np.array(rew), **ends)
+        super().store(final_obs, **step, **({} if val is None else dict(val=val)))
+
+    def get(self, value, last_obs):
+        batch = super().get(PlainCritic(value), last_obs, self.returns)
+        return {name: flat(x) for name, x in batch.items()}
+
+
 def make(steps=4, num_envs=2, gamma=0.99, lam=0.95, **kwargs):
-    returns = partial(estimates, gamma=gamma, lam=lam, **kwargs)
-    return TrajectoryBuffer((1,), (), np.int32, steps, num_envs, returns)
+    return Buffer(steps, partial(estimates, gamma=gamma, lam=lam, **kwargs))
 
 
 def test_bootstraps_by_hand():
@@ -111,7 +137,7 @@ def test_rows_of_all_environments_are_in_the_batch():
     batch = buffer.get(value, np.zeros((2, 1), np.float32))
     assert batch["obs"].shape == (8, 1)
     assert {batch[k].shape for k in ("act", "adv", "ret", "val")} == {(8,)}
-    np.testing.assert_array_equal(batch["obs"][2:4], buffer.obs[1])
+    np.testing.assert_array_equal(batch["obs"][2:4], buffer.rows["obs"][1])
     assert all(x.dtype == np.float32 for k, x in batch.items() if k not in ("act", "valid"))
 
 
@@ -156,8 +182,8 @@ def test_stored_values_give_what_computed_ones_give():
     stored, computed = make(normalize=False), fill(make(normalize=False), 4)
     for t in range(4):
         no = np.zeros(2, bool)
-        row = computed.obs[t], computed.act[t], computed.rew[t]
-        stored.store(*row, no, no, {}, val=value(computed.obs[t]))
+        row = [computed.rows[name][t] for name in ("obs", "act", "rew")]
+        stored.store(*row, no, no, {}, val=value(row[0]))
     last_obs = np.ones((2, 1), np.float32)
     expected = computed.get(value, last_obs)
     for key, x in stored.get(value, last_obs).items():
@@ -166,15 +192,13 @@ def test_stored_values_give_what_computed_ones_give():
 
 def test_images_are_kept_as_bytes():
     shape = (84, 84, 4)
-    returns = partial(estimates, gamma=0.99, lam=0.95)
-    buffer = TrajectoryBuffer(shape, (), np.int32, 2, 3, returns, obs_dtype=np.uint8)
-    assert buffer.obs.nbytes == 2 * 3 * 84 * 84 * 4
+    buffer = make(2)
     image = np.random.default_rng(0).integers(0, 256, (3, *shape), np.uint8)
     for _ in range(2):
         buffer.store(image, np.zeros(3), np.zeros(3), np.zeros(3, bool), np.zeros(3, bool), {})
     batch = buffer.get(lambda obs: np.zeros(len(obs), np.float32), image)
     assert batch["obs"].dtype == np.uint8
-    assert np.shares_memory(batch["obs"], buffer.obs)  # no second copy of the epoch
+    assert np.shares_memory(batch["obs"], buffer.rows["obs"])  # no second copy of the epoch
     np.testing.assert_array_equal(batch["obs"][3:], image)
 
 

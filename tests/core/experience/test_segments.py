@@ -8,11 +8,17 @@ import pytest
 import tensorflow as tf
 
 from spinup_tf2.core.nets.compiled import compiled
-from spinup_tf2.core.nets.recurrent_acting import SegmentBuffer, check_memory
+from spinup_tf2.core.nets.checks import check_memory
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.nets.recurrent import Sequences
 from spinup_tf2.core.on_policy import collect
-from spinup_tf2.core.nets.recurrent_acting import RecurrentActor, actor_for
+from spinup_tf2.core.nets.recurrent_acting import (
+    RecurrentActor,
+    RecurrentCritic,
+    actor_for,
+    segments,
+)
+from spinup_tf2.core.trajectories import TrajectoryBuffer
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
 from tests.on_policy_runs import Walk
@@ -45,15 +51,14 @@ def collected(ac, num_envs=3, vectorization="sync", batches=2, use_stored=True):
         actor = actor_for(ac, envs)
         assert isinstance(actor, RecurrentActor)
         actor.refresh()
-        shapes = envs.observation_space.shape, (), np.int64
-        buffer = SegmentBuffer(actor, *shapes, STEPS, num_envs, returns, np.float32)
+        buffer, critic = TrajectoryBuffer(STEPS), RecurrentCritic(actor)
         obs, results = envs.reset(), []
         for epoch in range(batches):
             obs = collect(envs, actor, buffer, obs, envs.randomness.noise(epoch, STEPS))
-            steps.append((buffer.obs.copy(), {(t, i): x for t, i, x in buffer.final_obs}))
-            batch = buffer.get(None, obs, use_stored)
+            steps.append((buffer.rows["obs"].copy(), {(t, i): x for t, i, x in buffer.final_obs}))
+            batch = segments(buffer.get(critic, obs, returns, fresh=not use_stored), SEGMENT)
             results.append(tf.nest.map_structure(np.array, batch))  # a copy
-            last = actor.kept.copy()
+            last = actor.state.copy()
     return Collected(batches=results, given=given, steps=steps, last_obs=obs, last=last)
 
 
@@ -133,20 +138,9 @@ def test_groups_of_environments_give_the_same(vectorization):
             np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
 
 
-def test_a_batch_that_is_broken_off_is_forgotten():
-    ac = make_ac()
-    with VectorEnv(Walk, 2, seed=3) as envs:
-        actor = actor_for(ac, envs)
-        shapes = envs.observation_space.shape, (), np.int64
-        buffer = SegmentBuffer(actor, *shapes, STEPS, 2, lambda rew, *_: (rew, rew), np.float32)
-        obs = collect(envs, actor, buffer, envs.reset(), envs.randomness.noise(0, STEPS))
-        buffer.get(None, obs)
-        kept = [actor.env_state(i)["state"].copy() for i in range(2)]
-        collect(envs, actor, buffer, obs, envs.randomness.noise(1, STEPS)[:3])
-        assert not np.array_equal(actor.state, kept)
-        np.testing.assert_array_equal([actor.env_state(i)["state"] for i in range(2)], kept)
-        buffer.start()
-        np.testing.assert_array_equal(actor.state, kept)
+def settings_of(steps, arguments):
+    shared = dict(steps_per_epoch=steps, local_steps=steps // 2, num_envs=2)
+    return SimpleNamespace(**shared, arguments=arguments)
 
 
 REFUSED = {
@@ -164,12 +158,10 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name):
     arguments, steps, expected = REFUSED[name]
-    settings = SimpleNamespace(steps_per_epoch=steps, local_steps=steps // 2, num_envs=2)
     with pytest.raises(UserError, match=re.compile(expected, re.DOTALL)):
-        check_memory(make_ac().memory, settings, arguments)
+        check_memory(make_ac().memory, settings_of(steps, arguments))
 
 
 def test_not_refused():
-    settings = SimpleNamespace(steps_per_epoch=100, local_steps=50, num_envs=2)
-    check_memory(make_ac().memory, settings, dict(minibatch_size=20, normalize_obs=False))
-    check_memory(make_ac().memory, settings, dict(n_steps=2))  # shorter than a segment
+    check_memory(make_ac().memory, settings_of(100, dict(minibatch_size=20, normalize_obs=False)))
+    check_memory(make_ac().memory, settings_of(100, dict(n_steps=2)))  # shorter than a segment

@@ -7,13 +7,7 @@ import tensorflow as tf
 
 from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.layers import mlp
-from spinup_tf2.core.gradient_steps import (
-    GradientStep,
-    GradientSteps,
-    adam,
-    rows,
-)
-from spinup_tf2.core.gradient_steps import take_steps
+from spinup_tf2.core.gradient_steps import GradientSteps, Training, adam, rows
 from spinup_tf2.core.update_block import Minimize
 from spinup_tf2.parallel import mpi
 from spinup_tf2.utils import mpi_tf
@@ -36,12 +30,11 @@ def make(num_steps=10, stop=None, learning_rate=1e-2, max_grad_norm=None):
         return loss, dict(Loss=loss, MaxError=tf.reduce_max(size), MeanError=tf.reduce_mean(size))
 
     optimizer = adam(learning_rate, max_grad_norm)
-    return net, GradientSteps(loss, net.trainable_variables, optimizer, num_steps, stop)
+    return net, Training(GradientSteps(loss, net.trainable_variables, optimizer, num_steps, stop))
 
 
-def times_compiled(steps):
-    [passes] = steps.compiled_passes.values()
-    return passes.experimental_get_tracing_count()
+def times_compiled(training):
+    return training._compiled.experimental_get_tracing_count()
 
 
 def adam_by_hand(net, batches, learning_rate=1e-2, max_grad_norm=np.inf):
@@ -138,7 +131,7 @@ def test_ranks_with_parts_of_a_batch_equal_one_with_the_whole(stop_at):
 def sync(*all_steps):
     """What every run does before its first step, as the first run of a process."""
     mpi_tf._order.cache_clear()
-    run_ranks(2, lambda: mpi_tf.sync_params(all_steps[mpi.proc_id()].variables))
+    run_ranks(2, lambda: mpi_tf.sync_params(all_steps[mpi.proc_id()].steps[0].trained))
 
 
 def test_ranks_compile_once():
@@ -153,10 +146,10 @@ def test_ranks_compile_once():
     assert [*map(times_compiled, ranks)] == [1, 1]
 
 
-@pytest.mark.parametrize("kind", [GradientStep, Minimize])
+@pytest.mark.parametrize("kind", [GradientSteps, Minimize])
 def test_info_is_averaged_over_ranks_or_is_each_ranks_own(kind):
     """The gradient of the mean of x is averaged in any case: of 1, 2 and 6 it is 3."""
-    average_info = kind is GradientStep
+    average_info = kind is GradientSteps
 
     def rank():
         variable, x = keras.Variable([1.0]), [1.0, 2.0, 6.0][mpi.proc_id()]
@@ -166,8 +159,8 @@ def test_info_is_averaged_over_ranks_or_is_each_ranks_own(kind):
             return loss, dict(Loss=loss, Squares=batch["x"] ** 2 if not average_info else loss**2)
 
         optimizer = keras.optimizers.SGD(0.1)
-        step = tf.function(kind(loss, [variable], optimizer))
-        info = step(dict(x=tf.fill([2], x)))
+        step, data = kind(loss, [variable], optimizer), dict(x=tf.fill([2], x))
+        info = step.step(data) if average_info else tf.function(step)(data)
         return variable.numpy(), {key: np.array(value) for key, value in info.items()}
 
     for x, (variable, info) in zip([1.0, 2.0, 6.0], run_ranks(3, rank), strict=True):
@@ -182,7 +175,7 @@ def test_a_layer_that_the_loss_does_not_use_stays_as_it_is(num_procs):
     def make_with_unused():
         used, unused = keras.Variable([1.0]), keras.Variable([2.0])
         loss = lambda batch: (tf.reduce_mean(used * batch["x"]), {})  # noqa: E731
-        return unused, GradientSteps(loss, [used, unused], adam(0.1), 3)
+        return unused, Training(GradientSteps(loss, [used, unused], adam(0.1), 3))
 
     ranks = [make_with_unused() for _ in range(num_procs)]
     run_ranks(num_procs, lambda: ranks[mpi.proc_id()][1](dict(x=tf.ones(3))))
@@ -301,18 +294,19 @@ def test_gradients_are_shortened_to_the_norm(num_procs, minibatches):
 
 
 def test_decay_sets_the_learning_rate():
-    net, steps = make(1, learning_rate=0.25)
+    net, training = make(1, learning_rate=0.25)
+    [steps] = training.steps
     start = [v.numpy() for v in net.variables]
     for progress in (0.0, 0.75, 1.0):
         steps.decay(progress)
         assert float(steps.optimizer.learning_rate) == 0.25 * (1 - progress)
-    steps(batch())  # with learning rate 0
+    training(batch())  # with learning rate 0
     for ours, theirs in zip(net.variables, start, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     steps.decay(0.5)
-    steps(batch())
+    training(batch())
     assert any(np.any(a != b) for a, b in zip(net.variables, start, strict=True))
-    assert times_compiled(steps) == 1
+    assert times_compiled(training) == 1
 
 
 def test_several_steps_on_one_batch_report_together():
@@ -322,19 +316,20 @@ def test_several_steps_on_one_batch_report_together():
         GradientSteps(lambda batch: (x * 1, dict(X=x * 1)), [x], adam(0.1), 1),
         GradientSteps(lambda batch: (y * 1, dict(Y=y * 1)), [y], adam(0.1), 2),
     ]
-    before, after, steps = take_steps(both, dict(x=tf.ones(3)))
+    before, after, steps = Training(*both)(dict(x=tf.ones(3)))
     assert (before["X"], before["Y"], steps) == (1, 1, 1)
     assert after["X"] == pytest.approx(0.9, abs=1e-4)
     assert after["Y"] == pytest.approx(0.8, abs=1e-4)
 
 
-def test_what_is_logged_before_steps_in_turn_is_before_any_of_them():
+def test_a_loss_that_depends_on_what_another_trains_waits_for_it():
+    """What is logged as before the steps is before any of them."""
     x, y = keras.Variable(1.0), keras.Variable(1.0)
     both = [
         GradientSteps(lambda batch: (x * 1, dict(X=x * 1)), [x], adam(0.1), 1),
         GradientSteps(lambda batch: (x * y, dict(Y=x * y)), [y], adam(0.1), 1),
     ]
-    before, after, _ = take_steps(both, dict(x=tf.ones(3)), in_turn=True)
+    before, after, _ = Training(*both)(dict(x=tf.ones(3)))
     assert (before["X"], before["Y"]) == (1, 1)
     assert after["Y"] == pytest.approx(0.9 * 0.9, abs=1e-4)
 
@@ -352,7 +347,7 @@ def test_info_may_be_of_any_type(num_procs):
 
         steps = GradientSteps(loss, [variable], adam(0.1), 1)
         data = dict(x=tf.range(mpi.proc_id() + 2.0))  # one above 0 on rank 0, two on rank 1
-        before, after, _ = steps(data)
+        before, after, _ = Training(steps)(data)
         return before["Count"], after["Count"], steps.step(data)["Count"]
 
     counts = run_ranks(num_procs, rank)

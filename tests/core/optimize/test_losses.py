@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from spinup_tf2.core.gradient_steps import bellman_backup
+from spinup_tf2.core.update_block import bellman_backup
 
 
 def test_backup_by_hand():
