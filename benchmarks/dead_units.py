@@ -18,8 +18,8 @@ import numpy as np
 from throughput import markdown_table
 
 from spinup_tf2.core.nets.acting import layers_of
-from spinup_tf2.training.rebuilding import build_again
 from spinup_tf2.files.saves import find_save, read_info, read_weights
+from spinup_tf2.training.rebuilding import build_again
 from spinup_tf2.utils.test_policy import load_env
 
 

@@ -17,8 +17,8 @@ from spinup_tf2.callbacks import (
     seconds_of,
 )
 from spinup_tf2.cli.resume import parse_resume
-from spinup_tf2.training.callbacks import callbacks_of
 from spinup_tf2.errors import UserError
+from spinup_tf2.training.callbacks import callbacks_of
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.utils.logx import EpochLogger
 from tests import off_policy_runs

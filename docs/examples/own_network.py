@@ -7,8 +7,8 @@ import tensorflow_probability as tfp
 
 from spinup_tf2 import ppo
 from spinup_tf2.core.nets.actor_critic import ActorCritic
-from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.nets.heads import ValueFunction
+from spinup_tf2.core.nets.layers import mlp
 
 
 class StateDependentGaussian(keras.Model):

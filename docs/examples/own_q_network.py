@@ -5,8 +5,8 @@ import keras
 import tensorflow as tf
 
 from spinup_tf2 import sac
-from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.nets.heads import SquashedGaussianPolicy
+from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 
 

@@ -6,10 +6,10 @@ from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.trajectories import gae
-from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.gradient_steps import GradientSteps, adam
+from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.settings import Settings, algorithm
+from spinup_tf2.core.trajectories import gae
 from spinup_tf2.parallel.mpi import mpi_avg
 
 

@@ -13,9 +13,9 @@ from spinup_tf2.cli import test_policy
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.nets.recurrent_acting import RecurrentStep
+from spinup_tf2.errors import UserError
 from spinup_tf2.training.policy_with_memory import PolicyWithMemory, in_episode
 from spinup_tf2.training.saved_policy import load_policy
-from spinup_tf2.errors import UserError
 from spinup_tf2.utils.test_policy import run_policy
 from tests import on_policy_runs as runs
 from tests.fake_mpi import run_ranks

@@ -15,9 +15,9 @@ from spinup_tf2 import ppg, ppo, user_config
 from spinup_tf2.algos.ppg import auxiliary_loss, policy_loss
 from spinup_tf2.algos.ppo import policy_loss as clipped_loss
 from spinup_tf2.callbacks import Callback
+from spinup_tf2.core.gradient_steps import GradientSteps
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.heads import FrozenPolicy
-from spinup_tf2.core.gradient_steps import GradientSteps
 from spinup_tf2.errors import Interrupted, UserError
 from tests import images  # noqa: F401  (registers Lamp-v0)
 from tests import on_policy_runs as runs
@@ -166,8 +166,9 @@ def test_the_phase_by_hand(tmp_path, monkeypatch, arch):
     What the memory has kept is compared with what `update` was given, in the order of time.
     """
     stored, optimizer = [], keras.optimizers.SGD(0.1)
-    from spinup_tf2.algos import ppg as module
     from spinup_tf2.core.optimize.auxiliary_phase import AuxiliaryPhase
+
+    from spinup_tf2.algos import ppg as module
 
     begin, at_start = AuxiliaryPhase.__call__, {}
 

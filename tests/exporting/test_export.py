@@ -18,19 +18,19 @@ from gymnasium import spaces
 
 import spinup_tf2
 from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.nets.distributions import categorical, sample
 from spinup_tf2.core.nets.heads import ValueFunction
+from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.core.nets.numpy_policy import Policy
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
-from spinup_tf2.training.saved_policy import SavedPolicy, load_policy
 from spinup_tf2.envs.spaces import network_observation_space, to_network
 from spinup_tf2.errors import UserError
 from spinup_tf2.exporting import checking
 from spinup_tf2.exporting.described import action_arrays
 from spinup_tf2.exporting.export import export
 from spinup_tf2.run import main
+from spinup_tf2.training.saved_policy import SavedPolicy, load_policy
 
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "data"

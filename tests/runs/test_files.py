@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from spinup_tf2.results.walking import walk
 from spinup_tf2.files import run_directory as run_files
 from spinup_tf2.files.run_directory import (
     REPLACED,
@@ -19,6 +18,7 @@ from spinup_tf2.files.run_directory import (
     runs_in,
     set_aside,
 )
+from spinup_tf2.results.walking import walk
 
 
 class Crash(Exception):

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.files.run_directory import LOCK
 from spinup_tf2.files.lock import run_lock
+from spinup_tf2.files.run_directory import LOCK
 
 # Holds the directory argv[1] until it is killed, or until its stdin is closed.
 HOLDER = """

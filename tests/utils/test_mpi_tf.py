@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 
 from spinup_tf2 import ppo, sac
-from spinup_tf2.training import run as training
 from spinup_tf2.parallel import mpi
+from spinup_tf2.training import run as training
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.utils.mpi_tf import (
     MpiAdamOptimizer,

@@ -17,9 +17,9 @@ from gymnasium import spaces
 
 from spinup_tf2.cli import test_policy as command
 from spinup_tf2.cli.test_policy import main
-from spinup_tf2.training.saved_policy import load_policy
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.env_spec import write_env_spec
+from spinup_tf2.training.saved_policy import load_policy
 from spinup_tf2.utils import test_policy
 from spinup_tf2.utils.run_utils import EnvFn
 from spinup_tf2.utils.test_policy import load_policy_and_env, run_policy

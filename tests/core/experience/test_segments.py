@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from spinup_tf2.core.nets.compiled import compiled
-from spinup_tf2.core.nets.checks import check_memory
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
+from spinup_tf2.core.nets.checks import check_memory
+from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.recurrent import Sequences
-from spinup_tf2.core.on_policy import collect
 from spinup_tf2.core.nets.recurrent_acting import (
     RecurrentActor,
     RecurrentCritic,
     actor_for,
     segments,
 )
+from spinup_tf2.core.on_policy import collect
 from spinup_tf2.core.trajectories import TrajectoryBuffer
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.errors import UserError

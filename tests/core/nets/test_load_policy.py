@@ -14,7 +14,6 @@ from gymnasium import spaces
 from spinup_tf2 import ppo
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.layers import cnn, cnn_shapes, mlp, mlp_shapes
 from spinup_tf2.core.nets.heads import (
     DeterministicPolicy,
     GaussianPolicy,
@@ -23,12 +22,13 @@ from spinup_tf2.core.nets.heads import (
     policy_for,
     policy_shapes,
 )
+from spinup_tf2.core.nets.layers import cnn, cnn_shapes, mlp, mlp_shapes
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
-from spinup_tf2.training.saved_policy import SavedPolicy, load_policy
 from spinup_tf2.envs.spaces import network_observation_space
 from spinup_tf2.errors import UserError
 from spinup_tf2.training.checkpoints import Checkpoints
+from spinup_tf2.training.saved_policy import SavedPolicy, load_policy
 from tests.on_policy_runs import Identity
 
 OBS = spaces.Box(-1, 1, (4,))

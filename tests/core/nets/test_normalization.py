@@ -22,11 +22,11 @@ from spinup_tf2.core.nets.normalization import (
     RewardScaler,
     RunningStatistics,
 )
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.training import run
 from spinup_tf2.training.rebuilding import build_again
 from spinup_tf2.training.saved_policy import SavedPolicy
-from spinup_tf2.errors import UserError
-from spinup_tf2.parallel.mpi import proc_id
 from tests.fake_mpi import run_ranks
 from tests.on_policy_runs import FromShow, train
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from spinup_tf2.core.gradient_steps import GradientSteps, Training, adam, rows
 from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.layers import mlp
-from spinup_tf2.core.gradient_steps import GradientSteps, Training, adam, rows
 from spinup_tf2.core.update_block import Minimize
 from spinup_tf2.parallel import mpi
 from spinup_tf2.utils import mpi_tf

@@ -7,8 +7,8 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2.algos.trpo import policy_loss
-from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.natural_gradient import PolicyObjective, conjugate_gradient
+from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks
 

@@ -12,8 +12,8 @@ from imageio_ffmpeg import count_frames_and_secs, read_frames
 
 from spinup_tf2 import sac, vpg
 from spinup_tf2.callbacks import Callback
-from spinup_tf2.training import evaluation
 from spinup_tf2.errors import Interrupted, UserError
+from spinup_tf2.training import evaluation
 from tests import off_policy_runs
 from tests.on_policy_runs import Identity, train
 from tests.progress import rows_without_time

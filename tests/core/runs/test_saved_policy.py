@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from spinup_tf2.core.nets.distributions import mode, sample
 from spinup_tf2.core.nets.checks import make_q_actor_critic
+from spinup_tf2.core.nets.distributions import mode, sample
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
 from spinup_tf2.training.saved_policy import SavedPolicy, load_policy
 
