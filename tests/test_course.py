@@ -12,7 +12,7 @@ import pytest
 
 from spinup_tf2.core.experience.advantages import gae
 from spinup_tf2.results.datasets import get_all_datasets
-from spinup_tf2.results.final import final_performance
+from spinup_tf2.results.statistics import final_performance
 
 DOCS = Path(__file__).parent.parent / "docs"
 COURSE = DOCS / "course"

@@ -40,7 +40,7 @@ from spinup_tf2.errors import UserError, kind_and_line
 from spinup_tf2.experiments.nested import merged
 from spinup_tf2.parallel.threads import threads_per_rank
 from spinup_tf2.persistence.saves import find_save
-from spinup_tf2.results.config import read_config
+from spinup_tf2.results.reading import read_config
 from spinup_tf2.runs.files import atomic_output
 from spinup_tf2.tensorflow_import import quiet_tensorflow
 from spinup_tf2.utils.test_policy import load_env

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from spinup_tf2.results.walking import walk
+from spinup_tf2.results.reading import walk
 from spinup_tf2.runs import files as run_files
 from spinup_tf2.runs.files import (
     REPLACED,

@@ -17,7 +17,7 @@ from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.experiments.processes import Processes
 from spinup_tf2.experiments.schedule import finished
 from spinup_tf2.persistence.checkpoints import Checkpoints
-from spinup_tf2.results.walking import walk
+from spinup_tf2.results.reading import walk
 from spinup_tf2.runs.files import holds_run
 from tests.experiments.schedule.fakes import execute, fakes  # noqa: F401
 
