@@ -7,10 +7,10 @@ import sys
 import time
 
 import pytest
+from spinup_tf2.results.listing import find_runs
 
 from spinup_tf2.cli import ls
 from spinup_tf2.errors import UserError
-from spinup_tf2.results.listing import find_runs
 from spinup_tf2.runs.lock import is_locked, run_lock
 from tests.checkpoints import signed, write_checkpoint
 from tests.results.runs import add_run, spinning_up_run
