@@ -1,6 +1,5 @@
-"""Figures: the numbers in them, panels, legends, warnings, files; and tables."""
+"""Figures: the numbers in them, panels, legends, warnings, files."""
 
-import csv
 import os
 import subprocess
 import sys
@@ -12,7 +11,6 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -20,13 +18,12 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.results import figures
 from spinup_tf2.results.plot import main
 from spinup_tf2.utils.plot import (
-    final_performance,
     get_all_datasets,
     get_datasets,
     make_plots,
     plot_data,
 )
-from tests.results.runs import add_run, spinning_up_run
+from tests.results.runs import add_run
 
 ENVS = ("CartPole-v1", "Acrobot-v1")
 
@@ -278,20 +275,12 @@ BASE = dict(exp_name="x", env_fn=CARTPOLE.format(None), lam=0.9, net="<class Net
 
 
 @pytest.mark.parametrize(
-    ("changes", "different"),
+    ("changes", "different", "where", "panel"),
     [
-        (dict(seed=1, epochs=9, resume=True, net="<class Net at 0x7f3>", new_option=1), None),
-        (dict(lam=0.8, net="<class Other at 0x7f2>"), "lam, net"),
-        (dict(env_fn=CARTPOLE.format({"a": (1, 2)})), "env_kwargs"),
-        (dict(clip_ratio=0.2, train_v_iters=80), "algorithm"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("where", "panel"),
-    [
-        (["--savefig", "x.png"], ""),
-        (["--savefig", "x.png", "--by", "env"], " in CartPole-v1"),
-        (["--table", "--count"], " in CartPole-v1"),
+        (dict(seed=1, epochs=9, resume=True, net="<class Net at 0x7f3>", new=1), "", "--table", ""),
+        (dict(lam=0.8, net="<class Other at 0x7f2>"), "lam, net", "--savefig=x.png", ""),
+        (dict(env_fn=CARTPOLE.format({"a": (1, 2)})), "env_kwargs", "--table", " in CartPole-v1"),
+        (dict(clip_ratio=0.2), "algorithm", "--table", " in CartPole-v1"),
     ],
 )
 def test_a_curve_of_several_settings_is_warned_of(
@@ -299,11 +288,11 @@ def test_a_curve_of_several_settings_is_warned_of(
 ):
     add_run(tmp_path / "a" / "s0", **BASE, train_v_iters=80, seed=0, epochs=3, resume=False)
     add_run(tmp_path / "b" / "s0", **BASE | dict(train_v_iters=80) | changes)
-    warning = f"Warning: the runs of x{panel} differ in {different}, and count as one"
-    main([f"{tmp_path}/", *where])
+    main([f"{tmp_path}/", where])
     out = capsys.readouterr().out
-    assert ("Warning" not in out) if different is None else (warning in out)
-    main([f"{tmp_path}/a/", f"{tmp_path}/b/", *where, "-l", "a", "b"])
+    warning = f"Warning: the runs of x{panel} differ in {different}, and count as one"
+    assert (warning in out) if different else ("Warning" not in out)
+    main([f"{tmp_path}/a/", f"{tmp_path}/b/", "-l", "a", "b", where])
     assert "Warning" not in capsys.readouterr().out
 
 
@@ -394,120 +383,3 @@ def test_many_runs_are_plotted_quickly(tmp_path, saved, monkeypatch):
     main(["d", "--errorbar", "ci", "--est", "iqm", "--savefig", "x.png"])
     assert time.process_time() - start < 15
     assert len(saved["x.png"].axes[0].lines) == 30
-
-
-# ---------------------------------------------------------------- tables
-
-
-@pytest.fixture
-def grid(tmp_path, monkeypatch):
-    """A grid of two environments, three seeds each, of 20 epochs; and one run more."""
-    monkeypatch.chdir(tmp_path)
-    for env, level in (("Ant-v5", 0.0), ("Hopper-v5", 1000.0)):
-        for seed in range(3):
-            name = f"ppo_env{env.lower()}"
-            add_run(
-                tmp_path / "data" / name / f"{name}_s{seed}",
-                [*np.zeros(18), level + seed, level + 3 * seed],
-                exp_name=name,
-                env_fn=f"EnvFn(env_name='{env}', env_kwargs=None)",
-            )
-    add_run(tmp_path / "data" / "sac", [None, -0.5, None], exp_name="a|b", env_name="Ant-v5")
-    return get_datasets("data")
-
-
-FINALS = np.array([0.0, 2.0, 4.0])  # of the seeds: means of the last two rows
-
-
-def test_final_performance(grid):
-    expected = pd.DataFrame(
-        [
-            ("Performance", "Ant-v5", "a|b", -0.5, np.nan, np.nan, 1),
-            ("Performance", "Ant-v5", "ppo", 2.0, 0.0, 4.0, 3),
-            ("Performance", "Hopper-v5", "ppo", 1002.0, 1000.0, 1004.0, 3),
-        ],
-        columns=["value", "environment", "experiment", "estimate", "low", "high", "seeds"],
-    )
-    assert np.std(FINALS, ddof=1) == 2
-    pd.testing.assert_frame_equal(final_performance(grid), expected)
-    best = final_performance(grid, "Performance", "max", "ci").iloc[2]
-    # Of three runs the best is missing in (2/3)^3 = 30 % of the resamples, the two best in 4 %.
-    assert (best["estimate"], best["low"], best["high"]) == (1004, 1000, 1004)
-    several = final_performance(grid, ["Performance", "Epoch"], errorbar="none")
-    assert list(several["estimate"]) == [-0.5, 2, 1002, 2, 18.5, 18.5]
-    assert several["low"].isna().all()
-
-
-def test_experiments_keep_titles_and_long_names_where_short_ones_would_be_the_same(
-    tmp_path, capsys
-):
-    add_run(tmp_path / "a", exp_name="ppo", env_name="Ant-v5")
-    add_run(tmp_path / "b", exp_name="ppo_envant-v5", env_name="Ant-v5")
-    table = final_performance(get_datasets(tmp_path))
-    assert list(table["experiment"]) == ["ppo", "ppo_envant-v5"]
-    main([f"{tmp_path}/b/", "-l", "x_ant-v5", "--table"])
-    assert "| x_ant-v5 " in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("errorbar", "heading", "interval"),
-    [("sd", "SD", "2"), ("se", "SE", "1.155"), ("ci", "95 % CI", "[0, 4]")],
-)
-def test_markdown(grid, errorbar, heading, interval):
-    table = final_performance(grid, errorbar=errorbar)
-    lines = figures.markdown(table, errorbar=errorbar).splitlines()
-    assert len({len(line) for line in lines}) == 1
-    cells = [[cell.strip() for cell in line.split(" | ")] for line in lines]
-    assert cells[0] == ["| Environment", "Experiment", "Average return (mean)", heading, "Seeds |"]
-    assert cells[2][1:] == ["a\\|b", "-0.5", "-", "1 |"]
-    assert cells[3][1:] == ["ppo", "2", interval, "3 |"]
-
-
-def test_tables_are_printed_or_written(grid, tmp_path, capsys):
-    main(["data", "--table", "--est", "iqm", "--errorbar", "none"])
-    out = capsys.readouterr().out
-    assert "| Environment | Experiment | Average return (IQM) | Seeds |\n" in out
-    assert "| Hopper-v5   | ppo        |                 1002 |     3 |\n" in out
-    main(["data", "--by", "env", "--table", "t.csv", "--savefig", "f.svg", "--errorbar", "se"])
-    assert "Saved t.csv" in capsys.readouterr().out
-    with open("t.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert rows[2]["experiment"] == "ppo"
-    assert (rows[2]["estimator"], rows[2]["errorbar"], rows[2]["seeds"]) == ("mean", "se", "3")
-    assert float(rows[2]["high"]) - float(rows[2]["estimate"]) == pytest.approx(2 / np.sqrt(3))
-    main(["data", "--table", "t.md"])
-    assert "| Ant-v5      | ppo        |" in (tmp_path / "t.md").read_text()
-    assert sorted(os.listdir()) == ["data", "f.svg", "t.csv", "t.md"]
-    with pytest.raises(UserError, match="no numbers in column 'Reward' to make a table of"):
-        final_performance(grid, "Reward")
-
-
-def test_what_is_left_out_and_runs_of_different_lengths_are_said(tmp_path, capsys):
-    add_run(tmp_path / "a", [1.0] * 3, exp_name="ppo", env_name="Ant-v5")
-    add_run(tmp_path / "b", [2.0] * 3000, exp_name="ppo", env_name="Ant-v5")
-    add_run(tmp_path / "c", [None] * 3, exp_name="ppo", env_name="Hopper-v5")
-    header = ("Epoch", "Loss", "TotalEnvInteracts")
-    add_run(tmp_path / "d", [1.0] * 3, header=header, exp_name="sac", env_name="Ant-v5")
-    (row,) = final_performance(get_datasets(tmp_path)).itertuples()
-    assert (row.estimate, row.seeds) == (1.5, 2)
-    warning, *left_out = capsys.readouterr().out.splitlines()
-    assert warning.startswith("Warning: runs of ppo in Ant-v5 end at 12,000 to 12,000,000 steps;")
-    assert left_out == [
-        f"Left out of the table: {tmp_path / name} has no numbers in column 'Performance'."
-        for name in "cd"
-    ]
-
-
-def test_runs_of_spinning_up(tmp_path, saved, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for seed in range(2):
-        for env in ("hopper-v2", "ant-v2"):
-            name = f"ppo-pyt_env{env}"
-            path = tmp_path / f"d/{name}/{name}_s{seed}"
-            spinning_up_run(path, [seed] * 3, exp_name=name, seed=seed)
-    main(["d", "--by", "env", "--errorbar", "ci", "--est", "median", "--savefig", "x.png"])
-    assert [ax.get_title() for ax in saved["x.png"].axes] == ["ant-v2", "hopper-v2"]
-    assert legend_of(saved["x.png"]) == ["ppo-pyt"]
-    row, _ = final_performance(get_datasets("d")).itertuples(index=False)
-    assert row[:4] == ("Performance", "ant-v2", "ppo-pyt", 0.5)
-    assert row[4:] == pytest.approx((0.5 - 0.5**0.5, 0.5 + 0.5**0.5, 2))
