@@ -36,10 +36,16 @@ TESTED = PERFORMANCE[0]
 
 def numbers(column: pd.Series) -> np.ndarray:
     """Return a column of progress.txt as floats [rows]; NaN for anything but finite numbers."""
+    values = _to_numeric(column).to_numpy(float, na_value=math.nan)
+    return np.where(np.isfinite(values), values, math.nan)
+
+
+def _to_numeric(column):
     import pandas as pd
 
-    values = pd.to_numeric(column, errors="coerce").to_numpy(float, na_value=math.nan)
-    return np.where(np.isfinite(values), values, math.nan)
+    if column.dtype == object:  # it holds integers that are too large to be converted
+        column = column.astype(str)
+    return pd.to_numeric(column, errors="coerce")
 
 
 def _read_progress(path):
@@ -73,7 +79,7 @@ def _without_texts(data):
     damaged = pd.Series(False, index=data.index)
     for column in data.select_dtypes(exclude=["number", "bool"]):
         filled = data[column].notna()
-        text = filled & pd.to_numeric(data[column], errors="coerce").isna()
+        text = filled & _to_numeric(data[column]).isna()
         if text.sum() < (filled & ~text).sum():
             data[column] = numbers(data[column])
             damaged |= text

@@ -11,7 +11,6 @@ __all__ = [
     "get_all_datasets",
     "get_curves",
     "get_datasets",
-    "main",
     "make_plots",
     "plot_data",
 ]
