@@ -43,7 +43,7 @@ def numbers(column: pd.Series) -> np.ndarray:
 def _to_numeric(column):
     import pandas as pd
 
-    if column.dtype == object:  # it holds integers that are too large to be converted
+    if column.dtype == object:  # it may hold integers that are too large for a float
         column = column.astype(str)
     return pd.to_numeric(column, errors="coerce")
 

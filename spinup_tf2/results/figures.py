@@ -91,7 +91,7 @@ def legend_above(where: Axes | Figure, lines: Mapping[str, Artist]) -> None:
 
     The figure grows by the height of the legend. `lines` has a line for each name.
     """
-    figure = where.get_figure(root=True)
+    figure = where.figure
     if where is figure:
         position = dict(loc="outside upper center")
     else:

@@ -252,10 +252,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _has_window():
     import matplotlib.pyplot as plt
-    from matplotlib.backends import BackendFilter, backend_registry
 
-    without = backend_registry.list_builtin(BackendFilter.NON_INTERACTIVE)
-    return plt.get_backend().lower() not in without
+    return plt.get_backend().lower() not in ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
 
 
 def _parser():
