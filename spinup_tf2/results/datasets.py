@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.printing import print_safely
+from spinup_tf2.files.run_directory import runs_aside
 from spinup_tf2.results.reading import (
     NO_NUMBER,
     PERFORMANCE,
@@ -23,8 +25,6 @@ from spinup_tf2.results.reading import (
     settings,
     walk,
 )
-from spinup_tf2.runs.files import runs_aside
-from spinup_tf2.runs.printing import print_safely
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.run_directory import atomic_output
 from spinup_tf2.results.statistics import Errorbar, Estimator, check_statistics
-from spinup_tf2.runs.files import atomic_output
 
 if TYPE_CHECKING:
     import pandas as pd

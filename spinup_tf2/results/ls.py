@@ -17,6 +17,10 @@ from dataclasses import dataclass
 from spinup_tf2 import user_config
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, one_line, printable
+from spinup_tf2.files.commands import plot_command, resume_command, watch_command
+from spinup_tf2.files.lock import is_locked
+from spinup_tf2.files.printing import colored, print_safely
+from spinup_tf2.files.run_directory import read_json, runs_aside
 from spinup_tf2.results.reading import (
     NO_NUMBER,
     UNFINISHED,
@@ -27,10 +31,6 @@ from spinup_tf2.results.reading import (
     read_rows,
     walk,
 )
-from spinup_tf2.runs.commands import plot_command, resume_command, watch_command
-from spinup_tf2.runs.files import read_json, runs_aside
-from spinup_tf2.runs.lock import is_locked
-from spinup_tf2.runs.printing import colored, print_safely
 
 # Folders that belong to a run, and contain no other runs.
 _OF_A_RUN = re.compile(r"(tf[12]_save\d*|pyt_save|checkpoint)(\.tmp|\.old)?")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from spinup_tf2.arguments.checks import MAY_CHANGE
 from spinup_tf2.envs.modules import forget_current_directory
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.printing import print_safely
 from spinup_tf2.results import figures
 from spinup_tf2.results.datasets import (
     env_of,
@@ -34,7 +35,6 @@ from spinup_tf2.results.statistics import (
     final_performance,
     get_curves,
 )
-from spinup_tf2.runs.printing import print_safely
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spinup_tf2.errors import printable
-from spinup_tf2.runs.files import REPLACED, read_json, read_text
+from spinup_tf2.files.run_directory import REPLACED, read_json, read_text
 
 # Spinning Up's Performance is the first of these columns that exists.
 PERFORMANCE = ("AverageTestEpRet", "AverageEpRet")

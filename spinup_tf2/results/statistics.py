@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.printing import print_safely
 from spinup_tf2.results.datasets import env_of, experiment, named_by_env, numbers
-from spinup_tf2.runs.printing import print_safely
 
 if TYPE_CHECKING:
     import pandas as pd
