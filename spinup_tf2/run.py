@@ -1,7 +1,7 @@
 """The command line: `python -m spinup_tf2.run CMD [ARGS...]`, also installed as `spinup_tf2`.
 
-Commands are implemented in spinup_tf2.cli, and loaded only when they are used. TensorFlow is loaded
-only where it is needed, as in the processes of experiments.
+Commands are implemented in spinup_tf2.cli and spinup_tf2.results, and loaded only when they are
+used. TensorFlow is loaded only where it is needed, as in the processes of experiments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.mpi import fail_together
 from spinup_tf2.version import __version__
 
-# Commands other than training, each in the module of its name in spinup_tf2.cli.
+# Commands other than training, each in the module of its name in spinup_tf2.cli or .results.
 UTILITIES = ("plot", "ls", "test_policy", "evaluate", "export", "play", "presets")
 COMMANDS = (*ALGORITHMS, "resume", *UTILITIES)
 
@@ -94,7 +94,8 @@ def _run_command(argv):
 
         run_algorithm(command, arguments)
     elif command in COMMANDS:
-        import_module(f"spinup_tf2.cli.{command}").main(arguments)
+        folder = "results" if command in ("plot", "ls") else "cli"
+        import_module(f"spinup_tf2.{folder}.{command}").main(arguments)
     else:
         known = [*COMMANDS, "help"]
         plain = re.sub("_(tf1|pytorch)$", "", command.lower())  # as in Spinning Up

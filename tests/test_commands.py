@@ -36,7 +36,6 @@ NOT_RUN = {
     # without an end
     r"^tensorboard ": "a server",
     r"^jupyter lab": "a server; tests/test_notebooks.py runs the notebook's cells",
-    r" --watch": "goes on until it is stopped; tests/utils/test_plot_figures.py does so",
     r"run play --env SuperMarioBros": "waits for keys; tests/cli/test_play.py presses them",
     r"quadruped\.py --train": "takes minutes: five whole epochs, and no flag for fewer",
     # what other tests do

@@ -12,7 +12,7 @@ import pytest
 
 from spinup_tf2.core.trajectories import gae
 from spinup_tf2.results.datasets import get_all_datasets
-from spinup_tf2.results.final import final_performance
+from spinup_tf2.results.statistics import final_performance
 
 DOCS = Path(__file__).parent.parent / "docs"
 COURSE = DOCS / "course"
@@ -281,7 +281,7 @@ def test_how_often_a_comparison_comes_out_wrong(script, n):
 
 def test_the_page_shows_the_table_of_kept_runs():
     data = DOCS.parent / "data" / "classic"
-    runs = get_all_datasets([f"{data}/vpg_enva", f"{data}/trpo_enva"], report=str)
+    runs = get_all_datasets([f"{data}/vpg_enva", f"{data}/trpo_enva"])
     for row in final_performance(runs, errorbar="ci").itertuples():
         interval = f"[{row.low:.4g}, {row.high:.4g}]"
         line = f"| Acrobot-v1  | {row.experiment:10} | {row.estimate:21.4g} | {interval:>16} |"

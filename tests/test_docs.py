@@ -20,13 +20,14 @@ from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.checks import PYTHON_ONLY
 from spinup_tf2.arguments.rules import ACTIVATIONS
 from spinup_tf2.arguments.signatures import read_signature
-from spinup_tf2.cli import evaluate, export, ls, play, plot, test_policy
+from spinup_tf2.cli import evaluate, export, play, test_policy
 from spinup_tf2.cli.flags import (
     RUN_KEYS,
     SUBSTITUTIONS,
     check_names,
     parse_flags,
 )
+from spinup_tf2.results import ls, plot
 from tests import off_policy_runs
 from tests import on_policy_runs as runs
 

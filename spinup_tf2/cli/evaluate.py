@@ -40,7 +40,7 @@ from spinup_tf2.experiments.nested import merged
 from spinup_tf2.files.run_directory import atomic_output
 from spinup_tf2.files.saves import find_save
 from spinup_tf2.parallel.threads import threads_per_rank
-from spinup_tf2.results.config import read_config
+from spinup_tf2.results.reading import read_config
 from spinup_tf2.tensorflow_import import quiet_tensorflow
 from spinup_tf2.training.policy_with_memory import in_episode
 from spinup_tf2.utils.test_policy import load_env

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from spinup_tf2.envs.quadruped.env import QuadrupedEnv
 from spinup_tf2.envs.quadruped.gait import LEGS
 from spinup_tf2.errors import UserError
-from spinup_tf2.results.look import check_figure_path, save_figure
+from spinup_tf2.results.figures import check_path, save_figure
 from spinup_tf2.utils.test_policy import load_policy_and_env
 
 DIAGONALS = [(LEGS.index(a), LEGS.index(b)) for a, b in (("FR", "RL"), ("FL", "RR"))]
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
 
     try:
-        check_figure_path(args.savefig)
+        check_path(args.savefig)
         compare(args)
     except UserError as error:
         parser.error(str(error))

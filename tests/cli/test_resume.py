@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from spinup_tf2 import run
-from spinup_tf2.cli.ls import main as ls
-from spinup_tf2.cli.plot import main as plot
 from spinup_tf2.cli.resume import RESUME_KEYS, parse_resume
 from spinup_tf2.cli.test_policy import main as watch
 from spinup_tf2.errors import UserError
+from spinup_tf2.results.ls import main as ls
+from spinup_tf2.results.plot import main as plot
 from spinup_tf2.training import checkpoints as checkpoint
 from tests.progress import rows_without_time
 

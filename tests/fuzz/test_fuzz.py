@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from spinup_tf2 import run, user_config
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.cli.algorithm import parse_experiments
-from spinup_tf2.cli.plot import main as plot_command
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import calling
+from spinup_tf2.results.plot import main as plot_command
 from spinup_tf2.utils import plot
 from tests.checkpoints import signed, write_checkpoint
 from tests.fuzz.mutations import NASTY, changed, damaged, json_files

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from spinup_tf2.results.walking import walk
 
 from spinup_tf2.files import run_directory as run_files
 from spinup_tf2.files.run_directory import (
@@ -18,7 +19,7 @@ from spinup_tf2.files.run_directory import (
     runs_in,
     set_aside,
 )
-from spinup_tf2.results.walking import walk
+from spinup_tf2.results.reading import walk
 
 
 class Crash(Exception):

@@ -8,7 +8,7 @@ from math import isnan
 from pathlib import Path
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.results.rows import read_rows
+from spinup_tf2.results.reading import read_rows
 
 
 @dataclass(frozen=True)

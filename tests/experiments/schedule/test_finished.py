@@ -17,7 +17,7 @@ from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.experiments.processes import Processes
 from spinup_tf2.experiments.schedule import finished
 from spinup_tf2.files.run_directory import holds_run
-from spinup_tf2.results.walking import walk
+from spinup_tf2.results.reading import walk
 from spinup_tf2.training.checkpoints import Checkpoints
 from tests.experiments.schedule.fakes import execute, fakes  # noqa: F401
 
