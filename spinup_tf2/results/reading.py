@@ -51,8 +51,8 @@ _ID_IN_NAME = re.compile(r"(?:^|_)(?:env-?)?(?P<id>[a-z][a-z0-9]*-v\d+)(?=_|$)",
 def walk(top: str | os.PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
     """os.walk in the order of names, which follows symbolic links and visits directories only once.
 
-    Runs that are being replaced are left out. As with os.walk, folders that the caller removes from
-    the list are skipped.
+    Runs that others have replaced are left out. As with os.walk, folders that the caller removes
+    from the list are skipped.
     """
     seen = {os.path.realpath(top)}
     for root, folders, files in os.walk(top, followlinks=True):
