@@ -37,7 +37,8 @@ from learning_data import (
     read,
     read_table,
 )
-from learning_report import cells, evaluated, markdown, overview, references
+from learning_statistics import cells
+from learning_tables import evaluated, markdown, overview, references
 from throughput import markdown_table
 
 HERE = Path(__file__).parent

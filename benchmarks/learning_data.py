@@ -88,7 +88,7 @@ def protocols() -> dict[str, Protocol]:
 
 
 def published(source: str, algorithm: str, environment: str) -> dict[int, tuple[float, ...]]:
-    """{steps: (mean, standard deviation)} of a source, or {steps: (mean,)}; empty if it has none."""
+    """{steps: (mean, standard deviation)} of a source, or {steps: (mean,)}; {} if it has none."""
     rows = about(source).get(nameof(environment), {}).get(algorithm, {})
     return {int(steps): tuple(cell) for steps, cell in rows.items()}
 

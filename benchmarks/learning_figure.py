@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from learning_data import CELL, Protocol, finished, protocols, published
-from learning_report import SMOOTHED
+from learning_statistics import SMOOTHED
 
 
 def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
@@ -114,5 +114,3 @@ def _smooth(x, y, steps_per_epoch, epochs):
         return y
     near = np.abs(x[:, None] - x) < epochs / 2 * steps_per_epoch
     return near @ y / near.sum(axis=1)
-
-

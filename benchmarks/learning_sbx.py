@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 import sbx
 from learning_data import COLUMNS, KEYS, RESULTS
-from learning_report import performance
+from learning_statistics import performance
 from run_sb3 import off_policy_model
 from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.env_util import make_vec_env
