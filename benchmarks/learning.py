@@ -198,9 +198,7 @@ def report(protocol: Protocol) -> None:
     """
     data = read(protocol)
     table = cells(protocol, data)
-    text = markdown(protocol, table, data)
-    if evaluations_of(protocol).exists():
-        text += f"\n{evaluated(protocol, read_table(evaluations_of(protocol)))}"
+    text = text_of(protocol, table, data)
     out = learning_data.RESULTS / protocol.name
     out.with_suffix(".md").write_text(text, encoding="utf-8")
     csv = table.drop(columns="runs", errors="ignore")
@@ -210,12 +208,21 @@ def report(protocol: Protocol) -> None:
     print(text)
 
 
-def report_all() -> None:
-    """Write and print the tables over several protocols: overview.md, references.md, status.md."""
-    texts = dict(overview=overview(), references=references(REFERRED), status=status(protocols()))
-    for name, text in texts.items():
-        (learning_data.RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
-        print(text)
+def text_of(protocol: Protocol, table: pd.DataFrame, data: pd.DataFrame) -> str:
+    """The tables of a protocol, with those of what `evaluate` has found out."""
+    text = markdown(protocol, table, data)
+    if evaluations_of(protocol).exists():
+        text += f"\n{evaluated(protocol, read_table(evaluations_of(protocol)))}"
+    return text
+
+
+def texts_over_all() -> dict[str, str]:
+    """The tables over several protocols, by the names of their files."""
+    return {
+        "overview": overview(),
+        "references": references(REFERRED),
+        "status": status(protocols()),
+    }
 
 
 def status(some_protocols: Mapping[str, Protocol]) -> str:
@@ -260,7 +267,9 @@ def main() -> None:
         for name in names:
             if args.protocols or file_of(known[name]).exists():
                 report(known[name])
-        report_all()
+        for name, text in texts_over_all().items():
+            (learning_data.RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
+            print(text)
         return
     if not args.protocols:
         parser.error(f"name a protocol: {', '.join(known)}")

@@ -197,12 +197,15 @@ def overview(names: tuple[str, ...] = ("on-policy", "off-policy")) -> str:
 
 def _sides(differences):
     """Which pooled differences are above 0 with their whole interval, and which below, in words."""
-    sides = {"above": [], "around": [], "below": []}
+    sides = {"above": {}, "around": {}, "below": {}}
     for row in differences:
-        name = f"{row['algorithm'].upper()} ({row['source'].removeprefix('Spinning Up, ')})"
         side = "above" if row["low"] > 0 else "below" if row["high"] < 0 else "around"
-        sides[side].append(name)
-    above, around, below = (", ".join(names) or "none" for names in sides.values())
+        source = row["source"].removeprefix("Spinning Up, ")
+        sides[side].setdefault(row["algorithm"].upper(), []).append(source)
+    above, around, below = (
+        "; ".join(f"{name} ({', '.join(sources)})" for name, sources in side.items()) or "none"
+        for side in sides.values()
+    )
     return (
         f"Better, with an interval above 0: {above}. No difference shown, with an interval around "
         f"0: {around}. Worse, with an interval below 0: {below}."
