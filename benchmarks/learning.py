@@ -38,7 +38,7 @@ from learning_data import (
     read_table,
 )
 from learning_statistics import cells
-from learning_tables import evaluated, markdown, overview, references
+from learning_tables import evaluated, folded, markdown, overview, references
 from throughput import markdown_table
 
 HERE = Path(__file__).parent
@@ -194,16 +194,16 @@ def random_returns(protocol: Protocol, episodes: int = 100) -> str:
 def report(protocol: Protocol) -> None:
     """Write the tables of a protocol (.md, .csv) and its figure (.png), and print the tables.
 
-    Without a finished run there is no figure.
+    Without a finished run there is only a sentence.
     """
     data = read(protocol)
     table = cells(protocol, data)
     text = text_of(protocol, table, data)
     out = learning_data.RESULTS / protocol.name
     out.with_suffix(".md").write_text(text, encoding="utf-8")
-    csv = table.drop(columns="runs", errors="ignore")
-    csv.to_csv(out.with_name(f"{protocol.name}-table.csv"), index=False, float_format="%.5g")
     if not table.empty:
+        csv = table.drop(columns="runs")
+        csv.to_csv(out.with_name(f"{protocol.name}-table.csv"), index=False, float_format="%.5g")
         learning_figure.figure(protocol, data, out.with_suffix(".png"))
     print(text)
 
@@ -221,7 +221,7 @@ def texts_over_all() -> dict[str, str]:
     return {
         "overview": overview(),
         "references": references(REFERRED),
-        "status": status(protocols()),
+        "status": folded(status(protocols())),
     }
 
 
@@ -238,7 +238,7 @@ def status(some_protocols: Mapping[str, Protocol]) -> str:
                 name = nameof(environment)
                 runs.append(f"{name} {count} of {len(keys)}" if count else f"{name} not finished")
             lines.append([protocol.name, algorithm, f"{protocol.steps:,}", ", ".join(runs)])
-    return f"{markdown_table(['protocol', 'algorithm', 'steps', 'finished runs'], lines)}\n"
+    return markdown_table(["protocol", "algorithm", "steps", "finished runs"], lines)
 
 
 def main() -> None:

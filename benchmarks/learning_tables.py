@@ -83,11 +83,12 @@ def _cell_table(protocol, table, data):
         for source in sources:
             line += [_theirs(row, source), _words(protocol, row, source)]
         lines.append(line)
-    return _folded(markdown_table(head, lines), len(lines))
+    return folded(markdown_table(head, lines))
 
 
-def _folded(table, rows):
-    """A long table, folded up until the reader asks for it."""
+def folded(table: str) -> str:
+    """A table, folded up until the reader asks for it if it is long."""
+    rows = table.count("\n") - 1  # without the head and the rule
     if rows <= UNFOLDED:
         return f"{table}\n"
     return f"<details><summary>{rows} rows</summary>\n\n{table}\n\n</details>\n"
@@ -248,7 +249,7 @@ def references(names: tuple[str, ...]) -> str:
             theirs.append("; ".join(f"{rounded(cell[0])} ({_short(n)})" for n, cell in at) or "-")
         if {*theirs} != {"-"}:
             lines.append([environment, algorithm, "; ".join(ours[environment, algorithm]), *theirs])
-    return _folded(markdown_table(["environment", "algorithm", "ours", *OTHERS], lines), len(lines))
+    return folded(markdown_table(["environment", "algorithm", "ours", *OTHERS], lines))
 
 
 def _short(steps):
