@@ -159,8 +159,13 @@ def later(algorithm, environment, goal):
     return reached("glorot") - reached("torch")
 
 
-@says("needs {:,} more interactions to reach a return of -200, and still {:,} more to reach 500.")
+@says(
+    "On HalfCheetah, TensorFlow's weights learn more slowly than PyTorch's with all three "
+    "algorithms. The mean of PPO's seeds needs {:,} more interactions to reach a return of -200, "
+    "and still {:,} more to reach 500."
+)
 def ppo_later():
+    assert all(later("vpg", "HalfCheetah-v5", goal) > 0 for goal in (-300, -250))
     return [later("ppo", "HalfCheetah-v5", goal) for goal in (-200, 500)]
 
 
