@@ -2,11 +2,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from spinup_tf2.training import run as training
+from spinup_tf2.training.checkpoints import Checkpoints
 
 from spinup_tf2 import ppo, sac
-from spinup_tf2.core.runs import run as training
 from spinup_tf2.parallel import mpi
-from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.utils.mpi_tf import (
     MpiAdamOptimizer,
     assign_params_from_flat,

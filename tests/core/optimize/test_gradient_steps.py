@@ -4,17 +4,17 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-
-from spinup_tf2.core.nets import distributions
-from spinup_tf2.core.nets.bodies import mlp
-from spinup_tf2.core.optimize.gradient_steps import (
+from spinup_tf2.core.gradient_steps import (
     GradientStep,
     GradientSteps,
     adam,
     rows,
+    take_steps,
 )
-from spinup_tf2.core.optimize.take_steps import take_steps
-from spinup_tf2.core.optimize.update_block import Minimize
+from spinup_tf2.core.nets.layers import mlp
+from spinup_tf2.core.update_block import Minimize
+
+from spinup_tf2.core.nets import distributions
 from spinup_tf2.parallel import mpi
 from spinup_tf2.utils import mpi_tf
 from tests.fake_mpi import run_ranks
