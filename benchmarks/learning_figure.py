@@ -18,20 +18,19 @@ def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
     import matplotlib.pyplot as plt
     from matplotlib.lines import Line2D
 
-    from spinup_tf2.results import look
+    from spinup_tf2.results import figures
 
-    look.set_style("paper")
+    figures.set_theme()
     names = protocol.variant_names if protocol.variants else _all_algorithms()
-    colors = look.colors_for(names)
+    colors = figures.colors_for(names)
     markers = dict(zip(protocol.published, "os^D", strict=False))
     contents = _panels(protocol, data)
     fig = plt.figure(layout="constrained")
     handles, shown = {}, set()
     for axis, (title, lines) in zip(
-        look.panels(fig, len(contents), "paper"), contents.items(), strict=True
+        figures.panels(fig, len(contents)), contents.items(), strict=True
     ):
         axis.set_title(title)
-        look.label(axis, "TotalEnvInteracts", "Performance")
         for name, key in lines.items():
             if not _draw_curve(axis, protocol, data, key, colors[name]):
                 continue
@@ -42,11 +41,11 @@ def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
                 shift = 0.012 * protocol.steps * (number - (len(markers) - 1) / 2)
                 if _draw_published(axis, protocol, source, key, color, marker, shift):
                     shown.add(source)
-        look.format_ticks(axis, "paper")
+        figures.dress(axis, "TotalEnvInteracts", "Performance")
     for source in (source for source in markers if source in shown):
         handles[source] = Line2D([], [], color="0.3", marker=markers[source], ls="", mfc="w")
-    look.shared_legend(fig, handles)
-    look.save_figure(fig, path)
+    figures.legend_above(fig, handles)
+    figures.save_figure(fig, path)
     plt.close(fig)
 
 

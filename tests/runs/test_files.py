@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import pytest
-from spinup_tf2.results.walking import walk
 
 from spinup_tf2.files import run_directory as run_files
 from spinup_tf2.files.run_directory import (
