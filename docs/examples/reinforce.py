@@ -8,9 +8,9 @@ from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
 from spinup_tf2.core.gradient_steps import GradientSteps, adam
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.settings import Settings, algorithm
 from spinup_tf2.core.trajectories import gae
 from spinup_tf2.parallel.mpi import mpi_avg
+from spinup_tf2.training.settings import Settings, algorithm
 
 
 def policy_loss(logp, ret, baseline, valid):

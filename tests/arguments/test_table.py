@@ -13,7 +13,7 @@ from spinup_tf2.arguments.options import OPTIONS, OnPolicyOptions, Options
 from spinup_tf2.arguments.rules import REQUIRED
 from spinup_tf2.arguments.signatures import Name, read_signature
 from spinup_tf2.arguments.table import ARGUMENTS
-from spinup_tf2.core.settings import Settings
+from spinup_tf2.training.settings import Settings
 
 ON_POLICY = ("vpg", "trpo", "ppo", "ppg", "a2c")
 SPINNING_UPS = (  # of what Settings hold
