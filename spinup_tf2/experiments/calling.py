@@ -23,9 +23,9 @@ from spinup_tf2.experiments.experiment import Experiment, check_launch, prepare_
 from spinup_tf2.experiments.processes import Processes, resolve_processes
 from spinup_tf2.files.commands import plot_command, watch_command
 from spinup_tf2.files.printing import RULE, colored, say
+from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.parallel.interruption import SIGNALS, name_of_signal
-from spinup_tf2.utils.serialization_utils import convert_json
 
 _END = """
 End of experiment.

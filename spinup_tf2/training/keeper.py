@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.arrays import DamagedCheckpoint, numbered
+from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.parallel.mpi import broadcast_object, num_procs, proc_id
 from spinup_tf2.training.checkpoint_writer import CheckpointWriter, NewSteps
 from spinup_tf2.training.checkpoints import (
-    DamagedCheckpoint,
     Saved,
-    numbered,
     read_ranks,
     read_steps,
 )
-from spinup_tf2.utils.logx import EpochLogger
 
 if TYPE_CHECKING:
     import keras

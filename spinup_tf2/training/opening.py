@@ -16,6 +16,7 @@ from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, pixels_as_numbers
 from spinup_tf2.files.env_spec import write_env_spec
 from spinup_tf2.files.lock import run_lock
+from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.parallel.mpi import (
     broadcast_object,
     exit_together,
@@ -23,6 +24,7 @@ from spinup_tf2.parallel.mpi import (
     on_root,
     proc_id,
 )
+from spinup_tf2.parallel.tensors import sync_params
 from spinup_tf2.parallel.threads import limit_tensorflow
 from spinup_tf2.training.callbacks import Callbacks, callbacks_of
 from spinup_tf2.training.checkpoint_writer import CheckpointWriter
@@ -38,8 +40,6 @@ from spinup_tf2.training.same_run import (
 )
 from spinup_tf2.training.saved_policy import SavedPolicy
 from spinup_tf2.training.settings import Settings, comes_with_package
-from spinup_tf2.utils.logx import EpochLogger
-from spinup_tf2.utils.mpi_tf import sync_params
 
 
 @contextmanager

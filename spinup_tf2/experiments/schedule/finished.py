@@ -15,9 +15,9 @@ from spinup_tf2.experiments.experiment import Experiment
 from spinup_tf2.experiments.schedule.progress import progress_of
 from spinup_tf2.files.run_directory import holds_run, read_json
 from spinup_tf2.files.saves import has_save
+from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import mpi
 from spinup_tf2.training.checkpoints import Checkpoints
-from spinup_tf2.utils.serialization_utils import convert_json
 
 # These may change without making it another run; config.json holds their values at the last start.
 _NOT_COMPARED = (*MAY_CHANGE, "logger_kwargs", "resume", "exp_name", "preset")
