@@ -16,16 +16,10 @@ PACKAGE = Path(__file__).resolve().parent.parent / "spinup_tf2"
 FLOORS = [
     ["errors", "version", "tensorflow_import"],
     ["user_config", "envs.modules"],
-    [
-        "files.printing",
-        "files.run_directory",
-        "files.lock",
-        "files.commands",
-        "files.serialization",
-    ],
-    ["callbacks"],
-    ["results"],
+    ["files.printing", "files.run_directory", "files.lock", "files.commands"],
+    ["files.serialization", "files.arrays", "callbacks"],
     ["arguments"],
+    ["results"],
     ["parallel"],
     ["files.logger"],
     ["envs"],
@@ -119,6 +113,7 @@ def text_of(box):
     folder = box[1]
     own = [module for module in SOURCES if box_of(module) == box and module != folder]
     names = sorted({module.removeprefix(f"{folder}.").partition(".")[0] for module in own})
+    names = [*names[:13], "..."] if len(names) > 14 else names
     title = folder.rpartition(".")[2]
     return "  ".join([rf"$\bf{{{title}}}$ " if title and names else title, *names]).strip()
 
