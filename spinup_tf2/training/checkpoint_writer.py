@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from spinup_tf2.errors import UserError
+from spinup_tf2.files.arrays import DamagedCheckpoint
 from spinup_tf2.parallel.mpi import gather_objects, proc_id
 from spinup_tf2.training.checkpoints import (
     FORMAT,
@@ -18,7 +20,6 @@ from spinup_tf2.training.checkpoints import (
     MANIFEST,
     REPLAY,
     REPLAY_FILE,
-    SERIAL,
     Arrays,
     Checkpoints,
     Saved,
@@ -119,8 +120,10 @@ class CheckpointWriter(Checkpoints):
                 self.clean()
 
     def _next_serial(self):
-        names = os.listdir(self.root) if self.root.is_dir() else []
-        return max([0, *(int(name) for name in names if SERIAL.fullmatch(name))]) + 1
+        serial = max([0, *self._serials()]) + 1
+        while os.path.lexists(self.path_of(serial)):  # somebody else's
+            serial += 1
+        return serial
 
     def _make_folders(self, folder):
         remove(folder)  # left over from a crash
@@ -174,7 +177,10 @@ class CheckpointWriter(Checkpoints):
 
         To be called on rank 0 only.
         """
-        contents = [*self._contents()]
+        contents = []
+        for serial in reversed(self._serials()):
+            with suppress(DamagedCheckpoint, UserError):  # of another format, or unreadable
+                contents.append((serial, self._content(serial)))
         for serial, _ in contents[self.keep :]:
             shutil.rmtree(self.path_of(serial), ignore_errors=True)
         kept = [each for _, content in contents[: self.keep] for each in content["replay"]]
