@@ -70,10 +70,11 @@ class EnvFn:
         except gym.error.DependencyNotInstalled as error:
             raise UserError(f"{env_id} cannot be made: {one_line(error)}") from error
         except ImportError as error:
-            if not str(gym.registry[env_id].entry_point).startswith("gymnasium.envs.mujoco"):
+            newest = _newest(env_id)
+            if not str(gym.registry[newest].entry_point).startswith("gymnasium.envs.mujoco"):
                 raise
             raise UserError(  # gymnasium has dropped v2 and v3
-                f"{env_id} is no longer there; use {_newest(env_id)} ({INSTALL_MUJOCO})."
+                f"{env_id} is no longer there; use {newest} ({INSTALL_MUJOCO})."
             ) from error
 
 

@@ -1,13 +1,12 @@
 """Atari: each wrapper on a scripted game, then the whole chain on the emulator."""
 
-import json
 import subprocess
 import sys
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.wrappers import RecordEpisodeStatistics, RecordVideo
+from gymnasium.wrappers import RecordEpisodeStatistics
 
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.atari import (
@@ -259,23 +258,26 @@ def test_stack_of_frames():
     assert again[0, 0].tolist() == [0, 0, 0]
 
 
-def test_bad_arguments():
-    with pytest.raises(UserError, match="size is 0"):
-        StackFrames(Game(), size=0)
-    with pytest.raises(UserError, match=r"stack is 1\.5"):
-        StackFrames(Game(), stack=1.5)
-    with pytest.raises(UserError, match="noop_max is -1"):
-        make_atari("PongNoFrameskip-v4", noop_max=-1)
-    with pytest.raises(UserError, match="clip_reward is 'no'; it must be True or False"):
-        make_atari("PongNoFrameskip-v4", clip_reward="no")
-    with pytest.raises(UserError, match="needs grayscale frames"):
-        make_atari("PongNoFrameskip-v4", obs_type="ram")
-    with pytest.raises(UserError, match="CartPole-v1 is not a game of ale-py"):
-        make_atari("CartPole-v1")
-    with pytest.raises(UserError, match="frameskip=4, so frames would be skipped twice"):
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        (dict(size=0), "size is 0"),
+        (dict(stack=1.5), r"stack is 1\.5"),
+        (dict(noop_max=-1), "noop_max is -1"),
+        (dict(clip_reward="no"), "clip_reward is 'no'; it must be True or False"),
+        (dict(raw="no"), "raw is 'no'"),
+        (dict(obs_type="ram"), "needs grayscale frames"),
+        (dict(env_id="CartPole-v1"), "CartPole-v1 is not a game of ale-py"),
+    ],
+)
+def test_bad_arguments(kwargs, message):
+    with pytest.raises(UserError, match=message):
+        make_atari(**{"env_id": "PongNoFrameskip-v4"} | kwargs)
+
+
+def test_frames_are_not_skipped_twice():
+    with pytest.raises(UserError, match="skipped twice: the game was made with frameskip=4"):
         preprocess(make_atari("ALE/Pong-v5", raw=True))
-    with pytest.raises(UserError, match="is not an Atari game"):
-        preprocess(gym.make("CartPole-v1"))
 
 
 # ---------------------------------------------------------------- scores
@@ -289,41 +291,27 @@ def scripted_game():
 
 def test_statistics_are_of_whole_games_and_their_rewards():
     """Lives end at frame 3 and frame 6 (the third step after a reset that takes frame 4)."""
-    envs = VectorEnv(scripted_game, 2, max_ep_len=100)
-    envs.reset()
-    steps = [envs.step(np.full(2, RIGHT)) for _ in range(5)]
-    np.testing.assert_array_equal([rew[0] for _, rew, *_ in steps], [1, -1, 0, 1, 0])
-    np.testing.assert_array_equal(
-        [step[2] for step in steps], [[end] * 2 for end in (0, 0, 1, 0, 1)]
-    )
-    nothing = np.zeros((5, 2))
-    counted = [envs.episodes.count(nothing, nothing > 0) for _ in range(2)]
-    assert [each["EpRet"] for each in counted] == [[9.0, 9.0], []]
-    assert [each["EpLen"] for each in counted] == [[6, 6], []]
-    envs.close()
-
-
-def test_statistics_of_games_that_are_cut_off():
-    """Two steps of each life: 5 - 3, with which the game is given up."""
-    with VectorEnv(scripted_game, 1, max_ep_len=2) as envs:
+    with VectorEnv(scripted_game, 2, max_ep_len=100) as envs:
         envs.reset()
-        for _ in range(4):
-            envs.step(np.array([RIGHT]))
-        assert envs.episodes.recorded == [(2.0, 2, 0), (2.0, 2, 0)]
+        steps = [envs.step(np.full(2, RIGHT)) for _ in range(5)]
+        assert [step[1].tolist() for step in steps] == [[rew] * 2 for rew in (1, -1, 0, 1, 0)]
+        assert [step[2].tolist() for step in steps] == [[end] * 2 for end in (0, 0, 1, 0, 1)]
+        assert envs.episodes.recorded == [(9.0, 6, 0), (9.0, 6, 1)]
 
 
-def test_a_time_limit_where_a_life_is_lost_does_not_end_the_game():
-    """Three steps of each life: the first life is lost in its third, and the game goes on."""
-    with VectorEnv(scripted_game, 1, max_ep_len=3) as envs:
+@pytest.mark.parametrize(
+    ("max_ep_len", "steps", "games"),
+    [
+        (2, 4, [(2.0, 2, 0), (2.0, 2, 0)]),  # cut off after 5 - 3, with which a game is given up
+        (3, 5, [(9.0, 6, 0)]),  # the step in which the first life is lost: the game goes on
+    ],
+)
+def test_statistics_of_games_under_a_time_limit(max_ep_len, steps, games):
+    with VectorEnv(scripted_game, 1, max_ep_len=max_ep_len) as envs:
         envs.reset()
-        for _ in range(5):
+        for _ in range(steps):
             envs.step(np.array([RIGHT]))
-        assert envs.episodes.recorded == [(9.0, 6, 0)]
-
-
-def test_statistics_without_a_record_are_sums_of_rewards():
-    with VectorEnv(lambda: ClipReward(Game(rewards={1: 5.0}, over=2)), 1) as envs:
-        assert envs.episodes.recorded is None
+        assert envs.episodes.recorded == games
 
 
 # ---------------------------------------------------------------- the emulator
@@ -343,44 +331,36 @@ def play(env, steps, seed):
     return np.array(observations), rewards
 
 
-@pytest.mark.parametrize("env_id", ["PongNoFrameskip-v4", "ALE/Breakout-v5"])
-def test_observations(env_id):
-    env = EnvFn(env_id)()
+def test_games_depend_on_their_seed_alone():
+    env = EnvFn("ALE/Breakout-v5")()
     assert env.observation_space == gym.spaces.Box(0, 255, (84, 84, 4), np.uint8)
+    observations, rewards = play(env, 80, seed=3)
+    assert len(np.unique(observations)) > 2  # there is something to see
+    assert set(rewards) <= {-1.0, 0.0, 1.0}
+    again, rewards_again = play(env, 80, seed=3)
+    np.testing.assert_array_equal(observations, again)
+    assert rewards == rewards_again
+    assert (observations != play(env, 80, seed=4)[0]).any()
+
+
+def test_observations_are_not_overwritten():
+    env = make_atari("PongNoFrameskip-v4")
     first, _ = env.reset(seed=0)
     assert first.flags.c_contiguous
     assert env.observation_space.contains(first)
-    assert len(np.unique(first)) > 2  # there is something to see
     kept = first.copy()
     second = env.step(2)[0]
-    for _ in range(10):
-        obs = env.step(2)[0]
-    assert env.observation_space.contains(obs)
-    assert (obs != second).any()
     np.testing.assert_array_equal(first, kept)
     assert not np.shares_memory(first, second)
-    env.close()
-
-
-def test_games_depend_on_their_seed_alone():
-    observations, rewards = play(make_atari("ALE/Breakout-v5"), 150, seed=3)
-    assert set(rewards) <= {-1.0, 0.0, 1.0}
-    again, rewards_again = play(make_atari("ALE/Breakout-v5"), 150, seed=3)
-    np.testing.assert_array_equal(observations, again)
-    assert rewards == rewards_again
-    others, _ = play(make_atari("ALE/Breakout-v5"), 150, seed=4)
-    assert (observations != others).any()
 
 
 @pytest.mark.parametrize(
     ("env_id", "kwargs", "frames", "sticky"),
     [
         ("PongNoFrameskip-v4", {}, {4}, 0.0),
-        ("ALE/Pong-v5", {}, {4}, 0.25),
         ("ale_py:ALE/Pong-v5", {"repeat_action_probability": 0.5}, {4}, 0.5),
         ("Pong-v4", {}, {2, 3, 4}, 0.0),
         ("ALE/Pong-v5", {"frameskip": 3}, {3}, 0.25),
-        ("PongNoFrameskip-v4", {"frameskip": 1}, {1}, 0.0),
     ],
 )
 def test_frames_of_a_step_and_sticky_actions(env_id, kwargs, frames, sticky):
@@ -428,42 +408,27 @@ def test_continuous_actions():
     assert env.step(env.action_space.sample())[0].shape == (84, 84, 4)
 
 
-def test_what_only_helps_to_train_is_left_out_for_watching(tmp_path):
-    path = tmp_path / "env_spec.json"
-    env_fn = EnvFn("BreakoutNoFrameskip-v4", {"stack": 2})
+def saved(tmp_path, *env_fn):
+    """An environment as its run keeps it."""
+    path, env_fn = tmp_path / "env_spec.json", EnvFn(*env_fn)
     write_env_spec(path, env_fn(), env_fn)
-    saved = [
-        w["entry_point"].split(":")[1] for w in json.loads(path.read_text())["spec"]["wrappers"]
-    ]
-    assert "EpisodicLife" in saved
-    assert "ClipReward" in saved
+    return path
+
+
+def test_what_only_helps_to_train_is_left_out_for_watching(tmp_path):
+    path = saved(tmp_path, "BreakoutNoFrameskip-v4", {"stack": 2})
     env = make_env(path, render_mode="rgb_array")
-    assert wrapper_names(env) == [
-        name for name in saved if name not in ("EpisodicLife", "ClipReward")
-    ]
     same = make_atari("BreakoutNoFrameskip-v4", stack=2, episodic_life=False, clip_reward=False)
-    for ours, theirs in zip(play(env, 100, seed=0), play(same, 100, seed=0), strict=True):
+    assert wrapper_names(env) == wrapper_names(same)
+    for ours, theirs in zip(play(env, 60, seed=0), play(same, 60, seed=0), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert env.render().shape == (210, 160, 3)
 
 
 def test_random_frameskip_comes_back(tmp_path):
-    path = tmp_path / "env_spec.json"
-    env_fn = EnvFn("Pong-v4")
-    write_env_spec(path, env_fn(), env_fn)
-    expected, _ = play(env_fn(), 30, seed=1)
-    np.testing.assert_array_equal(play(make_env(path), 30, seed=1)[0], expected)
-
-
-def test_videos_play_at_the_speed_of_the_game(tmp_path):
-    env = make_atari("PongNoFrameskip-v4", render_mode="rgb_array")
-    assert env.metadata["render_fps"] == 15  # of 60, four each step
-    env = RecordVideo(env, str(tmp_path / "videos"), disable_logger=True)
-    env.reset(seed=0)
-    for _ in range(5):
-        env.step(0)
-    env.close()
-    assert [video.stat().st_size > 0 for video in tmp_path.glob("videos/*.mp4")] == [True]
+    env = make_env(saved(tmp_path, "Pong-v4", {"size": 42}))
+    expected, _ = play(EnvFn("Pong-v4", {"size": 42})(), 30, seed=1)
+    np.testing.assert_array_equal(play(env, 30, seed=1)[0], expected)
 
 
 def test_processes_play_the_same_games():
@@ -476,7 +441,7 @@ def test_processes_play_the_same_games():
             rng = np.random.default_rng(0)
             steps = [envs.reset()]
             ends = 0
-            for _ in range(80):
+            for _ in range(60):
                 obs, rew, terminated, _, _ = envs.step(rng.integers(0, 4, 2))
                 steps += [obs, rew, terminated]
                 ends += terminated.sum()
@@ -498,10 +463,7 @@ def no_emulator(monkeypatch):
         monkeypatch.delitem(gym.registry, env_id)
 
 
-@pytest.mark.parametrize(
-    "env_id",
-    ["ALE/Pong-v5", "ale_py:ALE/Pong-v5", "PongNoFrameskip-v4", "BreakoutNoFrameskip-v4"],
-)
+@pytest.mark.parametrize("env_id", ["ALE/Pong-v5", "ale_py:ALE/Pong-v5", "PongNoFrameskip-v4"])
 @pytest.mark.usefixtures("no_emulator")
 def test_what_to_install(env_id):
     with pytest.raises(UserError, match=r'is an Atari game.*pip install "spinup_tf2\[atari\]"'):
@@ -512,11 +474,9 @@ def test_what_to_install(env_id):
 def test_what_to_install_where_it_is_not_certain():
     with pytest.raises(UserError, match=r"If it is an Atari game.*spinup_tf2\[atari\]"):
         EnvFn("Breakout-v4")()
-    assert not is_atari("CartPole-v1")
     assert EnvFn("CartPole-v1")().spec.id == "CartPole-v1"
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=r"^((?!Atari).)*$"):
         EnvFn("CartPole-v3")()
-    assert "Atari" not in str(error.value)
 
 
 def test_unknown_games():
