@@ -1,7 +1,9 @@
 """The supported observation and action spaces, and their conversion to arrays."""
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -98,6 +100,42 @@ def to_network(space: spaces.Space, obs: Any) -> np.ndarray:
     if is_image(space):
         return np.asarray(obs, np.uint8)
     return spaces.flatten(space, obs).astype(np.float32)
+
+
+def observation_test(space: spaces.Space, dtype: np.dtype | None = None) -> Callable[[Any], bool]:
+    """Return a function that tells whether a value can be used as an observation of a space.
+
+    The bounds of a Box are not checked.
+
+    Args:
+        space: The space.
+        dtype: Type to which the numbers of a Box are converted, which must be possible by casting
+            of the kind "same_kind"; by default that of the Box.
+    """
+
+    def fits(part, obs):
+        if isinstance(part, spaces.Box):
+            obs = as_array(obs)
+            wanted = part.dtype if dtype is None else dtype
+            same_shape = obs is not None and obs.shape == part.shape
+            return same_shape and np.can_cast(obs.dtype, wanted, "same_kind")
+        if isinstance(part, spaces.Dict):
+            return isinstance(obs, Mapping) and all(
+                key in obs and fits(entry, obs[key]) for key, entry in part.spaces.items()
+            )
+        if isinstance(part, spaces.Discrete) and isinstance(obs, int | np.integer):
+            return part.start <= obs < part.start + part.n  # `in` takes ten times as long
+        return obs in part
+
+    return partial(fits, space)
+
+
+def as_array(value: Any) -> np.ndarray | None:
+    """Return a value as an array, or None if it cannot be one, such as lists of unequal length."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def flatten_observations(env: gym.Env) -> gym.Env:
