@@ -17,6 +17,7 @@ BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 PARTS = spaces.Dict(a=BOX, b=spaces.Discrete(4))
 IMAGE = spaces.Box(0, 255, (40, 40, 1), np.uint8)
 FOUR = spaces.Discrete(4)
+WHOLE = spaces.Dict(a=spaces.Box(0, 9, (1,), np.int64))
 
 
 class Tensor:
@@ -81,6 +82,7 @@ def ended(success):
         (PARTS, dict(obs={"a": np.zeros(3)}), "as observation {'a': array([0., 0., 0.])} in"),
         (PARTS, dict(obs={"a": np.zeros(3), "b": -1}), "'b': -1} in"),
         (PARTS, dict(obs=None), "as observation None in"),
+        (WHOLE, dict(obs={"a": np.ones(1)}), "{'a': array([1.])} in"),
         (BOX, dict(rew=np.ones(1)), "as reward [1.0], an array of shape (1,) and dtype float64 in"),
         (BOX, dict(rew=1j), "as reward 1j in step 2; a number is expected."),
         (BOX, dict(rew="1"), "as reward '1' in"),

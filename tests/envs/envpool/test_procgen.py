@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import spinup_tf2  # noqa: F401  (registers its environments)
-from spinup_tf2.core.rollout.action_log import ActionLog
 from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.envpool import GAMES, ProcgenEnv, is_procgen
 from spinup_tf2.envs.making import EnvFn
@@ -141,37 +140,23 @@ def test_layouts_and_a_shared_pool_give_the_same(frameskip):
     """One pool for four environments, two for two each, and one for each."""
 
     def steps(*layout, vectorization="sync"):
-        first, groups = 0, []
-        for n in layout:
-            env_fn = EnvFn("procgen/coinrun", dict(frameskip=frameskip))
-            kwargs = dict(seed=1, max_ep_len=40, first_env=first, vectorization=vectorization)
-            groups.append(VectorEnv(env_fn, n, **kwargs))
-            first += n
-        obs = [np.concatenate([envs.reset() for envs in groups])]
-        rng = np.random.default_rng(0)
+        env_fn = EnvFn("procgen/coinrun", dict(frameskip=frameskip))
+        kwargs = dict(seed=1, max_ep_len=40, vectorization=vectorization)
+        firsts = [sum(layout[:i]) for i in range(len(layout))]
+        groups = [
+            VectorEnv(env_fn, n, first_env=first, **kwargs)
+            for n, first in zip(layout, firsts, strict=True)
+        ]
+        rng, rows = np.random.default_rng(0), [[envs.reset() for envs in groups]]
         for _ in range(100):
-            act, parts = rng.integers(15, size=4).astype(np.int32), []
-            for envs in groups:
-                parts.append(envs.step(act[list(envs.indices)]))
-            obs += [np.concatenate(each) for each in list(zip(*parts, strict=True))[:4]]
+            act = rng.integers(15, size=4).astype(np.int32)
+            parts = [envs.step(act[list(envs.indices)])[:4] for envs in groups]
+            rows += zip(*parts, strict=True)
         for envs in groups:
             envs.close()
-        return obs
+        return [np.concatenate(row) for row in rows]
 
     together = steps(4)
-    others = [steps(2, 2), steps(1, 1, 1, 1), steps(4, vectorization="threads")]
-    for other in others:
+    for other in (steps(2, 2), steps(1, 1, 1, 1), steps(4, vectorization="threads")):
         for x, y in zip(together, other, strict=True):
             np.testing.assert_array_equal(x, y)
-
-
-@pytest.mark.usefixtures("played")
-def test_environments_come_back_where_a_run_goes_on():
-    """What deterministic_resume does."""
-    with VectorEnv(EnvFn("procgen/coinrun"), 3, seed=1, max_ep_len=40) as envs:
-        envs.log = log = ActionLog(envs)
-        envs.reset(2, 0)
-        for _ in range(100):
-            obs, *_ = envs.step(envs.prototype.action_space.sample() * np.ones(3, int))
-        np.testing.assert_array_equal(log.replay(), obs)
-        assert not log.strayed
