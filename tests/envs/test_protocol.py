@@ -7,9 +7,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.workers.faults import EnvironmentFailure
 
-from spinup_tf2.core.rollout.faults import EnvironmentFailure
-from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.protocol import CheckedEnv, ProtocolError, check_is_env
 from spinup_tf2.errors import UserError
 
