@@ -49,5 +49,5 @@ def test_thousands_of_frames_equal_those_of_upstream():
     assert whole["stage"] == [1, 2]  # through the pipe between them
     assert whole["deaths"] >= 1
     assert level["flags"] == 1
-    assert min(each["deaths"] for each in met.values()) >= 1
+    assert min(each["deaths"] for each in met.values() if each["frames"] > 300) >= 1
     assert max(each["ends"] for each in met.values()) > 3
