@@ -18,7 +18,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 pybullet = pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
-from spinup_tf2.core.rollout.workers import ThreadsVectorEnv  # noqa: E402
+from spinup_tf2.core.workers.vector import ThreadsVectorEnv  # noqa: E402
+
 from spinup_tf2.envs import register_envs  # noqa: E402
 from spinup_tf2.envs.quadruped import bullet  # noqa: E402
 from spinup_tf2.envs.quadruped.env import QuadrupedEnv  # noqa: E402
