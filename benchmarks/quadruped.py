@@ -58,7 +58,7 @@ def main() -> None:
     seconds = run(env, args.steps)
 
     robot, physics = env.robot, 0.0
-    step_simulation = robot._stepSimulation
+    step_simulation = robot.p.stepSimulation
 
     def timed():
         nonlocal physics
@@ -66,7 +66,7 @@ def main() -> None:
         step_simulation()
         physics += time.perf_counter() - began
 
-    robot._stepSimulation = timed
+    robot.p.stepSimulation = timed
     began = time.perf_counter()
     run(env, args.steps)
     share = physics / (time.perf_counter() - began)

@@ -39,10 +39,7 @@ def footfalls(
     Args:
         env: A quadruped with `action_repeat=1`, because feet may touch and leave the ground within
             the duration of an action.
-        get_action: The policy, a function of an observation.
         repeat: Number of steps for which an action is held.
-        steps: Number of steps.
-        seed: Seed of the episode.
         command: For the task `command`, the commanded velocity and turning; None to draw them.
     """
     obs, _ = env.reset(seed=seed, options=None if command is None else {"command": command})
