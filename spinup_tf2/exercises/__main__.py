@@ -12,8 +12,23 @@ from contextlib import suppress
 from pathlib import Path
 
 from spinup_tf2.errors import UserError, did_you_mean, one_line
-from spinup_tf2.exercises import EXERCISES
 from spinup_tf2.exercises.checking import ANSWERS, NotDoneYet, Wrong, checks_of, load, run
+
+# In the order of the course's chapters.
+EXERCISES = {
+    "backup": "The Bellman backup: terminated and truncated",
+    "gaussian": "The log-likelihood of a diagonal Gaussian",
+    "policy": "A Gaussian policy of one's own: network and distribution",
+    "gae": "Generalized advantage estimates",
+    "clip": "The clipped objective of PPO",
+    "cg": "Conjugate gradients, for TRPO",
+    "ranks": "The work of environments, divided over MPI ranks",
+    "bug": "A DDPG that does not learn: find the bug",
+    "td3": "The targets and losses of TD3",
+    "temperature": "The temperature loss of SAC",
+    "init": "First weights of networks: draw them, and recognize them",
+    "repeat": "A gymnasium wrapper that repeats actions",
+}
 
 PROGRAM = "python -m spinup_tf2.exercises"
 TASKS = Path(__file__).parent / "tasks"

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spinup_tf2.exercises import EXERCISES
-from spinup_tf2.exercises.__main__ import TASKS, main, state
+from spinup_tf2.exercises.__main__ import EXERCISES, TASKS, main, state
 from spinup_tf2.exercises.checking import (
     ANSWERS,
     NotDoneYet,
