@@ -157,14 +157,9 @@ def expect(condition: bool, sentence: str) -> None:
         raise Wrong(sentence)
 
 
-def calls(function: str) -> Callable[..., Any]:
-    """Return an `answer` that calls a module's function of this name with a case's arguments."""
-    return lambda module, *args: getattr(module, function)(*args)
-
-
-def calls_with_tensors(function: str) -> Callable[..., Any]:
-    """Return an `answer` that calls a module's function, with tensors in place of arrays."""
-    return lambda module, *args: getattr(module, function)(*tensors(args))
+def calls(function: str, prepare: Callable[[tuple], Any] = tuple) -> Callable[..., Any]:
+    """Return an `answer`: it calls a module's function of this name with prepared arguments."""
+    return lambda module, *args: getattr(module, function)(*prepare(args))
 
 
 def tensors(args: tuple) -> list:

@@ -122,7 +122,7 @@ def test_what_cannot_be_measured(capsys, flags, message):
 @pytest.mark.commands
 @pytest.mark.mpi
 def test_a_short_measurement(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("LOCAL_STEPS", [4, 4000])
+    monkeypatch.setattr(scaling, "LOCAL_STEPS", [4, 4000])
     output = tmp_path / "scaling.json"
     flags = ["--envs", "CartPole-v1", "--epochs", "3", "--repeats", "1"]
     scaling.main(["measure", *flags, "--output", str(output)])

@@ -112,15 +112,13 @@ def check_orthogonal(student):
             np.allclose(gram, size * np.eye(len(gram)), atol=1e-4 * max(size, 1)),
             f"{name} is not a multiple of the identity for a kernel of {shape[0]} x {shape[1]}.",
         )
-        expect(not np.isclose(size, 1), "The gain is missing: multiply the kernel by it.")
-        expect(
-            not np.isclose(size, _GAIN),
-            "You multiply by sqrt(gain): multiply the kernel by the gain.",
-        )
-        expect(
-            not np.isclose(size, _GAIN**4),
-            "You multiply by gain^2: multiply the kernel by the gain.",
-        )
+        mistakes = {
+            "The gain is missing: multiply the kernel by it.": 1,
+            "You multiply by sqrt(gain): multiply the kernel by the gain.": _GAIN,
+            "You multiply by gain^2: multiply the kernel by the gain.": _GAIN**4,
+        }
+        for sentence, other in mistakes.items():
+            expect(not np.isclose(size, other), sentence)
         expect(
             np.isclose(size, _GAIN**2),
             f"With gain {_GAIN} the diagonal of {name} should be {_GAIN**2}; it is {size:.4g}.",
@@ -155,15 +153,15 @@ def _layer(init, shape, rng):
 
 
 def check_recognize(student):
+    hints = {
+        "torch": "Only this one has a bias that is not 0.",
+        "glorot": "Its columns are not orthogonal, and no number is beyond its limit.",
+        "orthogonal": "W^T W is 2 I if the kernel is tall, W W^T if it is wide.",
+    }
     rng = np.random.default_rng(6)
     for shape in ((4, 64), (64, 64), (64, 2), (17, 64), (6, 3)):
-        for init in ("torch", "glorot", "orthogonal"):
+        for init, hint in hints.items():
             answer = student.recognize(*_layer(init, shape, rng))
-            hint = {
-                "torch": "Only this one has a bias that is not 0.",
-                "glorot": "Its columns are not orthogonal, and no number is beyond its limit.",
-                "orthogonal": "W^T W is 2 I if the kernel is tall, W W^T if it is wide.",
-            }[init]
             expect(
                 answer == init,
                 f"A kernel of {shape[0]} x {shape[1]} drawn with '{init}' is taken for "

@@ -110,13 +110,14 @@ def check_reward(student):
         "loop.": "+= rew => += 0 if terminated or truncated else rew",
         "The reward of the first step is missing.": "+= rew => += rew if _ else 0",
     }
-    compare(
-        student,
-        lambda module, *case: _after(module, *case)[1][1],
-        _CASES,
-        lambda times, length, *_: np.sum(2.0 ** _taken(times, length)),
-        mistakes,
-    )
+
+    def answer(module, *case):
+        return _after(module, *case)[1][1]
+
+    def right(times, length, *_):
+        return np.sum(2.0 ** _taken(times, length))
+
+    compare(student, answer, _CASES, right, mistakes)
 
 
 def check_ends(student):
@@ -138,13 +139,11 @@ def check_ends(student):
         "terminated and truncated are swapped.": f"{flags} truncated, terminated",
         "Both are always False.": f"{flags} False, False",
     }
-    compare(
-        student,
-        lambda module, *case: np.float64(_after(module, *case)[1][2:4]),
-        _CASES,
-        right,
-        mistakes,
-    )
+
+    def answer(module, *case):
+        return np.float64(_after(module, *case)[1][2:4])
+
+    compare(student, answer, _CASES, right, mistakes)
 
 
 def check_observation_and_info(student):

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.exercises.checking import calls_with_tensors, compare, expect, gradients, tensors
+from spinup_tf2.exercises.checking import calls, compare, expect, gradients, tensors
 
 
 def smoothed_action(act, noise, sigma, noise_clip, limit):
@@ -77,7 +77,7 @@ def check_smoothed_action(student):
         ),
         "There is no noise in the action.": "act + epsilon => act",
     }
-    compare(student, calls_with_tensors("smoothed_action"), _ACTIONS, _right_action, mistakes)
+    compare(student, calls("smoothed_action", tensors), _ACTIONS, _right_action, mistakes)
 
 
 _STEPS = {
@@ -126,7 +126,7 @@ def check_backup(student):
         ),
         "You discount the reward as well: it comes now.": "rew + => gamma * rew +",
     }
-    compare(student, calls_with_tensors("backup"), _STEPS, _right_backup, mistakes)
+    compare(student, calls("backup", tensors), _STEPS, _right_backup, mistakes)
 
 
 def check_backup_is_constant(student):
@@ -169,7 +169,7 @@ def check_q_loss(student):
             f"{first} + {second} => -({first} + {second})"
         ),
     }
-    compare(student, calls_with_tensors("q_loss"), _LOSSES, _right_q_loss, mistakes)
+    compare(student, calls("q_loss", tensors), _LOSSES, _right_q_loss, mistakes)
 
 
 def check_pi_loss(student):
@@ -185,7 +185,7 @@ def check_pi_loss(student):
     }
     compare(
         student,
-        calls_with_tensors("pi_loss"),
+        calls("pi_loss", tensors),
         {"one state": (np.float32([3.0]),), "8 states": (_floats(8),)},
         lambda q1_pi: -sum(q1_pi) / len(q1_pi),
         mistakes,

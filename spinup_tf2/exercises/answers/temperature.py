@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.exercises.checking import calls_with_tensors, compare, expect, gradients, tensors
+from spinup_tf2.exercises.checking import calls, compare, expect, gradients, tensors
 
 
 def temperature_loss(log_alpha, logp, target_entropy):
@@ -51,7 +51,7 @@ def check_value(student):
     def right(log_alpha, *args):
         return log_alpha * _right_slope(log_alpha, *args)
 
-    compare(student, calls_with_tensors("temperature_loss"), _CASES, right, _MISTAKES)
+    compare(student, calls("temperature_loss", tensors), _CASES, right, _MISTAKES)
 
 
 def check_gradients(student):
