@@ -15,7 +15,7 @@ import argparse
 import time
 
 import numpy as np
-from collection import training
+from measure import collecting_and_training
 
 from spinup_tf2.envs.quadruped.env import QuadrupedEnv
 from spinup_tf2.parallel.mpi import proc_id
@@ -40,7 +40,9 @@ def run(env: QuadrupedEnv, steps: int) -> float:
 def train(preset: Preset) -> None:
     """Five epochs of the preset."""
     settings = preset.settings | dict(num_test_episodes=0)
-    collection, everything = training(EnvFn(preset.env, preset.env_kwargs), settings, epochs=5)
+    collection, everything = collecting_and_training(
+        EnvFn(preset.env, preset.env_kwargs), settings, epochs=5
+    )
     if proc_id() == 0:
         print(f"{collection:.0f} steps/s of collection, {everything:.0f} of all of PPO")
 

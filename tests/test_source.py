@@ -28,7 +28,7 @@ CALLERS = {
         "moved.py",
         "envs/making.py",
         "envs/modules.py",
-        "exercises/catalogue.py",
+        "exercises/checking.py",
         "tracking/tracker.py",
     ],
 }

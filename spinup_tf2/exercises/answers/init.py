@@ -1,8 +1,31 @@
-"""Checks of first weights."""
+"""The first weights of networks, and what PPO makes of them."""
 
 import numpy as np
 
 from spinup_tf2.exercises.checking import expect
+
+
+def draw(init, fan_in, fan_out, gain, rng):
+    shape = (fan_in, fan_out)
+    if init == "torch":
+        limit = 1 / np.sqrt(fan_in)
+        return rng.uniform(-limit, limit, shape), rng.uniform(-limit, limit, fan_out)
+    if init == "glorot":
+        limit = np.sqrt(6 / (fan_in + fan_out))
+        return rng.uniform(-limit, limit, shape), np.zeros(fan_out)
+    tall, _ = np.linalg.qr(rng.normal(size=(max(shape), min(shape))))
+    return gain * (tall if fan_in >= fan_out else tall.T), np.zeros(fan_out)
+
+
+def recognize(kernel, bias):
+    if bias.any():
+        return "torch"
+    fan_in, fan_out = kernel.shape
+    gram = kernel.T @ kernel if fan_in >= fan_out else kernel @ kernel.T
+    return "orthogonal" if np.allclose(gram, 2 * np.eye(len(gram)), atol=1e-4) else "glorot"
+
+
+# ---------------------------------------------------------------- checks
 
 _SIZES = [(200, 100), (100, 300)]
 _GAIN = 0.5
@@ -21,7 +44,7 @@ def _drawn(student, init, shape, seed=0):
     return np.asarray(kernel), np.asarray(bias)
 
 
-def _check_uniform(what, values, limit, mistakes):
+def _expect_uniform(what, values, limit, mistakes):
     """Check that numbers are uniform within +-limit; `mistakes` maps sentences to wrong limits."""
     measured = np.abs(values).max()
     expect(
@@ -41,11 +64,11 @@ def _check_uniform(what, values, limit, mistakes):
     )
 
 
-def glorot(student):
+def check_glorot(student):
     for shape in _SIZES:
         kernel, bias = _drawn(student, "glorot", shape)
         fan_in, total = shape[0], sum(shape)
-        _check_uniform(
+        _expect_uniform(
             "The kernel of 'glorot'",
             kernel,
             np.sqrt(6 / total),
@@ -60,7 +83,7 @@ def glorot(student):
         expect(not bias.any(), "The bias of 'glorot' should be 0.")
 
 
-def torch(student):
+def check_torch(student):
     for shape in _SIZES:
         kernel, bias = _drawn(student, "torch", shape)
         mistakes = {
@@ -69,16 +92,16 @@ def torch(student):
             "this is the limit of 'glorot'.": np.sqrt(6 / sum(shape)),
         }
         limit = 1 / np.sqrt(shape[0])
-        _check_uniform("The kernel of 'torch'", kernel, limit, mistakes)
+        _expect_uniform("The kernel of 'torch'", kernel, limit, mistakes)
         expect(
             bias.any(),
             "The bias of 'torch' is 0: PyTorch draws it as well, within 1 / sqrt(fan_in).",
         )
         biases = [_drawn(student, "torch", shape, seed)[1] for seed in range(10)]
-        _check_uniform("The bias of 'torch'", np.concatenate(biases), limit, mistakes)
+        _expect_uniform("The bias of 'torch'", np.concatenate(biases), limit, mistakes)
 
 
-def orthogonal(student):
+def check_orthogonal(student):
     for shape in _SIZES:
         kernel, bias = _drawn(student, "orthogonal", shape)
         tall = shape[0] >= shape[1]
@@ -89,15 +112,13 @@ def orthogonal(student):
             np.allclose(gram, size * np.eye(len(gram)), atol=1e-4 * max(size, 1)),
             f"{name} is not a multiple of the identity for a kernel of {shape[0]} x {shape[1]}.",
         )
-        expect(not np.isclose(size, 1), "The gain is missing: multiply the kernel by it.")
-        expect(
-            not np.isclose(size, _GAIN),
-            "You multiply by sqrt(gain): multiply the kernel by the gain.",
-        )
-        expect(
-            not np.isclose(size, _GAIN**4),
-            "You multiply by gain^2: multiply the kernel by the gain.",
-        )
+        mistakes = {
+            "The gain is missing: multiply the kernel by it.": 1,
+            "You multiply by sqrt(gain): multiply the kernel by the gain.": _GAIN,
+            "You multiply by gain^2: multiply the kernel by the gain.": _GAIN**4,
+        }
+        for sentence, other in mistakes.items():
+            expect(not np.isclose(size, other), sentence)
         expect(
             np.isclose(size, _GAIN**2),
             f"With gain {_GAIN} the diagonal of {name} should be {_GAIN**2}; it is {size:.4g}.",
@@ -105,7 +126,7 @@ def orthogonal(student):
         expect(not bias.any(), "The bias of 'orthogonal' should be 0.")
 
 
-def random_numbers(student):
+def check_random_numbers(student):
     for init in ("glorot", "torch", "orthogonal"):
         first, again, other = (_drawn(student, init, (20, 10), seed)[0] for seed in (0, 0, 1))
         expect(
@@ -131,21 +152,18 @@ def _layer(init, shape, rng):
     return limit * rng.uniform(-1, 1, shape), limit * rng.uniform(-1, 1, fan_out)
 
 
-def recognize(student):
+def check_recognize(student):
+    hints = {
+        "torch": "Only this one has a bias that is not 0.",
+        "glorot": "Its columns are not orthogonal, and no number is beyond its limit.",
+        "orthogonal": "W^T W is 2 I if the kernel is tall, W W^T if it is wide.",
+    }
     rng = np.random.default_rng(6)
     for shape in ((4, 64), (64, 64), (64, 2), (17, 64), (6, 3)):
-        for init in ("torch", "glorot", "orthogonal"):
+        for init, hint in hints.items():
             answer = student.recognize(*_layer(init, shape, rng))
-            hint = {
-                "torch": "Only this one has a bias that is not 0.",
-                "glorot": "Its columns are not orthogonal, and no number is beyond its limit.",
-                "orthogonal": "W^T W is 2 I if the kernel is tall, W W^T if it is wide.",
-            }[init]
             expect(
                 answer == init,
                 f"A kernel of {shape[0]} x {shape[1]} drawn with '{init}' is taken for "
                 f"{answer!r}. {hint}",
             )
-
-
-CHECKS = [glorot, torch, orthogonal, random_numbers, recognize]
