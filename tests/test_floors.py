@@ -102,7 +102,7 @@ def test_that_rules_find():
     assert {*floors.imported_modules("from spinup_tf2 import ppo")} == {"__init__"}
     assert not may_import("persistence.saves", "core.finite")
     assert not may_import("cli.play", "run")
-    assert not may_import("presets", "__init__")
+    assert not may_import("experiments.presets", "__init__")
     assert not may_import("utils.logx", "utils.plot")
     assert may_import("utils.logx", "utils.mpi_tools")
     assert may_import("core.finite", "core.rollout.vector_env")

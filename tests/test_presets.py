@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import gymnasium as gym
 import pytest
+from spinup_tf2.presets.files import tables
 
 from spinup_tf2 import algos
 from spinup_tf2.arguments.checks import PYTHON_ONLY
@@ -13,7 +14,6 @@ from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.experiments import run_entrypoint
 from spinup_tf2.experiments.checks import check_experiment
 from spinup_tf2.presets import as_flags, load, presets_for
-from spinup_tf2.presets.files import tables
 
 EVERY = [(algorithm, name) for algorithm in algos.ALGORITHMS for name in tables(algorithm)]
 NEEDS = {

@@ -37,7 +37,7 @@ from spinup_tf2.core.runs.policy_with_memory import in_episode
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.envs.protocol import success_of
 from spinup_tf2.errors import UserError, kind_and_line
-from spinup_tf2.experiments.nested import merged
+from spinup_tf2.experiments.presets import merged
 from spinup_tf2.parallel.threads import threads_per_rank
 from spinup_tf2.persistence.saves import find_save
 from spinup_tf2.results.config import read_config

@@ -13,8 +13,8 @@ import numpy as np
 
 from spinup_tf2.core.runs.saved_policy import SavedPolicy
 from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.calling import resolve_num_cpu
 from spinup_tf2.experiments.checks import check_experiment
-from spinup_tf2.experiments.processes import resolve_num_cpu
 from spinup_tf2.persistence.env_spec import write_env_spec
 from spinup_tf2.runs.files import holds_run, read_json
 from spinup_tf2.utils.logx import EpochLogger

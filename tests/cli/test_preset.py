@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from spinup_tf2.presets.files import Part, Table, tables
 
 from spinup_tf2 import run, user_config
 from spinup_tf2.algos import ALGORITHMS
@@ -13,7 +14,6 @@ from spinup_tf2.cli.resume import parse_resume
 from spinup_tf2.envs.mario import is_mario
 from spinup_tf2.parallel import mpi
 from spinup_tf2.presets import PRESETS, as_flags, load, presets_for
-from spinup_tf2.presets.files import Part, Table, tables
 from tests.cli.test_run import execute
 from tests.progress import rows_without_time
 

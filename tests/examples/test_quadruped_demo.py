@@ -14,7 +14,7 @@ from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.envs.quadruped.gait import trot
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples import quadruped_demo
-from spinup_tf2.presets import PRESETS
+from spinup_tf2.experiments.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
 
 WALK = EnvFn("QuadrupedWalk-v0", {})
@@ -86,7 +86,9 @@ def test_each_task_has_its_epochs_and_its_environment(task, epochs, done, tmp_pa
     run_program(monkeypatch, "--task", task, "--data_dir", str(tmp_path))
     (first, env_fn), (second, imitation), improvement = done
     assert (first, second) == ("clone", "evaluate")
-    assert env_fn == EnvFn(f"Quadruped{task.title()}-v0", PRESETS[f"quadruped-{task}"].env_kwargs)
+    assert env_fn == EnvFn(
+        f"Quadruped{task.title()}-v0", load("ppo", f"quadruped-{task}").env_kwargs
+    )
     assert imitation == str(tmp_path / f"{task}-clone" / f"{task}-clone_s0")
     assert improvement == (f"{task}-demo", epochs)
 
@@ -110,7 +112,7 @@ def test_what_was_stopped_goes_on(done, tmp_path, monkeypatch):
 
 
 def test_an_imitation_that_is_complete_stays_and_a_part_of_one_does_not(tmp_path):
-    preset = PRESETS["quadruped-walk"]
+    preset = load("ppo", "quadruped-walk")
     env_fn = EnvFn(preset.env, preset.env_kwargs)
     logger_kwargs = dict(output_dir=str(tmp_path), exp_name="clone", quiet=True)
     assert quadruped_demo.clone(env_fn, 0, logger_kwargs, steps=100, passes=2)

@@ -11,7 +11,7 @@ import pytest
 
 from spinup_tf2 import run
 from spinup_tf2.experiments import run_entrypoint
-from spinup_tf2.experiments.processes import Processes
+from spinup_tf2.experiments.calling import Processes
 
 # What it does is in its seed. It writes when it began and ended, for tests of what runs at a time.
 SCRIPT = """
@@ -42,8 +42,8 @@ with open(os.path.join(run_dir, "times"), "w") as file:
 """
 
 
-@pytest.fixture
-def fakes(monkeypatch, tmp_path):
+@pytest.fixture(name="fakes")
+def start_fakes(monkeypatch, tmp_path):
     """Starts such experiments in the place of real ones; the list of those that were started."""
     started = []
 

@@ -17,11 +17,11 @@ from spinup_tf2.errors import ExperimentsFailed, Interrupted
 from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.parallel import mpi
 from spinup_tf2.parallel.interruption import Interruption
-from tests.experiments.schedule.fakes import wait_for
+from tests.experiments.fakes import wait_for
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def grid_of(seeds):

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
+from math import isnan
 from pathlib import Path
 from typing import Any
 
-from spinup_tf2.arguments.checks import MAY_CHANGE, check_epochs_left
+from spinup_tf2.arguments.checks import MAY_CHANGE
 from spinup_tf2.arguments.options import OPTIONS
 from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
 from spinup_tf2.experiments.experiment import Experiment
-from spinup_tf2.experiments.schedule.progress import progress_of
 from spinup_tf2.parallel import mpi
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.persistence.saves import has_save
+from spinup_tf2.results.rows import read_rows
 from spinup_tf2.runs.files import holds_run, read_json
 from spinup_tf2.utils.serialization_utils import convert_json
 
@@ -24,6 +26,16 @@ _NOT_COMPARED = (*MAY_CHANGE, "logger_kwargs", "resume", "exp_name", "preset")
 
 # Arguments that can end a training run before its last epoch.
 _ENDING = ("callbacks", "stop_at_return", "stop_without_improvement", "stop_after")
+
+
+def progress_of(run_dir: str | os.PathLike) -> tuple[int, float | None]:
+    """Return the number of a run's epochs, and its last average return; (0, None) without rows."""
+    try:
+        rows = read_rows(Path(run_dir, "progress.txt"))
+    except (OSError, UserError):
+        return 0, None
+    returns = [number for number in rows.returns() if number is not None and not isnan(number)]
+    return rows.epochs, returns[-1] if returns else None
 
 
 def finished_runs(experiments: Sequence[Experiment], num_procs: int) -> set[str]:
@@ -59,22 +71,21 @@ def _is_finished(experiment, num_procs):
         return False
     overwrite, resume = experiment.logger_kwargs.get("overwrite"), experiment.kwargs.get("resume")
     described = Checkpoints(run_dir).describe() or {}
-    difference = _difference(experiment, num_procs, described)
-    if difference and not overwrite:
+    if difference := _difference(experiment, num_procs, described):
+        if overwrite:
+            return False
         raise UserError(
             f"{run_dir} holds another run, which is neither skipped nor run again: {difference}. "
             "Choose another exp_name, seed or data_dir, or pass --overwrite (overwrite=True) to "
             "replace it."
         )
-    done, epochs = epochs_done(run_dir, described), epochs_of(experiment)
-    if difference:
-        return False
-    if done >= epochs or _has_ended_early(experiment, described):
-        if has_save(run_dir):
-            return True
+    done, epochs = _epochs_done(run_dir, described), _epochs_of(experiment)
+    if done < epochs and not _has_ended_early(experiment, described):
+        state = f"that is not finished ({done} of {epochs} epochs)"
+    elif not has_save(run_dir):
         state = "without a trained agent (tf2_save): perhaps the disk was full"
     else:
-        state = f"that is not finished ({done} of {epochs} epochs)"
+        return True
     if not (resume or overwrite):
         go_on = "--resume (resume=True) to go on with it, or " if described else ""
         raise UserError(
@@ -82,37 +93,6 @@ def _is_finished(experiment, num_procs):
             "it."
         )
     return False
-
-
-def check_going_on(experiments: Sequence[Experiment], num_procs: int) -> None:
-    """Check, before any experiment starts, that the runs to be resumed have the same arguments.
-
-    Otherwise a difference would only be found when its turn comes, after others have been trained.
-    Collective: rank 0 does the work.
-
-    Args:
-        experiments: All experiments of a grid.
-        num_procs: Number of processes that each of them would have.
-
-    Raises:
-        UserError: A run has other arguments, or has already had more epochs than requested.
-    """
-
-    def look():
-        for each in experiments:
-            run_dir = each.output_dir
-            there = run_dir is not None and holds_run(run_dir)
-            if not (there and each.algorithm and each.kwargs.get("resume")):
-                continue
-            described = Checkpoints(run_dir).describe() or {}
-            if difference := _difference(each, num_procs, described):
-                raise UserError(
-                    f"the run in {run_dir} cannot go on: {difference}. Resume it as it was, or "
-                    "choose another exp_name, seed or data_dir."
-                )
-            check_epochs_left(epochs_of(each), epochs_done(run_dir, described), run_dir)
-
-    mpi.on_root(look)
 
 
 def _has_ended_early(experiment, described):
@@ -123,39 +103,35 @@ def _has_ended_early(experiment, described):
     return all(before.get(name) == now[name] for name in _ENDING)
 
 
-def epochs_of(experiment: Experiment) -> int | None:
-    """Return an experiment's number of epochs; None if it runs no algorithm of this package."""
-    if experiment.algorithm is None:
-        return None
+def _epochs_of(experiment):
     return (signature_of(experiment.algorithm).defaults | experiment.kwargs)["epochs"]
 
 
-def epochs_done(run_dir: str, described: Mapping[str, Any]) -> int:
+def _epochs_done(run_dir: str, described: Mapping[str, Any]) -> int:
     """Return the number of epochs that a run has completed, by both its rows and its checkpoint.
 
     It is the smaller of the two, as a crash can come between the last row and its checkpoint.
-
-    Args:
-        run_dir: Directory of the run.
-        described: Result of `Checkpoints.describe` for it; empty without a checkpoint.
     """
-    rows = progress_of(run_dir).epochs
+    rows, _ = progress_of(run_dir)
     saved = described.get("epochs_done")
     return min(rows, saved) if type(saved) is int else rows
 
 
 def _difference(experiment, num_procs, described):
-    """Return in words how the run in the directory differs from the experiment; "" if equal."""
+    """Return in words how the run in the directory differs from the experiment; "" if equal.
+
+    `described` is the description in the run's checkpoint; empty without one.
+    """
     try:
-        config = read_json(Path(experiment.output_dir, "config.json"))
+        before = read_json(Path(experiment.output_dir, "config.json"))
     except FileNotFoundError:
         # It was killed before it could write its configuration, and has done nothing.
-        return "its config.json is missing" if progress_of(experiment.output_dir).epochs else ""
+        return "its config.json is missing" if progress_of(experiment.output_dir)[0] else ""
     except (OSError, UserError) as error:
         return f"its arguments are not known ({error})"
-    if not isinstance(config, dict):
+    if not isinstance(before, dict):
         return "its config.json holds no arguments"
-    before, now = dict(config), _asked(experiment)
+    now = _asked(experiment)
     if before.get("actor_critic") in default_networks(experiment.algorithm):
         now.setdefault("actor_critic", before["actor_critic"])  # the environment has chosen it
     before["algorithm"] = described.get("algorithm", experiment.algorithm)
@@ -173,14 +149,9 @@ def _difference(experiment, num_procs, described):
 
 
 def _asked(experiment):
-    """Return the arguments of an experiment, as config.json would hold them."""
-    defaults = dict(signature_of(experiment.algorithm).defaults)
-    del defaults["actor_critic"]
-    asked = defaults | dict(env_fn=experiment.env_fn) | experiment.kwargs
+    """Return the arguments of an experiment, as they would be read back from config.json."""
+    asked = signature_of(experiment.algorithm).defaults | dict(env_fn=experiment.env_fn)
+    del asked["actor_critic"]
+    asked |= experiment.kwargs | dict(algorithm=experiment.algorithm)
     asked = {name: value for name, value in asked.items() if name not in ENVIRONMENT}
-    return _as_json(asked) | dict(algorithm=experiment.algorithm)
-
-
-def _as_json(value: Any) -> Any:
-    """Return a value as it would be read back from a JSON file."""
-    return json.loads(json.dumps(convert_json(value)))
+    return json.loads(json.dumps(convert_json(asked)))
