@@ -219,11 +219,8 @@ def run_experiment(
 ) -> None:
     """Run an experiment that has been checked; print its arguments and what to do afterwards.
 
-    Args:
-        experiment: Experiment to run.
-        processes: Its processes.
-        quiet: Whether to print only errors and warnings.
-        shown: The subset of its arguments to print; None for all.
+    If `quiet`, only errors and warnings are printed. `shown` is the subset of its arguments to
+    print; None for all.
     """
     silent = quiet or launched.rank() != 0
     if not silent:

@@ -205,9 +205,7 @@ def _check_file_name(name, given):
 def check_directories(experiments: Iterable[Experiment], finished: Container[str] = ()) -> None:
     """Raise UserError if runs would share a directory, be lost, or could not be written.
 
-    Args:
-        experiments: Experiments to be run.
-        finished: Directories of those that will not run again.
+    The directories in `finished` will not be written to.
     """
     taken = set()
     for experiment in experiments:
@@ -250,12 +248,8 @@ def check_launch(
 ) -> None:
     """Check, before the first experiment starts, that nothing prevents any of them from running.
 
-    Rank 0 does the checks; a UserError is raised on all ranks.
-
-    Args:
-        experiments: Experiments to be run.
-        check_env: As in `check_environment`.
-        finished: Directories of those experiments that are finished and will not run again.
+    Rank 0 does the checks; a UserError is raised on all ranks. `check_env` is as in
+    `check_environment`. The experiments whose directories are in `finished` will not run again.
     """
 
     def look():

@@ -25,8 +25,7 @@ from spinup_tf2.experiments.experiment import (
     prepare_experiment,
     set_replaced_aside,
 )
-from spinup_tf2.experiments.finished import finished_runs
-from spinup_tf2.experiments.outcomes import NOT_BEGUN, SKIPPED, Again, Outcome
+from spinup_tf2.experiments.outcomes import NOT_BEGUN, SKIPPED, Again, Outcome, finished_runs
 from spinup_tf2.experiments.presets import merged
 from spinup_tf2.experiments.schedule import check_workers, run_all
 from spinup_tf2.parallel import mpi
@@ -37,8 +36,6 @@ from spinup_tf2.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:
     import gymnasium as gym
-
-_STEPS_OF_WAITING = 100  # updates of the progress bar before the launch
 
 
 def all_bools(vals: Iterable[Any]) -> bool:
@@ -205,8 +202,7 @@ class ExperimentGrid:
             check_env: Function that raises UserError if `thunk` cannot use the environment it is
                 given. It is called with each environment before the first experiment starts.
             note: Text to print first.
-            command: Words of the command line that runs the grid, if any, for the command that runs
-                the unfinished experiments.
+            command: Words of the command line that runs the grid, if any; for that of the rest.
 
         Raises:
             UserError: The arguments are invalid, before any experiment starts; or the only
@@ -231,9 +227,10 @@ class ExperimentGrid:
             )
         finished = finished_runs(experiments, processes.number) if skip_finished else set()
         check_launch(experiments, check_env, finished)
-        outcomes = [Outcome(each, number) for number, each in enumerate(experiments, 1)]
-        for outcome in outcomes:
-            outcome.state = SKIPPED if outcome.where in finished else NOT_BEGUN
+        outcomes = [
+            Outcome(each, number, SKIPPED if each.output_dir in finished else NOT_BEGUN)
+            for number, each in enumerate(experiments, 1)
+        ]
         plan = _plan_of(outcomes, processes, workers)
         if not quiet and mpi.proc_id() == 0:
             if note:
@@ -244,8 +241,7 @@ class ExperimentGrid:
                 say(plan)
         if len(experiments) > 1:  # a single experiment replaces its predecessor when it starts
             set_replaced_aside(each.experiment for each in outcomes if each.state == NOT_BEGUN)
-        again = Again(command, overwrite, datestamp)
-        run_all(outcomes, processes, workers, quiet, again)
+        run_all(outcomes, processes, workers, quiet, Again(command, overwrite, datestamp))
 
     def _announce(self, names, plan):
         self.print()
@@ -294,13 +290,6 @@ def _wait_before_launch(seconds):
         """
     )
     say(colored(message, color="cyan", bold=True) + RULE)
-    waiting = trange(
-        _STEPS_OF_WAITING,
-        desc="Launching in...",
-        leave=False,
-        ncols=RULE_WIDTH,
-        mininterval=0.25,
-        bar_format="{desc}: {bar}| {remaining} {elapsed}",
-    )
-    for _ in waiting:
-        time.sleep(seconds / _STEPS_OF_WAITING)
+    bar = "Launching in...: {bar}| {remaining} {elapsed}"
+    for _ in trange(100, leave=False, ncols=RULE_WIDTH, mininterval=0.25, bar_format=bar):
+        time.sleep(seconds / 100)

@@ -1,23 +1,170 @@
-"""Outcomes of the experiments of a grid, and how to run those that are not finished."""
+"""Which experiments of a grid are finished already, how each ended, and how the rest is run."""
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+from typing import Any
 
 from spinup_tf2 import user_config
+from spinup_tf2.arguments.checks import MAY_CHANGE
+from spinup_tf2.arguments.options import OPTIONS
 from spinup_tf2.envs.modules import modules_of
+from spinup_tf2.errors import UserError, shortened
+from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
 from spinup_tf2.experiments.experiment import Experiment
-from spinup_tf2.experiments.finished import progress_of
-from spinup_tf2.parallel import launched
+from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.persistence.checkpoints import Checkpoints
+from spinup_tf2.persistence.saves import has_save
+from spinup_tf2.results.rows import read_rows
 from spinup_tf2.runs.commands import resume_command
+from spinup_tf2.runs.files import holds_run, read_json
 from spinup_tf2.runs.printing import RULE
+from spinup_tf2.utils.serialization_utils import convert_json
 
 FINISHED, FAILED, STOPPED, SKIPPED = "finished", "failed", "stopped", "skipped"
 NOT_BEGUN = "not begun"
+
+# These may change without making it another run; config.json holds their values at the last start.
+_NOT_COMPARED = (*MAY_CHANGE, "logger_kwargs", "resume", "exp_name", "preset")
+
+# Arguments that can end a training run before its last epoch.
+_ENDING = ("callbacks", "stop_at_return", "stop_without_improvement", "stop_after")
+
+
+def progress_of(run_dir: str | os.PathLike) -> tuple[int, float | None]:
+    """Return the number of a run's epochs, and its last average return; (0, None) without rows."""
+    try:
+        rows = read_rows(Path(run_dir, "progress.txt"))
+    except (OSError, UserError):
+        return 0, None
+    returns = [number for number in rows.returns() if number is not None and not isnan(number)]
+    return rows.epochs, returns[-1] if returns else None
+
+
+# ---------------------------------------------------------------- what is finished already
+
+
+def finished_runs(experiments: Sequence[Experiment], num_procs: int) -> set[str]:
+    """Return the directories of finished experiments: with the same arguments, and complete.
+
+    A run is complete if it has all epochs, or was ended early by a callback, and has saved a
+    policy. Collective: rank 0 does the work.
+
+    Raises:
+        UserError: A directory holds a run that is unfinished (and neither resume nor overwrite is
+            set), or one that has other arguments (and overwrite is not set).
+    """
+
+    def look():
+        return {each.output_dir for each in experiments if _is_finished(each, num_procs)}
+
+    return mpi.on_root(look)
+
+
+def _is_finished(experiment, num_procs):
+    run_dir = experiment.output_dir
+    if experiment.algorithm is None or run_dir is None:
+        raise UserError(
+            "skip_finished compares the arguments of a run with those that were asked for, which "
+            "it can do for the algorithms of spinup_tf2, in directories that the grid has chosen; "
+            "leave skip_finished or logger_kwargs out."
+        )
+    if not holds_run(run_dir):
+        return False
+    overwrite, resume = experiment.logger_kwargs.get("overwrite"), experiment.kwargs.get("resume")
+    described = Checkpoints(run_dir).describe() or {}
+    if difference := _difference(experiment, num_procs, described):
+        if overwrite:
+            return False
+        raise UserError(
+            f"{run_dir} holds another run, which is neither skipped nor run again: {difference}. "
+            "Choose another exp_name, seed or data_dir, or pass --overwrite (overwrite=True) to "
+            "replace it."
+        )
+    done, epochs = _epochs_done(run_dir, described), _epochs_of(experiment)
+    if done < epochs and not _has_ended_early(experiment, described):
+        state = f"that is not finished ({done} of {epochs} epochs)"
+    elif not has_save(run_dir):
+        state = "without a trained agent (tf2_save): perhaps the disk was full"
+    else:
+        return True
+    if not (resume or overwrite):
+        go_on = "--resume (resume=True) to go on with it, or " if described else ""
+        raise UserError(
+            f"{run_dir} holds a run {state}; pass {go_on}--overwrite (overwrite=True) to replace "
+            "it."
+        )
+    return False
+
+
+def _has_ended_early(experiment, described):
+    """Return whether a callback has ended the run, and the experiment has the same callbacks."""
+    if not described.get("stopped"):
+        return False
+    before, now = read_json(Path(experiment.output_dir, "config.json")), _asked(experiment)
+    return all(before.get(name) == now[name] for name in _ENDING)
+
+
+def _epochs_of(experiment):
+    return (signature_of(experiment.algorithm).defaults | experiment.kwargs)["epochs"]
+
+
+def _epochs_done(run_dir: str, described: Mapping[str, Any]) -> int:
+    """Return the number of epochs that a run has completed, by both its rows and its checkpoint.
+
+    It is the smaller of the two, as a crash can come between the last row and its checkpoint.
+    """
+    rows, _ = progress_of(run_dir)
+    saved = described.get("epochs_done")
+    return min(rows, saved) if type(saved) is int else rows
+
+
+def _difference(experiment, num_procs, described):
+    """Return in words how the run in the directory differs from the experiment; "" if equal.
+
+    `described` is the description in the run's checkpoint; empty without one.
+    """
+    try:
+        before = dict(read_json(Path(experiment.output_dir, "config.json")))
+    except (OSError, TypeError, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and not progress_of(experiment.output_dir)[0]:
+            return ""  # it was killed before it could write its configuration
+        return f"its arguments are not known ({error})"
+    now = _asked(experiment)
+    if before.get("actor_critic") in default_networks(experiment.algorithm):
+        now.setdefault("actor_critic", before["actor_critic"])  # the environment has chosen it
+    before["algorithm"] = described.get("algorithm", experiment.algorithm)
+    # With another number of processes it is the same run if the total of environments is the same.
+    now["num_envs"] *= num_procs
+    own = before.get("num_envs")
+    before["num_envs"] = described.get("num_envs", own * num_procs if type(own) is int else own)
+    for name in [*now, *before]:
+        # An older version may not have had the option; it behaved as its default does now.
+        default = OPTIONS[name].default if name in OPTIONS else None
+        was, wanted = before.get(name, default), now.get(name)
+        if name not in _NOT_COMPARED and was != wanted:
+            was, wanted = (shortened(repr(value), 100) for value in (was, wanted))
+            return f"its {name} was {was} and would now be {wanted}"
+    return ""
+
+
+def _asked(experiment):
+    """Return the arguments of an experiment, as they would be read back from config.json."""
+    asked = signature_of(experiment.algorithm).defaults | dict(env_fn=experiment.env_fn)
+    del asked["actor_critic"]
+    asked |= experiment.kwargs | dict(algorithm=experiment.algorithm)
+    asked = {name: value for name, value in asked.items() if name not in ENVIRONMENT}
+    return json.loads(json.dumps(convert_json(asked)))
+
+
+# ---------------------------------------------------------------- how each has ended
 
 
 @dataclass
@@ -113,14 +260,10 @@ class Again:
             if launched.by_mpi() and not {"--cpu", "--num_cpu"} & {*words}:
                 words += ["--num_cpu", str(launched.size())]
             return f"This does the rest:\n\npython -m spinup_tf2.run {shlex.join(words)}"
-        if anew:
-            return "The same grid with run(..., overwrite=True, skip_finished=True) does the rest."
-        how = "grid.add('resume', True)"
-        if known:
-            how += " and run(..., skip_finished=True)"
-        if self.overwrite:
-            how += ", and without overwrite,"
-        return f"The same grid with {how} does the rest."
+        how = "run(..., overwrite=True" if anew else "grid.add('resume', True) and run(..."
+        skipping = ", skip_finished=True)" if known else ")"
+        instead = " instead of overwrite" if self.overwrite and not anew else ""
+        return f"The same grid with {how}{skipping}{instead} does the rest."
 
 
 def _without(words, flags):

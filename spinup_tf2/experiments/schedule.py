@@ -66,14 +66,9 @@ def check_workers(workers: int, experiments: Sequence[Experiment], processes: Pr
 def run_all(
     outcomes: Sequence[Outcome], processes: Processes, workers: int, quiet: bool, again: Again
 ) -> None:
-    """Run the experiments that have not begun, and print a summary of all at the end.
+    """Run the experiments of a grid that have not begun, `workers` at a time; print a summary.
 
-    Args:
-        outcomes: All experiments of a grid; their states are updated.
-        processes: Processes of each experiment.
-        workers: Number of experiments to run at a time.
-        quiet: Whether to print only errors and warnings.
-        again: How the grid was started.
+    The outcomes are updated. If `quiet`, only errors and warnings are printed.
 
     Raises:
         Interrupted: The grid was stopped; or one of its experiments was, and none has failed.

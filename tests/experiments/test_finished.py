@@ -13,8 +13,8 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import run_entrypoint
 from spinup_tf2.experiments.calling import Processes
 from spinup_tf2.experiments.checks import signature_of
-from spinup_tf2.experiments.finished import progress_of
 from spinup_tf2.experiments.grid import ExperimentGrid
+from spinup_tf2.experiments.outcomes import progress_of
 from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.runs.files import holds_run
 from tests.experiments.fakes import execute
@@ -173,8 +173,9 @@ def test_ended_by_a_callback(fakes, tmp_path, capsys, monkeypatch):
     ("text", "rows", "message"),
     [
         ("{", 2, "its arguments are not known"),
-        (None, 2, "its config.json is missing"),
-        ("[]", 2, "its config.json holds no arguments"),
+        (None, 2, "its arguments are not known"),
+        ("3", 2, "its arguments are not known"),
+        ("[]", 2, "g_s0 holds another run, which is neither skipped"),
         (None, 0, "not finished (0 of 2 epochs)"),  # killed before it began
     ],
 )

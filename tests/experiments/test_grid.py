@@ -289,8 +289,8 @@ def test_an_interrupted_experiment_ends_the_grid(signum, monkeypatch, tmp_path, 
             "python -m spinup_tf2.run ppo --x 1 2 3 --resume --skip_finished\n",
         ),
         ({}, "grid.add('resume', True) and run(..., skip_finished=True) does the rest.\n"),
-        (dict(overwrite=True), "skip_finished=True), and without overwrite, does the rest.\n"),
-        (dict(thunk=tanh), "The same grid with grid.add('resume', True) does the rest.\n"),
+        (dict(overwrite=True), "skip_finished=True) instead of overwrite does the rest.\n"),
+        (dict(thunk=tanh), "grid with grid.add('resume', True) and run(...) does the rest.\n"),
     ],
 )
 def test_a_stopped_grid_says_how_it_goes_on(monkeypatch, tmp_path, capsys, options, how):

@@ -127,7 +127,7 @@ def test_real_processes_share_the_cores(tmp_path, capsys, monkeypatch):
     assert output.startswith("Running experiment:\n")
     assert output.index("hello") < output.index("in tell") < output.index("UserError: gamma is 3")
     out = capsys.readouterr().out
-    assert "with grid.add('resume', True), and without overwrite, does the rest." in out
+    assert "grid.add('resume', True) and run(...) instead of overwrite does the rest." in out
 
 
 def test_threads_that_the_user_has_chosen(monkeypatch):
