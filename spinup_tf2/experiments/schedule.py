@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -107,17 +106,15 @@ def _run_in_turn(outcomes, processes, quiet):
             outcome.end(began, STOPPED)
             raise
         except Exception as error:  # UserError, a full disk, ...
-            reported = isinstance(error, subprocess.CalledProcessError)  # by its process
+            status = getattr(error, "returncode", None)  # CalledProcessError: it has told the error
+            reason = _not_started(error) if status is None else f"exit status {status}"
+            outcome.end(began, FAILED, reason, status or 1)
             # In an MPI world the error is in this process, and ends the whole job. With only one
             # experiment there is no summary that would show the error.
-            if launched.by_mpi() or (len(outcomes) == 1 and not reported):
+            if launched.by_mpi() or (len(outcomes) == 1 and status is None):
                 raise
-            if reported:
-                status = error.returncode
-                outcome.end(began, FAILED, f"exit status {status}", status)
-            else:
-                outcome.end(began, FAILED, _not_started(error))
-                say(f"spinup_tf2: error: {outcome.where}: {outcome.reason}", file=sys.stderr)
+            if status is None:
+                say(f"spinup_tf2: error: {outcome.where}: {reason}", file=sys.stderr)
         else:
             outcome.end(began, FINISHED)
 
