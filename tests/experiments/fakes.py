@@ -1,7 +1,6 @@
 """Experiments that start at once, train nothing, and leave what a run leaves."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -82,12 +81,3 @@ def wait_for(condition, seconds=20):
     while not condition():
         assert time.monotonic() < deadline, "it did not come true"
         time.sleep(0.05)
-
-
-def is_running(pid):
-    """Whether there is such a process."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -348,35 +348,35 @@ def experiment(where="data/g/g_s0", **kwargs):
     return Experiment("g", NamedAlgorithm("ppo"), kwargs, dict(output_dir=where))
 
 
+RUN = "python -m spinup_tf2.run"
+
+
 @pytest.mark.parametrize(
-    ("command", "again"),
+    ("command", "kwargs", "said"),
     [
-        ("ppo --seed 0 1", "ppo --seed 0 1 --resume --skip_finished"),
-        ("ppo --resume --seed 0 1 --skip_finished", "ppo --seed 0 1 --resume --skip_finished"),
-        ("ppo --overwrite True --hid[h] [32,32]", "ppo '--hid[h]' '[32,32]' --resume --skip_fin"),
+        ("ppo --seed 0 1", {}, f"{RUN} ppo --seed 0 1 --resume --skip_finished"),
+        (
+            "ppo --resume --gamma 0 1 --skip_finished",
+            {},
+            "ppo --gamma 0 1 --resume --skip_finished",
+        ),
+        ("ppo --overwrite True --hid[h] [3,2]", {}, "ppo '--hid[h]' '[3,2]' --resume --skip_fin"),
+        ("ppo", dict(checkpoint_freq=0), f"{RUN} ppo --overwrite --skip_finished"),
+        (None, dict(checkpoint_freq=0), "run(..., overwrite=True, skip_finished=True)"),
     ],
 )
-def test_the_command_that_does_the_rest(command, again):
-    said = Again(command.split()).explain([experiment()])
-    assert f"\npython -m spinup_tf2.run {again}" in said
+def test_what_does_the_rest(command, kwargs, said):
+    again = Again(command and command.split())
+    assert said in again.explain([experiment(**kwargs)])
 
 
-@pytest.mark.parametrize(
-    ("command", "more"),
-    [("ppo --seed 0 1", " --num_cpu 4"), ("ppo --cpu 4", ""), ("ppo --num_cpu 4", "")],
-)
-def test_the_rest_has_the_processes_of_the_launcher(monkeypatch, command, more):
+@pytest.mark.parametrize("more", ["", "--cpu 4", "--num_cpu 4"])
+def test_the_rest_has_the_processes_of_the_launcher(monkeypatch, more):
     monkeypatch.setattr(launched, "by_mpi", lambda: True)
     monkeypatch.setattr(launched, "size", lambda: 4)
-    said = Again(command.split()).explain([experiment()])
-    assert said.endswith(f"{command} --resume --skip_finished{more}")
-
-
-def test_what_has_no_checkpoints_begins_anew():
-    missing = [experiment(checkpoint_freq=0)]
-    said = Again(["ppo", "--checkpoint_freq", "0"]).explain(missing)
-    assert said.endswith("ppo --checkpoint_freq 0 --overwrite --skip_finished")
-    assert "run(..., overwrite=True, skip_finished=True)" in Again().explain(missing)
+    said = Again(["ppo", *more.split()]).explain([experiment()])
+    assert said.count("4") == 1
+    assert said.endswith("--skip_finished" if more else "--skip_finished --num_cpu 4")
 
 
 def test_directories_with_a_date_are_resumed_one_by_one(monkeypatch):
