@@ -23,10 +23,10 @@ from spinup_tf2.experiments.checks import (
     check_experiment,
     check_needs,
 )
+from spinup_tf2.files.lock import run_lock
+from spinup_tf2.files.run_directory import EXISTING_RUN, holds_run, set_aside
 from spinup_tf2.parallel import mpi
 from spinup_tf2.parallel.threads import FAST_CONVOLUTIONS
-from spinup_tf2.runs.files import EXISTING_RUN, holds_run, set_aside
-from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.logx import check_logger_arguments
 
 if TYPE_CHECKING:

@@ -28,10 +28,10 @@ from spinup_tf2.experiments.experiment import (
 from spinup_tf2.experiments.outcomes import NOT_BEGUN, SKIPPED, Again, Outcome, finished_runs
 from spinup_tf2.experiments.presets import merged
 from spinup_tf2.experiments.schedule import check_workers, run_all
+from spinup_tf2.files.printing import RULE, RULE_WIDTH, colored, say
+from spinup_tf2.files.run_directory import OUTPUT
 from spinup_tf2.parallel import mpi
 from spinup_tf2.parallel.threads import available_cores, chosen_threads, threads_of_each
-from spinup_tf2.runs.files import OUTPUT
-from spinup_tf2.runs.printing import RULE, RULE_WIDTH, colored, say
 from spinup_tf2.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:

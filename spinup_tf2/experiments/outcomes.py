@@ -19,13 +19,13 @@ from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
 from spinup_tf2.experiments.experiment import Experiment
+from spinup_tf2.files.commands import resume_command
+from spinup_tf2.files.printing import RULE
+from spinup_tf2.files.run_directory import holds_run, read_json
+from spinup_tf2.files.saves import has_save
 from spinup_tf2.parallel import launched, mpi
-from spinup_tf2.persistence.checkpoints import Checkpoints
-from spinup_tf2.persistence.saves import has_save
 from spinup_tf2.results.rows import read_rows
-from spinup_tf2.runs.commands import resume_command
-from spinup_tf2.runs.files import holds_run, read_json
-from spinup_tf2.runs.printing import RULE
+from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.utils.serialization_utils import convert_json
 
 FINISHED, FAILED, STOPPED, SKIPPED = "finished", "failed", "stopped", "skipped"

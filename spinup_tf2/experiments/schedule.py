@@ -33,10 +33,10 @@ from spinup_tf2.experiments.outcomes import (
     Outcome,
     summary,
 )
+from spinup_tf2.files.printing import colored, say
+from spinup_tf2.files.run_directory import OUTPUT, PRINTED_TO
 from spinup_tf2.parallel import launch, launched
 from spinup_tf2.parallel.interruption import SIGNALS, Interruption, name_of_signal
-from spinup_tf2.runs.files import OUTPUT, PRINTED_TO
-from spinup_tf2.runs.printing import colored, say
 
 _POLL = 0.1  # seconds
 _END_OF_OUTPUT = 2**14  # bytes at the end of the output that are searched for the last line

@@ -8,6 +8,7 @@ import time
 import gymnasium as gym
 import numpy as np
 import pytest
+from spinup_tf2.files.lock import run_lock
 
 import spinup_tf2
 from spinup_tf2 import user_config
@@ -28,7 +29,6 @@ from spinup_tf2.experiments.experiment import (
 )
 from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.parallel import mpi
-from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.tracking import tracker
 from tests.fake_mpi import run_ranks
 

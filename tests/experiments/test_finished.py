@@ -7,6 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
+from spinup_tf2.files.run_directory import holds_run
+from spinup_tf2.training.checkpoints import Checkpoints
 
 from spinup_tf2 import ppo, run
 from spinup_tf2.errors import UserError
@@ -15,8 +17,6 @@ from spinup_tf2.experiments.calling import Processes
 from spinup_tf2.experiments.checks import signature_of
 from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.experiments.outcomes import progress_of
-from spinup_tf2.persistence.checkpoints import Checkpoints
-from spinup_tf2.runs.files import holds_run
 from tests.experiments.fakes import execute
 
 SKIPPING = "--seed 0 1 --workers 2 --skip_finished"
