@@ -54,7 +54,7 @@ def run(protocol: Protocol, data_dir: Path, workers: int) -> None:
     """
     import spinup_tf2
     from spinup_tf2.errors import ExperimentsFailed, Interrupted
-    from spinup_tf2.presets import load
+    from spinup_tf2.experiments.presets import load
     from spinup_tf2.utils.run_utils import ExperimentGrid
 
     done = finished(protocol)

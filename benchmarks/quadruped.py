@@ -18,8 +18,8 @@ import numpy as np
 from measure import collecting_and_training
 
 from spinup_tf2.envs.quadruped.env import QuadrupedEnv
+from spinup_tf2.experiments.presets import Preset, load
 from spinup_tf2.parallel.mpi import proc_id
-from spinup_tf2.presets import Preset, load
 from spinup_tf2.utils.run_utils import EnvFn
 
 

@@ -22,8 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # document this checkout, whatever is installed
 
 from spinup_tf2.algos import ALGORITHMS  # noqa: E402
-from spinup_tf2.presets import as_flags  # noqa: E402
-from spinup_tf2.presets.files import tables  # noqa: E402
+from spinup_tf2.experiments.presets import as_flags, tables  # noqa: E402
 from spinup_tf2.tensorflow_import import quiet_tensorflow  # noqa: E402
 
 quiet_tensorflow()

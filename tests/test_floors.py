@@ -105,7 +105,7 @@ def test_that_rules_find():
     assert not may_import("files.saves", "training.run")
     assert not may_import("core.on_policy", "training.run")
     assert not may_import("cli.play", "run")
-    assert not may_import("presets", "__init__")
+    assert not may_import("experiments.presets", "__init__")
     assert not may_import("files.run_directory", "files.logger")
     assert may_import("files.logger", "files.run_directory")
     assert may_import("core.on_policy", "core.vector_env")

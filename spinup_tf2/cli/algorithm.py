@@ -21,11 +21,10 @@ from spinup_tf2.cli.flags import (
 from spinup_tf2.envs.modules import look_here
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import check_spaces, check_values
-from spinup_tf2.experiments.directories import check_exp_name
-from spinup_tf2.experiments.experiment import NamedAlgorithm
+from spinup_tf2.experiments.experiment import NamedAlgorithm, check_exp_name
 from spinup_tf2.experiments.grid import ExperimentGrid
+from spinup_tf2.experiments.presets import as_flags, load, presets_for
 from spinup_tf2.parallel import mpi
-from spinup_tf2.presets import as_flags, load, presets_for
 
 
 def run_algorithm(algorithm: str, argv: Sequence[str]) -> None:
@@ -70,9 +69,7 @@ def parse_experiments(algorithm: str, argv: Sequence[str]) -> tuple[ExperimentGr
     for key, values in flags.items():
         values = [whole_numbers({key: value})[key] for value in values]
         grid.add(key, values, shorthand=shorthands.get(key))
-    num_procs = number_of_processes(
-        *(run_options.get(key) for key in ("num_cpu", "hosts", "launcher"))
-    )
+    num_procs = number_of_processes(run_options.get("num_cpu"), run_options.get("launcher"))
     variants = grid.variants()
     for variant in variants:
         try:

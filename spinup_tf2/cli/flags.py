@@ -16,8 +16,8 @@ from typing import Any
 from spinup_tf2.arguments.checks import PYTHON_ONLY, may_be_true
 from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
 from spinup_tf2.errors import UserError, did_you_mean
+from spinup_tf2.experiments.calling import resolve_processes
 from spinup_tf2.experiments.checks import network_arguments, signature_of
-from spinup_tf2.experiments.processes import resolve_processes
 
 # Shorter forms of some common but long flags.
 SUBSTITUTIONS = {
@@ -30,13 +30,13 @@ SUBSTITUTIONS = {
 
 # Flags that determine how experiments are run, with one value each. They are not part of the grid.
 RUN_KEYS = (
-    *("num_cpu", "hosts", "launcher", "data_dir", "datestamp", "overwrite", "quiet"),
+    *("num_cpu", "launcher", "data_dir", "datestamp", "overwrite", "quiet"),
     *("preset", "workers", "skip_finished"),
 )
 SWITCHES = ("datestamp", "overwrite", "quiet", "skip_finished")
 
 # Flags whose values are taken literally: `--exp_name 1e3` is not the number 1000.
-TEXT_KEYS = ("exp_name", "env_name", "data_dir", "hosts", "launcher", "preset", "init_from")
+TEXT_KEYS = ("exp_name", "env_name", "data_dir", "launcher", "preset", "init_from")
 
 # Flags whose values are a single list of strings, and not a grid.
 LIST_KEYS = ("callbacks", "track")
@@ -193,12 +193,9 @@ def only_value(key: str, values: list) -> Any:
     return value
 
 
-def number_of_processes(
-    num_cpu: int | str | None = None, hosts: str | None = None, launcher: str | None = None
-) -> int:
+def number_of_processes(num_cpu: int | str | None = None, launcher: str | None = None) -> int:
     """Return the number of processes of an experiment; None stands for a flag that is not given."""
-    number = resolve_processes(1 if num_cpu is None else num_cpu, hosts, launcher).number
+    number = resolve_processes(1 if num_cpu is None else num_cpu, launcher=launcher).number
     if num_cpu == 1 != number:  # in a program 1 may be just the default, but here it was typed
-        source = "hosts gives" if hosts else "the MPI launcher started"
-        raise UserError(f"--num_cpu is 1, but {source} {number} processes.")
+        raise UserError(f"--num_cpu is 1, but the MPI launcher started {number} processes.")
     return number

@@ -9,8 +9,8 @@ from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.checks import PYTHON_ONLY
 from spinup_tf2.cli.flags import SUBSTITUTIONS
 from spinup_tf2.experiments.checks import network_arguments, signature_of
+from spinup_tf2.experiments.presets import Preset, as_flags, load, presets_for
 from spinup_tf2.parallel import launched
-from spinup_tf2.presets import Preset, as_flags, load, presets_for
 
 HELP = ("--help", "-h", "help")
 
@@ -61,7 +61,6 @@ COMMON = """
 \t--exp_name  NAME      name of the experiment, and of its directory
 \t--data_dir  DIR       where all experiments are saved
 \t--num_cpu   N         MPI processes, or auto for all cores
-\t--hosts     A:2,B:2   machines, and how many processes each runs
 \t--launcher  CMD       what starts the processes instead of mpirun
 \t--workers   N         experiments of a grid that run at a time
 \t--skip_finished       leave out experiments of a grid that are finished already

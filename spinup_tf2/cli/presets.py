@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.cli.help import preset_line, print_once
 from spinup_tf2.errors import UserError, did_you_mean
-from spinup_tf2.presets import Preset, as_flags, presets_for
+from spinup_tf2.experiments.presets import Preset, as_flags, presets_for
 
 
 def main(argv: Sequence[str]) -> None:

@@ -25,8 +25,7 @@ from spinup_tf2.envs.modules import (
 from spinup_tf2.errors import UserError, did_you_mean, one_line
 from spinup_tf2.experiments.calling import resume_experiment
 from spinup_tf2.experiments.checks import ENVIRONMENT, check_values, signature_of
-from spinup_tf2.experiments.directories import check_exp_name
-from spinup_tf2.experiments.experiment import NamedAlgorithm
+from spinup_tf2.experiments.experiment import NamedAlgorithm, check_exp_name
 from spinup_tf2.files.env_spec import register_for_file
 from spinup_tf2.files.kwargs_json import from_json
 from spinup_tf2.files.run_directory import runs_in
@@ -34,7 +33,7 @@ from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.training.checkpoints import Checkpoints
 
 # Flags that `resume` accepts: those that do not make it another run.
-RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "hosts", "launcher", "quiet")
+RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "launcher", "quiet")
 
 USAGE = """
 Go on with a run that was interrupted, killed or finished:
@@ -100,10 +99,9 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
     command = command | _environment_arguments(command, run_dir)
     _import_callbacks({**command, **given}.get("callbacks"), run_dir)
 
-    options = {key: given.pop(key) for key in ("hosts", "launcher") if key in given}
-    known = launched.by_mpi() or "hosts" in options
-    asked = given.pop("num_cpu", None if known else run["num_procs"])
-    num_cpu = number_of_processes(asked, options.get("hosts"), options.get("launcher"))
+    options = {key: given.pop(key) for key in ("launcher",) if key in given}
+    asked = given.pop("num_cpu", None if launched.by_mpi() else run["num_procs"])
+    num_cpu = number_of_processes(asked, options.get("launcher"))
     options |= dict(exp_name=run["exp_name"], quiet=given.pop("quiet", False), num_cpu=num_cpu)
     if isinstance(run.get("preset"), str):
         options |= dict(preset=run["preset"])

@@ -10,7 +10,7 @@ import pytest
 
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.errors import ExperimentsFailed, Interrupted
-from spinup_tf2.presets import load
+from spinup_tf2.experiments.presets import load
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SOURCE = "Spinning Up, TensorFlow 1"

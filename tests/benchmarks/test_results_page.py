@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spinup_tf2.presets import load
+from spinup_tf2.experiments.presets import load
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results.rst"

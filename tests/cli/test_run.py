@@ -261,7 +261,6 @@ BAD_INPUT = {
     "ppo -env CartPole-v1": r"-env has one dash; did you mean --env\?",
     "ppo --env CartPole-v1 --epochs": "--epochs was given without a value",
     "ppo --env CartPole-v1 --gamma --pi_lr 1": "--gamma was given without a value",
-    "ppo --env CartPole-v1 --exp_name .replaced": "is where runs are that are being replaced",
     "ppo --env CartPol-v1": "CartPol-v1 is not registered.*Did you mean: `CartPole`.*typo",
     "ppo --env CartPole": r"Did you mean CartPole-v1\?",
     "ppo --env CartPole-v9": "CartPole-v9 is not registered.*`v1`",

@@ -7,7 +7,7 @@ import pytest
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples import cloning, mario_demo
-from spinup_tf2.presets import PRESETS, load
+from spinup_tf2.experiments.presets import PRESETS, load
 from spinup_tf2.utils.run_utils import EnvFn
 from tests.envs.mario.consoles import needs_emulator
 

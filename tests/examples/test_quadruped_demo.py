@@ -13,7 +13,7 @@ pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 from spinup_tf2.envs.quadruped.gait import trot
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples import cloning, quadruped_demo
-from spinup_tf2.presets import PRESETS
+from spinup_tf2.experiments.presets import load
 from spinup_tf2.training.saved_policy import load_policy
 from spinup_tf2.utils.run_utils import EnvFn
 
@@ -56,7 +56,7 @@ def test_the_clone_does_what_it_was_shown(env, tmp_path):
 
 
 def test_an_imitation_that_is_complete_stays_and_a_part_of_one_does_not(tmp_path):
-    preset = PRESETS["quadruped-walk"]
+    preset = load("ppo", "quadruped-walk")
     env_fn = EnvFn(preset.env, preset.env_kwargs)
     logger_kwargs = dict(output_dir=str(tmp_path), exp_name="clone", quiet=True)
     assert quadruped_demo.clone(env_fn, 0, logger_kwargs, steps=100, passes=2)

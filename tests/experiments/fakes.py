@@ -1,7 +1,6 @@
 """Experiments that start at once, train nothing, and leave what a run leaves."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ import pytest
 
 from spinup_tf2 import run
 from spinup_tf2.experiments import run_entrypoint
-from spinup_tf2.experiments.processes import Processes
+from spinup_tf2.experiments.calling import Processes
 
 # What it does is in its seed. It writes when it began and ended, for tests of what runs at a time.
 SCRIPT = """
@@ -42,8 +41,8 @@ with open(os.path.join(run_dir, "times"), "w") as file:
 """
 
 
-@pytest.fixture
-def fakes(monkeypatch, tmp_path):
+@pytest.fixture(name="fakes")
+def start_fakes(monkeypatch, tmp_path):
     """Starts such experiments in the place of real ones; the list of those that were started."""
     started = []
 
@@ -82,12 +81,3 @@ def wait_for(condition, seconds=20):
     while not condition():
         assert time.monotonic() < deadline, "it did not come true"
         time.sleep(0.05)
-
-
-def is_running(pid):
-    """Whether there is such a process."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
