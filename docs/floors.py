@@ -28,11 +28,11 @@ FLOORS = [
     ["core"],
     ["algos"],
     ["experiments", "exporting"],
-    ["utils.run_utils", "utils.test_policy", "utils.plot"],
+    ["utils.run_utils", "utils.plot"],
     ["presets.files"],
     ["__init__", "presets"],
     ["cli"],
-    ["run"],
+    ["run", "utils.test_policy"],
     ["examples", "exercises"],
 ]
 

@@ -86,7 +86,9 @@ def _unknown_environment(env_id):
 
     if no_game := no_such_game(env_id):
         return no_game
-    if _versions(env_id):
+    if same := [known for known in gym.registry if known.lower() == env_id.lower()]:
+        advice = f"Did you mean {same[0]}?"
+    elif _versions(env_id):
         advice = f"Did you mean {_newest(env_id)}?"
     else:
         try:

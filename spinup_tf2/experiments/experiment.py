@@ -18,6 +18,7 @@ from spinup_tf2.experiments.checks import (
     check_call,
     check_environment,
     check_experiment,
+    has_options,
 )
 from spinup_tf2.experiments.directories import (
     check_directory,
@@ -74,7 +75,7 @@ class Experiment:
     def algorithm(self) -> str | None:
         """Name of the algorithm that it runs; None if it runs another function."""
         if isinstance(self.thunk, NamedAlgorithm):
-            return self.thunk.name
+            return self.thunk.name if has_options(self.thunk.name) else None
         return algorithm_name(self.thunk)
 
     @property

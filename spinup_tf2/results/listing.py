@@ -121,7 +121,7 @@ def describe_run(run_dir: str, folders: list[str]) -> RunInfo:
         env=env,
         algorithm=algorithm(config, name_in(run, "algorithm")),
         seed=seed if type(seed) is int else None,
-        commands=_commands(run_dir, folders, state, env, run.get("command")),
+        commands=_commands(run_dir, folders, state, env, run),
     )
 
 
@@ -135,6 +135,7 @@ def _described(run_dir):
         manifest = read_json(os.path.join(root, newest, "manifest.json"))
         run, counters = manifest["run"], manifest["counters"]
         known = dict(algorithm=run.get("algorithm"), command=run["command"])
+        known["function"] = run.get("function")
         known["stopped"] = counters.get("stopped", "")
         if type(counters.get("epoch")) is int:
             known["epochs_done"] = counters["epoch"]
@@ -167,11 +168,13 @@ def _modified(run_dir):
     return 0.0
 
 
-def _commands(run_dir, folders, state, env, command):
-    commands = {}
+def _commands(run_dir, folders, state, env, run):
+    commands, command = {}, run.get("command")
     # Some runs that were started by Python programs have no command to resume them.
     if state in ("stopped", "damaged") and isinstance(command, dict):
-        commands["resume"] = resume_command(run_dir, env, modules_of(command.get("callbacks")))
+        commands["resume"] = resume_command(
+            run_dir, env, modules_of(command.get("callbacks")) + modules_of([run.get("function")])
+        )
     commands["plot"] = plot_command(run_dir) + " --watch" * (state == "running")
     if any(map(_SAVE.fullmatch, folders)):
         commands["watch"] = watch_command(run_dir, env)

@@ -16,7 +16,7 @@ from spinup_tf2.core.runs.callbacks import Callbacks, callbacks_of
 from spinup_tf2.core.runs.evaluation import make_test_envs
 from spinup_tf2.core.runs.init_from import begin_with
 from spinup_tf2.core.runs.run import Networks, Run
-from spinup_tf2.core.settings import Settings, comes_with_package
+from spinup_tf2.core.settings import Settings, running
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, pixels_as_numbers
 from spinup_tf2.parallel.mpi import (
@@ -122,7 +122,7 @@ def opened_run(
         arguments,
         env,
         ac.variables,
-        is_own(actor_critic.__module__) and comes_with_package(),
+        *running(algorithm, actor_critic),
         logger_kwargs.get("exp_name"),
         logger_kwargs.get("preset"),
     )

@@ -156,9 +156,12 @@ def _difference(experiment, num_procs, described):
     if not isinstance(config, dict):
         return "its config.json holds no arguments"
     before, now = dict(config), _asked(experiment)
-    if before.get("actor_critic") in default_networks(experiment.algorithm):
-        now.setdefault("actor_critic", before["actor_critic"])  # the environment has chosen it
-    before["algorithm"] = described.get("algorithm", experiment.algorithm)
+    of_user = ":" in experiment.algorithm
+    if of_user or before.get("actor_critic") in default_networks(experiment.algorithm):
+        now.setdefault("actor_critic", before.get("actor_critic"))  # the environment has chosen it
+    before["algorithm"] = described.get("function") or described.get(
+        "algorithm", experiment.algorithm
+    )
     # With another number of processes it is the same run if the total of environments is the same.
     now["num_envs"] *= num_procs
     own = before.get("num_envs")
@@ -175,7 +178,7 @@ def _difference(experiment, num_procs, described):
 def _asked(experiment):
     """Return the arguments of an experiment, as config.json would hold them."""
     defaults = dict(signature_of(experiment.algorithm).defaults)
-    del defaults["actor_critic"]
+    defaults.pop("actor_critic", None)
     asked = defaults | dict(env_fn=experiment.env_fn) | experiment.kwargs
     asked = {name: value for name, value in asked.items() if name not in ENVIRONMENT}
     return _as_json(asked) | dict(algorithm=experiment.algorithm)

@@ -99,7 +99,8 @@ class Again:
         anew = known and all(each.kwargs.get("checkpoint_freq") == 0 for each in experiments)
         if self.command is not None:
             words = _without(self.command, ("--resume", "--overwrite", "--skip_finished"))
-            words += ["--overwrite" if anew else "--resume", "--skip_finished"]
+            words += ["--overwrite" if anew or not known else "--resume"]
+            words += ["--skip_finished"] if known else []
             if launched.by_mpi() and not {"--cpu", "--num_cpu"} & {*words}:
                 words += ["--num_cpu", str(launched.size())]
             return f"This does the rest:\n\npython -m spinup_tf2.run {shlex.join(words)}"
@@ -133,6 +134,7 @@ def _resume_each(missing):
         if run and run.get("command") is not None:  # it is None for some runs of Python programs
             env_name = experiment.kwargs.get("env_name", "")
             modules = [*experiment.modules, *modules_of(experiment.kwargs.get("callbacks"))]
+            modules += modules_of([run.get("function")])
             lines.append(resume_command(experiment.output_dir, env_name, modules))
     new = "The same grid again would make directories of another date."
     if not lines:
