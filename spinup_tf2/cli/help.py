@@ -181,15 +181,15 @@ def _short(algorithm: str, signature: Signature, flags: dict) -> str:
     rows = [(_typed(name, default), meanings.get(name, "")) for name, default in flags.items()]
     every = [(line[1:23], line[23:]) for line in COMMON.splitlines()]
     networks = " ".join(f"--ac_kwargs:{name}" for name in network_arguments(algorithm))
+    presets = f" Presets: python -m spinup_tf2.run presets {algorithm}"
     parts = [
-        f"python -m spinup_tf2.run {algorithm} --env ID [--FLAG VALUE ...]",
+        _filled(f"python -m spinup_tf2.run {algorithm} --env ID [--FLAG VALUE ...]"),
         _filled(" ".join(signature.doc.partition("\n\n")[0].split())),
-        "Flags, their defaults and meanings (several values make a grid):",
+        _filled("Flags, their defaults and meanings (several values make a grid):"),
         "\n".join(_filled(meaning, f"  {typed:31} ") for typed, meaning in rows),
         _filled(networks, "  "),
         "\n".join(_filled(meaning, f"  {typed}") for typed, meaning in every),
-        "In full: --help --full."
-        + ("" if own else f" Presets: python -m spinup_tf2.run presets {algorithm}"),
+        _filled(f"In full: --help --full.{'' if own else presets}"),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -65,6 +65,10 @@ _FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "experiment run_name name": (("exp_name",), ""),
     "log_dir logdir output_dir save_dir log_folder tensorboard_log out": (("data_dir",), ""),
     "n_cpu n_cpus cpus num_procs n_proc processes np": (("cpu",), ""),
+    "hosts machines hostfile": (
+        ("launcher",),
+        "with mpirun's own flags, such as 'mpirun -hosts A,B'",
+    ),
     "n_jobs jobs parallel num_workers": (("workers",), ""),
     "seeds random_seed": (("seed",), "with several values for several runs"),
     "save_every save_interval": (("save_freq",), "in epochs"),

@@ -15,6 +15,9 @@ from spinup_tf2.cli.resume import RESUME_KEYS, parse_resume
 from spinup_tf2.cli.test_policy import main as watch
 from spinup_tf2.errors import UserError
 from spinup_tf2.persistence import checkpoints as checkpoint
+from spinup_tf2.utils.run_utils import EnvFn
+from tests.cli import own, own_vpg  # noqa: F401  (their modules are imported)
+from tests.on_policy_runs import train
 from tests.progress import rows_without_time
 
 COMMAND = dict(
@@ -28,7 +31,8 @@ def write_run(tmp_path):
     """Writes a directory with a checkpoint that says what its run is, and no more."""
 
     def write(**changes):
-        saved = dict(algorithm="ppo", command=COMMAND, exp_name="exp", num_envs=4, num_procs=2)
+        saved = dict(algorithm="ppo", function="ppo", command=COMMAND, exp_name="exp")
+        saved |= dict(num_envs=4, num_procs=2)
         content = dict(
             format=checkpoint.FORMAT,
             counters=changes.pop("counters", {}),
@@ -60,14 +64,10 @@ def test_a_run_goes_on_as_it_was(write_run):
     )
 
 
-def test_tuples_among_the_environments_arguments_stay_tuples(write_run):
+def test_values_keep_their_types(write_run):
     command = COMMAND | dict(env_kwargs={"size": {"__tuple__": [2, 3]}})
-    _, _, _, kwargs = parse_resume([write_run(command=command)])
+    _, _, _, kwargs = parse_resume([write_run(command=command), "--epochs=1e1"])
     assert kwargs["env_kwargs"] == {"size": (2, 3)}
-
-
-def test_whole_numbers_may_be_written_as_powers_of_ten(write_run):
-    _, _, _, kwargs = parse_resume([write_run(), "--epochs", "1e1"])
     assert (kwargs["epochs"], type(kwargs["epochs"])) == (10, int)
 
 
@@ -131,9 +131,15 @@ def test_refused_arguments(write_run, arguments, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(algorithm="os"), "of no algorithm that is known here"),
-        (dict(algorithm=None), "of no algorithm that is known here"),
+        (dict(function=None), "of no algorithm that is known here"),
         (dict(command="rm -r"), "of no algorithm that is known here"),
+        (dict(function="os"), "has the algorithm os: it asks for '', which is no name"),
+        (dict(function="os:system"), "has the algorithm os:system, which is none"),
+        (dict(function="antigravity:fly"), "it asks to import antigravity.*--import antigravity"),
+        (dict(function="spinup_tf2.algos.ppo:ppo"), "it is of no algorithm that is known here"),
+        (dict(function="tests.cli.own:climber"), "tests.cli.own:climber, which is none"),
+        (dict(function="tests.cli.own_vpg:vpg"), "tests.cli.own_vpg:vpg, which is none"),
+        (dict(function="tests.cli.own_vpg:algorithm"), "own_vpg:algorithm, which is none"),
         (dict(command=None), r"started by a Python program.*call ppo\(..., resume=True\) there"),
         (dict(command=COMMAND | dict(colour="red")), "arguments that are none: colour"),
         (dict(command=COMMAND | dict(env_fn="f")), "arguments that are none: env_fn"),
@@ -176,9 +182,21 @@ def test_what_a_crash_has_left_aside_is_named(tmp_path, capsys):
             assert named in said, looks
 
 
-@pytest.mark.parametrize("word", ["--help", "help"])
-def test_help(capsys, word):
-    run.main(["resume", word])
+def test_ones_own_algorithm_goes_on_once_its_module_is_named(tmp_path, monkeypatch, capsys):
+    ac_kwargs = dict(hidden_sizes=(4,))
+    train(own_vpg.copied, tmp_path, EnvFn("CartPole-v1"), ac_kwargs=ac_kwargs, my_arg=3.0)
+    run_dir, algorithm, _, kwargs = parse_resume([str(tmp_path), "--epochs", "3"])
+    assert (run_dir, algorithm) == (str(tmp_path), "tests.cli.own_vpg:copied")
+    assert (kwargs["my_arg"], kwargs["epochs"]) == (3.0, 3)
+    assert kwargs["ac_kwargs"] == {"hidden_sizes": [4]}
+    monkeypatch.delitem(sys.modules, "tests.cli.own_vpg")
+    with pytest.raises(UserError, match=r"copied: it asks to import .* --import tests.cli.own_vpg"):
+        parse_resume([str(tmp_path)])
+    assert "tests.cli.own_vpg" not in sys.modules
+
+
+def test_help(capsys):
+    run.main(["resume", "--help"])
     out = capsys.readouterr().out
     assert "resume RUN_DIR [--epochs N]" in out
     assert all(f"--{key}\n" in out for key in RESUME_KEYS)
