@@ -83,10 +83,10 @@ def test_the_installed_command_and_an_error_of_one_line(tmp_path):
 
 
 def test_an_experiment(tmp_path):
-    line = "ppo --env CartPole-v1 --steps_per_epoch 20 --epochs 1 --hid [4] --data_dir data --quiet"
+    line = "vpg --env CartPole-v1 --steps_per_epoch 20 --epochs 1 --hid [4] --data_dir data --quiet"
     done = start(sys.executable, "-m", "spinup_tf2.run", *line.split(), cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    run_dir = tmp_path / "data" / "cmd_ppo" / "cmd_ppo_s0"
+    run_dir = tmp_path / "data" / "cmd_vpg" / "cmd_vpg_s0"
     assert {"config.json", "progress.txt", "vars.pkl", "tf2_save"} <= set(os.listdir(run_dir))
 
 
