@@ -94,11 +94,10 @@ def parse_experiments(algorithm: str, argv: Sequence[str]) -> tuple[ExperimentGr
 
 def _how_a_grid_is_typed(error, flags):
     """Return a hint for an error about values separated by commas; "" for other errors."""
-    for key, values in flags.items():
-        for value in values:
-            if isinstance(value, tuple) and str(error).startswith(f"{key} is {value!r};"):
-                typed = " ".join(map(str, value))
-                return f" For a grid, separate the values by spaces: --{key} {typed}."
+    for key, value in ((key, value) for key, values in flags.items() for value in values):
+        if isinstance(value, tuple) and str(error).startswith(f"{key} is {value!r};"):
+            typed = " ".join(map(str, value))
+            return f" For a grid, separate the values by spaces: --{key} {typed}."
     return ""
 
 

@@ -6,9 +6,9 @@ The environment is not preprocessed: no frames are skipped, and rewards are the 
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, POSITIVE, check
@@ -132,11 +132,20 @@ def play_as_human(env: gym.Env, seed: int | None, fps: int | None, zoom: float) 
         fps: Steps per second; 0 for as many as possible, None for the environment's own number.
         zoom: Size of the window relative to the frames.
     """
+    from spinup_tf2.envs.rendering import INSTALL
     from spinup_tf2.envs.wrappers import frames_per_second
 
-    play = _gymnasium_play()
-    keys_to_action, noop = _keys(env), _no_operation(env)
-    print(_explanation(env, keys_to_action, noop), flush=True)
+    if find_spec("pygame") is None:
+        raise UserError(f"Playing needs pygame; install it with: {INSTALL}.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns about plots, which are not used here
+        from gymnasium.utils.play import play
+
+    keys_to_action, meanings = _keys(env), []
+    if env.has_wrapper_attr("get_action_meanings"):
+        meanings = env.get_wrapper_attr("get_action_meanings")()
+    noop = meanings.index("NOOP") if "NOOP" in meanings else 0  # when no key is held
+    print(_explanation(meanings, keys_to_action, noop), flush=True)
     if fps is None:
         fps = frames_per_second(env)
     env.reset(seed=seed)  # `play` would use a seed for every episode
@@ -151,20 +160,6 @@ def play_as_human(env: gym.Env, seed: int | None, fps: int | None, zoom: float) 
     )
 
 
-def _gymnasium_play():
-    from gymnasium.error import DependencyNotInstalled
-
-    from spinup_tf2.envs.rendering import INSTALL
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns about plots, which are not used here
-            from gymnasium.utils.play import play
-    except DependencyNotInstalled as error:
-        raise UserError(f"Playing needs pygame; install it with: {INSTALL}.") from error
-    return play
-
-
 def _keys(env):
     """Return the mapping of keys to actions for `gymnasium.utils.play`; UserError if none."""
     try:
@@ -176,43 +171,24 @@ def _keys(env):
         ) from error
 
 
-def _meanings(env):
-    """Return the meaning of each action in words; empty if the environment does not provide it."""
-    named = env.has_wrapper_attr("get_action_meanings")
-    return env.get_wrapper_attr("get_action_meanings")() if named else []
-
-
-def _no_operation(env):
-    """Return the action for when no key is held: NOOP, or else the first action."""
-    meanings = _meanings(env)
-    return meanings.index("NOOP") if "NOOP" in meanings else 0
-
-
-def _explanation(env, keys_to_action, noop):
+def _explanation(meanings, keys_to_action, noop):
     """Return a table of the keys, with the shortest combination for each action."""
-    meanings = dict(enumerate(_meanings(env)))
+    words = dict(enumerate(meanings))
     combinations = [((), noop), *((_names(keys), act) for keys, act in keys_to_action.items())]
     fewest = {}
     for keys, action in sorted(combinations, key=lambda each: len(each[0])):
-        fewest.setdefault(str(meanings.get(action, f"action {action}")), " ".join(keys) or "none")
+        fewest.setdefault(str(words.get(action, f"action {action}")), " ".join(keys) or "none")
     rows = [("Keys", "Buttons"), *((keys, buttons) for buttons, keys in fewest.items())]
     return "\n".join(f"    {keys:<12}{text}" for keys, text in [*rows, ("Esc", "the end")])
 
 
 def _names(keys):
     """Return the names of the keys of a combination: "d ", ("d", " "), (100, 32) or 100."""
-    keys = (keys,) if isinstance(keys, int) else keys
-    letters = [_letter(key) if isinstance(key, int) else key for key in keys]
-    return ["space" if letter == " " else letter for letter in letters]
-
-
-def _letter(key):
-    """Return the letter of a key, or pygame's name for a key without one, such as an arrow."""
-    if key <= sys.maxunicode:
-        return chr(key)
     import pygame
 
-    return pygame.key.name(key) or str(key)
+    keys = (keys,) if isinstance(keys, int) else keys
+    names = [pygame.key.name(key) if isinstance(key, int) else key for key in keys]
+    return ["space" if name == " " else name for name in names]
 
 
 class _Reports:
