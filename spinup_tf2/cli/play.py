@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> None:
     from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
 
     human = args.mode == "human"
-    render_mode = "rgb_array"  # for a human: gymnasium's `play` has a window of its own
+    render_mode: str | None = "rgb_array"  # for a human: gymnasium's `play` has a window of its own
     if args.record and not human:
         choose_render_mode(args.record, args.norender)  # before a graphics library is loaded
     make = _maker(args.env, env_kwargs, human)

@@ -155,10 +155,12 @@ def _described_run(run_dir):
             f"{run_dir} holds no checkpoint that can be read, and so nothing to resume; {what}."
             f"{runs_aside(run_dir)}"
         )
-    keys = ("algorithm", "function", "command", "exp_name", "num_envs", "num_procs")
-    run = dict.fromkeys(keys) | run
-    function, command = run["function"], run["command"]
-    if not isinstance(function, str) or not isinstance(command, dict | None):
+    run = dict.fromkeys(("algorithm", "command", "exp_name", "num_envs", "num_procs")) | run
+    function, command = run.setdefault("function", run["algorithm"]), run["command"]
+    known_here = function in [*ALGORITHMS] or (
+        isinstance(function, str) and (":" in function or command is None)
+    )
+    if not known_here or not isinstance(command, dict | None):
         raise UserError(f"the checkpoint in {run_dir} is of no algorithm that is known here.")
     if command is None:
         raise UserError(

@@ -118,7 +118,7 @@ def test_refused_arguments(write_run, arguments, message):
     [
         (dict(function=None), "of no algorithm that is known here"),
         (dict(command="rm -r"), "of no algorithm that is known here"),
-        (dict(function="os"), "has the algorithm os: it asks for '', which is no name"),
+        (dict(function="os"), "of no algorithm that is known here"),
         (dict(function="os:system"), "has the algorithm os:system, which is none"),
         (dict(function="antigravity:fly"), "it asks to import antigravity.*--import antigravity"),
         (dict(function="spinup_tf2.algos.ppo:ppo"), "it is of no algorithm that is known here"),

@@ -189,7 +189,7 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --steps many": "--epochs and --steps_per_epoch .their product is the nu",
     "ppo --env CartPole-v1 --lr 1": "here it is --pi_lr and --vf_lr",
     "sac --env Pendulum-v1 --learning_rate 1": r"here it is --lr\.",
-    "ppo --env CartPole-v1 --n_steps 8": "--steps_per_epoch .which counts the steps of all",
+    "ppo --env CartPole-v1 --n_steps 8": "--steps_per_epoch .of all environments together",
     "ppo --env CartPole-v1 --batch-size 64": "here it is --minibatch_size",
     "sac --env Pendulum-v1 --batch-size 64": "it is called --batch_size",
     "ppo --env CartPole-v1 --n_envs 4": "here it is --num_envs",
