@@ -199,7 +199,7 @@ def _newer(table, collected):
 
 
 def _write(table, path):
-    from spinup_tf2.runs.files import atomic_output
+    from spinup_tf2.files.run_directory import atomic_output
 
     with atomic_output(path) as temporary:  # a full disk leaves what was there
         table.to_csv(temporary, index=False, float_format="%.5g", lineterminator="\n")
@@ -652,7 +652,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    from spinup_tf2.runs.printing import lose_lines
+    from spinup_tf2.files.printing import lose_lines
 
     lose_lines(BrokenPipeError)  # of `status | head`
     main()

@@ -19,9 +19,9 @@ from spinup_tf2.cli.help import HELP, algorithm_help, print_once, usage
 from spinup_tf2.cli.wrong_names import no_command
 from spinup_tf2.envs.modules import look_here
 from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, one_line
+from spinup_tf2.files.printing import lose_lines
 from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.mpi import fail_together
-from spinup_tf2.runs.printing import lose_lines
 from spinup_tf2.tensorflow_import import quiet_tensorflow
 from spinup_tf2.version import __version__
 

@@ -26,9 +26,9 @@ from spinup_tf2.experiments.directories import (
     set_runs_aside,
     setup_logger_kwargs,
 )
+from spinup_tf2.files.run_directory import holds_run
 from spinup_tf2.parallel import mpi
 from spinup_tf2.parallel.threads import FAST_CONVOLUTIONS
-from spinup_tf2.runs.files import holds_run
 from spinup_tf2.utils.logx import check_logger_arguments
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from spinup_tf2.experiments.processes import resolve_processes
 from spinup_tf2.experiments.schedule.finished import check_going_on, finished_runs
 from spinup_tf2.experiments.schedule.outcomes import NOT_BEGUN, SKIPPED, Again, Outcome
 from spinup_tf2.experiments.schedule.running import check_workers, plan_of, run_all
+from spinup_tf2.files.printing import RULE, RULE_WIDTH, colored, say
 from spinup_tf2.parallel import mpi
-from spinup_tf2.runs.printing import RULE, RULE_WIDTH, colored, say
 from spinup_tf2.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import numpy as np
 
 from spinup_tf2.core.nets.distributions import choice_logits
 from spinup_tf2.core.nets.normalization import Normalized
-from spinup_tf2.core.runs.saved_policy import LoadedPolicy
 from spinup_tf2.envs.spaces import ActionSpec, to_network
 from spinup_tf2.errors import UserError
 from spinup_tf2.exporting.described import bounds_of, part_in, parts_of, put_together, widths_of
+from spinup_tf2.training.saved_policy import LoadedPolicy
 
 OBSERVATIONS = 1000
 TOLERANCE = 1e-5

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.core.nets.making import two_observations
-from spinup_tf2.core.runs.saved_policy import LoadedPolicy, load_networks
+from spinup_tf2.core.nets.checks import two_observations
 from spinup_tf2.envs.modules import import_named
 from spinup_tf2.envs.spaces import network_observation_space
 from spinup_tf2.errors import UserError, one_line
@@ -26,8 +25,9 @@ from spinup_tf2.exporting.to_tensorflow import (
     write_savedmodel,
     write_tflite,
 )
-from spinup_tf2.persistence.saves import find_save
-from spinup_tf2.runs.files import atomic_output
+from spinup_tf2.files.run_directory import atomic_output
+from spinup_tf2.files.saves import find_save
+from spinup_tf2.training.saved_policy import LoadedPolicy, load_networks
 
 
 class _Format(NamedTuple):

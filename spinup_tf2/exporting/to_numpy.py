@@ -9,9 +9,9 @@ import numpy as np
 
 from spinup_tf2.core.nets import numpy_policy
 from spinup_tf2.core.nets.acting import numpy_steps
-from spinup_tf2.core.runs.saved_policy import LoadedPolicy
 from spinup_tf2.errors import UserError
 from spinup_tf2.exporting.described import action_arrays, parts_of
+from spinup_tf2.training.saved_policy import LoadedPolicy
 
 ARRAYS, PROGRAM = "policy.npz", "policy.py"
 

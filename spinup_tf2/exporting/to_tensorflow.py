@@ -18,11 +18,11 @@ import numpy as np
 import tensorflow as tf
 
 from spinup_tf2.core.nets.distributions import sample
-from spinup_tf2.core.runs.saved_policy import LoadedPolicy
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.exporting.described import Part, action_arrays, part_in, parts_of
-from spinup_tf2.persistence.checkpoints import path_for_tensorflow
-from spinup_tf2.persistence.unpickling import load_saved_model
+from spinup_tf2.files.unpickling import load_saved_model
+from spinup_tf2.training.checkpoints import path_for_tensorflow
+from spinup_tf2.training.saved_policy import LoadedPolicy
 
 SIGNATURE = "serving_default"
 DTYPES = {"image": tf.uint8, "one_hot": tf.int64, "numbers": tf.float32}

@@ -20,8 +20,8 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from spinup_tf2.errors import Interrupted
+from spinup_tf2.files.printing import say
 from spinup_tf2.parallel import launched, mpi
-from spinup_tf2.runs.printing import say
 
 # SIGINT: Ctrl-C. SIGTERM: the polite kill of schedulers, containers and shutdowns. SIGUSR1: the
 # warning that schedulers send before the time is up, which mpirun passes on unchanged. SIGHUP: the

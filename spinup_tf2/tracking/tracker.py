@@ -22,7 +22,7 @@ import numpy as np
 
 from spinup_tf2.callbacks import Callback
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.runs.files import read_json
+from spinup_tf2.files.run_directory import read_json
 
 # The names of trackers, which are also the packages that they need, and extras of this package.
 TRACKERS = ("tensorboard", "wandb", "mlflow")

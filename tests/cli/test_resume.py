@@ -5,6 +5,7 @@ import os
 import sys
 
 import pytest
+from spinup_tf2.training import checkpoints as checkpoint
 
 from spinup_tf2 import run
 from spinup_tf2.cli.ls import main as ls
@@ -12,7 +13,6 @@ from spinup_tf2.cli.plot import main as plot
 from spinup_tf2.cli.resume import RESUME_KEYS, parse_resume
 from spinup_tf2.cli.test_policy import main as watch
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence import checkpoints as checkpoint
 from spinup_tf2.utils.run_utils import EnvFn
 from tests.cli import own, own_vpg  # noqa: F401  (their modules are imported)
 from tests.on_policy_runs import train

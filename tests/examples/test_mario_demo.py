@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
+from spinup_tf2.training.saved_policy import load_policy
 
-from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples import mario_demo, mario_ways
 from spinup_tf2.examples.mario_demo import commonest_grey

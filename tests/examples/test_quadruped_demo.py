@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
-from spinup_tf2.core.runs.saved_policy import load_policy
+from spinup_tf2.training.saved_policy import load_policy
+
 from spinup_tf2.envs.quadruped.gait import trot
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples import quadruped_demo

@@ -25,11 +25,11 @@ from spinup_tf2.experiments.schedule.outcomes import (
     summary,
 )
 from spinup_tf2.experiments.schedule.started import Started
+from spinup_tf2.files.printing import say
+from spinup_tf2.files.run_directory import OUTPUT
 from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.threads import available_cores, chosen_threads, threads_of_each
-from spinup_tf2.runs.files import OUTPUT
-from spinup_tf2.runs.printing import say
 
 _POLL = 0.1  # seconds
 
