@@ -32,7 +32,7 @@ FLOORS = [
     ["utils"],
     ["__init__"],
     ["cli"],
-    ["run"],
+    ["run", "utils.test_policy"],
     ["examples", "exercises"],
 ]
 

@@ -84,14 +84,17 @@ def _unknown_environment(env_id):
 
     if no_game := no_such_game(env_id):
         return no_game
-    try:
-        gym.spec(env_id)
-    except gym.error.DeprecatedEnv as error:
-        return str(error)
-    except gym.error.Error as error:  # its message suggests similar names and other versions
-        advice = str(error)
-    if newest := _newest(env_id):
-        advice += f" Did you mean {newest}?"
+    if same := [known for known in gym.registry if known.lower() == env_id.lower()]:
+        advice = f"Did you mean {same[0]}?"
+    else:
+        try:
+            gym.spec(env_id)
+        except gym.error.DeprecatedEnv as error:
+            return str(error)
+        except gym.error.Error as error:  # its message suggests similar names and other versions
+            advice = str(error)
+        if newest := _newest(env_id):
+            advice += f" Did you mean {newest}?"
     if re.fullmatch(r"\w+-v[04]", env_id) and find_spec("ale_py") is None:
         advice += f" If it is an Atari game, install the emulator with: {INSTALL}."
     return (

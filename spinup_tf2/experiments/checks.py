@@ -7,6 +7,7 @@ arguments of an algorithm are read from its source.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -15,8 +16,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from spinup_tf2.algos import ALGORITHMS, module_of
-from spinup_tf2.arguments.checks import check_arguments, check_network_arguments
+from spinup_tf2.arguments.checks import (
+    check_arguments,
+    check_network_arguments,
+    other_meanings,
+)
+from spinup_tf2.arguments.options import Options
 from spinup_tf2.arguments.signatures import Name, Signature, read_class_attribute, read_signature
+from spinup_tf2.envs.modules import import_named
 from spinup_tf2.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
@@ -37,13 +44,41 @@ def algorithm_name(function: Callable[..., Any]) -> str | None:
 
 @functools.cache
 def signature_of(algorithm: str) -> Signature:
-    """Return the arguments of an algorithm, and its docstring."""
-    return read_signature(module_of(algorithm), algorithm)
+    """Return the arguments of an algorithm, and its docstring.
+
+    `module:function`, an algorithm of the user's own, is imported; its arguments without a default
+    have `inspect.Parameter.empty`.
+    """
+    if algorithm in ALGORITHMS:
+        return read_signature(module_of(algorithm), algorithm)
+    module, _, name = algorithm.rpartition(":")
+    import_named(module)
+    function = getattr(sys.modules[module], name, None)
+    if not callable(function):
+        raise UserError(
+            f"the module {module} has no function {name!r};"
+            f"{did_you_mean(name, vars(sys.modules[module]))} an algorithm of your own is given as "
+            "module:function."
+        )
+    parameters = inspect.signature(function).parameters.values()
+    named = [
+        each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+    return Signature(inspect.getdoc(function) or "", {each.name: each.default for each in named})
+
+
+def has_options(algorithm: str) -> bool:
+    """Return whether an algorithm is made with `@algorithm`, and so has the shared options."""
+    return algorithm in ALGORITHMS or Options.__annotations__.keys() <= {
+        *signature_of(algorithm).defaults
+    }
 
 
 @functools.cache
 def _actor_critics(algorithm):
     """Return (name, names of arguments) of the default networks for vectors and for images."""
+    if algorithm not in ALGORITHMS:
+        return []
     default = signature_of(algorithm).defaults["actor_critic"]
     for_images = read_class_attribute(default.module, default.name, "for_images")
     names = [default.name, for_images or default.name]
@@ -99,19 +134,22 @@ def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> N
                 f"{name} is {kwargs[name]!r}; it must be a dict such as {{'key': value}}, or be "
                 f"given as {name}:key, and the value."
             )
-    if "actor_critic" not in kwargs:
-        ac_kwargs, known = kwargs.get("ac_kwargs") or {}, network_arguments(algorithm)
-        for name in ac_kwargs:
+    if algorithm in ALGORITHMS and "actor_critic" not in kwargs:
+        known = network_arguments(algorithm)
+        for name in kwargs.get("ac_kwargs") or {}:
             if name not in known:
                 raise UserError(
                     f"{name!r} in ac_kwargs is not an argument of the networks;"
                     f"{did_you_mean(name, known)} they take {', '.join(known)}."
                 )
-        check_network_arguments(ac_kwargs)
+        check_network_arguments(kwargs.get("ac_kwargs") or {})
     # The default networks are not imported yet, so there is no value to check.
-    defaults = signature_of(algorithm).defaults.items()
-    values = {name: value for name, value in defaults if not isinstance(value, Name)}
-    check_arguments(values | dict(kwargs), num_procs)
+    defaults = signature_of(algorithm).defaults
+    values = {name: value for name, value in defaults.items() if not isinstance(value, Name)}
+    others = other_meanings(defaults) if algorithm not in ALGORITHMS else ()
+    values = {name: x for name, x in (values | dict(kwargs)).items() if name not in others}
+    if has_options(algorithm):
+        check_arguments(values, num_procs)
 
 
 # ---------------------------------------------------------------- environments

@@ -22,6 +22,7 @@ from spinup_tf2.experiments.checks import (
     check_environment,
     check_experiment,
     check_needs,
+    has_options,
 )
 from spinup_tf2.files.lock import run_lock
 from spinup_tf2.files.logger import check_logger_arguments
@@ -76,7 +77,7 @@ class Experiment:
     def algorithm(self) -> str | None:
         """Name of the algorithm that it runs; None if it runs another function."""
         if isinstance(self.thunk, NamedAlgorithm):
-            return self.thunk.name
+            return self.thunk.name if has_options(self.thunk.name) else None
         return algorithm_name(self.thunk)
 
     @property

@@ -138,9 +138,11 @@ def _difference(experiment, num_procs, described):
             return ""  # it was killed before it could write its configuration
         return f"its arguments are not known ({error})"
     now = _asked(experiment)
-    if before.get("actor_critic") in default_networks(experiment.algorithm):
-        now.setdefault("actor_critic", before["actor_critic"])  # the environment has chosen it
-    before["algorithm"] = described.get("algorithm", experiment.algorithm)
+    of_user = ":" in experiment.algorithm
+    if of_user or before.get("actor_critic") in default_networks(experiment.algorithm):
+        now.setdefault("actor_critic", before.get("actor_critic"))  # the environment has chosen it
+    known = described.get("algorithm", experiment.algorithm)
+    before["algorithm"] = described.get("function") or known
     # With another number of processes it is the same run if the total of environments is the same.
     now["num_envs"] *= num_procs
     own = before.get("num_envs")
@@ -158,7 +160,7 @@ def _difference(experiment, num_procs, described):
 def _asked(experiment):
     """Return the arguments of an experiment, as they would be read back from config.json."""
     asked = signature_of(experiment.algorithm).defaults | dict(env_fn=experiment.env_fn)
-    del asked["actor_critic"]
+    asked.pop("actor_critic", None)
     asked |= experiment.kwargs | dict(algorithm=experiment.algorithm)
     asked = {name: value for name, value in asked.items() if name not in ENVIRONMENT}
     return json.loads(json.dumps(convert_json(asked)))
@@ -256,7 +258,8 @@ class Again:
         anew = known and all(each.kwargs.get("checkpoint_freq") == 0 for each in missing)
         if self.command is not None:
             words = _without(self.command, ("--resume", "--overwrite", "--skip_finished"))
-            words += ["--overwrite" if anew else "--resume", "--skip_finished"]
+            words += ["--overwrite" if anew or not known else "--resume"]
+            words += ["--skip_finished"] if known else []
             if launched.by_mpi() and not {"--cpu", "--num_cpu"} & {*words}:
                 words += ["--num_cpu", str(launched.size())]
             return f"This does the rest:\n\npython -m spinup_tf2.run {shlex.join(words)}"
@@ -285,6 +288,7 @@ def _resume_each(missing):
         if run and run.get("command") is not None:  # it is None for some runs of Python programs
             env_name = each.kwargs.get("env_name", "")
             modules = [*each.modules, *modules_of(each.kwargs.get("callbacks"))]
+            modules += modules_of([run.get("function")])
             lines.append(resume_command(each.output_dir, env_name, modules))
     if len(lines) > 1:
         lines[0] += " What has a checkpoint goes on with:\n"

@@ -142,7 +142,8 @@ def _describe(run_dir, folders):
     # Some runs that were started by Python programs have no command to resume them.
     command = checkpoint.get("command")
     if state in ("stopped", "damaged") and isinstance(command, dict):
-        commands["resume"] = resume_command(run_dir, env, modules_of(command.get("callbacks")))
+        named = [*modules_of(command.get("callbacks")), *modules_of([checkpoint.get("function")])]
+        commands["resume"] = resume_command(run_dir, env, named)
     commands["plot"] = plot_command(run_dir)
     if any(map(_SAVE.fullmatch, folders)):
         commands["watch"] = watch_command(run_dir, env)
@@ -178,6 +179,7 @@ def _newest_checkpoint(run_dir):
         manifest = read_json(os.path.join(root, newest, "manifest.json"))
         run, counters = manifest["run"], manifest["counters"]
         known = dict(algorithm=run.get("algorithm"), command=run["command"])
+        known["function"] = run.get("function")
         known["stopped"] = counters.get("stopped", "")
         if type(counters.get("epoch")) is int:
             known["epochs_done"] = counters["epoch"]

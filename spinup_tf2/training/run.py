@@ -412,6 +412,7 @@ class Run:
         modules = [
             *getattr(self.settings.env_fn, "modules", ()),
             *modules_of(self.settings.callbacks),
+            *modules_of([self.description["function"]]),
         ]
         return f"Resume it with: {resume_command(run_dir, command['env_name'], modules)}"
 

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
@@ -164,10 +165,18 @@ def _plain(value):
     return value
 
 
-def comes_with_package() -> bool:
-    """Return whether the running algorithm is the package's own and not a copy of its file.
+def running(algorithm: str, actor_critic: Any) -> tuple[str, bool]:
+    """Return the running algorithm as the command line names it, and whether that can start it.
 
-    A copy may have been changed, and usually keeps the old name.
+    Its name is `algorithm` if it comes with this package, else `module:function`: a copy of an
+    algorithm's file may have been changed, and usually keeps the old name. The command line finds a
+    function in a module that can be imported, and gives it no other networks than its default.
     """
     function = _running.get()
-    return function is None or is_own(function.__module__)
+    if function is None or is_own(function.__module__):
+        return algorithm, is_own(actor_critic.__module__)
+    name = f"{function.__module__}:{function.__qualname__}"
+    default = inspect.signature(function).parameters.get("actor_critic")
+    usual = is_own(actor_critic.__module__) or (default and actor_critic is default.default)
+    found = getattr(sys.modules.get(function.__module__), function.__name__, None)
+    return name, bool(usual and function.__module__ != "__main__" and found is not None)

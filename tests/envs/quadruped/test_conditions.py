@@ -336,7 +336,7 @@ def test_the_same_seed_gives_the_same_episode(make):
 def test_the_command_line_and_the_files_of_runs(tmp_path):
     import gymnasium as gym
 
-    from spinup_tf2.cli.env_kwargs import split_env_kwargs
+    from spinup_tf2.cli.flags import split_env_kwargs
     from spinup_tf2.envs import register_envs
     from spinup_tf2.files.env_spec import make_env, write_env_spec
 
