@@ -10,7 +10,7 @@ from spinup_tf2.core.demonstrations import Demonstrations
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError
-from tests.core.rollout.test_vector_env import Counter
+from tests.core.test_vector_env import Counter
 
 SPACES = [
     spaces.Box(-1, 1, (2, 3)),
