@@ -11,7 +11,6 @@ import scipy.stats
 from gymnasium import spaces
 
 from spinup_tf2 import ddpg
-from spinup_tf2.arguments.checks import check_arguments
 from spinup_tf2.arguments.options import OPTIONS
 from spinup_tf2.core import off_policy
 from spinup_tf2.core.nets.acting import Actor
@@ -22,7 +21,6 @@ from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.episodes import MOST_LIVES
 from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
 from spinup_tf2.envs.spaces import bounded_action_spec
-from spinup_tf2.errors import UserError
 from spinup_tf2.training.evaluation import evaluate
 from spinup_tf2.training.opening import environments, open_run
 
@@ -501,24 +499,3 @@ def test_test_environments_are_others_than_those_that_train(tmp_path):
     numbers = range(FIRST_TEST_ENV, FIRST_TEST_ENV + 3)
     lengths = [length for _, length in one_by_one(3, numbers).values()]
     assert float(run.rows[0]["TestEpLen"]) == pytest.approx(np.mean(lengths), rel=1e-5)
-
-
-# ------------------------------------------------------------------------------- arguments
-
-
-@pytest.mark.parametrize(
-    ("batch_size", "num_envs", "num_procs", "message"),
-    [
-        (99, 1, 2, r"is 99; .* number of processes, 2, .* at least .* 2; use one such as 100\."),
-        (3, 4, 1, r"is 3; .* processes, 1, and at least .* 4; use one such as 4\."),
-        (6, 4, 2, r"is 6; .* processes, 2, and at least .* 8; use one such as 8\."),
-        (1, 1, 3, r"is 1; .* processes, 3, and at least .* 3; use one such as 3\."),
-    ],
-)
-def test_batch_sizes_that_do_not_fit_are_refused(batch_size, num_envs, num_procs, message):
-    arguments = dict(batch_size=batch_size, num_envs=num_envs)
-    with pytest.raises(UserError, match=message):
-        check_arguments(arguments, num_procs)
-    # What is advised is possible.
-    advised = int(message.split("such as ")[1].rstrip(r"\."))
-    check_arguments(dict(arguments, batch_size=advised), num_procs)
