@@ -100,6 +100,7 @@ ARGUMENTS = [
     (ppo, dict(ac_kwargs=LSTM, normalize_obs=True), "normalize_obs is True, but .* have a memory"),
     (ppo, dict(ac_kwargs=LSTM, minibatch_size=40), "minibatches consist of whole segments"),
     (ppo, dict(ac_kwargs=LSTM, steps_per_epoch=204), "seq_len is 25, but each .* takes 204 steps"),
+    (ppg, dict(ac_kwargs=LSTM), "the auxiliary phase of ppg learns from single steps"),
     # Networks of images.
     (a2c, dict(env_fn=Lamp, ac_kwargs=dict(conv="big")), "conv is 'big'; it must be one of nature"),
     (a2c, dict(env_fn=Lamp, ac_kwargs=dict(conv=[[32, 8]])), r"conv is \[\[32, 8\]\]"),
@@ -146,8 +147,10 @@ def test_refused_before_anything_is_written(tmp_path, algorithm, kwargs, words):
     path = tmp_path / "run"
     env_fn = make("Pendulum-v1" if algorithm in (ddpg, td3, sac) else "CartPole-v1")
     small = dict(env_fn=env_fn, steps_per_epoch=200)
-    if algorithm is ppg and "aux_minibatch_size" not in kwargs:
+    if algorithm is ppg:
         small |= dict(minibatch_size=50, aux_minibatch_size=50)
+    if algorithm is a2c:
+        small |= dict(num_envs=4)
     with pytest.raises((UserError, ImportError), match=words):
         algorithm(**small | kwargs, logger_kwargs=dict(output_dir=str(path), quiet=True))
     assert not path.exists()
