@@ -25,9 +25,9 @@ from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScal
 from spinup_tf2.core.nets.recurrent_acting import actor_for
 from spinup_tf2.core.on_policy import networks, train
 from spinup_tf2.core.ppo_buffer import PPOBuffer
-from spinup_tf2.core.settings import Settings, algorithm
 from spinup_tf2.core.trajectories import estimates
 from spinup_tf2.training.opening import environments, open_run
+from spinup_tf2.training.settings import Settings, algorithm
 
 __all__ = ["PPOBuffer", "adapted_beta", "penalty_loss", "policy_loss", "ppo"]
 

@@ -20,10 +20,10 @@ from spinup_tf2.core.off_policy import (
     replay_buffer,
     train,
 )
-from spinup_tf2.core.settings import Settings, algorithm
 from spinup_tf2.core.update_block import Minimize, PolyakAverage, UpdateBlock, bellman_backup
 from spinup_tf2.envs.spaces import bounded_action_spec
 from spinup_tf2.training.opening import environments, open_run
+from spinup_tf2.training.settings import Settings, algorithm
 
 
 def soft_value(q1: tf.Tensor, q2: tf.Tensor, logp: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:

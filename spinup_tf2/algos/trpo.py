@@ -23,9 +23,9 @@ from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.core.nets.recurrent_acting import actor_for
 from spinup_tf2.core.on_policy import networks, train
-from spinup_tf2.core.settings import Settings, algorithm
 from spinup_tf2.core.trajectories import estimates
 from spinup_tf2.training.opening import environments, open_run
+from spinup_tf2.training.settings import Settings, algorithm
 
 
 def policy_loss(

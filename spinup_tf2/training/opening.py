@@ -10,7 +10,6 @@ import keras
 
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic
 from spinup_tf2.core.nets.checks import check_memory, class_for
-from spinup_tf2.core.settings import Settings, comes_with_package
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.randomness import environment_seed, seed_global_generators
 from spinup_tf2.envs.modules import is_own
@@ -38,6 +37,7 @@ from spinup_tf2.training.same_run import (
     position_of,
 )
 from spinup_tf2.training.saved_policy import SavedPolicy
+from spinup_tf2.training.settings import Settings, comes_with_package
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import sync_params
 

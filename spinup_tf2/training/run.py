@@ -14,7 +14,6 @@ from tqdm import tqdm
 from spinup_tf2 import user_config
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic, unique
 from spinup_tf2.core.nets.recurrent_acting import actor_for
-from spinup_tf2.core.settings import Settings
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError
@@ -39,6 +38,7 @@ from spinup_tf2.training.keeper import Keeper
 from spinup_tf2.training.resets import Resets
 from spinup_tf2.training.same_run import Position, position_of
 from spinup_tf2.training.saved_policy import SavedPolicy
+from spinup_tf2.training.settings import Settings
 from spinup_tf2.training.successes import log_successes
 from spinup_tf2.utils.logx import EpochLogger, number_in
 from spinup_tf2.utils.mpi_tf import check_params

@@ -10,7 +10,7 @@ from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.update_block import Minimize
 from spinup_tf2.parallel import mpi
-from spinup_tf2.utils import mpi_tf
+from spinup_tf2.parallel import tensors as mpi_tf
 from tests.fake_mpi import run_ranks
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from gymnasium import spaces
+from spinup_tf2.training.settings import Settings
 
 from spinup_tf2 import ddpg
 from spinup_tf2.arguments.options import OPTIONS
@@ -16,7 +17,6 @@ from spinup_tf2.core import off_policy
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
 from spinup_tf2.core.off_policy import Schedule, uniform
-from spinup_tf2.core.settings import Settings
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.episodes import MOST_LIVES
 from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
