@@ -5,11 +5,13 @@ import tensorflow as tf
 from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
-from spinup_tf2.core import on_policy
 from spinup_tf2.core.gradient_steps import GradientSteps, adam
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
+from spinup_tf2.core.nets.recurrent_acting import actor_for
+from spinup_tf2.core.on_policy import networks, train
 from spinup_tf2.core.trajectories import gae
 from spinup_tf2.parallel.mpi import mpi_avg
+from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings, algorithm
 
 
@@ -41,27 +43,28 @@ def reinforce(
     Args:
         decay (float): How much of the baseline b stays in an update; the rest is the mean return.
     """
-    arguments = dict(locals())  # for config.json
-    settings = Settings(
-        env_fn, seed, steps_per_epoch, epochs, max_ep_len, logger_kwargs, save_freq, **options
-    )
-    with on_policy.opened("reinforce", settings, arguments, actor_critic, ac_kwargs) as run:
-        pi, baseline = run.ac.pi, keras.Variable(0.0, trainable=False)
+    settings = Settings.of(locals())
+    with environments(settings) as (envs, test_envs):
+        ac = networks(actor_critic, ac_kwargs, envs, settings.init)
+        baseline = keras.Variable(0.0, trainable=False)
 
         def pi_loss(batch):
-            logp = pi(batch["obs"]).log_prob(batch["act"])
+            logp = ac.pi(batch["obs"]).log_prob(batch["act"])
             return policy_loss(logp, batch["ret"], baseline, batch["valid"])
 
-        step = GradientSteps(pi_loss, pi.trainable_variables, adam(pi_lr), num_steps=1)
+        step = GradientSteps(pi_loss, ac.pi.trainable_variables, adam(pi_lr))
 
-        def update(batch):
-            before, _, _ = step(batch)
+        def update(batch, fresh):
+            info = step.step(batch)
             mean = mpi_avg(float(tf.reduce_mean(batch["ret"])))
             baseline.assign(decay * baseline + (1 - decay) * mean)
-            return dict(LossPi=before["LossPi"], Baseline=float(baseline))
+            return dict(LossPi=info["LossPi"], Baseline=float(baseline))
 
         def returns(rew, val, next_val, terminated, truncated, valid):
             return gae(rew, val, 0 * next_val, terminated, truncated, gamma, lam=1.0)
 
-        on_policy.train(run, update, [step], returns, state=[baseline])
-    return run.ac
+        actor = actor_for(ac, envs)
+        state = dict(actor=actor, step=step, baseline=baseline)
+        with open_run("reinforce", settings, envs, test_envs, ac, state) as run:
+            train(run, actor, update, returns)
+    return ac

@@ -6,8 +6,7 @@ import pytest
 
 from spinup_tf2 import a2c, ppo, trpo, vpg
 from spinup_tf2.core.workers.randomness import environment_seed
-from spinup_tf2.errors import UserError
-from tests.on_policy_runs import make, train
+from tests.on_policy_runs import train
 
 ALGORITHMS = [
     (vpg, dict()),
@@ -75,9 +74,3 @@ def test_the_policy_is_tested_without_them(tmp_path):
         behavior_policy=lambda t, obs: asked.append(t),
     )
     assert len(asked) == 2 * 200
-
-
-def test_what_is_no_function_is_refused(tmp_path):
-    with pytest.raises(UserError, match="behavior_policy is 3; it must be a function"):
-        ppo(make(), behavior_policy=3, logger_kwargs=dict(output_dir=str(tmp_path / "run")))
-    assert not (tmp_path / "run").exists()

@@ -206,17 +206,3 @@ def test_off_policy_algorithms_refuse_by_name(tmp_path):
         call_experiment(
             "x", sac, env_name="Pendulum-v1", ac_kwargs=SMALL, data_dir=str(tmp_path / "data")
         )
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "expected"),
-    [
-        (dict(normalize_obs=True), "normalize_obs is True, but the networks have a memory"),
-        (dict(minibatch_size=40), "minibatches consist of whole segments"),
-        (dict(steps_per_epoch=204), "seq_len is 25, but each environment takes 204 steps"),
-    ],
-)
-def test_refused_before_anything_is_written(tmp_path, kwargs, expected):
-    with pytest.raises(UserError, match=expected):
-        runs.train(ppo, tmp_path / "run", ac_kwargs=SMALL, **kwargs)
-    assert not (tmp_path / "run").exists()

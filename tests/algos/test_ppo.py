@@ -1,147 +1,58 @@
-"""PPO: its losses by hand, what it writes, what it can be trained on, and what it refuses."""
-
-import inspect
-import json
+"""PPO: a run as a whole, minibatches, several processes, learning."""
 
 import gymnasium as gym
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-import tensorflow_probability as tfp
 from gymnasium import spaces
 
 from spinup_tf2 import ppo
-from spinup_tf2.algos.ppo import policy_loss
-from spinup_tf2.core.gradient_steps import GradientSteps, value_loss
-from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.heads import ValueFunction
-from spinup_tf2.core.nets.layers import mlp
+from spinup_tf2.core.nets.actor_critic import MLPActorCritic
+from spinup_tf2.core.on_policy import Rollouts
+from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
-from spinup_tf2.training.saved_policy import load_policy
+from spinup_tf2.parallel import mpi
 from tests import on_policy_runs as runs
-from tests.on_policy_runs import COLUMNS, make, positional_defaults
+from tests.fake_mpi import run_ranks
+from tests.on_policy_runs import COLUMNS, Identity, make
 
-PPO_COLUMNS = [
-    *(*COLUMNS, "LossPi", "LossV", "DeltaLossPi", "DeltaLossV"),
-    *("Entropy", "KL", "ClipFrac", "StopIter", "Time"),
-]
+LOSSES = ["LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "Entropy", "KL"]
+PUBLISHED = dict(  # what the published MuJoCo settings switch on, made small
+    minibatch_size=50,
+    max_grad_norm=0.5,
+    lr_schedule="linear",
+    init="orthogonal",
+    ent_coef=0.01,
+)
 
 
 def train(path, env_fn=None, **kwargs):
-    """A small run of PPO; returns the actor-critic and the rows of its progress.txt."""
+    """A run of two epochs of 200 steps, with 5 policy and 5 value iterations each."""
     return runs.train(ppo, path, env_fn, **{"train_pi_iters": 5, **kwargs})
 
 
-# ------------------------------------------------------------------------------- the contract
+def numbers(rows):
+    """The rows of progress.txt as an array, without Time."""
+    return np.array([[float(x or "nan") for k, x in row.items() if k != "Time"] for row in rows])
 
 
-def test_signature_is_spinning_ups_with_additions_by_keyword_only():
-    expected = dict(
-        env_fn=inspect.Parameter.empty,
-        actor_critic=MLPActorCritic,
-        ac_kwargs=None,
-        seed=0,
-        steps_per_epoch=4000,
-        epochs=50,
-        gamma=0.99,
-        clip_ratio=0.2,
-        pi_lr=3e-4,
-        vf_lr=1e-3,
-        train_pi_iters=80,
-        train_v_iters=80,
-        lam=0.97,
-        max_ep_len=1000,
-        target_kl=0.01,
-        logger_kwargs=None,
-        save_freq=10,
-    )
-    assert positional_defaults(ppo) == list(expected.items())
+class Start:
+    """An actor-critic that remembers the parameters it began with, the same in every process."""
 
+    def __init__(self, seed=0):
+        self.seed = seed
 
-# --------------------------------------------------------------------------------- the losses
-
-
-def test_policy_loss_by_hand():
-    """eps = 0.2. Ratios 2, 2, 0.5, 0.5 and advantages 1, -1, 1, -1:
-
-    min(2 * 1, 1.2 * 1) = 1.2     min(2 * -1, 1.2 * -1) = -2
-    min(.5 * 1, .8 * 1) = 0.5     min(.5 * -1, .8 * -1) = -0.8
-    """
-    ratio, adv = tf.constant([2.0, 2.0, 0.5, 0.5]), tf.constant([1.0, -1.0, 1.0, -1.0])
-    loss, info = policy_loss(tf.math.log(ratio), tf.zeros(4), adv, 0.2)
-    assert float(loss) == pytest.approx(-(1.2 - 2 + 0.5 - 0.8) / 4, rel=1e-6)
-    assert info["ClipFrac"] == 1
-    assert float(info["KL"]) == pytest.approx(-np.mean(np.log(ratio)), abs=1e-6)
-
-
-def test_no_gradient_where_the_ratio_has_gone_too_far_in_the_good_direction():
-    logp = tf.Variable(np.log([2.0, 2.0, 0.5, 0.5, 1.1]).astype(np.float32))
-    adv = tf.constant([1.0, -1.0, 1.0, -1.0, 1.0])
-    with tf.GradientTape() as tape:
-        loss, _ = policy_loss(logp, tf.zeros(5), adv, 0.2)
-    # d(-r A / 5) / d logp = -r A / 5, and 0 where the clipped term is the smaller one.
-    np.testing.assert_allclose(tape.gradient(loss, logp), [0, 0.4, -0.1, 0, -0.22], rtol=1e-5)
-
-
-def test_policy_gradient_equals_finite_differences():
-    rng = np.random.default_rng(0)
-    logp, logp_old, adv = rng.normal(size=(3, 8), scale=0.1)
-    f = lambda x: float(policy_loss(*map(tf.constant, (x, logp_old, adv)), 0.2)[0])  # noqa: E731
-    with tf.GradientTape() as tape:
-        x = tf.constant(logp)
-        tape.watch(x)
-        loss, _ = policy_loss(x, tf.constant(logp_old), tf.constant(adv), 0.2)
-    h = 1e-6
-    numeric = [(f(logp + h * e) - f(logp - h * e)) / (2 * h) for e in np.eye(8)]
-    np.testing.assert_allclose(tape.gradient(loss, x), numeric, atol=1e-8)
-
-
-def test_value_loss_by_hand():
-    loss, _ = value_loss(tf.constant([1.0, 2.0]), tf.constant([0.0, 4.0]))
-    assert loss == 2.5
+    def __call__(self, *args, **kwargs):
+        ac = MLPActorCritic(*args, **kwargs)
+        rng = np.random.default_rng(self.seed)
+        for variable in ac.trainable_variables:
+            if "kernel" in variable.path:
+                variable.assign(rng.normal(size=variable.shape, scale=0.2))
+        self.pi = [variable.numpy() for variable in ac.pi.trainable_variables]
+        self.v = [variable.numpy() for variable in ac.v.trainable_variables]
+        return ac
 
 
 # ---------------------------------------------------------------------------- a run as a whole
-
-
-def test_run_directory_and_columns(tmp_path):
-    ac, rows = train(tmp_path / "run")
-    names = {"config.json", "progress.txt", "vars.pkl", "tf2_save", "env_spec.json", "checkpoint"}
-    assert {path.name for path in (tmp_path / "run").iterdir()} == names
-    assert list(rows[0]) == PPO_COLUMNS
-    assert [row["Epoch"] for row in rows] == ["0", "1"]
-    assert [row["TotalEnvInteracts"] for row in rows] == ["200", "400"]
-    config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert config["steps_per_epoch"] == 200
-    assert config["actor_critic"] == "MLPActorCritic"
-    assert config["exp_name"] == "test"
-    assert "logger" not in config
-
-
-def test_same_seed_same_numbers_and_other_seed_other_numbers(tmp_path):
-    runs = [train(tmp_path / str(i), seed=seed)[1] for i, seed in enumerate([3, 3, 4])]
-    for rows in runs:
-        for row in rows:
-            del row["Time"]
-    assert runs[0] == runs[1]
-    assert runs[0] != runs[2]
-
-
-def test_every_parameter_moves(tmp_path):
-    before = {}
-
-    def remembering(*args, **kwargs):
-        ac = MLPActorCritic(*args, **kwargs)
-        before.update({v.path + str(i): v.numpy() for i, v in enumerate(parameters(ac))})
-        return ac
-
-    def parameters(ac):
-        return ac.pi.trainable_variables + ac.v.trainable_variables
-
-    ac, _ = train(tmp_path / "run", make("Pendulum-v1"), actor_critic=remembering)
-    for i, variable in enumerate(parameters(ac)):
-        assert not np.array_equal(variable, before[variable.path + str(i)]), variable.path
 
 
 def test_epoch_without_a_finished_episode_logs_blanks_and_goes_on(tmp_path):
@@ -151,19 +62,6 @@ def test_epoch_without_a_finished_episode_logs_blanks_and_goes_on(tmp_path):
     assert all(rows[0][key] == "" for key in blank)
     assert rows[1]["EpLen"] == "200.0"  # carried over from the first epoch
     assert all(rows[0][key] != "" for key in COLUMNS if key not in blank)
-
-
-def test_everything_is_compiled_once(tmp_path, monkeypatch):
-    made, init = [], GradientSteps.__init__
-
-    def remember(self, *args, **kwargs):
-        init(self, *args, **kwargs)
-        made.append(self)
-
-    monkeypatch.setattr(GradientSteps, "__init__", remember)
-    train(tmp_path / "run", epochs=4)
-    [policy_and_value_steps] = [loop for steps in made for loop in steps.compiled_passes.values()]
-    assert policy_and_value_steps.experimental_get_tracing_count() == 1
 
 
 def test_environments_are_closed_whatever_happens(tmp_path):
@@ -198,176 +96,123 @@ def test_value_of_endless_reward_is_one_over_one_minus_gamma(tmp_path):
     assert float(rows[-1]["AverageVVals"]) == pytest.approx(5, abs=0.1)
 
 
-@pytest.mark.parametrize(
-    "env_fn",
-    [
-        make("Pendulum-v1"),
-        make("FrozenLake-v1"),
-        make("ProbeGoal-v0"),
-        lambda: gym.wrappers.TransformAction(
-            gym.make("CartPole-v1"), lambda a: int(a[0]), spaces.MultiDiscrete([2, 3])
-        ),
-        lambda: gym.wrappers.TransformAction(
-            gym.make("CartPole-v1"), lambda a: int(a[0]), spaces.MultiBinary(2)
-        ),
-    ],
-    ids=["Box", "Discrete observations", "Dict observations", "MultiDiscrete", "MultiBinary"],
-)
-def test_spaces_train_save_and_load(tmp_path, env_fn):
-    ac, rows = train(tmp_path / "run", env_fn)
-    assert len(rows) == 2
-    env = env_fn()
-    obs, _ = env.reset(seed=0)
-    for deterministic in (False, True):
-        get_action = load_policy(tmp_path / "run" / "tf2_save", deterministic, seed=0)
-        assert env.action_space.contains(get_action(obs))
-        env.step(get_action(obs))
-    np.testing.assert_allclose(get_action(obs), ac.act(obs, deterministic=True), rtol=1e-5)
-    env.step(ac.act(obs))
-
-
-def test_saved_policy_acts_as_the_trained_one(tmp_path):
-    ac, _ = train(tmp_path / "run", make("Pendulum-v1"))
-    get_action = load_policy(tmp_path / "run" / "tf2_save", deterministic=True)
-    for obs in np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32):
-        np.testing.assert_allclose(get_action(obs), ac.act(obs, deterministic=True), rtol=1e-5)
-    first, second = (load_policy(tmp_path / "run" / "tf2_save", seed=1) for _ in range(2))
-    np.testing.assert_array_equal(first(obs), second(obs))
-    assert not np.allclose(first(obs), get_action(obs))
-
-
-def test_incomplete_save_is_refused(tmp_path):
-    train(tmp_path / "run")
-    (tmp_path / "run" / "tf2_save" / "weights.npz").unlink()
-    with pytest.raises(UserError, match="no complete saved policy"):
-        load_policy(tmp_path / "run" / "tf2_save")
-
-
-class OwnPolicy(keras.Model):
-    def __init__(self, choices):
-        super().__init__()
-        self.hidden = keras.layers.Dense(8, "relu")
-        self.norm = keras.layers.LayerNormalization()
-        self.logits = keras.layers.Dense(choices)
-
-    def call(self, obs):
-        return tfp.distributions.Categorical(logits=self.logits(self.norm(self.hidden(obs))))
-
-
-def test_own_actor_critic(tmp_path):
-    """Any Keras model that returns a distribution, whether it has been called before or not."""
-
-    def own(observation_space, action_space, width=8, activation="mine"):
-        pi = OwnPolicy(int(action_space.n))
-        v = ValueFunction(mlp(observation_space.shape[0], (width,), 1, "relu"))
-        return ActorCritic(pi, v, action_space)
-
-    ac, rows = train(tmp_path / "run", actor_critic=own, ac_kwargs=dict(width=4))
-    assert ac.v.net.layers[0].units == 4
-    env = gym.make("CartPole-v1")
-    get_action = load_policy(tmp_path / "run" / "tf2_save", allow_pickle=True)
-    assert env.action_space.contains(get_action(np.zeros(4)))
-
-
-class UnsummedPolicy(keras.Model):
-    """A mistake that would broadcast silently: one log-probability for each dimension."""
-
-    def __init__(self):
-        super().__init__()
-        self.mean = keras.layers.Dense(1)
-
-    def call(self, obs):
-        return tfp.distributions.Normal(self.mean(obs), 1.0)
-
-
-def test_a_log_probability_for_each_dimension_is_refused(tmp_path):
-    def wrong(observation_space, action_space):
-        return ActorCritic(UnsummedPolicy(), ValueFunction(mlp(3, (), 1)), action_space)
-
-    with pytest.raises(UserError, match=r"log_prob of shape \(2, 1\).*Independent"):
-        train(tmp_path / "run", make("Pendulum-v1"), actor_critic=wrong)
-
-
-@pytest.mark.parametrize(
-    ("pi_or_v", "network", "message"),
-    [
-        ("pi", mlp(4, (), 2), r"pi\(obs\) returned EagerTensor; it must return a distribution"),
-        ("v", mlp(4, (), 1), r"v\(obs\) returned shape \(2, 1\).*squeeze"),
-    ],
-)
-def test_an_actor_critic_that_returns_something_else_is_refused(
-    tmp_path, pi_or_v, network, message
-):
-    def wrong(*args):
-        ac = MLPActorCritic(*args)
-        setattr(ac, pi_or_v, network)
-        return ac
-
-    with pytest.raises(UserError, match=message):
-        train(tmp_path / "run", actor_critic=wrong)
-    assert not (tmp_path / "run").exists()
-
-
-# ------------------------------------------------------------------------------- what is refused
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        (dict(actor_critic=3), "actor_critic is 3; it must be a function or class"),
-        (dict(gamma=1.5), "gamma is 1.5; it must be a number between 0 and 1"),
-        (dict(gamma=float("nan")), "gamma is nan"),
-        (dict(lam=-0.1), "lam is -0.1"),
-        (dict(pi_lr=-1e-3), "pi_lr is -0.001"),
-        (dict(vf_lr="fast"), "vf_lr is 'fast'"),
-        (dict(epochs=0), "epochs is 0"),
-        (dict(epochs=True), "epochs is True"),
-        (dict(seed=-1), "seed is -1"),
-        (dict(seed=2**32), "seed is 4294967296; it must be a whole number from 0 to 4294967295"),
-        (dict(seed=1.0), "seed is 1.0"),
-        (dict(steps_per_epoch=4000.0), "steps_per_epoch is 4000.0"),
-        (dict(num_envs=3), "cannot share equally; use a multiple of 3, such as 201"),
-        (dict(steps_per_epoch=2, num_envs=4), "use a multiple of 4, such as 4"),
-        (dict(max_ep_len=0), "max_ep_len is 0"),
-        (dict(vectorization="forks"), "'sync', 'async' or 'threads'"),
-        (dict(ac_kwargs=[64]), r"ac_kwargs is \[64\]; it must be a dict"),
-        (dict(ac_kwargs=dict(hidden_sizes=64)), "hidden_sizes is 64; it must be a list"),
-        (dict(ac_kwargs=dict(hidden_sizes=[64, 0])), "hidden_sizes"),
-        (dict(ac_kwargs=dict(activation="tahn")), "activation is 'tahn'"),  # codespell:ignore
-    ],
-)
-def test_bad_arguments_are_refused_before_anything_is_written(tmp_path, kwargs, message):
-    with pytest.raises(UserError, match=message):
-        train(tmp_path / "run", **kwargs)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("wrapper", "message"),
-    [
-        (
-            lambda env: gym.wrappers.TransformObservation(
-                env, lambda o: (0, 1), spaces.Tuple([spaces.Discrete(2)] * 2)
-            ),
-            "observation space Tuple is not supported",
-        ),
-        (
-            lambda env: gym.wrappers.TransformAction(
-                env, lambda a: 0, spaces.Dict(a=spaces.Discrete(2))
-            ),
-            "action space Dict is not supported",
-        ),
-    ],
-)
-def test_spaces_are_refused_before_anything_is_written(tmp_path, wrapper, message):
-    with pytest.raises(UserError, match=message):
-        train(tmp_path / "run", lambda: wrapper(gym.make("CartPole-v1")))
-    assert not (tmp_path / "run").exists()
-
-
 def test_an_existing_run_is_not_overwritten(tmp_path):
     train(tmp_path / "run")
     before = (tmp_path / "run" / "progress.txt").read_text()
     with pytest.raises(UserError, match="already holds a run"):
         train(tmp_path / "run")
     assert (tmp_path / "run" / "progress.txt").read_text() == before
+
+
+# -------------------------------------------------------------------------------- minibatches
+
+
+def minibatches(num_envs, first_env=0, epoch=3, steps=12, passes=5, count=4, seed=7):
+    with VectorEnv(make(), num_envs, seed, first_env=first_env) as envs:
+        return envs.randomness.minibatches(epoch, steps, passes, count)
+
+
+def test_minibatches_hold_every_step_once_in_each_pass():
+    index = minibatches(num_envs=2)
+    assert index.shape == (5, 4, 6)
+    assert index.dtype == np.int32
+    for one_pass in index:
+        np.testing.assert_array_equal(np.sort(one_pass.ravel()), np.arange(24))
+    assert (np.sum(index % 2 == 0, axis=-1) == 3).all()  # as many steps of either environment
+    assert len({tuple(one_pass.ravel()) for one_pass in index}) == 5
+    np.testing.assert_array_equal(index, minibatches(num_envs=2))
+    assert not np.array_equal(index, minibatches(num_envs=2, epoch=4))
+    assert not np.array_equal(index, minibatches(num_envs=2, seed=8))
+
+
+def test_minibatches_do_not_depend_on_the_layout():
+    """As sets of (time, environment), from row t * n + i of each process."""
+    whole = minibatches(num_envs=4)
+    parts = [minibatches(num_envs=2, first_env=first) for first in (0, 2)]
+    for p, b in np.ndindex(5, 4):
+        steps = {(row // 4, row % 4) for row in whole[p, b]}
+        assert len(steps) == 12
+        halves = [{(row // 2, row % 2 + 2 * r) for row in parts[r][p, b]} for r in range(2)]
+        assert steps == halves[0] | halves[1]
+
+
+@pytest.mark.parametrize("renewed", [{}, dict(adv_normalization="minibatch", recompute_adv=True)])
+def test_no_passes_leave_the_networks_alone(tmp_path, renewed):
+    start, kwargs = Start(), dict(minibatch_size=50, train_pi_iters=0, train_v_iters=0) | renewed
+    ac, _ = train(tmp_path / "run", actor_critic=start, **kwargs)
+    for variable, before in zip(ac.trainable_variables, [*start.pi, *start.v], strict=True):
+        np.testing.assert_array_equal(variable, before)
+
+
+def test_only_passes_that_are_taken_are_prepared(tmp_path, monkeypatch):
+    """With shared networks, train_v_iters has no meaning: 80 by default."""
+    fresh, calls = Rollouts.fresh, []
+    monkeypatch.setattr(Rollouts, "fresh", lambda self: calls.append(1) or fresh(self))
+    kwargs = dict(ac_kwargs=dict(hidden_sizes=(8,), shared=True), train_pi_iters=3, target_kl=9)
+    train(tmp_path, epochs=1, recompute_adv=True, **kwargs)
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize("variant", [{}, dict(objective="penalty", coeff=0.4)])
+def test_two_processes_train_as_one_does(tmp_path, variant):
+    """Ranks are threads; each has one of the two environments and half of each minibatch."""
+    kwargs = dict(PUBLISHED, init=None, actor_critic=Start(), pi_lr=1e-3, **variant)
+    env_fn = make("Pendulum-v1")
+    ac, rows = train(tmp_path / "one", env_fn, num_envs=2, **kwargs)
+
+    def rank():
+        return ppo(
+            env_fn,
+            steps_per_epoch=200,
+            epochs=2,
+            train_pi_iters=5,
+            train_v_iters=5,
+            logger_kwargs=dict(output_dir=str(tmp_path / "two"), quiet=True),
+            **kwargs,
+        )
+
+    ranks = run_ranks(2, rank)
+    for other in ranks:
+        for a, b in zip(other.trainable_variables, ac.trainable_variables, strict=True):
+            np.testing.assert_allclose(a, b, atol=2e-4)
+    assert mpi.num_procs() == 1
+    lines = (tmp_path / "two" / "progress.txt").read_text().splitlines()
+    header = lines[0].split("\t")
+    assert header == list(rows[0])
+    two = [dict(zip(header, line.split("\t"), strict=True)) for line in lines[1:]]
+    np.testing.assert_allclose(numbers(two), numbers(rows), rtol=1e-3, atol=1e-4)
+
+
+# ------------------------------------------------------------------------------------ learning
+
+
+DISCRETE, BOX = spaces.Discrete(3), spaces.Box(-1, 1, (2,))
+SMALL = dict(PUBLISHED, train_pi_iters=10, train_v_iters=10)
+
+
+@pytest.mark.parametrize(
+    ("space", "variant", "good"),
+    [
+        (DISCRETE, SMALL, 9),
+        (BOX, dict(objective="penalty", **SMALL), -7),
+        (BOX, dict(coeff=0.5), -7),
+    ],
+    ids=["minibatches", "penalty in minibatches", "two lambdas"],
+)
+def test_identity_is_learned(tmp_path, space, variant, good):
+    """A random choice earns 3.3 of 10. The first Gaussian earns about -14: in ten steps of two
+    dimensions its own variance costs 20 / e = 7.4, and not to look 20 / 3 = 6.7.
+    """
+    kwargs = dict(steps_per_epoch=400, epochs=8, pi_lr=1e-2, vf_lr=1e-2, gamma=0.0)
+    kwargs |= dict(train_pi_iters=20, train_v_iters=20, target_kl=0.2)
+    _, rows = train(tmp_path / "run", lambda: Identity(space), **(kwargs | variant))
+    assert max(float(row["AverageEpRet"]) for row in rows) > good
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize("variant", [dict(objective="penalty"), dict(coeff=0.5)])
+def test_cartpole_is_learned(tmp_path, variant):
+    """Six seeds: 500. Runs depend on how a processor rounds, as they do on the seed."""
+    kwargs = dict(steps_per_epoch=4000, epochs=25, train_pi_iters=80, train_v_iters=80)
+    _, rows = train(tmp_path / "run", **kwargs, **variant)
+    assert max(float(row["AverageEpRet"]) for row in rows) >= 450

@@ -1,6 +1,7 @@
 """The loop of the off-policy algorithms, with a recording stub in the place of the updates."""
 
 import itertools
+from functools import partial
 
 import gymnasium as gym
 import keras
@@ -10,7 +11,6 @@ import scipy.stats
 from gymnasium import spaces
 
 from spinup_tf2 import ddpg
-from spinup_tf2.arguments.checks import check_arguments
 from spinup_tf2.arguments.options import OPTIONS
 from spinup_tf2.core import off_policy
 from spinup_tf2.core.nets.acting import Actor
@@ -20,8 +20,8 @@ from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.episodes import MOST_LIVES
 from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
 from spinup_tf2.envs.spaces import bounded_action_spec
-from spinup_tf2.errors import UserError
 from spinup_tf2.training.evaluation import evaluate
+from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings
 
 # ------------------------------------------------------------------------- when to update
@@ -249,7 +249,7 @@ class Run:
     update, how many actions had been taken, and the minibatches. given: what `train` is given more.
     """
 
-    def __init__(self, path, update=lambda ac: None, stochastic=False, given=None, **kwargs):
+    def __init__(self, path, update=lambda ac: None, stochastic=False, state=None, **kwargs):
         settings = dict(
             env_fn=Watched,
             seed=3,
@@ -258,31 +258,15 @@ class Run:
             max_ep_len=1000,
             logger_kwargs=dict(output_dir=str(path), exp_name="test", quiet=True),
             save_freq=1,
-            num_envs=1,
-            vectorization="sync",
             init="glorot",  # biases 0
-            init_from=None,
-            resume=False,
-            checkpoint_freq=1,
-            keep_checkpoints=2,
-            deterministic_resume=False,
-            env_retries=0,
-            stall_timeout=None,
             num_test_episodes=0,
         )
         schedule = dict(
-            replay_size=1000,
-            batch_size=12,
-            start_steps=20,
-            update_after=25,
-            update_every=10,
+            replay_size=1000, batch_size=12, start_steps=20, update_after=25, update_every=10
         )
-        for name, value in kwargs.items():
-            [group] = (each for each in (settings, schedule) if name in each)
-            group[name] = value
-        arguments = settings | schedule | dict(actor_critic=MLPQActorCritic, options={})
-        options = {name: row.default for name, row in OPTIONS.items() if name not in settings}
-        settings, schedule = Settings(**options, **settings), Schedule(**schedule)
+        options = {name: row.default for name, row in OPTIONS.items()}
+        arguments = options | settings | schedule | kwargs
+        schedule = Schedule(**{name: arguments[name] for name in schedule})
         self.explored, self.updates, self.progress = [], [], []
 
         class Record:
@@ -300,26 +284,20 @@ class Run:
             return act
 
         Watched.actions = []
-        networks = MLPQActorCritic, dict(hidden_sizes=())
-        with off_policy.opened(
-            "test", settings, arguments, *networks, num_q=1, stochastic=stochastic
-        ) as (run, target):
-            self.ac, self.target = run.ac, target
-            self.spec = run.envs.action_spec
-            draw, epochs = run.envs.randomness.noise, range(settings.epochs)
-            noise = [draw(epoch, settings.local_steps) for epoch in epochs]
+        settings = Settings.of(arguments | dict(actor_critic=MLPQActorCritic, options={}))
+        make_spec = partial(bounded_action_spec, discrete=stochastic)
+        with environments(settings, make_spec) as (envs, test_envs):
+            networks = MLPQActorCritic, dict(hidden_sizes=()), envs, settings.init
+            self.ac, self.target = off_policy.networks(*networks, num_q=1, stochastic=stochastic)
+            self.spec, epochs = envs.action_spec, range(settings.epochs)
+            noise = [envs.randomness.noise(epoch, settings.local_steps) for epoch in epochs]
             self.noise = np.concatenate(noise)  # [steps, n, act_dim]
-            off_policy.train(
-                run,
-                target,
-                Record(),
-                schedule,
-                noise=["extra"],
-                explore=explore,
-                with_min_and_max=["QVals"],
-                average_only=["LossQ"],
-                **(given or {}),
-            )
+            replay = off_policy.replay_buffer(envs, schedule)
+            state = dict(target=self.target, update=Record(), replay=replay) | (state or {})
+            columns = dict(QVals=True, LossQ=False)
+            with open_run("test", settings, envs, test_envs, self.ac, state, columns) as run:
+                rest = dict(noise=["extra"], explore=explore)
+                off_policy.train(run, self.target, state["update"], replay, schedule, **rest)
         header, *lines = (path / "progress.txt").read_text().splitlines()
         self.header = header.split("\t")
         self.rows = [dict(zip(self.header, x.split("\t"), strict=True)) for x in lines]
@@ -342,30 +320,13 @@ class Counts:
         self.numbers[i] = int(state["number"])
 
 
-def test_state_and_parts_of_ones_own_survive_a_stop(tmp_path):
-    variable, part = keras.Variable(7.0), Counts(5)
-    Run(tmp_path, epochs=1, update_every=5, given=dict(state=[variable], parts=dict(counts=part)))
-    variable, part = keras.Variable(0.0), Counts(0)
-    given = dict(state=[variable], parts=dict(counts=part))
-    Run(tmp_path, resume=True, update_every=5, given=given)
-    assert float(variable) == 7
-    assert part.numbers == [5]
-
-
-def test_what_an_update_returns_must_have_a_column(tmp_path, monkeypatch):
-    from spinup_tf2.algos import ddpg as module
-
-    loss = module.q_loss
-
-    def with_error(q, backup):
-        value, info = loss(q, backup)
-        return value, info | dict(TDError=q - backup)
-
-    monkeypatch.setattr(module, "q_loss", with_error)
-    logger_kwargs = dict(output_dir=str(tmp_path / "run"), quiet=True)
-    kwargs = dict(ac_kwargs=dict(hidden_sizes=(8,)), start_steps=10, update_after=20)
-    with pytest.raises(UserError, match="An update has returned TDError"):
-        ddpg("Pendulum-v1", steps_per_epoch=200, logger_kwargs=logger_kwargs, **kwargs)
+def test_state_of_ones_own_survives_a_stop(tmp_path):
+    state = dict(number=keras.Variable(7.0), counts=Counts(5))
+    Run(tmp_path, epochs=1, update_every=5, state=state)
+    state = dict(number=keras.Variable(0.0), counts=Counts(0))
+    Run(tmp_path, resume=True, update_every=5, state=state)
+    assert float(state["number"]) == 7
+    assert state["counts"].numbers == [5]
 
 
 def test_target_networks_begin_as_the_others(tmp_path):
@@ -538,65 +499,3 @@ def test_test_environments_are_others_than_those_that_train(tmp_path):
     numbers = range(FIRST_TEST_ENV, FIRST_TEST_ENV + 3)
     lengths = [length for _, length in one_by_one(3, numbers).values()]
     assert float(run.rows[0]["TestEpLen"]) == pytest.approx(np.mean(lengths), rel=1e-5)
-
-
-# ------------------------------------------------------------------------------- arguments
-
-
-@pytest.mark.parametrize(
-    ("batch_size", "num_envs", "num_procs", "message"),
-    [
-        (99, 1, 2, r"is 99; .* number of processes, 2, .* at least .* 2; use one such as 100\."),
-        (3, 4, 1, r"is 3; .* processes, 1, and at least .* 4; use one such as 4\."),
-        (6, 4, 2, r"is 6; .* processes, 2, and at least .* 8; use one such as 8\."),
-        (1, 1, 3, r"is 1; .* processes, 3, and at least .* 3; use one such as 3\."),
-    ],
-)
-def test_batch_sizes_that_do_not_fit_are_refused(batch_size, num_envs, num_procs, message):
-    arguments = dict(batch_size=batch_size, num_envs=num_envs)
-    with pytest.raises(UserError, match=message):
-        check_arguments(arguments, num_procs)
-    # What is advised is possible.
-    advised = int(message.split("such as ")[1].rstrip(r"\."))
-    check_arguments(dict(arguments, batch_size=advised), num_procs)
-
-
-@pytest.mark.parametrize(
-    ("batch_size", "num_envs", "num_procs"), [(1, 1, 1), (100, 3, 1), (8, 4, 2), (10, 4, 2)]
-)
-def test_batch_sizes_that_fit_are_taken(batch_size, num_envs, num_procs):
-    check_arguments(dict(batch_size=batch_size, num_envs=num_envs), num_procs)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("replay_size", 0),
-        ("polyak", 1.5),
-        ("q_lr", -1e-3),
-        ("lr", float("nan")),
-        ("batch_size", 2.5),
-        ("start_steps", -1),
-        ("update_after", -1),
-        ("update_every", 0),
-        ("act_noise", -0.1),
-        ("target_noise", -0.1),
-        ("noise_clip", -0.1),
-        ("policy_delay", 0),
-        ("num_test_episodes", -1),
-        ("alpha", "automatic"),
-        ("alpha", -0.2),
-        ("target_entropy", "high"),
-    ],
-)
-def test_wrong_arguments_are_refused_by_name(name, value):
-    with pytest.raises(UserError, match=f"{name} is {value!r}; it must be "):
-        check_arguments({name: value, "num_envs": 1})
-
-
-def test_nothing_is_written_before_everything_is_checked(tmp_path):
-    path = tmp_path / "run"
-    for wrong in (dict(batch_size=1, num_envs=2), dict(ac_kwargs=dict(hidden_sizes=0))):
-        with pytest.raises(UserError):
-            ddpg(Scripted, logger_kwargs=dict(output_dir=str(path)), **wrong)
-    assert not path.exists()

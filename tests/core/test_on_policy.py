@@ -2,23 +2,17 @@
 
 import json
 import threading
-from functools import partial
 from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import tensorflow as tf
-from gymnasium import spaces
 
 from spinup_tf2 import user_config, vpg
-from spinup_tf2.core import on_policy
 from spinup_tf2.core.demonstrations import Demonstrations
-from spinup_tf2.core.gradient_steps import GradientSteps, adam
-from spinup_tf2.core.nets.actor_critic import MLPActorCritic, unique
-from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.on_policy import collect
-from spinup_tf2.core.trajectories import TrajectoryBuffer, estimates
+from spinup_tf2.core.trajectories import TrajectoryBuffer
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
 from spinup_tf2.training.action_log import ActionLog
@@ -28,39 +22,42 @@ from spinup_tf2.utils.logx import EpochLogger
 from tests.on_policy_runs import Walk, train
 
 
-def act(obs, noise, which=slice(None)):
-    """Actions that depend on the observation, and values."""
-    return (noise + obs[:, 1:]).argmax(-1), obs.sum(-1)
+class Acting:
+    """Actions that depend on the observation, and values. `before` is called before each."""
 
+    stateless = True
 
-def buffer_for(envs, steps):
-    shape, spec = envs.observation_space.shape, envs.action_spec
-    returns = partial(estimates, gamma=0.9, lam=0.9)
-    return TrajectoryBuffer(shape, spec.shape, spec.dtype, steps, envs.num_envs, returns)
+    def __init__(self, before=lambda obs: None):
+        self.before = before
+
+    def __call__(self, obs, noise):
+        self.before(obs)
+        return (noise + obs[:, 1:]).argmax(-1), dict(val=obs.sum(-1))
 
 
 def collected(num_envs, vectorization, demonstrate=None, stop=None, steps=40):
     """Everything that collecting leaves behind."""
     with VectorEnv(Walk, num_envs, seed=3, vectorization=vectorization) as envs:
-        buffer, obs = buffer_for(envs, steps), envs.reset()
+        buffer, obs = TrajectoryBuffer(steps), envs.reset()
         envs.log = ActionLog(envs)
         calls, interruption = [], SimpleNamespace(requested=False)
 
-        def act_until(obs, noise, which=slice(None)):
+        def count(obs):
             calls.append(len(obs))
             interruption.requested = stop is not None and sum(calls) >= stop * num_envs
-            return act(obs, noise)
 
-        acting = Demonstrations(act_until, demonstrate, envs) if demonstrate else act_until
+        actor = Acting(count)
+        if demonstrate:
+            actor = Demonstrations(actor, demonstrate, envs)
         run = SimpleNamespace(interruption=interruption)
         noise = Run.until_stopped(run, envs.randomness.noise(0, steps))
-        obs = collect(envs, acting, buffer, obs, noise)
+        obs = collect(envs, actor, buffer, obs, noise)
         assert sum(calls) == buffer.t * num_envs
         remembered = [envs.log.env_state(i)["actions"] for i in range(num_envs)]
-        seen = [x[: buffer.t] for x in (buffer.obs, buffer.act, buffer.rew, buffer.val)]
-        ends = [x[: buffer.t] for x in (buffer.terminated, buffer.truncated)]
         final = sorted((t, i, *last) for t, i, last in buffer.final_obs)
-        return [*seen, *ends, obs, np.array(remembered), np.array(final)]
+        names = ("obs", "act", "rew", "val", "terminated", "truncated")
+        rows = [buffer.rows[name][: buffer.t] for name in names]
+        return [*rows, obs, np.array(remembered), np.array(final)]
 
 
 @pytest.mark.parametrize("vectorization", ["threads", "async"])
@@ -86,15 +83,6 @@ def test_demonstrations_and_a_stop_are_the_same_in_groups():
         assert len(expected[0]) == (stop or 40)
 
 
-@pytest.mark.parametrize(
-    ("num_envs", "vectorization", "groups"),
-    [(4, "sync", [(0, 4)]), (1, "threads", [(0, 1)]), (5, "threads", [(0, 3), (3, 5)])],
-)
-def test_groups(num_envs, vectorization, groups):
-    with VectorEnv(Walk, num_envs, vectorization=vectorization) as envs:
-        assert [(each.start, each.stop) for each in envs.group_slices] == groups
-
-
 def test_the_policy_acts_for_one_half_while_the_other_steps():
     """The second environment's step waits until the policy has acted for the first one again."""
     acted, made, waited = threading.Semaphore(0), [], []
@@ -108,19 +96,17 @@ def test_the_policy_acts_for_one_half_while_the_other_steps():
                 waited.append(acted.acquire(timeout=20))
             return super().step(action)
 
-    def act_for(obs, noise, which):
+    def count(obs):
         if len(calls) % 2 == 0 and calls:
             acted.release()
         calls.append(len(obs))
-        return act(obs, noise)
 
-    calls = []
+    calls, steps = [], 5
     with VectorEnv(Waits, 2, vectorization="threads") as envs:
         obs = envs.reset()
-        steps = 5
-        buffer = buffer_for(envs, steps)
         threading.Timer(5, acted.release).start()  # for the last step, after which nobody acts
-        collect(envs, act_for, buffer, obs, envs.randomness.noise(0, steps))
+        noise = envs.randomness.noise(0, steps)
+        collect(envs, Acting(count), TrajectoryBuffer(steps), obs, noise)
     assert calls == [1] * 2 * steps
     assert waited == [True] * steps
 
@@ -159,31 +145,6 @@ def test_what_is_saved_when(tmp_path, monkeypatch):
     train(vpg, tmp_path, steps_per_epoch=20, epochs=5, save_freq=2, checkpoint_freq=3)
     assert saved == [1, 3, 5]  # after epochs 0, 2 and 4
     assert position == [0, 3, 5]
-
-
-def test_checkpoints_hold_whatever_gradient_steps_train(monkeypatch):
-    """Also networks that the actor-critic does not have, such as one for an auxiliary loss."""
-
-    class Begun(Exception):
-        pass
-
-    def begin(variables, *args, **kwargs):
-        raise Begun(*unique(variables))
-
-    monkeypatch.setattr(on_policy, "Rollouts", lambda *args: SimpleNamespace(memory=None))
-    ac = MLPActorCritic(spaces.Box(-1, 1, (4,)), spaces.Discrete(2), (3,))
-    extra = mlp(4, (), 1)
-    steps = [
-        GradientSteps(lambda batch: (0.0, {}), variables, adam(0.1), 1)
-        for variables in (ac.trainable_variables, extra.trainable_variables)
-    ]
-    settings = SimpleNamespace(local_steps=1, num_test_episodes=0)
-    run = SimpleNamespace(ac=ac, settings=settings, begin=begin)
-    with pytest.raises(Begun) as begun:
-        on_policy.train(run, dict, steps, None)
-    of_optimizers = [each for step in steps for each in step.optimizer.variables]
-    expected = [*ac.variables, *of_optimizers, *extra.variables]
-    assert [*map(id, begun.value.args)] == [*map(id, expected)]
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_a_changed_copy_of_vpg_has_three_baselines(tmp_path, monkeypatch):
     def weights(baseline):
         found = []
         with monkeypatch.context() as patch:
-            patch.setattr(my_vpg.on_policy, "train", lambda *args: found.append(args[3](*arrays)))
+            patch.setattr(my_vpg, "train", lambda *args: found.append(args[3](*arrays)))
             logger_kwargs = dict(output_dir=str(tmp_path / baseline), quiet=True)
             my_vpg.vpg("CartPole-v1", logger_kwargs=logger_kwargs, gamma=1.0, baseline=baseline)
         ((weight, target),) = found

@@ -352,13 +352,6 @@ def check_memory(memory: Memory, settings: Any) -> None:
         UserError: The arguments do not fit the memory.
     """
     arguments = settings.arguments
-    if arguments.get("normalize_obs"):
-        raise UserError(
-            "normalize_obs is True, but the networks have a memory, and what they remember was "
-            "seen with the statistics of then; leave one of them out, or scale observations with "
-            "fixed numbers, such as those of gymnasium's wrapper RescaleObservation. (The "
-            "statistics of its NormalizeObservation are not saved with a run.)"
-        )
     if arguments.get("train_aux_iters"):
         raise UserError(
             "The networks have a memory, and the auxiliary phase of ppg learns from single steps; "

@@ -141,7 +141,8 @@ class NormalizedActorCritic(ActorCritic):
         action_space: The environment's action space.
 
     Raises:
-        UserError: The observations are images, whose bytes the networks scale themselves.
+        UserError: The observations are images, whose bytes the networks scale themselves, or the
+            networks have a memory.
     """
 
     def __init__(self, ac: ActorCritic, observation_space: spaces.Box, action_space: spaces.Space):
@@ -149,6 +150,13 @@ class NormalizedActorCritic(ActorCritic):
             raise UserError(
                 "normalize_obs is True, but the observations are images; networks for images scale "
                 "their bytes themselves. Leave normalize_obs out."
+            )
+        if ac.memory is not None:
+            raise UserError(
+                "normalize_obs is True, but the networks have a memory, and what they remember was "
+                "seen with the statistics of then; leave one of them out, or scale observations "
+                "with fixed numbers, such as those of gymnasium's wrapper RescaleObservation. (The "
+                "statistics of its NormalizeObservation are not saved with a run.)"
             )
         self.inner = ac
         self.normalizer = ObservationNormalizer(observation_space.shape)

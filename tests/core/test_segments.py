@@ -144,11 +144,6 @@ def settings_of(steps, arguments):
 
 
 REFUSED = {
-    "observations": (
-        dict(normalize_obs=True),
-        100,
-        r"normalize_obs is True, but .* have a memory.*Rescale",
-    ),
     "segments": ({}, 102, "seq_len is 5, but each environment takes 51 steps.* such as 3"),
     "segments of a2c": (dict(n_steps=6), 102, "takes 6 steps for a batch,.* such as 6"),
     "minibatches": (dict(minibatch_size=4), 100, "minibatch_size is 4,.* a multiple of 10 that"),
@@ -163,5 +158,5 @@ def test_refused(name):
 
 
 def test_not_refused():
-    check_memory(make_ac().memory, settings_of(100, dict(minibatch_size=20, normalize_obs=False)))
+    check_memory(make_ac().memory, settings_of(100, dict(minibatch_size=20)))
     check_memory(make_ac().memory, settings_of(100, dict(n_steps=2)))  # shorter than a segment

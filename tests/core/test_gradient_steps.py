@@ -97,13 +97,6 @@ def test_stops_before_the_step_that_is_not_wanted():
     assert before == after
 
 
-def test_compiles_once():
-    _, steps = make()
-    for seed in range(3):
-        steps(batch(seed=seed))
-    assert times_compiled(steps) == 1
-
-
 @pytest.mark.parametrize("stop_at", [None, 0.25])
 def test_ranks_with_parts_of_a_batch_equal_one_with_the_whole(stop_at):
     """Three ranks with a third each: the same steps as one process with everything."""
@@ -132,18 +125,6 @@ def sync(*all_steps):
     """What every run does before its first step, as the first run of a process."""
     mpi_tf._order.cache_clear()
     run_ranks(2, lambda: mpi_tf.sync_params(all_steps[mpi.proc_id()].steps[0].trained))
-
-
-def test_ranks_compile_once():
-    ranks = [make()[1] for _ in range(2)]
-    sync(*ranks)
-
-    def rank():
-        for seed in range(3):
-            ranks[mpi.proc_id()](batch(seed=seed))
-
-    run_ranks(2, rank)
-    assert [*map(times_compiled, ranks)] == [1, 1]
 
 
 @pytest.mark.parametrize("kind", [GradientSteps, Minimize])
@@ -248,16 +229,17 @@ def test_minibatches_over_ranks_equal_those_of_one_process():
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
-def test_minibatches_compile_once():
-    ranks = [make(2)[1] for _ in range(2)]
+@pytest.mark.parametrize("minibatches", [False, True])
+def test_one_process_and_ranks_compile_once(minibatches):
+    ranks, (_, one) = [make(2)[1] for _ in range(2)], make(2)
     sync(*ranks)
-    run_ranks(
-        2,
-        lambda: [ranks[mpi.proc_id()](batch(), shuffled(2, 4, 16, i)) for i in range(3)],
-    )
-    _, one = make(2)
-    for i in range(3):
-        one(batch(), shuffled(2, 4, 16, i))
+
+    def train(training):
+        for seed in range(3):
+            training(batch(seed=seed), shuffled(2, 4, 16, seed) if minibatches else None)
+
+    run_ranks(2, lambda: train(ranks[mpi.proc_id()]))
+    train(one)
     assert [*map(times_compiled, [one, *ranks])] == [1, 1, 1]
 
 
@@ -354,14 +336,14 @@ def test_info_may_be_of_any_type(num_procs):
     assert counts == [((num_procs + 1) / 2,) * 3] * num_procs
 
 
-# ------------------------------------------------------------------------- side by side
+# ------------------------------------------------------------------------- several losses
 
 
 def pair(stops=(None, None), numbers=(10, 10)):
     """Steps on two networks, whose infos have other names."""
     made = []
     for name, stop, number in zip("XY", stops, numbers, strict=True):
-        net, steps = make(number)
+        net, _ = make()
 
         def loss(batch, net=net, name=name):
             error = net(batch["x"]) - batch["y"] * (2 if name == "Y" else 1)
@@ -371,69 +353,46 @@ def pair(stops=(None, None), numbers=(10, 10)):
         below = None if stop is None else lambda info, n=name, stop=stop: info[f"Loss{n}"] < stop
         optimizer = adam(1e-2)
         made.append((net, GradientSteps(loss, net.trainable_variables, optimizer, number, below)))
-    return made
-
-
-STOPS = [(None, None), (0.5, None), (None, 1.9), (0.5, 1.9), (1e9, None)]
+    return zip(*made, strict=True)
 
 
 @pytest.mark.parametrize("minibatches", [None, shuffled(12, 4, 16)], ids=["full", "minibatches"])
-@pytest.mark.parametrize("numbers", [(10, 10), (1, 8), (7, 0), (12, 3)])
-@pytest.mark.parametrize("stops", STOPS)
-def test_side_by_side_is_the_same_as_in_turn(stops, numbers, minibatches):
+@pytest.mark.parametrize(
+    ("stops", "numbers"),
+    [((None, 1.9), (1, 8)), ((0.5, None), (12, 3)), ((1e9, None), (7, 4))],
+)
+def test_each_loss_takes_the_steps_that_it_takes_alone(stops, numbers, minibatches):
     """To the last bit; each stops where it stops alone, and goes on where the other has stopped."""
-    results, nets = [], []
-    for in_turn in (True, False):
-        made = pair(stops, numbers)
-        both = [steps for _, steps in made]
-        results.append(take_steps(both, batch(), minibatches, in_turn=in_turn))
-        nets.append([net for net, _ in made])
-    assert results[0] == results[1]
-    for in_turn, beside in zip(*nets, strict=True):
-        for one, other in zip(in_turn.variables, beside.variables, strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
-def test_the_cases_above_stop_early_and_late():
-    taken = {
-        (stop, n): pair((stop, None), (n, 0))[0][1](batch())[2]
-        for stop in (0.5, 1e9, None)
-        for n in (1, 12)
-    }
-    assert 0 < taken[0.5, 12] < 12
-    assert (taken[1e9, 12], taken[None, 12], taken[None, 1]) == (0, 12, 1)
+    (nets, both), (others, apart) = pair(stops, numbers), pair(stops, numbers)
+    before, after, taken = Training(*both)(batch(), minibatches)
+    alone = [Training(each)(batch(), minibatches) for each in apart]
+    assert before == alone[0][0] | alone[1][0]
+    assert after == alone[0][1] | alone[1][1]
+    assert taken == alone[0][2]
+    assert (taken < numbers[0]) == (stops[0] is not None)
+    for net, other in zip(nets, others, strict=True):
+        for one, two in zip(net.variables, other.variables, strict=True):
+            np.testing.assert_array_equal(one, two)
 
 
 @pytest.mark.parametrize("minibatches", [None, shuffled(10, 4, 8)], ids=["full", "minibatches"])
-def test_side_by_side_on_ranks_takes_half_of_the_messages(minibatches, monkeypatch):
-    """The same numbers as in turn, and every pair of gradients in one message."""
-    messages = []
-    average = mpi.mpi_avg
-    monkeypatch.setattr(
-        "spinup_tf2.parallel.tensors.mpi_avg", lambda x: messages.append(len(x)) or average(x)
-    )
+def test_several_losses_on_ranks(minibatches):
+    """Whose loops run at the same time, and whose messages must not be mixed up."""
     parts = [{k: x[r::2] for k, x in batch().items()} for r in range(2)]
-    found = {}
-    for in_turn in (True, False):
-        messages.clear()
-        ranks = [pair() for _ in range(2)]
-
-        def rank(ranks=ranks, in_turn=in_turn):
-            both = [steps for _, steps in ranks[mpi.proc_id()]]
-            return take_steps(both, parts[mpi.proc_id()], minibatches, in_turn=in_turn)
-
-        results = run_ranks(2, rank)
-        found[in_turn] = results, [net for net, _ in ranks[0]], len(messages) / 2
-    (in_turn, nets, many), (beside, others, few) = found[True], found[False]
-    of_gradients = 10 * (1 if minibatches is None else 4)
-    # The info before and after; in turn, that of the second before the first has changed anything.
-    assert (many, few) == (2 * of_gradients + 5, of_gradients + 4)
-    for (first, after, steps), (other_first, other_after, other) in zip(
-        in_turn, beside, strict=True
-    ):
-        assert steps == other == 10
-        assert first == pytest.approx(other_first)
-        assert after == pytest.approx(other_after)
-    for net, other in zip(nets, others, strict=True):
-        for one, two in zip(net.variables, other.variables, strict=True):
-            np.testing.assert_allclose(one, two, atol=1e-6)
+    ranks = [pair() for _ in range(2)]
+    nets, steps = zip(*ranks, strict=True)
+    trainings = [Training(*each) for each in steps]
+    sync(*trainings)
+    results = run_ranks(2, lambda: trainings[mpi.proc_id()](parts[mpi.proc_id()], minibatches))
+    others, apart = pair()
+    if minibatches is not None:  # row k of rank r is row 2 k + r
+        minibatches = np.concatenate([2 * minibatches, 2 * minibatches + 1], axis=-1)
+    before, after, taken = Training(*apart)(batch(), minibatches)
+    for found in results:
+        assert found[0] == pytest.approx(before, rel=1e-5)
+        assert found[1] == pytest.approx(after, rel=1e-3)
+        assert found[2] == taken == 10
+    for of_rank in nets:
+        for net, other in zip(of_rank, others, strict=True):
+            for one, two in zip(net.variables, other.variables, strict=True):
+                np.testing.assert_allclose(one, two, atol=1e-4)

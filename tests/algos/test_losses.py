@@ -1,0 +1,348 @@
+"""Losses of all algorithms: by hand, against scipy, and their gradients by finite differences."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_probability as tfp
+from scipy import special, stats
+
+from spinup_tf2.algos import a2c, ddpg, ppg, ppo, sac, td3, trpo, vpg
+from spinup_tf2.core.gradient_steps import value_loss
+from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy
+from spinup_tf2.core.nets.layers import mlp
+from tests.off_policy_runs import differences, gradient
+
+tfd = tfp.distributions
+
+# ------------------------------------------------------------------------ finite differences
+
+RNG = np.random.default_rng(0)
+X, Y, Z, W = RNG.normal(size=(4, 6))
+OLD = X + RNG.normal(size=6, scale=0.1)  # log-probabilities before
+LOGITS, ACT = RNG.normal(size=(2, 3)), np.array([0, 2])
+PROBS = np.full((2, 3), 1 / 3)
+
+
+def of_logits(loss):
+    """A loss of two policies, of which the new one has the logits x."""
+    old = tfd.Categorical(logits=tf.constant(LOGITS))
+    return lambda x: loss(tfd.Categorical(logits=tf.reshape(x, (2, 3))), old)
+
+
+def penalty(pi, old):
+    kl = old.kl_divergence(pi)
+    return ppo.penalty_loss(pi.log_prob(ACT), old.log_prob(ACT), tf.constant(Y[:2]), kl, 3.0)[0]
+
+
+def choices(x):
+    return tf.reshape(x, (2, 3))
+
+
+OF_X = {
+    "value": lambda x: value_loss(x, Y)[0],
+    "vpg": lambda x: vpg.policy_loss(x, OLD, Y)[0],
+    "ppo": lambda x: ppo.policy_loss(x, OLD, Y, 0.2)[0],
+    "ppo, penalty": of_logits(penalty),
+    "trpo": of_logits(lambda pi, old: trpo.policy_loss(pi, old, ACT, tf.constant(Y[:2]))[0]),
+    "trpo, divergence": of_logits(
+        lambda pi, old: trpo.policy_loss(pi, old, ACT, tf.constant(Y[:2]))[1]["KL"]
+    ),
+    "a2c": lambda x: a2c.policy_loss(x, Y)[0],
+    "ppg": lambda x: ppg.auxiliary_loss(Y, [x, x * Z], W, 3.0)[0],
+    "ppg, divergence": lambda x: ppg.auxiliary_loss(x, [Y], Z, 3.0)[0],
+    "ddpg, q": lambda x: ddpg.q_loss(x, Y)[0],
+    "ddpg, pi": lambda x: ddpg.policy_loss(x)[0],
+    "td3, q1": lambda x: td3.q_loss(x, Y, Z)[0],
+    "td3, q2": lambda x: td3.q_loss(Y, x, Z)[0],
+    "td3, pi": lambda x: td3.policy_loss(x)[0],
+    "sac, q1": lambda x: sac.q_loss(x, Y, Z)[0],
+    "sac, q2": lambda x: sac.q_loss(Y, x, Z)[0],
+    "sac, pi by logp": lambda x: sac.policy_loss(sac.soft_value(Y, Z, x, 0.3), x)[0],
+    "sac, pi by q": lambda x: sac.policy_loss(sac.soft_value(x, Z, W, 0.3), W)[0],
+    "sac, probabilities": lambda x: tf.reduce_sum(
+        sac.soft_choice_value(choices(Y), choices(Z), choices(x), np.log(PROBS), 0.3)
+    ),
+    "sac, choices by q": lambda x: tf.reduce_sum(
+        sac.soft_choice_value(choices(x), choices(Z), PROBS, choices(x), 0.3)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_X)
+def test_gradients_equal_finite_differences_and_compiled_losses_eager_ones(name):
+    loss = OF_X[name]
+    value, (grad,) = gradient(lambda params: loss(params[0]), [X])
+    numeric = differences(lambda x: float(loss(tf.constant(x))), X)
+    np.testing.assert_allclose(grad, numeric, atol=1e-8)
+    assert float(tf.function(loss)(tf.constant(X))) == pytest.approx(value, rel=1e-12)
+
+
+# ------------------------------------------------------------------------------ value, policy
+
+
+def test_value_loss_by_hand():
+    loss, _ = value_loss(tf.constant([1.0, 2.0]), tf.constant([0.0, 4.0]))
+    assert loss == 2.5
+
+
+def test_vpg_by_hand():
+    """Probabilities 1/2 and 1/4, advantages 1 and -2: -(log(1/2) - 2 log(1/4)) / 2."""
+    logp = np.log([0.5, 0.25]).astype(np.float32)
+    old, adv = tf.math.log([0.25, 0.25]), tf.constant([1.0, -2])
+    loss, info = vpg.policy_loss(tf.constant(logp), old, adv)
+    assert float(loss) == pytest.approx(-(np.log(1 / 2) - 2 * np.log(1 / 4)) / 2, rel=1e-6)
+    assert float(info["KL"]) == pytest.approx((np.log(0.25 / 0.5) + 0) / 2, rel=1e-6)
+    assert float(info["Entropy"]) == pytest.approx(np.log(2 * 4) / 2, rel=1e-6)
+
+
+def test_the_gradient_of_vpg_is_the_policy_gradient():
+    """Of mean(A grad log pi); for softmax logits grad log pi(a) = onehot(a) - pi (by hand)."""
+    rng = np.random.default_rng(0)
+    logits = tf.constant(rng.normal(size=3))
+    act, adv = rng.integers(3, size=50), rng.normal(size=50)
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        logp = tf.gather(tf.nn.log_softmax(logits), act)
+        loss, _ = vpg.policy_loss(logp, logp, tf.constant(adv))
+    pi = np.exp(logits) / np.exp(logits).sum()
+    expected = np.mean(adv[:, None] * (np.eye(3)[act] - pi), axis=0)
+    np.testing.assert_allclose(tape.gradient(loss, logits), -expected, rtol=1e-9)
+
+
+def test_logged_entropy_and_divergence_estimate_those_of_scipy():
+    """From 200,000 actions of a Gaussian, within four standard errors."""
+    old, new = stats.norm(0, 0.5), stats.norm(0.1, 0.6)
+    act = old.rvs(200_000, random_state=0)
+    logp, logp_old = (tf.constant(p.logpdf(act)) for p in (new, old))
+    zero = tf.zeros(1, tf.float64)
+    kl = np.log(0.6 / 0.5) + (0.5**2 + 0.1**2) / (2 * 0.6**2) - 0.5
+    for loss in (vpg.policy_loss, lambda *args: ppo.policy_loss(*args, 0.2)):
+        _, info = loss(logp, logp_old, zero)
+        assert float(info["KL"]) == pytest.approx(kl, abs=4 * 0.3 / np.sqrt(len(act)))
+        # Entropy: of the policy that is given, from the actions of the one that acted.
+        _, info = loss(logp_old, logp_old, zero)
+        assert float(info["Entropy"]) == pytest.approx(old.entropy(), abs=4 / np.sqrt(len(act)))
+
+
+@pytest.mark.parametrize("algorithm", [ppo, ppg])
+def test_clipped_objective_by_hand(algorithm):
+    """eps = 0.2. Ratios 2, 2, 0.5, 0.5 and advantages 1, -1, 1, -1:
+
+    min(2 * 1, 1.2 * 1) = 1.2     min(2 * -1, 1.2 * -1) = -2
+    min(.5 * 1, .8 * 1) = 0.5     min(.5 * -1, .8 * -1) = -0.8
+    """
+    ratio, adv = tf.constant([2.0, 2.0, 0.5, 0.5]), tf.constant([1.0, -1.0, 1.0, -1.0])
+    loss, info = algorithm.policy_loss(tf.math.log(ratio), tf.zeros(4), adv, 0.2)
+    assert float(loss) == pytest.approx(-(1.2 - 2 + 0.5 - 0.8) / 4, rel=1e-6)
+    assert info["ClipFrac"] == 1
+    assert float(info["KL"]) == pytest.approx(-np.mean(np.log(ratio)), abs=1e-6)
+
+
+def test_no_gradient_where_the_ratio_has_gone_too_far_in_the_good_direction():
+    logp = tf.Variable(np.log([2.0, 2.0, 0.5, 0.5, 1.1]).astype(np.float32))
+    adv = tf.constant([1.0, -1.0, 1.0, -1.0, 1.0])
+    with tf.GradientTape() as tape:
+        loss, _ = ppo.policy_loss(logp, tf.zeros(5), adv, 0.2)
+    # d(-r A / 5) / d logp = -r A / 5, and 0 where the clipped term is the smaller one.
+    np.testing.assert_allclose(tape.gradient(loss, logp), [0, 0.4, -0.1, 0, -0.22], rtol=1e-5)
+
+
+def test_penalty_by_hand():
+    """Ratios 2 and 0.5, advantages 1 and -4: r A = 2, -2. KL 0.1 and 0.3, beta = 5.
+
+    -(2 - 2) / 2 + 5 * 0.2 = 1
+    """
+    logp = tf.math.log([2.0, 0.5])
+    adv, kl = tf.constant([1.0, -4.0]), tf.constant([0.1, 0.3])
+    loss, info = ppo.penalty_loss(logp, tf.zeros(2), adv, kl, 5.0)
+    assert float(loss) == pytest.approx(1, rel=1e-6)
+    assert float(info["KL"]) == pytest.approx(0.2, rel=1e-6)
+    assert float(info["Entropy"]) == pytest.approx(0, abs=1e-6)  # -(log 2 - log 2) / 2
+
+
+@pytest.mark.parametrize(
+    ("kl", "expected"),
+    [
+        (0.031, 6),  # above 1.5 * 0.02 = 0.03
+        (1.5 * 0.02, 3),
+        (0.02 / 1.5, 3),
+        (0.0133, 1.5),  # below 0.02 / 1.5 = 0.01333
+        (0, 1.5),
+    ],
+)
+def test_beta_follows_the_divergence(kl, expected):
+    assert ppo.adapted_beta(3, kl, target_kl=0.02) == expected
+
+
+def test_a2c_by_hand():
+    loss, info = a2c.policy_loss(tf.constant([-1.0, -2.0]), tf.constant([3.0, -1.0]))
+    assert loss == -(-1 * 3 + -2 * -1) / 2
+    assert info["Entropy"] == 1.5
+
+
+def test_auxiliary_loss_by_hand():
+    """V - R = 2, 0: 2 on average; V_aux - R = 1, -3: 5; KL 0.1, 0.3: 0.2. 1 + 2.5 + 10 * 0.2."""
+    ret, kl = tf.constant([1.0, 2.0]), tf.constant([0.1, 0.3])
+    vals = [tf.constant([3.0, 2.0]), tf.constant([2.0, -1.0])]
+    loss, info = ppg.auxiliary_loss(kl, vals, ret, 10.0)
+    assert float(loss) == pytest.approx(5.5)
+    assert {key: float(x) for key, x in info.items()} == pytest.approx(
+        dict(AuxLossV=2, AuxLossVPi=5, AuxKL=0.2)
+    )
+    loss, info = ppg.auxiliary_loss(kl, vals[:1], ret, 10.0)  # one network: one value function
+    assert float(loss) == pytest.approx(3)
+    assert float(info["AuxLossV"]) == float(info["AuxLossVPi"]) == 2
+
+
+# ------------------------------------------------------------------- surrogate and divergence
+
+
+def test_surrogate_by_hand():
+    """Action 0 has probability 1/2 now and had 1/4: ratio 2. Action 1: 1/2 and 3/4, ratio 2/3."""
+    pi = tfd.Categorical(probs=np.full((2, 2), 0.5))
+    pi_old = tfd.Categorical(probs=np.array([[0.25, 0.75]] * 2))
+    adv = tf.constant([3.0, -1.5], tf.float64)
+    loss, info = trpo.policy_loss(pi, pi_old, tf.constant([0, 1]), adv)
+    assert float(loss) == pytest.approx(-(2 * 3 - 2 / 3 * 1.5) / 2)
+    # KL(old || new) = 1/4 log(1/2) + 3/4 log(3/2), not the other way round.
+    assert float(info["KL"]) == pytest.approx(np.log(0.5) / 4 + 3 / 4 * np.log(1.5))
+
+
+def test_surrogate_of_gaussians_goes_from_old_to_new():
+    """KL(N0 || N1) = sum log(s1 / s0) + (s0^2 + (m0 - m1)^2) / (2 s1^2) - 1/2, by numpy."""
+    rng = np.random.default_rng(0)
+    m_old, m_new = rng.normal(size=(2, 6, 2))
+    s_old, s_new = np.array([0.5, 2.0]), np.array([1.0, 0.7])
+    old = tfd.MultivariateNormalDiag(m_old, s_old)
+    new = tfd.MultivariateNormalDiag(m_new, s_new)
+    act = rng.normal(size=(6, 2))
+    loss, info = trpo.policy_loss(new, old, tf.constant(act), tf.ones(6, tf.float64))
+    kl = np.log(s_new / s_old) + (s_old**2 + (m_old - m_new) ** 2) / (2 * s_new**2) - 0.5
+    assert float(info["KL"]) == pytest.approx(kl.sum(axis=1).mean())
+    ratio = stats.norm(m_new, s_new).pdf(act) / stats.norm(m_old, s_old).pdf(act)
+    assert float(loss) == pytest.approx(-ratio.prod(axis=1).mean())
+
+
+def stored_and_divergence(old, new, obs):
+    """What `old` says, out of one compiled function, and into another one, its divergence."""
+    stored = tf.function(lambda obs: old(obs))(obs)
+    return stored, tf.function(lambda stored, obs: stored.kl_divergence(new(obs)))(stored, obs)
+
+
+def test_divergence_and_entropy_of_gaussian_policies():
+    """KL(old || new) = sum log(s2 / s1) + (s1^2 + (m1 - m2)^2) / (2 s2^2) - 1/2; both compiled."""
+    obs = tf.constant(np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32))
+    old, new = (GaussianPolicy(mlp(3, (8,), 2), 2, log_std) for log_std in (-0.5, 0.3))
+    stored, kl = stored_and_divergence(old, new, obs)
+    m1, m2, s1, s2 = old.net(obs).numpy(), new.net(obs).numpy(), np.exp(-0.5), np.exp(0.3)
+    terms = np.log(s2 / s1) + (s1**2 + (m1 - m2) ** 2) / (2 * s2**2) - 0.5
+    np.testing.assert_allclose(kl, terms.sum(-1), rtol=1e-4)
+    entropy = 2 * stats.norm(scale=s1).entropy()
+    np.testing.assert_allclose(stored.entropy(), np.full(5, entropy), rtol=1e-5)
+
+
+@pytest.mark.parametrize("num_choices", [[4], [2, 3]])
+def test_divergence_and_entropy_of_categorical_policies(num_choices):
+    """Sums over the choices, of different size in the second case; scipy has one at a time."""
+    obs = tf.constant(np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32))
+    old, new = (
+        CategoricalPolicy(mlp(3, (8,), sum(num_choices)), num_choices, len(num_choices) == 1)
+        for _ in range(2)
+    )
+    stored, kl = stored_and_divergence(old, new, obs)
+    splits = np.cumsum(num_choices)[:-1]
+    p, q = (
+        [special.softmax(x, axis=-1) for x in np.split(net.numpy(), splits, -1)]
+        for net in (old.net(obs), new.net(obs))
+    )
+    expected = sum(stats.entropy(a, b, axis=-1) for a, b in zip(p, q, strict=True))
+    np.testing.assert_allclose(kl, expected, rtol=1e-4)
+    expected = sum(stats.entropy(a, axis=-1) for a in p)
+    np.testing.assert_allclose(stored.entropy(), expected, rtol=1e-4)
+
+
+# --------------------------------------------------------------------------------- off-policy
+
+
+def test_ddpg_by_hand():
+    """Errors 1 and -3: (1 + 9) / 2 = 5. Values 2 and 4 of the policy's actions: -3."""
+    loss, info = ddpg.q_loss(tf.constant([1.0, 2.0]), tf.constant([0.0, 5.0]))
+    assert loss == info["LossQ"] == 5
+    np.testing.assert_array_equal(info["QVals"], [1, 2])
+    loss, info = ddpg.policy_loss(tf.constant([2.0, 4.0]))
+    assert loss == info["LossPi"] == -3
+
+
+def test_td3_by_hand():
+    """Squared errors 1 and 9 of Q1, 0 and 4 of Q2: 5 + 2 = 7. The policy's values: -(2 + 4) / 2."""
+    q1, q2 = tf.constant([1.0, 2.0]), tf.constant([0.0, 3.0])
+    loss, info = td3.q_loss(q1, q2, tf.constant([0.0, 5.0]))
+    assert loss == info["LossQ"] == 7
+    np.testing.assert_array_equal(info["Q1Vals"], q1)
+    np.testing.assert_array_equal(info["Q2Vals"], q2)
+    loss, info = td3.policy_loss(tf.constant([2.0, 4.0]))
+    assert loss == info["LossPi"] == -3
+
+
+def test_smoothed_action_by_hand():
+    """sigma 0.2, c 0.5. Noise 1 is 0.2; 3 and -10 are cut to 0.5 and -0.5; then +-1 cuts:
+
+    0.1 + 0.2 = 0.3     0.1 + 0.5 = 0.6     0.9 + 0.5 -> 1     -0.8 - 0.5 -> -1     1 - 0.2 = 0.8
+    """
+    act = np.array([[0.1], [0.1], [0.9], [-0.8], [1.0]], np.float32)
+    noise = np.array([[1.0], [3.0], [3.0], [-10.0], [-1.0]], np.float32)
+    smoothed = td3.smoothed_action(act, noise, 0.2, 0.5)
+    np.testing.assert_allclose(smoothed, [[0.3], [0.6], [1], [-1], [0.8]], rtol=1e-6)
+
+
+def test_sac_by_hand():
+    """Squared errors 1 and 9 of Q1, 0 and 4 of Q2: half the means are 2.5 and 1."""
+    q1, q2 = tf.constant([1.0, 2.0]), tf.constant([0.0, 3.0])
+    loss, info = sac.q_loss(q1, q2, tf.constant([0.0, 5.0]))
+    assert (loss, info["LossQ1"], info["LossQ2"]) == (3.5, 2.5, 1)
+    np.testing.assert_array_equal(info["Q1Vals"], q1)
+    np.testing.assert_array_equal(info["Q2Vals"], q2)
+    logp = tf.constant([-1.0, 0.5])
+    loss, info = sac.policy_loss(tf.constant([2.0, 4.0]), logp)
+    assert loss == info["LossPi"] == -3
+    np.testing.assert_array_equal(info["LogPi"], logp)
+
+
+def test_soft_value_equals_numpy():
+    q1, q2, logp = np.random.default_rng(0).normal(size=(3, 20))
+    expected = [min(a, b) - 0.3 * c for a, b, c in zip(q1, q2, logp, strict=True)]
+    np.testing.assert_allclose(sac.soft_value(q1, q2, logp, 0.3), expected)
+
+
+def test_soft_value_of_choices_equals_numpy():
+    """And where both Q-functions agree and pi ~ exp(Q / alpha), it is alpha log sum exp(Q / alpha):
+
+    the largest value that any policy can have.
+    """
+    q1, q2, logits = np.random.default_rng(0).normal(size=(3, 20, 4))
+    probs = special.softmax(logits, axis=1)
+    expected = [
+        sum(probs[i, a] * (min(q1[i, a], q2[i, a]) - 0.3 * np.log(probs[i, a])) for a in range(4))
+        for i in range(20)
+    ]
+    np.testing.assert_allclose(sac.soft_choice_value(q1, q2, probs, np.log(probs), 0.3), expected)
+
+    best = special.softmax(q1 / 0.3, axis=1)
+    maximum = 0.3 * special.logsumexp(q1 / 0.3, axis=1)
+    np.testing.assert_allclose(sac.soft_choice_value(q1, q1, best, np.log(best), 0.3), maximum)
+    assert (sac.soft_choice_value(q1, q1, probs, np.log(probs), 0.3) < maximum).numpy().all()
+
+
+def test_temperature_loss_by_hand():
+    """Entropy 2 (LogPi -2 on average) above its target 1: a step down its slope lowers log alpha.
+
+    L = -log(alpha) (-2 + 1) = log(alpha), whatever log alpha is; the policy is not moved by it.
+    """
+    for entropy, slope in ((2.0, 1.0), (1.0, 0.0), (-0.5, -1.5)):
+        log_alpha, logp = tf.Variable(-0.7), tf.Variable([-entropy - 1, -entropy + 1])
+        with tf.GradientTape() as tape:
+            loss = sac.temperature_loss(log_alpha, logp, 1.0)
+        assert float(loss) == pytest.approx(-0.7 * slope)
+        by_log_alpha, by_logp = tape.gradient(loss, [log_alpha, logp])
+        assert float(by_log_alpha) == pytest.approx(slope)
+        assert by_logp is None
