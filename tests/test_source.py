@@ -29,7 +29,6 @@ CALLERS = {
         "envs/making.py",
         "envs/modules.py",
         "exercises/catalogue.py",
-        "tracking/tracker.py",
     ],
 }
 
