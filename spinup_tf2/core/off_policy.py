@@ -24,8 +24,7 @@ from spinup_tf2.core.runs.run import Run
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.spaces import ActionSpec, bounded_action_spec
 from spinup_tf2.errors import UserError
-from spinup_tf2.parallel.heartbeat import beat
-from spinup_tf2.parallel.mpi import num_procs
+from spinup_tf2.parallel.mpi import beat, num_procs
 from spinup_tf2.persistence.keeper import Part
 
 XLA_PAYS_AFTER = 5000  # updates; with fewer, XLA saves less time than it takes to compile

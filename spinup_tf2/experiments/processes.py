@@ -74,9 +74,7 @@ class Processes:
         )
 
     def _mpirun(self, arguments):
-        return launch.mpirun_command(
-            self.number, arguments, hosts=self.hosts, launcher=self.launcher
-        )
+        return launch.mpirun_command(self.number, arguments, launcher=self.launcher)
 
 
 def resolve_processes(
@@ -99,21 +97,7 @@ def resolve_processes(
         if launcher is not None and number == 1:
             raise UserError("launcher is given, but for one process; give num_cpu as well.")
         return Processes(number, None, launcher)
-    given = None if num_cpu in (1, "auto") else number
-    each = launch.parse_hosts(hosts, given)
-    if num_cpu == "auto" and not all(":" in host for host in str(hosts).split(",")):
-        raise UserError(
-            f"num_cpu is 'auto', but how many cores the hosts {hosts!r} have is not known here; "
-            "give each its number of processes, such as node1:2,node2:2, or give num_cpu the "
-            "number that they share."
-        )
-    number = sum(each.values())
-    if given not in (None, number):
-        raise UserError(f"num_cpu is {given}, but hosts gives {number} processes; leave it out.")
-    launch.check_takes_hosts(launcher)
-    if launcher is None:
-        launch.check_hosts(each)
-    return Processes(number, each, launcher)
+    raise UserError("machines are for the launcher: launcher='mpirun -hosts node1:2,node2:2'.")
 
 
 def resolve_num_cpu(num_cpu: int | str) -> int:

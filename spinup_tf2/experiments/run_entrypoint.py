@@ -144,7 +144,7 @@ def main(folder: str | os.PathLike) -> None:
 
     from spinup_tf2.errors import Interrupted, UserError
     from spinup_tf2.parallel import mpi
-    from spinup_tf2.parallel.interruption import interrupt_once
+    from spinup_tf2.parallel.stopping import interrupt_once
     from spinup_tf2.runs.printing import lose_lines
 
     lose_lines()  # training goes on even if its output cannot be written

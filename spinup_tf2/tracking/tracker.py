@@ -8,6 +8,7 @@ not slow down or end training.
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
 from collections.abc import Mapping
@@ -16,9 +17,7 @@ from pathlib import Path
 from queue import Full, Queue
 from typing import Any
 
-from spinup_tf2.callbacks import Callback
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.runs.files import read_json
 from spinup_tf2.tracking.clients import CLIENTS, Epoch, TrackedRun
 
 TRACKERS = (*CLIENTS,)
@@ -40,7 +39,7 @@ def check_installed(name: str) -> None:
         )
 
 
-class Tracker(Callback):
+class Tracker:
     """Callback that sends the rows of a training run to one of TRACKERS."""
 
     def __init__(self, name: str):
@@ -55,7 +54,7 @@ class Tracker(Callback):
 
     def on_start(self, run: Any) -> None:
         directory = Path(run.logger.output_dir)
-        config = read_json(directory / "config.json")
+        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
         exp_name = run.logger.exp_name or directory.name
         tracked = TrackedRun(self.id, directory, exp_name, config)
         self._warn_once = run.logger.warn_once

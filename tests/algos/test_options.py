@@ -47,7 +47,7 @@ ELSEWHERE = {
         "record_every": "core/runs/test_recording.py::"
         "test_videos_of_some_epochs_and_the_same_training",
         "render_every": "core/runs/test_recording.py::test_a_window_shows_every_other_epoch",
-        "stall_timeout": "parallel/test_watchdog.py::"
+        "stall_timeout": "parallel/test_stopping.py::"
         "test_progress_keeps_it_quiet_and_silence_does_not",
     },
     ON_POLICY: {

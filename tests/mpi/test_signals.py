@@ -24,7 +24,7 @@ LOOP = """
 import sys, time
 from spinup_tf2.errors import Interrupted
 from spinup_tf2.parallel import mpi
-from spinup_tf2.parallel.interruption import Interruption
+from spinup_tf2.parallel.stopping import Interruption
 from spinup_tf2.utils.mpi_tools import mpi_fork
 mpi_fork(int(sys.argv[1]))
 mpi.comm()

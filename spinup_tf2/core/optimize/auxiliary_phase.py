@@ -9,7 +9,7 @@ from spinup_tf2.core.nets.actor_critic import ActorCritic
 from spinup_tf2.core.nets.heads import FrozenPolicy
 from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.core.runs.run import Run
-from spinup_tf2.parallel.heartbeat import beat
+from spinup_tf2.parallel.mpi import beat
 
 
 class AuxiliaryPhase:

@@ -21,8 +21,8 @@ from spinup_tf2.core.rollout.randomness import (
 )
 from spinup_tf2.envs.protocol import ProtocolError
 from spinup_tf2.errors import UserError, kind_and_line, one_line
-from spinup_tf2.parallel.interruption import SIGNALS
 from spinup_tf2.parallel.mpi import proc_id
+from spinup_tf2.parallel.stopping import SIGNALS
 from spinup_tf2.runs.printing import lose_lines, say
 
 FAULTS = (Exception, SystemExit)  # what counts as a failure; KeyboardInterrupt passes through

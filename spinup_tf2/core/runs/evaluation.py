@@ -10,9 +10,8 @@ import numpy as np
 from spinup_tf2.core.rollout.memory import Policy
 from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
 from spinup_tf2.core.rollout.vector_env import VectorEnv, lost
-from spinup_tf2.parallel.heartbeat import beat
-from spinup_tf2.parallel.interruption import Interruption
-from spinup_tf2.parallel.mpi import num_procs, proc_id
+from spinup_tf2.parallel.mpi import beat, num_procs, proc_id
+from spinup_tf2.parallel.stopping import Interruption
 
 NO_RESULTS: dict[str, list[float]] = dict(TestEpRet=[], TestEpLen=[], TestSuccessRate=[])
 

@@ -31,10 +31,8 @@ from spinup_tf2.core.runs.successes import log_successes
 from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError
-from spinup_tf2.parallel.heartbeat import beat
-from spinup_tf2.parallel.interruption import Interruption
-from spinup_tf2.parallel.mpi import broadcast_object, proc_id
-from spinup_tf2.parallel.watchdog import Watchdog
+from spinup_tf2.parallel.mpi import beat, broadcast_object, proc_id
+from spinup_tf2.parallel.stopping import Interruption, Watchdog
 from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.persistence.checkpoints import Saved
 from spinup_tf2.persistence.keeper import Keeper, Part, StoredSteps

@@ -26,7 +26,7 @@ from spinup_tf2.experiments.schedule.outcomes import (
 )
 from spinup_tf2.experiments.schedule.started import Started
 from spinup_tf2.parallel import launched
-from spinup_tf2.parallel.interruption import Interruption
+from spinup_tf2.parallel.stopping import Interruption
 from spinup_tf2.parallel.threads import available_cores, chosen_threads, threads_of_each
 from spinup_tf2.runs.files import OUTPUT
 from spinup_tf2.runs.printing import say

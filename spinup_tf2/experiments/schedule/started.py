@@ -17,7 +17,7 @@ from spinup_tf2.experiments.schedule.outcomes import (
     not_started,
 )
 from spinup_tf2.parallel import launch
-from spinup_tf2.parallel.interruption import SIGNALS, name_of_signal
+from spinup_tf2.parallel.stopping import SIGNALS, name_of_signal
 from spinup_tf2.runs.files import OUTPUT, PRINTED_TO
 
 _END_OF_OUTPUT = 2**14  # bytes at the end of the output that are searched for the last line

@@ -1,3 +1,5 @@
+"""Stopping by signals, and by the watchdog."""
+
 import os
 import pty
 import signal
@@ -5,11 +7,16 @@ import subprocess
 import sys
 import threading
 import time
+import timeit
 
+import numpy as np
+import psutil
 import pytest
 
-from spinup_tf2.parallel import interruption, mpi
-from spinup_tf2.parallel.interruption import SIGNALS, Interrupted, Interruption
+from spinup_tf2.errors import Interrupted
+from spinup_tf2.parallel import launched, mpi, stopping
+from spinup_tf2.parallel.launch import find_mpirun, mpirun_environment
+from spinup_tf2.parallel.stopping import SIGNALS, Interruption, Watchdog
 from tests.cli.closed_pipe import closed_pipe
 from tests.fake_mpi import run_ranks
 
@@ -88,7 +95,7 @@ def test_one_ctrl_c_that_arrives_twice_is_one(monkeypatch):
     with Interruption() as asked:
         send(signal.SIGINT)
         send(signal.SIGINT)
-        monkeypatch.setattr(interruption, "SAME_CTRL_C", 0.0)
+        monkeypatch.setattr(stopping, "SAME_CTRL_C", 0.0)
         send(signal.SIGTERM)  # which cannot stop it any sooner
         assert asked.signum == signal.SIGINT
         with pytest.raises(KeyboardInterrupt) as left:
@@ -144,7 +151,7 @@ def test_a_request_during_the_agreement_is_not_lost(monkeypatch):
 def test_a_terminal_that_is_gone_does_not_stop_the_save(tmp_path):
     program = (
         "import os, signal, sys, time\n"
-        "from spinup_tf2.parallel.interruption import Interruption\n"
+        "from spinup_tf2.parallel.stopping import Interruption\n"
         "with Interruption() as asked:\n"
         "    print('ready', flush=True)\n"
         "    while not asked.requested:\n"
@@ -175,12 +182,134 @@ def test_a_terminal_that_is_gone_does_not_stop_the_save(tmp_path):
 def test_interrupt_once(monkeypatch):
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        interruption.interrupt_once()
+        stopping.interrupt_once()
         with pytest.raises(KeyboardInterrupt):
             send(signal.SIGINT)
         send(signal.SIGINT)
-        monkeypatch.setattr(interruption, "SAME_CTRL_C", 0.0)
+        monkeypatch.setattr(stopping, "SAME_CTRL_C", 0.0)
         with pytest.raises(KeyboardInterrupt):
             send(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+# ---------------------------------------------------------------- the watchdog
+
+
+def threads():
+    return {thread.name for thread in threading.enumerate()}
+
+
+def test_a_beat_costs_next_to_nothing():
+    seconds = min(timeit.repeat(mpi.beat, number=10_000, repeat=20)) / 10_000
+    assert seconds < 0.2e-6
+
+
+def test_one_process_needs_no_watchdog(monkeypatch):
+    with Watchdog(0.1, "message"):
+        assert "watchdog" not in threads()
+    # neither do ranks that are threads
+    assert run_ranks(2, lambda: Watchdog(0.1, "").__enter__()._thread) == [None, None]
+    monkeypatch.setattr(launched, "size", lambda: 2)
+    with Watchdog(None, "message"):
+        assert "watchdog" not in threads()
+    with Watchdog(60, "message"):
+        assert "watchdog" in threads()
+    assert "watchdog" not in threads()
+
+
+@pytest.fixture
+def alarms(monkeypatch):
+    """The times at which a watchdog would have ended the job."""
+    monkeypatch.setattr(launched, "size", lambda: 2)
+    times = []
+    monkeypatch.setattr(Watchdog, "_end_job", lambda self: times.append(time.monotonic()))
+    return times
+
+
+def test_progress_keeps_it_quiet_and_silence_does_not(alarms):
+    with Watchdog(1, "message"):
+        for _ in range(30):
+            mpi.beat()
+            time.sleep(0.05)
+        assert alarms == []
+        begin = time.monotonic()
+        time.sleep(1.8)
+        assert 0.7 < alarms[0] - begin < 1.7
+
+
+def test_collectives_are_progress(monkeypatch):
+    calls = [
+        lambda: mpi.mpi_sum(1.0),
+        lambda: mpi.broadcast(np.zeros(1)),
+        lambda: mpi.broadcast_object(1),
+        lambda: mpi.gather_objects(1),
+    ]
+    for call in calls:
+        monkeypatch.setattr(mpi, "_alive", False)
+        call()
+        assert mpi._alive
+
+
+# ---------------------------------------------------------------- real jobs
+
+
+SCRIPT = """
+import os, time, psutil
+from spinup_tf2.parallel import mpi
+from spinup_tf2.parallel.stopping import Watchdog, launcher_of
+mpi.comm()
+if mpi.proc_id() == 0:
+    print(launcher_of(psutil.Process()).pid, flush=True)
+def lost_here():
+    time.sleep(1000)
+with Watchdog(1, "go on with: RESUME"):
+    for _ in range(3):
+        time.sleep(0.5)
+        mpi.mpi_sum(1)
+    if mpi.proc_id() == 1:
+        {deed}
+        lost_here()
+    mpi.mpi_sum(1)
+"""
+
+
+def run_script(deed):
+    """Run SCRIPT on two ranks; returns the process of mpirun, what it printed, and the seconds."""
+    command = [find_mpirun(), "-np", "2", sys.executable, "-c", SCRIPT.format(deed=deed)]
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        env=mpirun_environment(2),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    out, err = process.communicate(timeout=60)
+    return process, out, err, time.monotonic() - begin
+
+
+@pytest.mark.mpi
+def test_a_rank_that_gets_nowhere_ends_the_job():
+    process, out, err, seconds = run_script("pass")
+    assert process.returncode != 0
+    assert seconds < 10
+    assert int(out) == process.pid
+    assert "in lost_here" in err
+    assert "No progress for 1 s on rank 1 of 2, host " in err
+    assert "No progress for 1 s on rank 0 of 2, host " in err  # which waited for it
+    assert "go on with: RESUME" in err
+
+
+@pytest.mark.mpi
+def test_a_launcher_that_no_longer_answers_is_killed():
+    # As when the network is gone: nobody reads what MPI has to say.
+    stop = "os.system('kill -STOP %d' % launcher_of(psutil.Process()).pid)"
+    process, _, _, seconds = run_script(stop)
+    assert process.returncode != 0
+    assert seconds < 20
+    time.sleep(1)
+    left = [
+        p for p in psutil.process_iter(["cmdline"]) if stop in " ".join(p.info["cmdline"] or [])
+    ]
+    assert left == []
