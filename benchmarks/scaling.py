@@ -2,7 +2,8 @@
 
     python benchmarks/scaling.py measure --output scaling.json
     python benchmarks/scaling.py report scaling.json --chart scaling.png
-    python benchmarks/scaling.py measure --output cluster.json --hosts node1:1,node2:1
+    python benchmarks/scaling.py measure --output cluster.json \\
+        --launcher "mpirun -hosts node1:1,node2:1"
 
 What one process needs for its share of an epoch, and how long a message takes between two, are
 measured, and how long they wait for each other. From these follows what any number of processes
@@ -58,7 +59,6 @@ def parse_arguments(argv=None):
     )
     measuring.add_argument("--epochs", type=int, default=20, help="of each run (default: 20)")
     measuring.add_argument("--repeats", type=int, default=3, help="default: %(default)s")
-    measuring.add_argument("--hosts", help="machines and processes on each, as --hosts of training")
     measuring.add_argument("--launcher", help="what starts the processes instead of mpirun")
     measuring.add_argument("--output", type=Path, required=True, help="the JSON file")
     reporting = verbs.add_parser("report", help="print tables, and draw a chart")
@@ -106,15 +106,14 @@ def shares_of(ranks):
 
 def start(ranks, job, args):
     """Run `work` on that many processes; returns what the first of them has measured."""
-    from spinup_tf2.parallel.launch import mpirun_command, mpirun_environment, parse_hosts
+    from spinup_tf2.parallel.launch import mpirun_command, mpirun_environment
 
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "result.json"
         work = [str(HERE), "work", json.dumps(job | {"result": str(path)})]
         command, environment = [sys.executable, *work], dict(os.environ)
         if ranks > 1:
-            hosts = parse_hosts(args.hosts) if args.hosts else None
-            command = mpirun_command(ranks, work, hosts=hosts, launcher=args.launcher)
+            command = mpirun_command(ranks, work, launcher=args.launcher)
             environment = mpirun_environment(ranks)
         process = subprocess.run(
             command, cwd=directory, env=environment, capture_output=True, text=True, check=False

@@ -29,7 +29,7 @@ NOT_RUN = {
     r"^wsl ": "Windows",
     r"^git clone|^cd ~/": "the address is the reader's",
     r"^docker ": "needs Docker; tests/test_dockerfile.py runs the commands of the Dockerfile",
-    r"--hosts|hostfile|machines\.txt": "needs other machines; tests/mpi/test_multihost.py has two",
+    r"-hosts? node1": "needs other machines; tests/mpi/test_multihost.py has two",
     r"\bsrun ": "needs Slurm",
     r"/somewhere/openmpi": "installs Open MPI",
     r"procgen/|EnvPool-v0|bigfish(_skip)?_s0": "needs the extra procgen, which dev leaves out",

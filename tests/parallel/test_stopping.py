@@ -10,12 +10,10 @@ import time
 import timeit
 
 import numpy as np
-import psutil
 import pytest
 
 from spinup_tf2.errors import Interrupted
 from spinup_tf2.parallel import launched, mpi, stopping
-from spinup_tf2.parallel.launch import find_mpirun, mpirun_environment
 from spinup_tf2.parallel.stopping import SIGNALS, Interruption, Watchdog
 from tests.cli.closed_pipe import closed_pipe
 from tests.fake_mpi import run_ranks
@@ -249,67 +247,3 @@ def test_collectives_are_progress(monkeypatch):
         monkeypatch.setattr(mpi, "_alive", False)
         call()
         assert mpi._alive
-
-
-# ---------------------------------------------------------------- real jobs
-
-
-SCRIPT = """
-import os, time, psutil
-from spinup_tf2.parallel import mpi
-from spinup_tf2.parallel.stopping import Watchdog, launcher_of
-mpi.comm()
-if mpi.proc_id() == 0:
-    print(launcher_of(psutil.Process()).pid, flush=True)
-def lost_here():
-    time.sleep(1000)
-with Watchdog(1, "go on with: RESUME"):
-    for _ in range(3):
-        time.sleep(0.5)
-        mpi.mpi_sum(1)
-    if mpi.proc_id() == 1:
-        {deed}
-        lost_here()
-    mpi.mpi_sum(1)
-"""
-
-
-def run_script(deed):
-    """Run SCRIPT on two ranks; returns the process of mpirun, what it printed, and the seconds."""
-    command = [find_mpirun(), "-np", "2", sys.executable, "-c", SCRIPT.format(deed=deed)]
-    begin = time.monotonic()
-    process = subprocess.Popen(
-        command,
-        env=mpirun_environment(2),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    out, err = process.communicate(timeout=60)
-    return process, out, err, time.monotonic() - begin
-
-
-@pytest.mark.mpi
-def test_a_rank_that_gets_nowhere_ends_the_job():
-    process, out, err, seconds = run_script("pass")
-    assert process.returncode != 0
-    assert seconds < 10
-    assert int(out) == process.pid
-    assert "in lost_here" in err
-    assert "No progress for 1 s on rank 1 of 2, host " in err
-    assert "No progress for 1 s on rank 0 of 2, host " in err  # which waited for it
-    assert "go on with: RESUME" in err
-
-
-@pytest.mark.mpi
-def test_a_launcher_that_no_longer_answers_is_killed():
-    # As when the network is gone: nobody reads what MPI has to say.
-    stop = "os.system('kill -STOP %d' % launcher_of(psutil.Process()).pid)"
-    process, _, _, seconds = run_script(stop)
-    assert process.returncode != 0
-    assert seconds < 20
-    time.sleep(1)
-    left = [
-        p for p in psutil.process_iter(["cmdline"]) if stop in " ".join(p.info["cmdline"] or [])
-    ]
-    assert left == []
