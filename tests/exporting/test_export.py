@@ -25,7 +25,6 @@ from spinup_tf2.core.runs.saved_policy import SavedPolicy, load_policy
 from spinup_tf2.envs.spaces import network_observation_space, to_network
 from spinup_tf2.errors import UserError
 from spinup_tf2.exporting.export import export, largest_difference
-from spinup_tf2.exporting.formats import action_arrays
 from spinup_tf2.run import main
 
 ROOT = Path(__file__).parents[2]
@@ -442,12 +441,6 @@ def test_observations_and_noise_of_another_form(run_of, sample):
     ]:
         with pytest.raises(ValueError, match=message):
             policy.act(obs, given)
-
-
-def test_unbounded_actions_have_no_bounds():
-    half = spaces.Box(0, np.inf, (2,))
-    assert [*action_arrays(half)] == ["low"]
-    assert not action_arrays(spaces.Box(-np.inf, np.inf, (2,)))
 
 
 def test_images_are_bytes(run_of):
