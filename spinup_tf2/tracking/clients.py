@@ -194,4 +194,4 @@ class Mlflow:
 
 
 # By the names of trackers, which are also the packages that they need, and extras of this package.
-CLIENTS = {"tensorboard": TensorBoard, "wandb": Wandb, "mlflow": Mlflow}
+CLIENTS: dict[str, Any] = {"tensorboard": TensorBoard, "wandb": Wandb, "mlflow": Mlflow}
