@@ -15,11 +15,11 @@ COMMON_SECTIONS = {
     "acting": [
         "spinup_tf2.core.nets.acting:Actor.__call__",
         "spinup_tf2.core.nets.acting:Actor.refresh",
-        "spinup_tf2.core.rollout.randomness:Randomness.noise",
+        "spinup_tf2.core.workers.randomness:Randomness.noise",
     ],
     "environment": [
-        "spinup_tf2.core.rollout.vector_env:VectorEnv.begin",
-        "spinup_tf2.core.rollout.vector_env:VectorEnv.finish",
+        "spinup_tf2.core.vector_env:VectorEnv.begin",
+        "spinup_tf2.core.vector_env:VectorEnv.finish",
     ],
     "logging": [
         "spinup_tf2.utils.logx:EpochLogger.store",
@@ -29,14 +29,14 @@ COMMON_SECTIONS = {
     "saving": ["spinup_tf2.utils.logx:EpochLogger.save_state"],
 }
 ON_POLICY_SECTIONS = COMMON_SECTIONS | {
-    "storing": ["spinup_tf2.core.experience.trajectory_buffer:TrajectoryBuffer.store"],
-    "advantage": ["spinup_tf2.core.experience.trajectory_buffer:TrajectoryBuffer.get"],
-    "update": ["spinup_tf2.core.optimize.gradient_steps:GradientSteps.beside"],
+    "storing": ["spinup_tf2.core.trajectories:TrajectoryBuffer.store"],
+    "advantage": ["spinup_tf2.core.trajectories:TrajectoryBuffer.get"],
+    "update": ["spinup_tf2.core.gradient_steps:GradientSteps.beside"],
 }
 OFF_POLICY_SECTIONS = COMMON_SECTIONS | {
-    "storing": ["spinup_tf2.core.experience.replay_buffer:ReplayBuffer.store"],
-    "sampling": ["spinup_tf2.core.experience.replay_buffer:ReplayBuffer.sample"],
-    "update": ["spinup_tf2.core.optimize.update_block:UpdateBlock.__call__"],
+    "storing": ["spinup_tf2.core.replay_buffer:ReplayBuffer.store"],
+    "sampling": ["spinup_tf2.core.replay_buffer:ReplayBuffer.sample"],
+    "update": ["spinup_tf2.core.update_block:UpdateBlock.__call__"],
 }
 REST = "rest"
 

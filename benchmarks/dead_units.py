@@ -15,11 +15,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import gymnasium as gym
 import keras
 import numpy as np
+from spinup_tf2.files.saves import find_save, read_info, read_weights
+from spinup_tf2.training.rebuilding import build_again
 from throughput import markdown_table
 
 from spinup_tf2.core.nets.acting import layers_of
-from spinup_tf2.core.runs.rebuilding import build_again
-from spinup_tf2.persistence.saves import find_save, read_info, read_weights
 from spinup_tf2.utils.test_policy import load_env
 
 

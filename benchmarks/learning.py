@@ -112,9 +112,10 @@ def run(protocol: Protocol, data_dir: Path, workers: int) -> None:
 
     What has been collected already is not missing, wherever it was trained.
     """
+    from spinup_tf2.experiments.presets import load
+
     import spinup_tf2
     from spinup_tf2.errors import ExperimentsFailed, Interrupted
-    from spinup_tf2.presets import load
     from spinup_tf2.utils.run_utils import ExperimentGrid
 
     done = finished(protocol)
@@ -199,7 +200,7 @@ def _newer(table, collected):
 
 
 def _write(table, path):
-    from spinup_tf2.runs.files import atomic_output
+    from spinup_tf2.files.run_directory import atomic_output
 
     with atomic_output(path) as temporary:  # a full disk leaves what was there
         table.to_csv(temporary, index=False, float_format="%.5g", lineterminator="\n")
@@ -652,7 +653,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    from spinup_tf2.runs.printing import lose_lines
+    from spinup_tf2.files.printing import lose_lines
 
     lose_lines(BrokenPipeError)  # of `status | head`
     main()

@@ -6,10 +6,10 @@ import breakdown
 import gymnasium as gym
 import pandas as pd
 from measure import STEPS_PER_EPOCH, UPDATE_AFTER, clocks, epochs_for, last
+from spinup_tf2.core.update_block import UpdateBlock
 
 import spinup_tf2
 from spinup_tf2 import EpochLogger
-from spinup_tf2.core.optimize.update_block import UpdateBlock
 
 TRAIN_PI_ITERS = 80
 TRAIN_V_ITERS = 80

@@ -18,9 +18,9 @@ from importlib import import_module
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.cli.help import HELP, algorithm_help, print_once, usage
 from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, did_you_mean, one_line
+from spinup_tf2.files.printing import lose_lines
 from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.mpi import fail_together
-from spinup_tf2.runs.printing import lose_lines
 from spinup_tf2.version import __version__
 
 # Commands other than training, each in the module of its name in spinup_tf2.cli.

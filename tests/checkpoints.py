@@ -13,8 +13,7 @@ def write_checkpoint(run_dir: Path, **changes) -> Path:
     changes: of what the manifest says about the run.
     """
     import keras
-
-    from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter, NewSteps
+    from spinup_tf2.training.checkpoint_writer import CheckpointWriter, NewSteps
 
     command = {"env_name": "CartPole-v1", "epochs": 3, "ac_kwargs": {"hidden_sizes": [8]}}
     run = dict(algorithm="ppo", command=command, exp_name="x", num_envs=2, num_procs=1) | changes

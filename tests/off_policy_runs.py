@@ -8,9 +8,9 @@ import gymnasium as gym
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
+from spinup_tf2.core.update_block import UpdateBlock
 
 from spinup_tf2.core import off_policy
-from spinup_tf2.core.optimize.update_block import UpdateBlock
 from tests import on_policy_runs as runs
 from tests.on_policy_runs import Identity, make
 

@@ -12,11 +12,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
+from spinup_tf2.core.workers.randomness import Randomness
+from spinup_tf2.training.run import Run
 
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.heads import CategoricalPolicy, ValueFunction
-from spinup_tf2.core.rollout.randomness import Randomness
-from spinup_tf2.core.runs.run import Run
 from tests.on_policy_runs import train
 
 BOX, DISCRETE = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3)

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
+from spinup_tf2.training.callbacks import callbacks_of
+from spinup_tf2.training.checkpoints import Checkpoints
 
 from spinup_tf2 import a2c, ddpg, ppo, vpg
 from spinup_tf2.callbacks import (
@@ -17,9 +19,7 @@ from spinup_tf2.callbacks import (
     seconds_of,
 )
 from spinup_tf2.cli.resume import parse_resume
-from spinup_tf2.core.runs.callbacks import callbacks_of
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.utils.logx import EpochLogger
 from tests import off_policy_runs
 from tests.on_policy_runs import train

@@ -103,7 +103,7 @@ GIVEN = {
     "docs/resuming.rst": """
 import numpy as np
 from pathlib import Path
-from spinup_tf2.core.runs.saved_policy import load_networks
+from spinup_tf2.training.saved_policy import load_networks
 shown = Path("data/long/long_s0/checkpoint/000003")
 if not shown.exists():
     max(shown.parent.glob("0*")).rename(shown)

@@ -9,8 +9,8 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from spinup_tf2.core.trajectories import gae
 
-from spinup_tf2.core.experience.advantages import gae
 from spinup_tf2.results.datasets import get_all_datasets
 from spinup_tf2.results.final import final_performance
 

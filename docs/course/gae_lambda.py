@@ -9,8 +9,7 @@ import numpy as np
 from gridworld import Gridworld, policy_values
 from matplotlib.figure import Figure
 from policy_gradient import play
-
-from spinup_tf2.core.experience.advantages import gae
+from spinup_tf2.core.trajectories import gae
 
 ENV = Gridworld(["1.........3"])  # nine free cells
 START, LEFT, RIGHT = 5, 0, 1

@@ -87,9 +87,9 @@ def table(episodes=EPISODES, seed=0):
 def with_the_package(episodes=EPISODES, seed=0):
     """The same gradient `[S]` from VPG's loss, with the package's advantages (lambda 0.97)."""
     import tensorflow as tf  # here, since it takes its time
+    from spinup_tf2.core.trajectories import gae
 
     from spinup_tf2.algos.vpg import policy_loss
-    from spinup_tf2.core.experience.advantages import gae
 
     env, rng = Gridworld(CORRIDOR, pay=PAY), np.random.default_rng(seed)
     theta = np.zeros(env.R.shape)

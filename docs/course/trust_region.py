@@ -7,8 +7,7 @@ import sys
 
 import numpy as np
 from matplotlib.figure import Figure
-
-from spinup_tf2.core.optimize.natural_gradient import conjugate_gradient
+from spinup_tf2.core.natural_gradient import conjugate_gradient
 
 
 def kl_gaussian(mean, std, new_mean, new_std):

@@ -3,8 +3,7 @@
 import sys
 
 import gymnasium as gym
-
-from spinup_tf2.core.runs.saved_policy import load_policy
+from spinup_tf2.training.saved_policy import load_policy
 
 if __name__ == "__main__":
     get_action = load_policy(sys.argv[1], deterministic=False, seed=0)

@@ -4,10 +4,10 @@ import gymnasium as gym
 import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
+from spinup_tf2.core.nets.layers import mlp
 
 from spinup_tf2 import ppo
 from spinup_tf2.core.nets.actor_critic import ActorCritic
-from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.heads import ValueFunction
 
 

@@ -3,9 +3,9 @@
 import gymnasium as gym
 import keras
 import tensorflow as tf
+from spinup_tf2.core.nets.layers import mlp
 
 from spinup_tf2 import sac
-from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.heads import SquashedGaussianPolicy
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 

@@ -2,14 +2,14 @@
 
 import keras
 import tensorflow as tf
+from spinup_tf2.core.gradient_steps import GradientSteps, adam
+from spinup_tf2.core.trajectories import gae
+from spinup_tf2.training.settings import Settings, algorithm
 from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.experience.advantages import gae
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
-from spinup_tf2.core.settings import Settings, algorithm
 from spinup_tf2.parallel.mpi import mpi_avg
 
 

@@ -1,7 +1,8 @@
 """Networks that are built again from a run's weights, as the default ones are."""
 
+from spinup_tf2.core.nets.layers import mlp, mlp_shapes
+
 from spinup_tf2.core.nets.actor_critic import ActorCritic
-from spinup_tf2.core.nets.bodies import mlp, mlp_shapes
 from spinup_tf2.core.nets.heads import ValueFunction, policy_for, policy_shapes
 
 

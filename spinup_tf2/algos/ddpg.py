@@ -8,11 +8,10 @@ from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import Options
 from spinup_tf2.core import off_policy
+from spinup_tf2.core.gradient_steps import Loss, adam, bellman_backup
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
-from spinup_tf2.core.optimize.gradient_steps import adam
-from spinup_tf2.core.optimize.losses import Loss, bellman_backup
-from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock
-from spinup_tf2.core.settings import Settings, algorithm
+from spinup_tf2.core.update_block import Minimize, PolyakAverage, UpdateBlock
+from spinup_tf2.training.settings import Settings, algorithm
 
 
 def q_loss(q: tf.Tensor, backup: tf.Tensor) -> Loss:

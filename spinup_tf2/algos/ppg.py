@@ -9,17 +9,23 @@ from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.compiled import compiled
-from spinup_tf2.core.experience.advantages import estimates
-from spinup_tf2.core.experience.phase_memory import PhaseMemory
+from spinup_tf2.core.gradient_steps import (
+    GradientSteps,
+    Loss,
+    adam,
+    loss_columns,
+    take_steps,
+    value_loss,
+    value_regression,
+)
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic, unique
+from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.heads import FrozenPolicy, both, check_features, value_beside
 from spinup_tf2.core.nets.normalization import RewardScaler
 from spinup_tf2.core.optimize.auxiliary_phase import AuxiliaryPhase
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
-from spinup_tf2.core.optimize.losses import Loss, value_loss, value_regression
-from spinup_tf2.core.optimize.take_steps import loss_columns, take_steps
-from spinup_tf2.core.settings import Settings, algorithm
+from spinup_tf2.core.phase_memory import PhaseMemory
+from spinup_tf2.core.trajectories import estimates
+from spinup_tf2.training.settings import Settings, algorithm
 from spinup_tf2.utils.mpi_tf import sync_params
 
 

@@ -9,13 +9,18 @@ from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.compiled import compiled
-from spinup_tf2.core.experience.advantages import estimates
+from spinup_tf2.core.gradient_steps import (
+    GradientSteps,
+    Loss,
+    adam,
+    loss_columns,
+    take_steps,
+    value_regression,
+)
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
-from spinup_tf2.core.optimize.losses import Loss, value_regression
-from spinup_tf2.core.optimize.take_steps import loss_columns, take_steps
-from spinup_tf2.core.settings import Settings, algorithm
+from spinup_tf2.core.nets.compiled import compiled
+from spinup_tf2.core.trajectories import estimates
+from spinup_tf2.training.settings import Settings, algorithm
 
 
 def policy_loss(logp: tf.Tensor, logp_old: tf.Tensor, adv: tf.Tensor) -> Loss:

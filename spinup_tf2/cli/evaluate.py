@@ -32,17 +32,17 @@ import numpy as np
 from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, check
 from spinup_tf2.cli.env_kwargs import ENV_KWARGS_HELP, split_env_kwargs
 from spinup_tf2.cli.test_policy import add_agent_arguments, add_length_argument
-from spinup_tf2.core.rollout.faults import environment_failed
-from spinup_tf2.core.runs.policy_with_memory import in_episode
+from spinup_tf2.core.workers.faults import environment_failed
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.envs.protocol import success_of
 from spinup_tf2.errors import UserError, kind_and_line
-from spinup_tf2.experiments.nested import merged
+from spinup_tf2.experiments.presets import merged
+from spinup_tf2.files.run_directory import atomic_output
+from spinup_tf2.files.saves import find_save
 from spinup_tf2.parallel.threads import threads_per_rank
-from spinup_tf2.persistence.saves import find_save
-from spinup_tf2.results.config import read_config
-from spinup_tf2.runs.files import atomic_output
+from spinup_tf2.results.reading import read_config
 from spinup_tf2.tensorflow_import import quiet_tensorflow
+from spinup_tf2.training.policy_with_memory import in_episode
 from spinup_tf2.utils.test_policy import load_env
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class _Agent:
 
     def __init__(self, fpath, itr, best, max_ep_len, seed, allow_pickle, modules):
         check(NON_NEGATIVE_INTEGER, seed=seed, max_ep_len=max_ep_len or 0)
-        from spinup_tf2.core.runs.saved_policy import load_networks, policy_of
+        from spinup_tf2.training.saved_policy import load_networks, policy_of
 
         import_named(modules)
         save_dir = find_save(fpath, itr)

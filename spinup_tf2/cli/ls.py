@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from spinup_tf2 import user_config
 from spinup_tf2.errors import printable
+from spinup_tf2.files.printing import colored, print_safely
+from spinup_tf2.files.run_directory import runs_aside
 from spinup_tf2.results.listing import RunInfo, as_json, find_runs
-from spinup_tf2.runs.files import runs_aside
-from spinup_tf2.runs.printing import colored, print_safely
 
 # Keys by which runs can be sorted, such that the most interesting ones come first.
 SORT = {

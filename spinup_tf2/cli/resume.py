@@ -25,13 +25,12 @@ from spinup_tf2.envs.modules import (
 from spinup_tf2.errors import UserError, did_you_mean, one_line
 from spinup_tf2.experiments.calling import resume_experiment
 from spinup_tf2.experiments.checks import ENVIRONMENT, check_values, signature_of
-from spinup_tf2.experiments.directories import check_exp_name
-from spinup_tf2.experiments.experiment import NamedAlgorithm
+from spinup_tf2.experiments.experiment import NamedAlgorithm, check_exp_name
+from spinup_tf2.files.env_spec import register_for_file
+from spinup_tf2.files.kwargs_json import from_json
+from spinup_tf2.files.run_directory import runs_aside, runs_in
 from spinup_tf2.parallel import launched, mpi
-from spinup_tf2.persistence.checkpoints import Checkpoints
-from spinup_tf2.persistence.env_spec import register_for_file
-from spinup_tf2.persistence.kwargs_json import from_json
-from spinup_tf2.runs.files import runs_aside, runs_in
+from spinup_tf2.training.checkpoints import Checkpoints
 
 # Flags that `resume` accepts: those that do not make it another run.
 RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "hosts", "launcher", "quiet")

@@ -12,12 +12,12 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
 from spinup_tf2.cli.env_kwargs import ENV_KWARGS_HELP, split_env_kwargs
-from spinup_tf2.core.runs.policy_with_memory import PolicyWithMemory
 from spinup_tf2.envs.modules import add_import_argument, import_for_command
 from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.saves import find_save
+from spinup_tf2.files.saves import find_save
 from spinup_tf2.tensorflow_import import quiet_tensorflow
+from spinup_tf2.training.policy_with_memory import PolicyWithMemory
 from spinup_tf2.utils.test_policy import load_agent, load_env, run_policy
 
 EPISODES = 100

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.parallel.mpi import proc_id
 
 _LARGEST = float(np.finfo(np.float32).max)

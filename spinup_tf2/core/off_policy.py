@@ -10,22 +10,21 @@ import keras
 import numpy as np
 from scipy.special import ndtr
 
-from spinup_tf2.core.experience.replay_buffer import ReplayBuffer, batch_rows
-from spinup_tf2.core.finite import check_step
 from spinup_tf2.core.nets.acting import Actor
-from spinup_tf2.core.nets.bodies import count_variables
-from spinup_tf2.core.nets.initialization import first_weights
-from spinup_tf2.core.nets.making import check_no_variable_in_both, class_for, make_q_actor_critic
+from spinup_tf2.core.nets.checks import check_no_variable_in_both, class_for, make_q_actor_critic
+from spinup_tf2.core.nets.layers import count_variables, first_weights
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
-from spinup_tf2.core.optimize.update_block import UpdateBlock
-from spinup_tf2.core.rollout.vector_env import lost
-from spinup_tf2.core.runs.opening import environments, opened_run
-from spinup_tf2.core.runs.run import Run
-from spinup_tf2.core.settings import Settings
+from spinup_tf2.core.replay_buffer import ReplayBuffer, batch_rows
+from spinup_tf2.core.update_block import UpdateBlock
+from spinup_tf2.core.vector_env import lost
 from spinup_tf2.envs.spaces import ActionSpec, bounded_action_spec
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import beat, num_procs
-from spinup_tf2.persistence.keeper import Part
+from spinup_tf2.training.finite import check_step
+from spinup_tf2.training.keeper import Part
+from spinup_tf2.training.opening import environments, opened_run
+from spinup_tf2.training.run import Run
+from spinup_tf2.training.settings import Settings
 
 XLA_PAYS_AFTER = 5000  # updates; with fewer, XLA saves less time than it takes to compile
 

@@ -10,23 +10,27 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from spinup_tf2.core.experience.segments import SegmentBuffer, check_memory
-from spinup_tf2.core.experience.trajectory_buffer import Returns, TrajectoryBuffer
-from spinup_tf2.core.finite import check_experience
+from spinup_tf2.core.demonstrations import Demonstrations
+from spinup_tf2.core.gradient_steps import GradientSteps
 from spinup_tf2.core.nets.acting import Critic
 from spinup_tf2.core.nets.actor_critic import ActorCritic
-from spinup_tf2.core.nets.bodies import count_variables
-from spinup_tf2.core.nets.initialization import first_weights
-from spinup_tf2.core.nets.making import class_for, make_actor_critic
+from spinup_tf2.core.nets.checks import class_for, make_actor_critic
+from spinup_tf2.core.nets.layers import count_variables, first_weights
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps
-from spinup_tf2.core.rollout.demonstrations import Demonstrations
-from spinup_tf2.core.rollout.memory import Policy, RecurrentActor, actor_for
-from spinup_tf2.core.rollout.vector_env import VectorEnv
-from spinup_tf2.core.runs.opening import environments, opened_run
-from spinup_tf2.core.runs.run import Run
-from spinup_tf2.core.settings import Settings
-from spinup_tf2.persistence.keeper import Part
+from spinup_tf2.core.nets.recurrent_acting import (
+    Policy,
+    RecurrentActor,
+    SegmentBuffer,
+    actor_for,
+    check_memory,
+)
+from spinup_tf2.core.trajectories import Returns, TrajectoryBuffer
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.training.finite import check_experience
+from spinup_tf2.training.keeper import Part
+from spinup_tf2.training.opening import environments, opened_run
+from spinup_tf2.training.run import Run
+from spinup_tf2.training.settings import Settings
 
 Update = Callable[..., dict[str, float]]
 Act = Policy | Demonstrations

@@ -20,9 +20,9 @@ from spinup_tf2.arguments.docs import documented
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.errors import did_you_mean
+from spinup_tf2.files.logger import check_logger_arguments
+from spinup_tf2.files.printing import warn
 from spinup_tf2.parallel.mpi import num_procs, proc_id
-from spinup_tf2.runs.printing import warn
-from spinup_tf2.utils.logx import check_logger_arguments
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -36,7 +36,6 @@ import tensorflow as tf
 from spinup_tf2 import ppo
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic
-from spinup_tf2.core.runs.init_from import begin_with, network_arguments
 from spinup_tf2.envs.mario.demonstrations import demonstration
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples.cloning import (
@@ -48,8 +47,9 @@ from spinup_tf2.examples.cloning import (
 )
 from spinup_tf2.examples.mario_corrections import LONGEST, correct_with
 from spinup_tf2.examples.mario_ways import Shown, Start, Ways, first_ways, frames_of, together
-from spinup_tf2.presets import load
-from spinup_tf2.runs.lock import run_lock
+from spinup_tf2.experiments.presets import load
+from spinup_tf2.files.lock import run_lock
+from spinup_tf2.training.init_from import begin_with, network_arguments
 from spinup_tf2.utils.run_utils import EnvFn, call_experiment
 
 PRESET = "mario-demo"

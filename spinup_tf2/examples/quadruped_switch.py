@@ -20,7 +20,7 @@ from spinup_tf2.envs.quadruped.env import QuadrupedEnv
 from spinup_tf2.envs.quadruped.tasks import TASKS
 from spinup_tf2.envs.rendering import shown_or_recorded
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.saves import find_save
+from spinup_tf2.files.saves import find_save
 from spinup_tf2.utils.test_policy import load_agent, load_env
 
 WALK = "data/quadruped-walk-demo/quadruped-walk-demo_s0"

@@ -18,14 +18,14 @@ from typing import Any
 from spinup_tf2 import user_config
 from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.experiments import run_entrypoint
+from spinup_tf2.experiments.calling import Processes, resolve_processes
 from spinup_tf2.experiments.checks import signature_of
 from spinup_tf2.experiments.experiment import Experiment, check_launch, prepare_experiment
-from spinup_tf2.experiments.processes import Processes, resolve_processes
+from spinup_tf2.files.commands import plot_command, watch_command
+from spinup_tf2.files.printing import RULE, colored, say
+from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.parallel.stopping import SIGNALS, name_of_signal
-from spinup_tf2.runs.commands import plot_command, watch_command
-from spinup_tf2.runs.printing import RULE, colored, say
-from spinup_tf2.utils.serialization_utils import convert_json
 
 _END = """
 End of experiment.

@@ -12,8 +12,8 @@ from typing import Any
 
 from spinup_tf2 import user_config
 from spinup_tf2.errors import UserError
-from spinup_tf2.runs.files import EXISTING_RUN, REPLACED, holds_run, set_aside
-from spinup_tf2.runs.lock import run_lock
+from spinup_tf2.files.lock import run_lock
+from spinup_tf2.files.run_directory import EXISTING_RUN, REPLACED, holds_run, set_aside
 
 # File systems allow 255 bytes, of which date, time and seed take some.
 _LONGEST_NAME = 255 - len("2026-01-31_23-59-59-" + "_s4294967295")

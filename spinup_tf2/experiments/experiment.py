@@ -19,16 +19,16 @@ from spinup_tf2.experiments.checks import (
     check_environment,
     check_experiment,
 )
-from spinup_tf2.experiments.directories import (
+from spinup_tf2.experiments.experiment import (
     check_directory,
     check_exp_name,
     set_runs_aside,
     setup_logger_kwargs,
 )
+from spinup_tf2.files.logger import check_logger_arguments
+from spinup_tf2.files.run_directory import holds_run
 from spinup_tf2.parallel import mpi
 from spinup_tf2.parallel.threads import FAST_CONVOLUTIONS
-from spinup_tf2.runs.files import holds_run
-from spinup_tf2.utils.logx import check_logger_arguments
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -175,7 +175,7 @@ def check_launch(
     """
 
     def look():
-        from spinup_tf2.experiments.needs import check_needs
+        from spinup_tf2.experiments.checks import check_needs
 
         _check_environments(experiments, check_env)
         runs = (each for each in experiments if each.algorithm and each.output_dir not in finished)

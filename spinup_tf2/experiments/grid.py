@@ -19,19 +19,25 @@ from tqdm import trange
 
 from spinup_tf2 import user_config
 from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.calling import resolve_processes
 from spinup_tf2.experiments.experiment import (
     check_launch,
     prepare_experiment,
     set_replaced_aside,
 )
-from spinup_tf2.experiments.nested import merged, nested
-from spinup_tf2.experiments.processes import resolve_processes
-from spinup_tf2.experiments.schedule.finished import check_going_on, finished_runs
-from spinup_tf2.experiments.schedule.outcomes import NOT_BEGUN, SKIPPED, Again, Outcome
-from spinup_tf2.experiments.schedule.running import check_workers, plan_of, run_all
+from spinup_tf2.experiments.outcomes import (
+    NOT_BEGUN,
+    SKIPPED,
+    Again,
+    Outcome,
+    check_going_on,
+    finished_runs,
+)
+from spinup_tf2.experiments.presets import merged, nested
+from spinup_tf2.experiments.schedule import check_workers, plan_of, run_all
+from spinup_tf2.files.printing import RULE, RULE_WIDTH, colored, say
+from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import mpi
-from spinup_tf2.runs.printing import RULE, RULE_WIDTH, colored, say
-from spinup_tf2.utils.serialization_utils import convert_json
 
 if TYPE_CHECKING:
     import gymnasium as gym

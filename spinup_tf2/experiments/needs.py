@@ -15,7 +15,7 @@ from typing import Any
 
 from spinup_tf2.callbacks import not_available
 from spinup_tf2.envs.rendering import check_shown_in_training
-from spinup_tf2.persistence.saves import find_save, read_weights
+from spinup_tf2.files.saves import find_save, read_weights
 from spinup_tf2.tracking.tracker import check_installed
 
 

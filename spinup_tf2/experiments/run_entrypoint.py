@@ -130,7 +130,7 @@ def _read_experiment(folder):
         fields = decode(_read_json(folder, _ALGORITHM))
         return Experiment(**fields | {"thunk": NamedAlgorithm(fields["thunk"])}).call
 
-    from spinup_tf2.persistence.unpickling import load_private
+    from spinup_tf2.files.unpickling import load_private
 
     return load_private(Path(folder, _FUNCTION))  # the parent process has just written it
 
@@ -143,9 +143,9 @@ def main(folder: str | os.PathLike) -> None:
         os.environ.setdefault(name, value)
 
     from spinup_tf2.errors import Interrupted, UserError
+    from spinup_tf2.files.printing import lose_lines
     from spinup_tf2.parallel import mpi
     from spinup_tf2.parallel.stopping import interrupt_once
-    from spinup_tf2.runs.printing import lose_lines
 
     lose_lines()  # training goes on even if its output cannot be written
     if sys.stderr is not None:

@@ -17,10 +17,9 @@ import tensorflow as tf
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
+from spinup_tf2.core.nets.checks import two_observations
 from spinup_tf2.core.nets.distributions import choice_logits
-from spinup_tf2.core.nets.making import two_observations
 from spinup_tf2.core.nets.normalization import Normalized
-from spinup_tf2.core.runs.saved_policy import LoadedPolicy, load_networks
 from spinup_tf2.envs.modules import import_named
 from spinup_tf2.envs.spaces import ActionSpec, network_observation_space, to_network
 from spinup_tf2.errors import UserError, one_line
@@ -36,8 +35,9 @@ from spinup_tf2.exporting.formats import (
     write_numpy,
     write_savedmodel,
 )
-from spinup_tf2.persistence.saves import find_save
-from spinup_tf2.runs.files import atomic_output
+from spinup_tf2.files.run_directory import atomic_output
+from spinup_tf2.files.saves import find_save
+from spinup_tf2.training.saved_policy import LoadedPolicy, load_networks
 
 OBSERVATIONS = 1000
 TOLERANCE = 1e-5

@@ -19,10 +19,10 @@ from gymnasium import spaces
 from spinup_tf2.core.nets import numpy_policy
 from spinup_tf2.core.nets.acting import numpy_steps
 from spinup_tf2.core.nets.distributions import sample
-from spinup_tf2.core.runs.saved_policy import LoadedPolicy
 from spinup_tf2.envs.spaces import is_image
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.unpickling import load_saved_model
+from spinup_tf2.files.unpickling import load_saved_model
+from spinup_tf2.training.saved_policy import LoadedPolicy
 
 # Given the values `[n, ...]` of each part of n observations, and noise or None, returns n actions.
 Act = Callable[[list[np.ndarray], np.ndarray | None], np.ndarray]

@@ -26,8 +26,8 @@ from typing import Any, NoReturn
 import psutil
 
 from spinup_tf2.errors import Interrupted
+from spinup_tf2.files.printing import say
 from spinup_tf2.parallel import launched, mpi
-from spinup_tf2.runs.printing import say
 
 # ---------------------------------------------------------------- signals
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import gather_objects, proc_id
-from spinup_tf2.persistence.checkpoints import (
+from spinup_tf2.training.checkpoints import (
     BEST,
     FORMAT,
     MANIFEST,

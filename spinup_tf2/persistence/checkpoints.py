@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.printing import warn
+from spinup_tf2.files.run_directory import read_json
 from spinup_tf2.parallel.mpi import on_root
-from spinup_tf2.runs.files import read_json
-from spinup_tf2.runs.printing import warn
 
 if TYPE_CHECKING:
     import keras

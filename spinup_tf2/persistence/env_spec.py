@@ -39,9 +39,9 @@ from spinup_tf2.envs.modules import (
     is_own,
 )
 from spinup_tf2.errors import UserError, kind_and_line, one_line
-from spinup_tf2.persistence.kwargs_json import from_json, to_json
-from spinup_tf2.persistence.space_json import LARGEST_SPACE
-from spinup_tf2.runs.files import atomic_save, read_json
+from spinup_tf2.files.kwargs_json import from_json, to_json
+from spinup_tf2.files.run_directory import atomic_save, read_json
+from spinup_tf2.files.space_json import LARGEST_SPACE
 
 # Bytes in the file: what environments make of a long argument may be a thousand times as large.
 LARGEST_SPEC = 2**16

@@ -14,8 +14,8 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import broadcast_object, num_procs, proc_id
-from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter, NewSteps
-from spinup_tf2.persistence.checkpoints import (
+from spinup_tf2.training.checkpoint_writer import CheckpointWriter, NewSteps
+from spinup_tf2.training.checkpoints import (
     DamagedCheckpoint,
     Saved,
     read_best,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.persistence.checkpoints import Checkpoints, DamagedCheckpoint, read_numbered
-from spinup_tf2.runs.files import read_json, runs_aside, runs_in
+from spinup_tf2.files.run_directory import read_json, runs_aside, runs_in
+from spinup_tf2.training.checkpoints import Checkpoints, DamagedCheckpoint, read_numbered
 
 WEIGHTS = "weights.npz"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.checkpoints import path_for_tensorflow
+from spinup_tf2.training.checkpoints import path_for_tensorflow
 
 
 def load_trusted(path: str | os.PathLike) -> Any:

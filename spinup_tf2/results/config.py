@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from spinup_tf2.errors import printable
-from spinup_tf2.runs.files import read_json
+from spinup_tf2.files.run_directory import read_json
 
 _LONGEST_NAME = 255  # characters, as for the name of a file
 _OF_ONE_RUN = ("seed", "exp_name", "env_fn", "num_envs", "num_cpu", "resume")

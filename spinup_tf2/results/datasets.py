@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.results.config import env_name, name_in, read_config, settings, without_env
+from spinup_tf2.files.printing import print_safely
+from spinup_tf2.files.run_directory import runs_aside
+from spinup_tf2.results.reading import env_name, name_in, read_config, settings, without_env
 from spinup_tf2.results.rows import PERFORMANCE, read_rows
 from spinup_tf2.results.walking import walk
-from spinup_tf2.runs.files import runs_aside
-from spinup_tf2.runs.printing import print_safely
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.printing import print_safely
+from spinup_tf2.files.run_directory import atomic_output
 from spinup_tf2.results.datasets import NoResults, named_by_env, numbers
 from spinup_tf2.results.look import LABELS, check_parent
 from spinup_tf2.results.statistics import (
@@ -20,8 +22,6 @@ from spinup_tf2.results.statistics import (
     summarize,
     tail_mean,
 )
-from spinup_tf2.runs.files import atomic_output
-from spinup_tf2.runs.printing import print_safely
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,12 +13,12 @@ from typing import Any
 
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.results.config import algorithm, env_name, name_in, read_config
+from spinup_tf2.files.commands import plot_command, resume_command, watch_command
+from spinup_tf2.files.lock import is_locked
+from spinup_tf2.files.run_directory import read_json
+from spinup_tf2.results.reading import algorithm, env_name, name_in, read_config
 from spinup_tf2.results.rows import UNFINISHED, read_rows
 from spinup_tf2.results.walking import walk
-from spinup_tf2.runs.commands import plot_command, resume_command, watch_command
-from spinup_tf2.runs.files import read_json
-from spinup_tf2.runs.lock import is_locked
 
 # Folders that belong to a run, and contain no other runs.
 _OF_A_RUN = re.compile(r"(tf[12]_save\d*|pyt_save|checkpoint)(\.tmp|\.old)?")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.runs.files import atomic_output
+from spinup_tf2.files.run_directory import atomic_output
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

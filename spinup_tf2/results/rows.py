@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import dataclass, field
 
-from spinup_tf2.runs.files import read_text
+from spinup_tf2.files.run_directory import read_text
 
 # Spinning Up's Performance is the first of these columns that exists.
 PERFORMANCE = ("AverageTestEpRet", "AverageEpRet")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from spinup_tf2.runs.files import REPLACED
+from spinup_tf2.files.run_directory import REPLACED
 
 
 def walk(top: str | os.PathLike) -> Iterator[tuple[str, list[str], list[str]]]:

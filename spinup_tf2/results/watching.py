@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.printing import print_safely
 from spinup_tf2.results.datasets import NoDirectory, NoResults, find_logdirs
-from spinup_tf2.runs.printing import print_safely
 
 Report = Callable[[str], None]
 

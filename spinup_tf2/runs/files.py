@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.runs.printing import warn
+from spinup_tf2.files.printing import warn
 
 LARGEST_TEXT = 2**28  # bytes, the rows of more than 500,000 epochs
 LARGEST_JSON = 2**25

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.runs.files import LOCK
+from spinup_tf2.files.run_directory import LOCK
 
 # Number of attempts to get a lock, and seconds between them.
 _ATTEMPTS, _PAUSE = 5, 0.02

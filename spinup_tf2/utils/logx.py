@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spinup_tf2.errors import UserError, did_you_mean, kind_and_line, printable
-from spinup_tf2.parallel import mpi
-from spinup_tf2.runs.files import (
+from spinup_tf2.files.printing import colored, colorize, format_table, say, warn
+from spinup_tf2.files.run_directory import (
     EXISTING_RUN,
     LOCK,
     OUTPUT,
@@ -39,8 +39,8 @@ from spinup_tf2.runs.files import (
     remove_run,
     trim_rows,
 )
-from spinup_tf2.runs.printing import colored, colorize, format_table, say, warn
-from spinup_tf2.utils.serialization_utils import convert_json
+from spinup_tf2.files.serialization import convert_json
+from spinup_tf2.parallel import mpi
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spinup_tf2.arguments.checks import MAY_CHANGE
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.printing import print_safely
 from spinup_tf2.results import look
 from spinup_tf2.results.datasets import (
     NoResults,
@@ -33,7 +34,6 @@ from spinup_tf2.results.statistics import (
     curve_of,
 )
 from spinup_tf2.results.watching import watch_runs
-from spinup_tf2.runs.printing import print_safely
 
 if TYPE_CHECKING:
     import pandas as pd

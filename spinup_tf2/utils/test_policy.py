@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup_tf2.core.rollout.faults import environment_failed
-from spinup_tf2.core.runs.policy_with_memory import in_episode
+from spinup_tf2.core.workers.faults import environment_failed
 from spinup_tf2.envs.modules import import_named
 from spinup_tf2.errors import UserError, kind_and_line, printable
-from spinup_tf2.persistence.saves import find_save, read_info
-from spinup_tf2.persistence.unpickling import load_trusted
-from spinup_tf2.runs.printing import format_table
+from spinup_tf2.files.printing import format_table
+from spinup_tf2.files.saves import find_save, read_info
+from spinup_tf2.files.unpickling import load_trusted
+from spinup_tf2.training.policy_with_memory import in_episode
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -114,7 +114,7 @@ def _warn_once(text):
 
 
 def _load_env(save_dir, render_mode, allow_pickle, env_kwargs):
-    from spinup_tf2.persistence.env_spec import make_env
+    from spinup_tf2.files.env_spec import make_env
 
     run_dir = Path(save_dir).parent
     try:
@@ -167,7 +167,7 @@ def load_agent(
     best: bool = False,
 ) -> Callable[[Any], Any]:
     """Load a saved policy as `get_action(obs)`."""
-    from spinup_tf2.core.runs.saved_policy import load_policy
+    from spinup_tf2.training.saved_policy import load_policy
 
     print(f"\n\nLoading from {save_dir}.\n\n")
     print(f"Using {'deterministic' if deterministic else 'default'} action op.", flush=True)

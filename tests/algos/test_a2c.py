@@ -11,16 +11,15 @@ import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
+from spinup_tf2.core.gradient_steps import GradientSteps
+from spinup_tf2.core.nets.layers import mlp
+from spinup_tf2.core.trajectories import TrajectoryBuffer, estimates
+from spinup_tf2.training.saved_policy import load_policy
 
 from spinup_tf2 import a2c, ppo, vpg
 from spinup_tf2.algos.a2c import policy_loss
-from spinup_tf2.core.experience.advantages import estimates
-from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
 from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.heads import ValueFunction
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps
-from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.run_utils import EnvFn
 from spinup_tf2.utils.test_policy import load_policy_and_env, run_policy

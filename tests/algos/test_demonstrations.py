@@ -3,9 +3,9 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from spinup_tf2.core.workers.randomness import environment_seed
 
 from spinup_tf2 import a2c, ppo, trpo, vpg
-from spinup_tf2.core.rollout.randomness import environment_seed
 from spinup_tf2.errors import UserError
 from tests.on_policy_runs import make, train
 

@@ -2,10 +2,10 @@
 
 import gymnasium as gym
 import pytest
+from spinup_tf2.training.checkpoints import Checkpoints
 
 from spinup_tf2 import ddpg, ppo
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.utils.test_policy import load_policy_and_env
 from tests import off_policy_runs
 from tests import on_policy_runs as runs

@@ -6,10 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import tensorflow as tf
+from spinup_tf2.core.workers.faults import EnvironmentFailure
+from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
 
 from spinup_tf2 import ppo, sac
-from spinup_tf2.core.rollout.faults import EnvironmentFailure
-from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed
 from tests import off_policy_runs
 from tests import on_policy_runs as runs
 

@@ -6,6 +6,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from spinup_tf2.training.policy_with_memory import PolicyWithMemory, in_episode
+from spinup_tf2.training.saved_policy import load_policy
 
 import spinup_tf2
 from spinup_tf2 import a2c, ppo, sac, trpo, vpg
@@ -13,8 +15,6 @@ from spinup_tf2.cli import test_policy
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.nets.recurrent_acting import RecurrentStep
-from spinup_tf2.core.runs.policy_with_memory import PolicyWithMemory, in_episode
-from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.test_policy import run_policy
 from tests import on_policy_runs as runs

@@ -8,10 +8,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import tensorflow as tf
+from spinup_tf2.core.workers.randomness import environment_seed
+from spinup_tf2.training.finite import NonFiniteError
 
 from spinup_tf2 import a2c, ppo, sac, td3, trpo
-from spinup_tf2.core.finite import NonFiniteError
-from spinup_tf2.core.rollout.randomness import environment_seed
 from tests import off_policy_runs
 from tests import on_policy_runs as runs
 

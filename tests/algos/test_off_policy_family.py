@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
+from spinup_tf2.core.gradient_steps import bellman_backup
+from spinup_tf2.core.nets.layers import mlp
+from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
+from spinup_tf2.training.saved_policy import load_policy
 
 from spinup_tf2 import ddpg, sac, td3
-from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.distributions import mode
 from spinup_tf2.core.nets.heads import DeterministicPolicy, SquashedGaussianPolicy
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
-from spinup_tf2.core.optimize.losses import bellman_backup
-from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed
-from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.envs.spaces import bounded_action_spec
 from spinup_tf2.errors import UserError
 from tests.off_policy_runs import (

@@ -10,6 +10,7 @@ import psutil
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
+from spinup_tf2.core.gradient_steps import GradientSteps
 
 from spinup_tf2 import ppg, ppo, user_config
 from spinup_tf2.algos.ppg import auxiliary_loss, policy_loss
@@ -17,7 +18,6 @@ from spinup_tf2.algos.ppo import policy_loss as clipped_loss
 from spinup_tf2.callbacks import Callback
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.heads import FrozenPolicy
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from spinup_tf2.errors import Interrupted, UserError
 from tests import images  # noqa: F401  (registers Lamp-v0)
 from tests import on_policy_runs as runs
@@ -221,7 +221,7 @@ def test_the_phase_by_hand(tmp_path, monkeypatch, arch):
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Lamp-v0"])
 def test_the_memory_holds_what_updates_have_seen(tmp_path, monkeypatch, env_id):
-    from spinup_tf2.core.experience.phase_memory import PhaseMemory
+    from spinup_tf2.core.phase_memory import PhaseMemory
 
     seen, kept, store = [], [], PhaseMemory.store
 

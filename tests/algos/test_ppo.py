@@ -10,15 +10,14 @@ import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
+from spinup_tf2.core.gradient_steps import GradientSteps, value_loss
+from spinup_tf2.core.nets.layers import mlp
+from spinup_tf2.training.saved_policy import load_policy
 
 from spinup_tf2 import ppo
 from spinup_tf2.algos.ppo import policy_loss
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.heads import ValueFunction
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps
-from spinup_tf2.core.optimize.losses import value_loss
-from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.errors import UserError
 from tests import on_policy_runs as runs
 from tests.on_policy_runs import COLUMNS, make, positional_defaults

@@ -7,16 +7,16 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
 from scipy import stats
+from spinup_tf2.core.gradient_steps import GradientSteps
+from spinup_tf2.core.nets.layers import mlp
+from spinup_tf2.core.vector_env import VectorEnv
 
 from spinup_tf2 import ppo, trpo
 from spinup_tf2.algos.ppo import adapted_beta, penalty_loss
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.distributions import squashed_gaussian
 from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy, ValueFunction
 from spinup_tf2.core.on_policy import Rollouts
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps
-from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel import mpi
 from tests import on_policy_runs as runs

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from scipy import special, stats
+from spinup_tf2.core.update_block import UpdateBlock
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.grappler import tf_optimizer
 from tensorflow.python.training.saver import export_meta_graph
@@ -22,7 +23,6 @@ from spinup_tf2.algos.sac import (
     temperature_loss,
 )
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
-from spinup_tf2.core.optimize.update_block import UpdateBlock
 from spinup_tf2.errors import UserError
 from tests.off_policy_runs import (
     COLUMNS,

@@ -7,11 +7,11 @@ from unittest import mock
 import numpy as np
 import pytest
 import tensorflow as tf
+from spinup_tf2.core.update_block import UpdateBlock
 
 from spinup_tf2 import td3
 from spinup_tf2.algos.td3 import policy_loss, q_loss, smoothed_action
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
-from spinup_tf2.core.optimize.update_block import UpdateBlock
 from tests.off_policy_runs import (
     COLUMNS,
     Adam,

@@ -8,12 +8,12 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
 from scipy import stats
+from spinup_tf2.core.natural_gradient import PolicyObjective
 
 from spinup_tf2 import trpo
 from spinup_tf2.algos.trpo import policy_loss
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.nets.heads import GaussianPolicy
-from spinup_tf2.core.optimize.natural_gradient import PolicyObjective
 from spinup_tf2.errors import UserError
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import flat_concat

@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from scipy import stats
+from spinup_tf2.core.gradient_steps import GradientSteps
 
 from spinup_tf2 import vpg
 from spinup_tf2.algos.vpg import policy_loss
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps
 from tests.on_policy_runs import COLUMNS, Identity, positional_defaults, train
 
 VPG_COLUMNS = [

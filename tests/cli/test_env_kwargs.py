@@ -2,11 +2,11 @@
 
 import gymnasium as gym
 import pytest
+from spinup_tf2.files.env_spec import write_env_spec
 
 from spinup_tf2.cli import evaluate, test_policy
 from spinup_tf2.cli.env_kwargs import split_env_kwargs
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.env_spec import write_env_spec
 from spinup_tf2.utils.test_policy import load_env
 
 

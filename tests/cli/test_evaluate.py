@@ -10,12 +10,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from spinup_tf2.files.saves import WEIGHTS
 
 from spinup_tf2 import ppo, run
 from spinup_tf2.cli import evaluate as command
 from spinup_tf2.cli.evaluate import evaluate_robustness, evaluate_run, main, play
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.saves import WEIGHTS
 from tests.cli.closed_pipe import closed_pipe
 from tests.on_policy_runs import train
 

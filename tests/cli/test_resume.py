@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from spinup_tf2.training import checkpoints as checkpoint
 
 from spinup_tf2 import run
 from spinup_tf2.cli.ls import main as ls
@@ -14,7 +15,6 @@ from spinup_tf2.cli.plot import main as plot
 from spinup_tf2.cli.resume import RESUME_KEYS, parse_resume
 from spinup_tf2.cli.test_policy import main as watch
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence import checkpoints as checkpoint
 from tests.progress import rows_without_time
 
 COMMAND = dict(
@@ -190,7 +190,7 @@ import os
 import signal
 import sys
 from spinup_tf2 import run
-from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.vector_env import VectorEnv
 
 begin, count = VectorEnv.begin, 0
 

@@ -5,8 +5,7 @@ from functools import partial
 
 import pytest
 import tensorflow as tf
-
-from spinup_tf2.core.compiled import compiled
+from spinup_tf2.core.nets.compiled import compiled
 
 
 @pytest.fixture

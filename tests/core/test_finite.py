@@ -9,15 +9,14 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-
-from spinup_tf2.core.finite import (
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.training.finite import (
     NonFiniteError,
     check_experience,
     check_info,
     check_step,
     check_variables,
 )
-from spinup_tf2.core.rollout.vector_env import VectorEnv
 
 HOST = f"rank 0 on {platform.node()}"
 bad_values = pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -8,6 +8,11 @@ import numpy as np
 import pytest
 import scipy.stats
 from gymnasium import spaces
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.workers.episodes import MOST_LIVES
+from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
+from spinup_tf2.training.evaluation import evaluate
+from spinup_tf2.training.settings import Settings
 
 from spinup_tf2 import ddpg
 from spinup_tf2.arguments.checks import check_arguments
@@ -16,11 +21,6 @@ from spinup_tf2.core import off_policy
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
 from spinup_tf2.core.off_policy import Schedule, uniform
-from spinup_tf2.core.rollout.episodes import MOST_LIVES
-from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed
-from spinup_tf2.core.rollout.vector_env import VectorEnv
-from spinup_tf2.core.runs.evaluation import evaluate
-from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.spaces import bounded_action_spec
 from spinup_tf2.errors import UserError
 

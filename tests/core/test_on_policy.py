@@ -10,21 +10,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
+from spinup_tf2.core.demonstrations import Demonstrations
+from spinup_tf2.core.gradient_steps import GradientSteps, adam
+from spinup_tf2.core.nets.layers import mlp
+from spinup_tf2.core.trajectories import TrajectoryBuffer, estimates
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.training.action_log import ActionLog
+from spinup_tf2.training.checkpoint_writer import CheckpointWriter
+from spinup_tf2.training.run import Run
 
 from spinup_tf2 import user_config, vpg
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.experience.advantages import estimates
-from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic, unique
-from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.on_policy import collect
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, adam
-from spinup_tf2.core.rollout.action_log import ActionLog
-from spinup_tf2.core.rollout.demonstrations import Demonstrations
-from spinup_tf2.core.rollout.vector_env import VectorEnv
-from spinup_tf2.core.runs.run import Run
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
 from spinup_tf2.utils.logx import EpochLogger
 from tests.on_policy_runs import Walk, train
 

@@ -8,8 +8,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.wrappers import RecordEpisodeStatistics, RecordVideo
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.files.env_spec import make_env, write_env_spec
 
-from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.atari import (
     ClipReward,
     EpisodicLife,
@@ -21,7 +22,6 @@ from spinup_tf2.envs.atari import (
 )
 from spinup_tf2.envs.wrappers import AreaScaling, MaxAndSkip, StackFrames
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.env_spec import make_env, write_env_spec
 from spinup_tf2.utils.run_utils import EnvFn
 
 NOOP, FIRE, RIGHT = range(3)

@@ -8,9 +8,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.workers.faults import EnvironmentFailure
 
-from spinup_tf2.core.rollout.faults import EnvironmentFailure
-from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.spaces import action_spec, bounded_action_spec
 from spinup_tf2.errors import UserError
 

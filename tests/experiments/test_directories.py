@@ -5,12 +5,12 @@ import re
 import time
 
 import pytest
+from spinup_tf2.files.lock import run_lock
 
 from spinup_tf2 import user_config
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import directories
-from spinup_tf2.experiments.directories import check_exp_name, set_runs_aside, setup_logger_kwargs
-from spinup_tf2.runs.lock import run_lock
+from spinup_tf2.experiments.experiment import check_exp_name, set_runs_aside, setup_logger_kwargs
 
 
 @pytest.mark.parametrize(

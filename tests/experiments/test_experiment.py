@@ -5,9 +5,9 @@ import os
 
 import gymnasium as gym
 import pytest
+import spinup_tf2.training.settings
 
 import spinup_tf2
-import spinup_tf2.core.settings
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import calling
@@ -86,7 +86,7 @@ def with_more(width, **kwargs):
     needs_env(size=2 * width, **kwargs)
 
 
-@spinup_tf2.core.settings.algorithm()
+@spinup_tf2.training.settings.algorithm()
 def own_algorithm(env_fn, seed, logger_kwargs, size=1, **options):
     pass
 

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
+from spinup_tf2.core.nets.layers import mlp
+from spinup_tf2.training.saved_policy import SavedPolicy, load_policy
 
 from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.distributions import categorical, sample
 from spinup_tf2.core.nets.heads import ValueFunction
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.core.nets.numpy_policy import Policy
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
-from spinup_tf2.core.runs.saved_policy import SavedPolicy, load_policy
 from spinup_tf2.envs.spaces import network_observation_space, to_network
 from spinup_tf2.errors import UserError
 from spinup_tf2.exporting.export import export, largest_difference

@@ -294,7 +294,7 @@ SPECS = [
 
 
 def test_env_spec(fuzz, tmp_path):
-    from spinup_tf2.persistence.env_spec import make_env
+    from spinup_tf2.files.env_spec import make_env
 
     path = tmp_path / "env_spec.json"
 
@@ -320,7 +320,7 @@ ENTRIES = [
 
 
 def test_model_info(fuzz, tmp_path):
-    from spinup_tf2.core.runs.saved_policy import load_policy
+    from spinup_tf2.training.saved_policy import load_policy
 
     shutil.copytree(RUN / "tf2_save", tmp_path / "tf2_save")
     path = tmp_path / "tf2_save" / "model_info.json"
@@ -346,7 +346,7 @@ def test_model_info(fuzz, tmp_path):
 
 
 def test_weights(fuzz, tmp_path):
-    from spinup_tf2.core.runs.saved_policy import load_policy
+    from spinup_tf2.training.saved_policy import load_policy
 
     shutil.copytree(RUN / "tf2_save", tmp_path / "tf2_save")
     path = tmp_path / "tf2_save" / "weights.npz"
@@ -385,9 +385,9 @@ def restored(run_dir, name, contents):
 
 
 def test_manifest(fuzz, checkpoint):
-    from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
-    from spinup_tf2.persistence.checkpoints import Checkpoints
-    from spinup_tf2.persistence.same_run import position_of
+    from spinup_tf2.training.checkpoint_writer import CheckpointWriter
+    from spinup_tf2.training.checkpoints import Checkpoints
+    from spinup_tf2.training.same_run import position_of
 
     run_dir, files = checkpoint
 
@@ -401,7 +401,7 @@ def test_manifest(fuzz, checkpoint):
 
 
 def test_ranks(fuzz, checkpoint, tmp_path):
-    from spinup_tf2.persistence.checkpoints import DamagedCheckpoint, read_npz
+    from spinup_tf2.training.checkpoints import DamagedCheckpoint, read_npz
 
     def check(contents):
         (tmp_path / "rank0.npz").write_bytes(contents)

@@ -26,8 +26,8 @@ import gymnasium as gym
 import numpy as np
 import spinup_tf2
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.experience.replay_buffer import ReplayBuffer
-from spinup_tf2.core.runs import run
+from spinup_tf2.core.replay_buffer import ReplayBuffer
+from spinup_tf2.training import run
 from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.utils.mpi_tf import flat_concat
 

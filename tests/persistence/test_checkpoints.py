@@ -8,13 +8,10 @@ import tempfile
 import keras
 import numpy as np
 import pytest
-
-from spinup_tf2.errors import UserError
-from spinup_tf2.parallel.mpi import proc_id
-from spinup_tf2.persistence import checkpoint_writer
-from spinup_tf2.persistence import checkpoints as checkpoint
-from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter, NewSteps
-from spinup_tf2.persistence.checkpoints import (
+from spinup_tf2.training import checkpoint_writer
+from spinup_tf2.training import checkpoints as checkpoint
+from spinup_tf2.training.checkpoint_writer import CheckpointWriter, NewSteps
+from spinup_tf2.training.checkpoints import (
     Checkpoints,
     DamagedCheckpoint,
     read_best,
@@ -23,6 +20,9 @@ from spinup_tf2.persistence.checkpoints import (
     read_steps,
     restore_variables,
 )
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.parallel.mpi import proc_id
 from tests.fake_mpi import run_ranks
 
 RUN = dict(algorithm="ppo", num_envs=1)

@@ -13,10 +13,10 @@ from gymnasium.wrappers import (
     RescaleAction,
     TransformObservation,
 )
+from spinup_tf2.files.env_spec import make_env, write_env_spec
 
 import spinup_tf2  # noqa: F401  (registers its environments)
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.env_spec import make_env, write_env_spec
 
 
 def rebuilt(tmp_path, env, env_fn=None, **kwargs):

@@ -2,10 +2,10 @@
 
 import gymnasium as gym
 import pytest
+from spinup_tf2.training.same_run import check_same_run, describe_run
 
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.same_run import check_same_run, describe_run
 
 
 class Sized(gym.Env):

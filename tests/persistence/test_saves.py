@@ -3,9 +3,9 @@
 import shutil
 
 import pytest
+from spinup_tf2.files.saves import find_save
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.saves import find_save
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import pickle
 
 import pytest
 import tensorflow as tf
+from spinup_tf2.files.unpickling import load_private, load_saved_model
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.unpickling import load_private, load_saved_model
 
 
 @pytest.fixture

@@ -7,17 +7,17 @@ import sys
 import time
 
 import pytest
+from spinup_tf2.files.lock import is_locked, run_lock
 
 from spinup_tf2.cli import ls
 from spinup_tf2.errors import UserError
 from spinup_tf2.results.listing import find_runs
-from spinup_tf2.runs.lock import is_locked, run_lock
 from tests.checkpoints import signed, write_checkpoint
 from tests.results.runs import add_run, spinning_up_run
 
 HOLDER = """
 import sys
-from spinup_tf2.runs.lock import run_lock
+from spinup_tf2.files.lock import run_lock
 with run_lock(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
@@ -142,7 +142,7 @@ def test_to_look_never_keeps_a_run_from_its_directory(tmp_path):
     """While another process looks, again and again, a run takes the lock of a crash's directory."""
     (tmp_path / ".lock").touch()
     code = (
-        "import sys, time; from spinup_tf2.runs.lock import is_locked\n"
+        "import sys, time; from spinup_tf2.files.lock import is_locked\n"
         "print('looking', flush=True)\n"
         "while True: is_locked(sys.argv[1]); time.sleep(0.001)\n"
     )

@@ -124,10 +124,11 @@ def train(each):
 
 def be_killed(rank, step=None, save=None, file=None):
     """Arrange for this process to be killed."""
-    from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
-    from spinup_tf2.core.rollout.vector_env import VectorEnv
+    from spinup_tf2.core.vector_env import VectorEnv
+    from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV
+    from spinup_tf2.training import checkpoint_writer
+
     from spinup_tf2.parallel.mpi import proc_id
-    from spinup_tf2.persistence import checkpoint_writer
 
     if proc_id() != rank:
         return

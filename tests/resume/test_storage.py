@@ -15,15 +15,15 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
+from spinup_tf2.files.lock import run_lock
+from spinup_tf2.training import checkpoint_writer
+from spinup_tf2.training import run as runs_module
+from spinup_tf2.training.checkpoints import Checkpoints
 
 import spinup_tf2
 from spinup_tf2 import user_config
 from spinup_tf2.cli.evaluate import evaluate_run
-from spinup_tf2.core.runs import run as runs_module
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence import checkpoint_writer
-from spinup_tf2.persistence.checkpoints import Checkpoints
-from spinup_tf2.runs.lock import run_lock
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.test_policy import load_policy_and_env
 from tests.on_policy_runs import make

@@ -8,12 +8,12 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV
 
 import spinup_tf2
 from spinup_tf2 import user_config
 from spinup_tf2.core import on_policy
-from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
-from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.errors import Interrupted, UserError
 from tests import images  # noqa: F401  (registers Lamp-v0)
 from tests.on_policy_runs import make

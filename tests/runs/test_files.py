@@ -5,10 +5,8 @@ import subprocess
 import sys
 
 import pytest
-
-from spinup_tf2.results.walking import walk
-from spinup_tf2.runs import files as run_files
-from spinup_tf2.runs.files import (
+from spinup_tf2.files import run_directory as run_files
+from spinup_tf2.files.run_directory import (
     REPLACED,
     atomic_output,
     atomic_save,
@@ -19,6 +17,8 @@ from spinup_tf2.runs.files import (
     runs_in,
     set_aside,
 )
+
+from spinup_tf2.results.walking import walk
 
 
 class Crash(Exception):
@@ -119,7 +119,7 @@ def test_leftovers_of_a_killed_process_are_cleaned(tmp_path):
     """A kill -9 in the middle of writing: no handler runs, and the next save still works."""
     save = (
         "import os, sys\n"
-        "from spinup_tf2.runs.files import atomic_save\n"
+        "from spinup_tf2.files.run_directory import atomic_save\n"
         "with atomic_save(sys.argv[1]) as path:\n"
         "    os.mkdir(path)\n"
         "    open(path + '/half', 'w').close()\n"

@@ -7,8 +7,8 @@ import sys
 from contextlib import redirect_stdout
 
 import pytest
+from spinup_tf2.files.printing import colored, colorize, lose_lines, say
 
-from spinup_tf2.runs.printing import colored, colorize, lose_lines, say
 from spinup_tf2.utils.logx import Logger
 from tests.cli.closed_pipe import closed_pipe
 
@@ -36,7 +36,7 @@ def test_colour_only_on_a_terminal(tmp_path):
 
 LINES = """
 import sys
-from spinup_tf2.runs.printing import say, warn
+from spinup_tf2.files.printing import say, warn
 
 print("waits in the buffer")
 say("lost")
@@ -88,7 +88,7 @@ def test_a_full_disk_is_an_error_until_it_loses_lines_too(monkeypatch):
 def test_lines_are_written_again_when_there_is_room(tmp_path):
     program = """
 import resource
-from spinup_tf2.runs.printing import say
+from spinup_tf2.files.printing import say
 
 say("before")
 resource.setrlimit(resource.RLIMIT_FSIZE, (7, resource.RLIM_INFINITY))

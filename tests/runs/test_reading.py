@@ -3,9 +3,9 @@
 import os
 
 import pytest
+from spinup_tf2.files.run_directory import read_json, read_text
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.runs.files import read_json, read_text
 
 
 def test_text_is_read(tmp_path):

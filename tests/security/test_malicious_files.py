@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from spinup_tf2.files.run_directory import atomic_save
+from spinup_tf2.training.checkpoints import Checkpoints, DamagedCheckpoint, read_npz
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import calling
-from spinup_tf2.persistence.checkpoints import Checkpoints, DamagedCheckpoint, read_npz
 from spinup_tf2.run import main
-from spinup_tf2.runs.files import atomic_save
 from spinup_tf2.utils.logx import EpochLogger
 from tests.checkpoints import signed, write_checkpoint
 from tests.sensor import watch
@@ -280,7 +280,7 @@ def test_libraries_that_lie_in_the_run(place, capfd, monkeypatch):
         {"entry_point": "gymnasium.wrappers.rendering:RecordVideo", "kwargs": {"video_folder": ""}},
         {"entry_point": "gymnasium.wrappers.common:np.load", "kwargs": {}},
         {
-            "entry_point": "spinup_tf2.persistence.unpickling:load_trusted",
+            "entry_point": "spinup_tf2.files.unpickling:load_trusted",
             "kwargs": {"path": "vars.pkl"},
         },
         {"entry_point": "spinup_tf2...os:system", "kwargs": {}},

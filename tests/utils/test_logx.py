@@ -9,10 +9,10 @@ import sys
 import joblib
 import numpy as np
 import pytest
+from spinup_tf2.files import run_directory as run_files
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel import mpi
-from spinup_tf2.runs import files as run_files
 from spinup_tf2.utils.logx import EpochLogger, Logger
 from tests.fake_mpi import run_ranks
 

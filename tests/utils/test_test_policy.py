@@ -14,12 +14,12 @@ import numpy as np
 import psutil
 import pytest
 from gymnasium import spaces
+from spinup_tf2.files.env_spec import write_env_spec
+from spinup_tf2.training.saved_policy import load_policy
 
 from spinup_tf2.cli import test_policy as command
 from spinup_tf2.cli.test_policy import main
-from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.env_spec import write_env_spec
 from spinup_tf2.utils import test_policy
 from spinup_tf2.utils.run_utils import EnvFn
 from spinup_tf2.utils.test_policy import load_policy_and_env, run_policy
@@ -333,8 +333,9 @@ def test_videos_of_atari_have_every_frame(here, tmp_path, env_kwargs):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A run as an algorithm writes it, of an untrained agent."""
+    from spinup_tf2.training.saved_policy import SavedPolicy
+
     from spinup_tf2.core.nets.actor_critic import MLPActorCritic
-    from spinup_tf2.core.runs.saved_policy import SavedPolicy
     from spinup_tf2.utils.logx import EpochLogger
 
     directory = tmp_path_factory.mktemp("data") / "trained"

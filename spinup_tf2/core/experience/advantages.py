@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from scipy.signal import lfilter
 
-from spinup_tf2.core.rollout.episodes import segments
+from spinup_tf2.core.workers.episodes import segments
 from spinup_tf2.parallel.mpi import mpi_statistics_scalar, mpi_sum
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spinup_tf2.core.experience.advantages import gae, mixture, normalized
+from spinup_tf2.core.trajectories import gae, mixture, normalized
 from spinup_tf2.errors import UserError
 
 

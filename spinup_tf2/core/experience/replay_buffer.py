@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from spinup_tf2.core.rollout.faults import EnvironmentFailure
-from spinup_tf2.core.rollout.vector_env import lost
+from spinup_tf2.core.vector_env import lost
+from spinup_tf2.core.workers.faults import EnvironmentFailure
 
 BLOCK_BYTES = 2**28  # address space is reserved in blocks of 256 MB, and filled row by row
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
 from spinup_tf2.core.nets.recurrent import Memory, Sequences
-from spinup_tf2.core.rollout.memory import RecurrentActor
-from spinup_tf2.core.settings import Settings
+from spinup_tf2.core.nets.recurrent_acting import RecurrentActor
+from spinup_tf2.core.trajectories import TrajectoryBuffer
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import num_procs
+from spinup_tf2.training.settings import Settings
 
 
 class SegmentBuffer(TrajectoryBuffer):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup_tf2.core.rollout.vector_env import lost
+from spinup_tf2.core.vector_env import lost
 
 # returns(rew, val, next_val, terminated, truncated, valid) -> (adv, ret); all `[T, n]`.
 Returns = Callable[..., tuple[np.ndarray, np.ndarray]]

@@ -13,10 +13,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets import numpy_policy
-from spinup_tf2.core.nets.bodies import NAMES
+from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import sample
+from spinup_tf2.core.nets.layers import NAMES
 from spinup_tf2.core.nets.normalization import CLIP, Normalized
 from spinup_tf2.errors import UserError
 

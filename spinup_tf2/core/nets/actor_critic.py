@@ -9,7 +9,6 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2.arguments.checks import check_network_arguments
-from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes, vector_size
 from spinup_tf2.core.nets.distributions import (
     Distribution,
     mode,
@@ -22,6 +21,7 @@ from spinup_tf2.core.nets.heads import (
     policy_shapes,
     value_beside,
 )
+from spinup_tf2.core.nets.layers import cnn, cnn_shapes, mlp, mlp_shapes, vector_size
 from spinup_tf2.core.nets.recurrent import (
     Memory,
     RecurrentNet,

@@ -14,7 +14,7 @@ import tensorflow_probability as tfp
 from tensorflow_probability.python.bijectors import Tanh
 from tensorflow_probability.python.distributions import Distribution
 
-from spinup_tf2.core.compiled import compiled
+from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.errors import UserError
 
 tfd = tfp.distributions

@@ -15,8 +15,8 @@ import tensorflow as tf
 from gymnasium import spaces
 from gymnasium.wrappers.utils import update_mean_var_count_from_moments
 
-from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets.actor_critic import ActorCritic
+from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.envs.spaces import is_image
 from spinup_tf2.errors import UserError

@@ -17,7 +17,6 @@ from spinup_tf2.core.nets.actor_critic import (
     BaseActorCritic,
     unique,
 )
-from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes, tanh, vector_size
 from spinup_tf2.core.nets.distributions import (
     mode,
     sample,
@@ -29,6 +28,7 @@ from spinup_tf2.core.nets.heads import (
     policy_for,
     policy_shapes,
 )
+from spinup_tf2.core.nets.layers import cnn, cnn_shapes, mlp, mlp_shapes, tanh, vector_size
 from spinup_tf2.envs.spaces import bounded_action_spec
 
 

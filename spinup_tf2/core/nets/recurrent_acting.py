@@ -10,8 +10,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets.acting import dense_layers, has_numpy_head, is_numpy_dense
+from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.nets.recurrent import LSTM, Memory, RecurrentNet, Sequences
 

@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.core.experience.phase_memory import PhaseMemory
+from spinup_tf2.core.gradient_steps import GradientSteps
 from spinup_tf2.core.nets.actor_critic import ActorCritic
 from spinup_tf2.core.nets.heads import FrozenPolicy
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps
-from spinup_tf2.core.runs.run import Run
+from spinup_tf2.core.phase_memory import PhaseMemory
 from spinup_tf2.parallel.mpi import beat
+from spinup_tf2.training.run import Run
 
 
 class AuxiliaryPhase:

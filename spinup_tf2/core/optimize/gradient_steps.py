@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 from keras.optimizers import Optimizer
 
-from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets import distributions
+from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.core.nets.recurrent import Sequences
 from spinup_tf2.utils.logx import number_in

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from spinup_tf2.core.optimize.gradient_steps import GradientSteps, Variables, adam
+from spinup_tf2.core.gradient_steps import GradientSteps, Variables, adam
 
 # A scalar to minimize, and the info to log.
 Loss = tuple[tf.Tensor, dict[str, tf.Tensor]]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.core.experience.advantages import normalized_in_minibatches
-from spinup_tf2.core.optimize.gradient_steps import Batch, Floats, GradientSteps, Steps
+from spinup_tf2.core.gradient_steps import Batch, Floats, GradientSteps, Steps
+from spinup_tf2.core.trajectories import normalized_in_minibatches
 
 Renewed = Callable[[Batch, np.ndarray], Batch]
 

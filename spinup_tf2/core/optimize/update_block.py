@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.core.compiled import compiled
-from spinup_tf2.core.optimize.gradient_steps import GradientStep, Info, LossFunction
+from spinup_tf2.core.gradient_steps import GradientStep, Info, LossFunction
+from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.parallel.mpi import num_procs
 from spinup_tf2.utils.mpi_tf import mpi_avg_grads

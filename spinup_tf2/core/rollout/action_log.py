@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.parallel.mpi import beat
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from spinup_tf2.core.rollout.memory import Policy
-from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.nets.recurrent_acting import Policy
+from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
 
 

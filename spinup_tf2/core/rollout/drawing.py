@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium as gym
 
 from spinup_tf2.envs.rendering import make_to_render, record
-from spinup_tf2.persistence.env_spec import make_described
+from spinup_tf2.files.env_spec import make_described
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,17 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
-from spinup_tf2.core.rollout.episodes import RECORDED
-from spinup_tf2.core.rollout.randomness import (
+from spinup_tf2.core.workers.episodes import RECORDED
+from spinup_tf2.core.workers.randomness import (
     FIRST_TEST_ENV,
     seed_after,
     seed_global_generators,
 )
 from spinup_tf2.envs.protocol import ProtocolError
 from spinup_tf2.errors import UserError, kind_and_line, one_line
+from spinup_tf2.files.printing import lose_lines, say
 from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.parallel.stopping import SIGNALS
-from spinup_tf2.runs.printing import lose_lines, say
 
 FAULTS = (Exception, SystemExit)  # what counts as a failure; KeyboardInterrupt passes through
 

@@ -7,7 +7,7 @@ import numpy as np
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic
 from spinup_tf2.core.nets.recurrent_acting import RecurrentStep
-from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.vector_env import VectorEnv
 
 # note(which, first, state), called in a step of the environments `which`: whether it begins an
 # episode `[n]`, and the state before it `[n, size]`, which is then still that of the last episode.

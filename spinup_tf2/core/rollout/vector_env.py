@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Protocol
 import gymnasium as gym
 import numpy as np
 
-from spinup_tf2.core.rollout.episodes import Episodes, RecordedEpisodes, recorder_of
-from spinup_tf2.core.rollout.faults import SupervisedEnv, label_of
-from spinup_tf2.core.rollout.randomness import Randomness
-from spinup_tf2.core.rollout.workers import make_groups
+from spinup_tf2.core.workers.episodes import Episodes, RecordedEpisodes, recorder_of
+from spinup_tf2.core.workers.faults import SupervisedEnv, label_of
+from spinup_tf2.core.workers.randomness import Randomness
+from spinup_tf2.core.workers.vector import make_groups
 from spinup_tf2.envs.protocol import CheckedEnv, check_is_env
 from spinup_tf2.envs.spaces import (
     ActionSpec,

@@ -15,8 +15,8 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import iterate
 
-from spinup_tf2.core.rollout.episodes import RecordedEpisodes
-from spinup_tf2.core.rollout.faults import EnvironmentFailure, SupervisedEnv
+from spinup_tf2.core.workers.episodes import RecordedEpisodes
+from spinup_tf2.core.workers.faults import EnvironmentFailure, SupervisedEnv
 from spinup_tf2.envs.envpool.sharing import share
 from spinup_tf2.parallel import fork_server
 from spinup_tf2.parallel.threads import threads_per_rank
@@ -189,7 +189,7 @@ class ProcessVectorEnv(AsyncVectorEnv):
         self._patience = CLOSING_PATIENCE
         self.processes = []
         try:
-            fork_server.start(preload=["spinup_tf2.core.rollout.vector_env"])
+            fork_server.start(preload=["spinup_tf2.core.vector_env"])
             self._ask(super().__init__, env_fns, context="forkserver", **_SETTINGS)
         except BaseException:
             _kill(self.processes)

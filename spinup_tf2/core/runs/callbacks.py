@@ -21,12 +21,12 @@ from spinup_tf2.callbacks import (
     not_available,
     seconds_of,
 )
-from spinup_tf2.core.runs.recording import ShowEpisodes
-from spinup_tf2.core.settings import Settings
 from spinup_tf2.envs.modules import import_named
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import broadcast_object, proc_id
 from spinup_tf2.tracking.tracker import Tracker, check_installed
+from spinup_tf2.training.recording import ShowEpisodes
+from spinup_tf2.training.settings import Settings
 
 
 def callbacks_of(settings: Settings, env: gym.Env) -> list[Any]:

@@ -7,9 +7,9 @@ from math import ceil
 
 import numpy as np
 
-from spinup_tf2.core.rollout.memory import Policy
-from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
-from spinup_tf2.core.rollout.vector_env import VectorEnv, lost
+from spinup_tf2.core.nets.recurrent_acting import Policy
+from spinup_tf2.core.vector_env import VectorEnv, lost
+from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV
 from spinup_tf2.parallel.mpi import beat, num_procs, proc_id
 from spinup_tf2.parallel.stopping import Interruption
 

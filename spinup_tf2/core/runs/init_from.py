@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic
-from spinup_tf2.core.runs.saved_policy import (
+from spinup_tf2.errors import UserError
+from spinup_tf2.files.saves import find_save, read_info, read_weights
+from spinup_tf2.training.saved_policy import (
     complete_save,
     plain_arguments,
     without_normalization,
 )
-from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.saves import find_save, read_info, read_weights
 
 # Arguments that change what networks compute, but not the shapes of their weights.
 _NOT_IN_SHAPES = ("activation", "conv", "background")

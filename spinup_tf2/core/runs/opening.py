@@ -9,34 +9,14 @@ from typing import Any
 
 import keras
 
-from spinup_tf2.core.nets.making import class_for
-from spinup_tf2.core.rollout.randomness import environment_seed, seed_global_generators
-from spinup_tf2.core.rollout.vector_env import VectorEnv
-from spinup_tf2.core.runs.callbacks import Callbacks, callbacks_of
-from spinup_tf2.core.runs.evaluation import make_test_envs
-from spinup_tf2.core.runs.init_from import begin_with
-from spinup_tf2.core.runs.run import Networks, Run
-from spinup_tf2.core.settings import Settings, comes_with_package
+from spinup_tf2.core.nets.checks import class_for
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.workers.randomness import environment_seed, seed_global_generators
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, pixels_as_numbers
-from spinup_tf2.parallel.mpi import (
-    broadcast_object,
-    exit_together,
-    gather_objects,
-    on_root,
-    proc_id,
-)
-from spinup_tf2.parallel.threads import limit_tensorflow
-from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
-from spinup_tf2.persistence.env_spec import write_env_spec
-from spinup_tf2.persistence.same_run import (
-    Position,
-    check_same_on_all_ranks,
-    checkpoint_to_resume,
-    describe_run,
-    position_of,
-)
-from spinup_tf2.runs.files import (
+from spinup_tf2.files.env_spec import write_env_spec
+from spinup_tf2.files.lock import run_lock
+from spinup_tf2.files.run_directory import (
     REPLACED,
     files_of_run,
     forget_replaced,
@@ -46,7 +26,27 @@ from spinup_tf2.runs.files import (
     remove_run,
     set_aside,
 )
-from spinup_tf2.runs.lock import run_lock
+from spinup_tf2.parallel.mpi import (
+    broadcast_object,
+    exit_together,
+    gather_objects,
+    on_root,
+    proc_id,
+)
+from spinup_tf2.parallel.threads import limit_tensorflow
+from spinup_tf2.training.callbacks import Callbacks, callbacks_of
+from spinup_tf2.training.checkpoint_writer import CheckpointWriter
+from spinup_tf2.training.evaluation import make_test_envs
+from spinup_tf2.training.init_from import begin_with
+from spinup_tf2.training.run import Networks, Run
+from spinup_tf2.training.same_run import (
+    Position,
+    check_same_on_all_ranks,
+    checkpoint_to_resume,
+    describe_run,
+    position_of,
+)
+from spinup_tf2.training.settings import Settings, comes_with_package
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.mpi_tf import sync_params
 

@@ -10,15 +10,15 @@ from typing import Any
 import gymnasium as gym
 
 from spinup_tf2.callbacks import Callback
-from spinup_tf2.core.rollout.drawing import Drawing
-from spinup_tf2.core.rollout.memory import actor_for
-from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV
-from spinup_tf2.core.rollout.vector_env import VectorEnv
-from spinup_tf2.core.runs.evaluation import NO_RESULTS, evaluate
-from spinup_tf2.core.settings import Settings
+from spinup_tf2.core.nets.recurrent_acting import actor_for
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV
 from spinup_tf2.envs.rendering import HINT_IN_TRAINING, check_shown_in_training, choose_render_mode
 from spinup_tf2.errors import UserError, kind_and_line
-from spinup_tf2.persistence.env_spec import describe_env
+from spinup_tf2.files.env_spec import describe_env
+from spinup_tf2.training.drawing import Drawing
+from spinup_tf2.training.evaluation import NO_RESULTS, evaluate
+from spinup_tf2.training.settings import Settings
 
 VIDEOS = "videos"  # the folder in the run's directory
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from spinup_tf2.core.finite import check_step
-from spinup_tf2.core.rollout.action_log import ActionLog
-from spinup_tf2.core.rollout.vector_env import VectorEnv
-from spinup_tf2.core.settings import Settings
+from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.envs.wrappers import remembering_wrappers
 from spinup_tf2.parallel.mpi import gather_objects
-from spinup_tf2.persistence.keeper import Part
+from spinup_tf2.training.action_log import ActionLog
+from spinup_tf2.training.finite import check_step
+from spinup_tf2.training.keeper import Part
+from spinup_tf2.training.settings import Settings
 from spinup_tf2.utils.logx import EpochLogger
 
 # How many steps are repeated only to check that environments answer as before: differences show up

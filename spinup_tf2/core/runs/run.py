@@ -12,33 +12,33 @@ import numpy as np
 from tqdm import tqdm
 
 from spinup_tf2 import user_config
-from spinup_tf2.core.finite import check_info, check_variables
 from spinup_tf2.core.nets.actor_critic import ActorCritic, unique
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
-from spinup_tf2.core.rollout.action_log import ActionLog
-from spinup_tf2.core.rollout.memory import Policy
-from spinup_tf2.core.rollout.vector_env import VectorEnv
-from spinup_tf2.core.runs.best import BestWeights, score_of
-from spinup_tf2.core.runs.callbacks import Callbacks
-from spinup_tf2.core.runs.evaluation import (
+from spinup_tf2.core.nets.recurrent_acting import Policy
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.envs.modules import modules_of
+from spinup_tf2.errors import UserError
+from spinup_tf2.files.commands import resume_command
+from spinup_tf2.parallel.mpi import beat, broadcast_object, proc_id
+from spinup_tf2.parallel.stopping import Interruption, Watchdog
+from spinup_tf2.tracking.tracker import HISTOGRAMS
+from spinup_tf2.training.action_log import ActionLog
+from spinup_tf2.training.best import BestWeights, score_of
+from spinup_tf2.training.callbacks import Callbacks
+from spinup_tf2.training.checkpoint_writer import CheckpointWriter
+from spinup_tf2.training.checkpoints import Saved
+from spinup_tf2.training.evaluation import (
     NO_RESULTS,
     evaluate,
     own_test_episodes,
 )
-from spinup_tf2.core.runs.resets import Resets
-from spinup_tf2.core.runs.saved_policy import SavedPolicy
-from spinup_tf2.core.runs.successes import log_successes
-from spinup_tf2.core.settings import Settings
-from spinup_tf2.envs.modules import modules_of
-from spinup_tf2.errors import UserError
-from spinup_tf2.parallel.mpi import beat, broadcast_object, proc_id
-from spinup_tf2.parallel.stopping import Interruption, Watchdog
-from spinup_tf2.persistence.checkpoint_writer import CheckpointWriter
-from spinup_tf2.persistence.checkpoints import Saved
-from spinup_tf2.persistence.keeper import Keeper, Part, StoredSteps
-from spinup_tf2.persistence.same_run import Position, position_of
-from spinup_tf2.runs.commands import resume_command
-from spinup_tf2.tracking.tracker import HISTOGRAMS
+from spinup_tf2.training.finite import check_info, check_variables
+from spinup_tf2.training.keeper import Keeper, Part, StoredSteps
+from spinup_tf2.training.resets import Resets
+from spinup_tf2.training.same_run import Position, position_of
+from spinup_tf2.training.saved_policy import SavedPolicy
+from spinup_tf2.training.settings import Settings
+from spinup_tf2.training.successes import log_successes
 from spinup_tf2.utils.logx import EpochLogger, number_in
 from spinup_tf2.utils.mpi_tf import check_params
 

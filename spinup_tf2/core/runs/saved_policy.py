@@ -19,14 +19,12 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from spinup_tf2.core.compiled import compiled
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic
-from spinup_tf2.core.nets.bodies import activation_name
+from spinup_tf2.core.nets.compiled import compiled
+from spinup_tf2.core.nets.layers import activation_name
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
-from spinup_tf2.core.runs.policy_with_memory import PolicyWithMemory
-from spinup_tf2.core.runs.rebuilding import build_again
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import (
     ActionSpec,
@@ -38,9 +36,11 @@ from spinup_tf2.envs.spaces import (
     to_network,
 )
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.persistence.saves import find_save, read_best_weights, read_info, read_weights
-from spinup_tf2.persistence.space_json import space_from_json, space_to_json
-from spinup_tf2.persistence.unpickling import load_saved_model
+from spinup_tf2.files.saves import find_save, read_best_weights, read_info, read_weights
+from spinup_tf2.files.space_json import space_from_json, space_to_json
+from spinup_tf2.files.unpickling import load_saved_model
+from spinup_tf2.training.policy_with_memory import PolicyWithMemory
+from spinup_tf2.training.rebuilding import build_again
 
 _OPT_IN = (
     "If you trust whoever made the run, load its SavedModel with --allow_pickle "

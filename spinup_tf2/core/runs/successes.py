@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.parallel.mpi import mpi_op
 from spinup_tf2.utils.logx import EpochLogger
 

@@ -33,7 +33,7 @@ from spinup_tf2.envs.mario.demonstrations import (
 from spinup_tf2.envs.mario.emulator import Core, NesPy
 from spinup_tf2.envs.mario.env import ALL_STAGES, LEVELS
 from spinup_tf2.envs.mario.game import BUTTONS, Game
-from spinup_tf2.runs.files import atomic_output
+from spinup_tf2.files.run_directory import atomic_output
 
 HORIZON = 32  # steps of a continuation, a bit more than two seconds
 OTHER_HORIZONS = (12, 16, 24, 32, 48, 64)  # after failures: to land in time, or to wait

@@ -10,10 +10,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from spinup_tf2.experiments.schedule.finished import epochs_of
-from spinup_tf2.experiments.schedule.outcomes import FAILED, Outcome, counted
-from spinup_tf2.experiments.schedule.progress import progress_of
-from spinup_tf2.runs.printing import colored, say
+from spinup_tf2.experiments.outcomes import FAILED, Outcome, counted, epochs_of, progress_of
+from spinup_tf2.files.printing import colored, say
 
 _WIDEST_NAME = 40  # characters
 _REFRESH = 0.5  # seconds

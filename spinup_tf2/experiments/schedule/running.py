@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.experiments import calling
+from spinup_tf2.experiments.calling import Processes
 from spinup_tf2.experiments.experiment import Experiment
-from spinup_tf2.experiments.processes import Processes
-from spinup_tf2.experiments.schedule.display import Display
-from spinup_tf2.experiments.schedule.outcomes import (
+from spinup_tf2.experiments.outcomes import (
     FAILED,
     FINISHED,
     NOT_BEGUN,
@@ -24,12 +23,12 @@ from spinup_tf2.experiments.schedule.outcomes import (
     raise_if_incomplete,
     summary,
 )
-from spinup_tf2.experiments.schedule.started import Started
+from spinup_tf2.experiments.schedule import Display, Started
+from spinup_tf2.files.printing import say
+from spinup_tf2.files.run_directory import OUTPUT
 from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.stopping import Interruption
 from spinup_tf2.parallel.threads import available_cores, chosen_threads, threads_of_each
-from spinup_tf2.runs.files import OUTPUT
-from spinup_tf2.runs.printing import say
 
 _POLL = 0.1  # seconds
 

@@ -7,8 +7,8 @@ from contextlib import ExitStack, redirect_stdout, suppress
 from pathlib import Path
 
 from spinup_tf2.experiments import calling, run_entrypoint
-from spinup_tf2.experiments.processes import Processes
-from spinup_tf2.experiments.schedule.outcomes import (
+from spinup_tf2.experiments.calling import Processes
+from spinup_tf2.experiments.outcomes import (
     FAILED,
     FINISHED,
     STOPPED,
@@ -16,9 +16,9 @@ from spinup_tf2.experiments.schedule.outcomes import (
     in_one_line,
     not_started,
 )
+from spinup_tf2.files.run_directory import OUTPUT, PRINTED_TO
 from spinup_tf2.parallel import launch
 from spinup_tf2.parallel.stopping import SIGNALS, name_of_signal
-from spinup_tf2.runs.files import OUTPUT, PRINTED_TO
 
 _END_OF_OUTPUT = 2**14  # bytes at the end of the output that are searched for the last line
 

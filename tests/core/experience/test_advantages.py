@@ -4,14 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
-
-from spinup_tf2.core.experience.advantages import (
+from spinup_tf2.core.trajectories import (
     discount_cumsum,
     gae,
     mixture,
     normalized,
     normalized_in_minibatches,
 )
+
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks
 

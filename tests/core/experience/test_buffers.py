@@ -2,10 +2,9 @@ from functools import partial
 
 import numpy as np
 import pytest
+from spinup_tf2.core.trajectories import TrajectoryBuffer, estimates
 
 from spinup_tf2.algos.ppo import PPOBuffer
-from spinup_tf2.core.experience.advantages import estimates
-from spinup_tf2.core.experience.trajectory_buffer import TrajectoryBuffer
 from spinup_tf2.errors import UserError
 from tests.fake_mpi import run_ranks
 

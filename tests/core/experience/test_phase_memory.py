@@ -6,8 +6,8 @@ import numpy as np
 import psutil
 import pytest
 from gymnasium import spaces
+from spinup_tf2.core.phase_memory import PhaseMemory
 
-from spinup_tf2.core.experience.phase_memory import PhaseMemory
 from spinup_tf2.errors import UserError
 
 T, N, SIZE, C, PIXELS = 12, 3, 4, 4, (33, 35)

@@ -6,10 +6,10 @@ from collections import deque
 
 import numpy as np
 import pytest
+from spinup_tf2.core.replay_buffer import ReplayBuffer, batch_rows
+from spinup_tf2.core.workers.faults import EnvironmentFailure
 
-from spinup_tf2.core.experience import replay_buffer
-from spinup_tf2.core.experience.replay_buffer import ReplayBuffer, batch_rows
-from spinup_tf2.core.rollout.faults import EnvironmentFailure
+from spinup_tf2.core import replay_buffer
 
 ACT_SHAPE = (2,)
 
@@ -304,7 +304,7 @@ def test_memory_for_images_is_claimed_in_pieces():
 FILL = """
 import resource
 import numpy as np
-from spinup_tf2.core.experience.replay_buffer import ReplayBuffer
+from spinup_tf2.core.replay_buffer import ReplayBuffer
 
 def resident():
     with open("/proc/self/statm") as statm:

@@ -6,14 +6,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
+from spinup_tf2.core.nets.compiled import compiled
+from spinup_tf2.core.vector_env import VectorEnv
 
-from spinup_tf2.core.compiled import compiled
-from spinup_tf2.core.experience.segments import SegmentBuffer, check_memory
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.nets.recurrent import Sequences
+from spinup_tf2.core.nets.recurrent_acting import (
+    RecurrentActor,
+    SegmentBuffer,
+    actor_for,
+    check_memory,
+)
 from spinup_tf2.core.on_policy import collect
-from spinup_tf2.core.rollout.memory import RecurrentActor, actor_for
-from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
 from tests.on_policy_runs import Walk
 

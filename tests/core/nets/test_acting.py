@@ -6,6 +6,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
+from spinup_tf2.core.nets.checks import make_q_actor_critic
+from spinup_tf2.core.nets.layers import mlp
 
 from spinup_tf2.core.nets import acting
 from spinup_tf2.core.nets.actor_critic import (
@@ -13,10 +15,8 @@ from spinup_tf2.core.nets.actor_critic import (
     CNNActorCritic,
     MLPActorCritic,
 )
-from spinup_tf2.core.nets.bodies import mlp
 from spinup_tf2.core.nets.distributions import mode, sample
 from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy, ValueFunction
-from spinup_tf2.core.nets.making import make_q_actor_critic
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
 from spinup_tf2.envs.spaces import action_spec, bounded_action_spec
 from spinup_tf2.errors import UserError

@@ -10,13 +10,13 @@ import scipy.stats
 import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
+from spinup_tf2.core.nets.checks import class_for, make_actor_critic, make_q_actor_critic
+from spinup_tf2.core.nets.layers import activation_name, count_variables, mlp, tanh
 
 from spinup_tf2.arguments.rules import ACTIVATIONS
 from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.bodies import activation_name, count_variables, mlp, tanh
 from spinup_tf2.core.nets.distributions import categorical, sample, squashed_gaussian
 from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy, ValueFunction
-from spinup_tf2.core.nets.making import class_for, make_actor_critic, make_q_actor_critic
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError

@@ -4,15 +4,15 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-
-from spinup_tf2.arguments import rules as arguments
-from spinup_tf2.core.nets.bodies import (
+from spinup_tf2.core.nets.layers import (
     LAYERS_OF,
     cnn,
     count_variables,
     smallest_image,
     tanh,
 )
+
+from spinup_tf2.arguments import rules as arguments
 from spinup_tf2.errors import UserError
 
 

@@ -5,13 +5,13 @@ import json
 import gymnasium as gym
 import numpy as np
 import pytest
+from spinup_tf2.core.workers.randomness import environment_seed
+from spinup_tf2.files.saves import WEIGHTS
+from spinup_tf2.training.saved_policy import load_policy
 
 from spinup_tf2 import ppo, sac, td3, trpo
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.rollout.randomness import environment_seed
-from spinup_tf2.core.runs.saved_policy import load_policy
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.saves import WEIGHTS
 from tests import off_policy_runs
 from tests import on_policy_runs as runs
 from tests.images import Lamp

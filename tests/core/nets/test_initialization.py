@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
+from spinup_tf2.core.nets.layers import first_weights
 
 from spinup_tf2 import a2c, ddpg, ppo, sac, td3, trpo, vpg
 from spinup_tf2.core import off_policy, on_policy
 from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.initialization import first_weights
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
 from spinup_tf2.errors import UserError
 

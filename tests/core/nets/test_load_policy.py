@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
+from spinup_tf2.core.nets.layers import cnn, cnn_shapes, mlp, mlp_shapes
+from spinup_tf2.training.checkpoints import Checkpoints
+from spinup_tf2.training.saved_policy import SavedPolicy, load_policy
 
 from spinup_tf2 import ppo
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.bodies import cnn, cnn_shapes, mlp, mlp_shapes
 from spinup_tf2.core.nets.heads import (
     DeterministicPolicy,
     GaussianPolicy,
@@ -25,10 +27,8 @@ from spinup_tf2.core.nets.heads import (
 )
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
-from spinup_tf2.core.runs.saved_policy import SavedPolicy, load_policy
 from spinup_tf2.envs.spaces import network_observation_space
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.checkpoints import Checkpoints
 from tests.on_policy_runs import Identity
 
 OBS = spaces.Box(-1, 1, (4,))

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
+from spinup_tf2.training import run
+from spinup_tf2.training.rebuilding import build_again
+from spinup_tf2.training.saved_policy import SavedPolicy
 
 from spinup_tf2 import ppo
 from spinup_tf2.core import on_policy
@@ -22,9 +25,6 @@ from spinup_tf2.core.nets.normalization import (
     RewardScaler,
     RunningStatistics,
 )
-from spinup_tf2.core.runs import run
-from spinup_tf2.core.runs.rebuilding import build_again
-from spinup_tf2.core.runs.saved_policy import SavedPolicy
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
 from tests.fake_mpi import run_ranks

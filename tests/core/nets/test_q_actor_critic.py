@@ -11,8 +11,9 @@ import scipy.stats
 import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
+from spinup_tf2.core.nets.checks import make_q_actor_critic
+from spinup_tf2.core.nets.layers import count_variables, mlp
 
-from spinup_tf2.core.nets.bodies import count_variables, mlp
 from spinup_tf2.core.nets.distributions import mode, sample, sample_and_log_prob
 from spinup_tf2.core.nets.heads import (
     LOG_STD_MAX,
@@ -21,7 +22,6 @@ from spinup_tf2.core.nets.heads import (
     QFunction,
     SquashedGaussianPolicy,
 )
-from spinup_tf2.core.nets.making import make_q_actor_critic
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
 from spinup_tf2.errors import UserError
 

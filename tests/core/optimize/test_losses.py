@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-
-from spinup_tf2.core.optimize.losses import bellman_backup
+from spinup_tf2.core.gradient_steps import bellman_backup
 
 
 def test_backup_by_hand():

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
+from spinup_tf2.core.natural_gradient import PolicyObjective, conjugate_gradient
 
 from spinup_tf2.algos.trpo import policy_loss
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
-from spinup_tf2.core.optimize.natural_gradient import PolicyObjective, conjugate_gradient
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
+from spinup_tf2.core.gradient_steps import adam
+from spinup_tf2.core.nets.checks import make_q_actor_critic
+from spinup_tf2.core.update_block import Minimize, PolyakAverage, UpdateBlock
 
 from spinup_tf2.core.nets.distributions import sample_and_log_prob
-from spinup_tf2.core.nets.making import make_q_actor_critic
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
-from spinup_tf2.core.optimize.gradient_steps import adam
-from spinup_tf2.core.optimize.update_block import Minimize, PolyakAverage, UpdateBlock
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks

@@ -3,10 +3,10 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.workers.randomness import environment_seed
+from spinup_tf2.training.action_log import ActionLog
 
-from spinup_tf2.core.rollout.action_log import ActionLog
-from spinup_tf2.core.rollout.randomness import environment_seed
-from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.parallel.mpi import has_beaten
 from tests.on_policy_runs import Identity
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from gymnasium import spaces
+from spinup_tf2.core.demonstrations import Demonstrations
+from spinup_tf2.core.vector_env import VectorEnv
 
-from spinup_tf2.core.rollout.demonstrations import Demonstrations
-from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError
 from tests.core.rollout.test_vector_env import Counter

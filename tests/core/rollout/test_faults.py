@@ -14,12 +14,12 @@ import numpy as np
 import psutil
 import pytest
 from gymnasium.wrappers import RecordEpisodeStatistics
+from spinup_tf2.core.vector_env import VectorEnv, lost
+from spinup_tf2.core.workers.episodes import Episodes
+from spinup_tf2.core.workers.faults import EnvironmentFailure, SupervisedEnv
+from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed, seed_after
+from spinup_tf2.training.action_log import ActionLog
 
-from spinup_tf2.core.rollout.action_log import ActionLog
-from spinup_tf2.core.rollout.episodes import Episodes
-from spinup_tf2.core.rollout.faults import EnvironmentFailure, SupervisedEnv
-from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed, seed_after
-from spinup_tf2.core.rollout.vector_env import VectorEnv, lost
 from spinup_tf2.errors import UserError
 
 every = pytest.mark.parametrize("vectorization", ["sync", "async", "threads"])
@@ -488,7 +488,7 @@ import signal
 import time
 import gymnasium as gym
 import numpy as np
-from spinup_tf2.core.rollout.vector_env import VectorEnv
+from spinup_tf2.core.vector_env import VectorEnv
 
 if __name__ == "__main__":
     envs = VectorEnv(lambda: gym.make("CartPole-v1"), 2, vectorization="async")

@@ -8,11 +8,11 @@ from functools import partial
 import gymnasium as gym
 import numpy as np
 import pytest
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.workers.faults import EnvironmentFailure
+from spinup_tf2.core.workers.vector import ThreadsVectorEnv
+from spinup_tf2.training.action_log import ActionLog
 
-from spinup_tf2.core.rollout.action_log import ActionLog
-from spinup_tf2.core.rollout.faults import EnvironmentFailure
-from spinup_tf2.core.rollout.vector_env import VectorEnv
-from spinup_tf2.core.rollout.workers import ThreadsVectorEnv
 from spinup_tf2.utils.run_utils import EnvFn
 from tests.core.rollout.test_action_log import Wandering, states, take_back, wander
 from tests.envs.mario.consoles import needs_emulator

@@ -4,10 +4,10 @@ from functools import partial
 import gymnasium as gym
 import numpy as np
 import pytest
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.workers.episodes import Episodes
+from spinup_tf2.core.workers.randomness import environment_seed
 
-from spinup_tf2.core.rollout.episodes import Episodes
-from spinup_tf2.core.rollout.randomness import environment_seed
-from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
 
 

@@ -8,22 +8,22 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-
-from spinup_tf2 import a2c, ppo, sac, vpg
-from spinup_tf2.core.nets.acting import Actor
-from spinup_tf2.core.nets.actor_critic import MLPActorCritic
-from spinup_tf2.core.rollout.randomness import FIRST_TEST_ENV, environment_seed
-from spinup_tf2.core.rollout.vector_env import VectorEnv
-from spinup_tf2.core.runs.best import score_of
-from spinup_tf2.core.runs.evaluation import (
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
+from spinup_tf2.training.best import score_of
+from spinup_tf2.training.checkpoints import Checkpoints
+from spinup_tf2.training.evaluation import (
     evaluate,
     make_test_envs,
     own_test_episodes,
 )
-from spinup_tf2.core.runs.successes import log_successes
+from spinup_tf2.training.successes import log_successes
+
+from spinup_tf2 import a2c, ppo, sac, vpg
+from spinup_tf2.core.nets.acting import Actor
+from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
-from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.utils.logx import EpochLogger
 from tests.fake_mpi import run_ranks
 from tests.on_policy_runs import train

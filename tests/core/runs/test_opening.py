@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import gymnasium as gym
 import numpy as np
 import pytest
+from spinup_tf2.files.run_directory import set_aside
+from spinup_tf2.training import opening
 
 from spinup_tf2 import trpo, user_config, vpg
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
-from spinup_tf2.core.runs import opening
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
-from spinup_tf2.runs.files import set_aside
 from tests.fake_mpi import run_ranks
 
 VPG = dict(steps_per_epoch=20, train_v_iters=1, ac_kwargs=dict(hidden_sizes=(4,)))

@@ -9,10 +9,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from imageio_ffmpeg import count_frames_and_secs, read_frames
+from spinup_tf2.training import evaluation
 
 from spinup_tf2 import sac, vpg
 from spinup_tf2.callbacks import Callback
-from spinup_tf2.core.runs import evaluation
 from spinup_tf2.errors import Interrupted, UserError
 from tests import off_policy_runs
 from tests.on_policy_runs import Identity, train

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
+from spinup_tf2.core.nets.checks import make_q_actor_critic
+from spinup_tf2.training.saved_policy import SavedPolicy, load_policy
 
 from spinup_tf2.core.nets.distributions import mode, sample
-from spinup_tf2.core.nets.making import make_q_actor_critic
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
-from spinup_tf2.core.runs.saved_policy import SavedPolicy, load_policy
 
 OBS = spaces.Box(-1, 1, (4,))
 IMAGES = spaces.Box(0, 255, (36, 40, 1), np.uint8)

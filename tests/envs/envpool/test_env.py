@@ -8,12 +8,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from spinup_tf2.files.env_spec import make_env, write_env_spec
 
 import spinup_tf2  # noqa: F401  (registers its environments)
 from spinup_tf2.envs.envpool import EnvPoolEnv
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.env_spec import make_env, write_env_spec
 from tests.envs.envpool.stand_in import LENGTH
 
 pytestmark = pytest.mark.usefixtures("stand_in")

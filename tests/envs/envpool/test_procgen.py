@@ -3,14 +3,14 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.files.env_spec import make_env, write_env_spec
+from spinup_tf2.training.action_log import ActionLog
 
 import spinup_tf2  # noqa: F401  (registers its environments)
-from spinup_tf2.core.rollout.action_log import ActionLog
-from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.envpool import GAMES, ProcgenEnv, is_procgen
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.env_spec import make_env, write_env_spec
 
 GAME = "procgen/bigfish"
 

@@ -3,9 +3,9 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from spinup_tf2.core.vector_env import VectorEnv
 
 import spinup_tf2  # noqa: F401  (registers its environments)
-from spinup_tf2.core.rollout.vector_env import VectorEnv
 from spinup_tf2.envs.envpool import EnvPoolEnv
 from spinup_tf2.envs.envpool.sharing import share
 from spinup_tf2.envs.making import EnvFn
@@ -44,7 +44,7 @@ def test_nothing_changes(stand_in, monkeypatch, max_ep_len):
         assert stand_in.made == 1
         assert envs.reset(1).shape == (N, 2)
         assert stand_in.made == 2
-    monkeypatch.setattr("spinup_tf2.core.rollout.workers.share", lambda *_: None)
+    monkeypatch.setattr("spinup_tf2.core.workers.vector.share", lambda *_: None)
     with VectorEnv(count(), N, max_ep_len=max_ep_len) as envs:
         assert_equal(answers, steps(envs))
         assert stand_in.made == 2 + N

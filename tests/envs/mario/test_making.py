@@ -5,10 +5,10 @@ import json
 import gymnasium as gym
 import numpy as np
 import pytest
+from spinup_tf2.files.env_spec import make_env, write_env_spec
 
 from spinup_tf2.envs.mario import create_train_env, is_mario, make_mario
 from spinup_tf2.errors import UserError
-from spinup_tf2.persistence.env_spec import make_env, write_env_spec
 from spinup_tf2.utils.run_utils import EnvFn
 from tests.envs.mario.consoles import emulator_marks
 

@@ -358,10 +358,10 @@ def test_the_same_seed_gives_the_same_episode(make):
 
 def test_the_command_line_and_the_files_of_runs(make, tmp_path):
     import gymnasium as gym
+    from spinup_tf2.files.env_spec import make_env, write_env_spec
 
     from spinup_tf2.cli.env_kwargs import split_env_kwargs
     from spinup_tf2.envs import register_envs
-    from spinup_tf2.persistence.env_spec import make_env, write_env_spec
 
     register_envs()
     text = "{'push': (0, 100), 'latency': (0, 0.04)}"

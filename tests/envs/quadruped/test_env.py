@@ -18,7 +18,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 pybullet = pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
-from spinup_tf2.core.rollout.workers import ThreadsVectorEnv  # noqa: E402
+from spinup_tf2.core.workers.vector import ThreadsVectorEnv  # noqa: E402
+
 from spinup_tf2.envs import register_envs  # noqa: E402
 from spinup_tf2.envs.quadruped import robot as robot_module  # noqa: E402
 from spinup_tf2.envs.quadruped.conditions import Conditions  # noqa: E402

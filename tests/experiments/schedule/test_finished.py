@@ -8,17 +8,17 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from spinup_tf2.files.run_directory import holds_run
+from spinup_tf2.training.checkpoints import Checkpoints
 
 from spinup_tf2 import ppo, run
 from spinup_tf2.errors import ExperimentsFailed, UserError
 from spinup_tf2.experiments import run_entrypoint
+from spinup_tf2.experiments.calling import Processes
 from spinup_tf2.experiments.checks import signature_of
 from spinup_tf2.experiments.grid import ExperimentGrid
-from spinup_tf2.experiments.processes import Processes
 from spinup_tf2.experiments.schedule import finished
-from spinup_tf2.persistence.checkpoints import Checkpoints
 from spinup_tf2.results.walking import walk
-from spinup_tf2.runs.files import holds_run
 from tests.experiments.schedule.fakes import execute, fakes  # noqa: F401
 
 
