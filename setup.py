@@ -67,7 +67,9 @@ setup(
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     packages=find_packages(include=["spinup_tf2", "spinup_tf2.*"]),
-    package_data={"spinup_tf2": ["py.typed", "presets/*.toml", "envs/mario/*.toml"]},
+    package_data={
+        "spinup_tf2": ["py.typed", "presets/*.toml", "envs/mario/*.toml", "envs/quadruped/*.json"]
+    },
     python_requires=">=3.10,<3.14",
     install_requires=[
         # tensorflow-probability is built on tf-keras, of which each minor release needs the one of

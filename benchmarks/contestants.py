@@ -24,8 +24,8 @@ VPG_RUNS = {
 ON_POLICY_RUNS = VPG_RUNS | {"sb3": "run_sb3:on_policy"}
 PPO_RUNS = ON_POLICY_RUNS | {
     "sb3_same_work": "run_sb3:ppo_with_the_same_work",
-    "spinningup_torch": "run_spinningup_torch:on_policy",
-    "spinningup_torch_checked": "run_spinningup_torch:checked",
+    "spinningup_torch": "spinningup_torch:on_policy",
+    "spinningup_torch_checked": "spinningup_torch:checked",
 }
 OFF_POLICY_RUNS = {
     "spinup_tf2": "run_spinup_tf2:off_policy",

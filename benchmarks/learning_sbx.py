@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 import sbx
-from learning import COLUMNS, KEYS, RESULTS, performance
+from learning_data import COLUMNS, KEYS, RESULTS
+from learning_statistics import performance
 from run_sb3 import off_policy_model
 from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.env_util import make_vec_env
@@ -44,7 +45,7 @@ def main():
         run = pd.DataFrame([[*key, *row] for row in train(*key, args.steps)], columns=COLUMNS)
         new = pd.concat([known[~own], run]) if len(known) else run
         new.to_csv(PATH, index=False, float_format="%.5g", lineterminator="\n")
-        print(performance(run, args.steps))
+        print(performance(run, args.steps, "smoothed", TEST_EVERY))
 
 
 def train(algorithm, environment, variant, seed, steps):

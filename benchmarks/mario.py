@@ -15,13 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as on the command line
 
 import numpy as np
-from collection import training
+from measure import collecting_and_training
 
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.envs.mario.emulator import NesPy
 from spinup_tf2.envs.mario.game import BUTTONS, Game
+from spinup_tf2.experiments.presets import load
 from spinup_tf2.parallel.threads import threads_per_rank
-from spinup_tf2.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
 
 SKIP = 4  # frames in an agent's step
@@ -76,9 +76,8 @@ def main() -> None:
         for vectorization in ("sync", "async", "threads"):
             speed = environments(env_fn, settings["num_envs"], vectorization, args.steps)
             rows[f"environments, {vectorization}"].append(speed)
-        for name, speed in zip(
-            ("collection", "all of PPO"), training(env_fn, settings, epochs), strict=True
-        ):
+        speeds = collecting_and_training(env_fn, settings, epochs)
+        for name, speed in zip(("collection", "all of PPO"), speeds, strict=True):
             rows[name].append(speed)
     alone = np.median(rows["emulator alone"])
     print(f"{'agent steps/s':24}{'median':>8}{'least':>8}{'most':>8}{'share':>8}")

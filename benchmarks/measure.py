@@ -3,6 +3,7 @@
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 STARTED = time.perf_counter()
 PACKAGES = (
@@ -58,3 +59,36 @@ def epochs_for(steps, steps_per_epoch):
 def last(returns):
     """The average return of the last epoch in which an episode ended; None if none did."""
     return returns[-1] if returns else None
+
+
+def collecting_and_training(env_fn, settings, epochs):
+    """Steps per second of collection, and of all of PPO, of all processes together.
+
+    The first of `epochs` + 1 does not count: functions are compiled in it.
+    """
+    from spinup_tf2.tensorflow_import import quiet_tensorflow
+
+    quiet_tensorflow()
+    import pandas as pd
+
+    from spinup_tf2 import ppo
+    from spinup_tf2.core import on_policy
+    from spinup_tf2.parallel.mpi import broadcast_object, mpi_op
+
+    collect, collected = on_policy.collect, []
+
+    def timed(*args, **kwargs):
+        began = time.perf_counter()
+        result = collect(*args, **kwargs)
+        collected.append(time.perf_counter() - began)
+        return result
+
+    on_policy.collect = timed
+    with TemporaryDirectory() as folder:
+        folder = broadcast_object(folder)
+        logger_kwargs = dict(output_dir=folder, quiet=True)
+        ppo(env_fn, **settings | dict(epochs=epochs + 1), logger_kwargs=logger_kwargs)
+        seconds = pd.read_table(Path(folder, "progress.txt"))["Time"]
+        slowest = mpi_op(sum(collected[1:]), "MAX")  # and only now the file may go
+    steps = epochs * settings["steps_per_epoch"]
+    return steps / slowest, steps / (seconds.iloc[-1] - seconds.iloc[0])

@@ -15,11 +15,11 @@ import argparse
 import time
 
 import numpy as np
-from collection import training
+from measure import collecting_and_training
 
 from spinup_tf2.envs.quadruped.env import QuadrupedEnv
+from spinup_tf2.experiments.presets import Preset, load
 from spinup_tf2.parallel.mpi import proc_id
-from spinup_tf2.presets import Preset, load
 from spinup_tf2.utils.run_utils import EnvFn
 
 
@@ -40,7 +40,9 @@ def run(env: QuadrupedEnv, steps: int) -> float:
 def train(preset: Preset) -> None:
     """Five epochs of the preset."""
     settings = preset.settings | dict(num_test_episodes=0)
-    collection, everything = training(EnvFn(preset.env, preset.env_kwargs), settings, epochs=5)
+    collection, everything = collecting_and_training(
+        EnvFn(preset.env, preset.env_kwargs), settings, epochs=5
+    )
     if proc_id() == 0:
         print(f"{collection:.0f} steps/s of collection, {everything:.0f} of all of PPO")
 
@@ -58,7 +60,7 @@ def main() -> None:
     seconds = run(env, args.steps)
 
     robot, physics = env.robot, 0.0
-    step_simulation = robot._stepSimulation
+    step_simulation = robot.p.stepSimulation
 
     def timed():
         nonlocal physics
@@ -66,7 +68,7 @@ def main() -> None:
         step_simulation()
         physics += time.perf_counter() - began
 
-    robot._stepSimulation = timed
+    robot.p.stepSimulation = timed
     began = time.perf_counter()
     run(env, args.steps)
     share = physics / (time.perf_counter() - began)

@@ -2,7 +2,7 @@
 
     python benchmarks/scaling.py measure --output scaling.json
     python benchmarks/scaling.py report scaling.json --chart scaling.png
-    python benchmarks/scaling.py measure --output cluster.json --hosts node1:1,node2:1
+    python benchmarks/scaling.py measure --output cluster.json --launcher "srun --mpi=pmi2"
 
 What one process needs for its share of an epoch, and how long a message takes between two, are
 measured, and how long they wait for each other. From these follows what any number of processes
@@ -45,22 +45,15 @@ def parse_arguments(argv=None):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
-    measuring = verbs.add_parser("measure", help="run everything and write a JSON file")
-    measuring.add_argument(
-        "--envs", nargs="+", default=["CartPole-v1", "HalfCheetah-v5"], help="default: %(default)s"
-    )
-    measuring.add_argument(
-        "--ranks",
-        nargs="+",
-        type=int,
-        default=[2],
-        help="numbers of processes that are measured, beside one (default: 2)",
-    )
-    measuring.add_argument("--epochs", type=int, default=20, help="of each run (default: 20)")
-    measuring.add_argument("--repeats", type=int, default=3, help="default: %(default)s")
-    measuring.add_argument("--hosts", help="machines and processes on each, as --hosts of training")
-    measuring.add_argument("--launcher", help="what starts the processes instead of mpirun")
-    measuring.add_argument("--output", type=Path, required=True, help="the JSON file")
+    add = verbs.add_parser("measure", help="run everything and write a JSON file").add_argument
+    envs = ["CartPole-v1", "HalfCheetah-v5"]
+    add("--envs", nargs="+", default=envs, help="default: %(default)s")
+    numbers = "numbers of processes that are measured, beside one (default: 2)"
+    add("--ranks", nargs="+", type=int, default=[2], help=numbers)
+    add("--epochs", type=int, default=20, help="of each run (default: 20)")
+    add("--repeats", type=int, default=3, help="default: %(default)s")
+    add("--launcher", help="what starts the processes instead of mpirun, with its arguments")
+    add("--output", type=Path, required=True, help="the JSON file")
     reporting = verbs.add_parser("report", help="print tables, and draw a chart")
     reporting.add_argument("measured", type=Path, help="what measure has written")
     reporting.add_argument("--chart", type=Path, help="draw speeds in this file (.png, .svg)")
@@ -91,11 +84,8 @@ def measure(args):
                 job = {"env": env, "steps_per_epoch": ranks * local_steps, "epochs": args.epochs}
                 result = start(ranks, {"job": "train", **job}, args)
                 runs.append({"env": env, "ranks": ranks, "local_steps": local_steps, **result})
-                print(
-                    f"{env}, {ranks} x {local_steps} steps: {runs[-1]['epoch'] * 1e3:.1f} ms",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                took = f"{env}, {ranks} x {local_steps} steps: {result['epoch'] * 1e3:.1f} ms"
+                print(took, file=sys.stderr, flush=True)
     return {"machine": machine(1, runs), "runs": runs, "messages": messages}
 
 
@@ -106,15 +96,14 @@ def shares_of(ranks):
 
 def start(ranks, job, args):
     """Run `work` on that many processes; returns what the first of them has measured."""
-    from spinup_tf2.parallel.launch import mpirun_command, mpirun_environment, parse_hosts
+    from spinup_tf2.parallel.launch import mpirun_command, mpirun_environment
 
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "result.json"
         work = [str(HERE), "work", json.dumps(job | {"result": str(path)})]
         command, environment = [sys.executable, *work], dict(os.environ)
         if ranks > 1:
-            hosts = parse_hosts(args.hosts) if args.hosts else None
-            command = mpirun_command(ranks, work, hosts=hosts, launcher=args.launcher)
+            command = mpirun_command(ranks, work, launcher=args.launcher)
             environment = mpirun_environment(ranks)
         process = subprocess.run(
             command, cwd=directory, env=environment, capture_output=True, text=True, check=False
@@ -154,13 +143,8 @@ def train(env, steps_per_epoch, epochs):
         ends.append(time.perf_counter())
 
     mpi.allreduce, spinup_tf2.EpochLogger.dump_tabular = counted, timed
-    spinup_tf2.ppo(
-        env,
-        steps_per_epoch=steps_per_epoch,
-        epochs=epochs,
-        target_kl=None,
-        logger_kwargs={"output_dir": "run"},
-    )
+    settings = dict(steps_per_epoch=steps_per_epoch, epochs=epochs, target_kl=None)
+    spinup_tf2.ppo(env, **settings, logger_kwargs={"output_dir": "run"})
     seconds = [after - before for before, after in pairwise(ends[1:])]
     per_epoch = {size: count / (epochs - WARM_UP) for size, count in sizes.items()}
     return {"epoch": median(seconds), "messages": per_epoch, "versions": versions()}
@@ -250,13 +234,9 @@ class Model:
         if ranks == 1:
             return 0.0
         rounds = math.ceil(math.log2(ranks))
+        waiting = self.call + self.scatter * last_of(ranks)
         return sum(
-            count
-            * (
-                self.call
-                + self.scatter * last_of(ranks)
-                + rounds * (self.latency + self.per_number * numbers)
-            )
+            count * (waiting + rounds * (self.latency + self.per_number * numbers))
             for numbers, count in self.messages.items()
         )
 
@@ -363,16 +343,8 @@ def report(measured):
 
 def table(rows):
     """Predicted beside measured."""
-    header = [
-        "processes",
-        "steps of each",
-        "epoch",
-        "messages' share",
-        "steps/s, predicted",
-        "measured",
-        "faster than one, predicted",
-        "measured",
-    ]
+    header = ["processes", "steps of each", "epoch", "messages' share", "steps/s, predicted"]
+    header += ["measured", "faster than one, predicted", "measured"]
     cells = [
         [
             f"{row['ranks']:,}",
@@ -404,12 +376,8 @@ def chart(measured, path):
             ranks, gains = zip(*((row["ranks"], row["gain"]) for row in own), strict=True)
             [line] = axis.plot(ranks, gains, label=env)
             seen = [row for row in own if row["measured_gain"]]
-            axis.plot(
-                [row["ranks"] for row in seen],
-                [row["measured_gain"] for row in seen],
-                "o",
-                color=line.get_color(),
-            )
+            points = [row["ranks"] for row in seen], [row["measured_gain"] for row in seen]
+            axis.plot(*points, "o", color=line.get_color())
         axis.plot(PREDICTED, PREDICTED, ":", color="gray", label="as many times as processes")
         share = "of all together" if shared else "of each process"
         axis.set_title(f"{STEPS_PER_EPOCH:,} steps an epoch {share}", loc="left", fontsize=10)

@@ -15,6 +15,7 @@ import joblib
 import numpy as np
 import scipy.signal
 import torch
+from measure import STEPS_PER_EPOCH, clocks, epochs_for, last
 from torch import nn
 from torch.distributions import Categorical, Distribution, Normal
 
@@ -264,3 +265,27 @@ def ppo(
             progress.flush()
             yield row
     env.close()
+
+
+# ---------------------------------------------------------------- runs, measured
+
+
+def on_policy(algorithm, env, num_envs, seed, steps, profile):
+    """PPO at Spinning Up's defaults."""
+    epoch_ends, rows = [], []
+    epochs = epochs_for(steps, STEPS_PER_EPOCH)
+    for row in ppo(lambda: gym.make(env), ".", seed=seed, epochs=epochs):
+        epoch_ends.append(clocks())
+        rows.append(row)
+    return {
+        "steps_per_epoch": STEPS_PER_EPOCH,
+        "epoch_ends": epoch_ends,
+        "gradient_steps": [row["PiSteps"] + 80 for row in rows],  # and those of the values
+        "last_return": last([row["AverageEpRet"] for row in rows if "AverageEpRet" in row]),
+    }
+
+
+def checked(**spec):
+    """The same with the checks of arguments that PyTorch makes by default today."""
+    Distribution.set_default_validate_args(True)
+    return on_policy(**spec)

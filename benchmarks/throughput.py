@@ -47,6 +47,7 @@ ON_POLICY_DEFAULTS = {
     "num_envs": [1, 8],
     "steps": 36_000,  # nine epochs after the first, so that each run saves once in ten epochs
 }
+SETTING = ("algorithm", "environment", "num_envs")  # the first columns of all tables
 OFF_POLICY_DEFAULTS = {"envs": ["HalfCheetah-v5"], "num_envs": [1], "steps": 8_000}
 
 
@@ -55,38 +56,24 @@ def parse_arguments(argv=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--algorithms",
-        nargs="+",
-        choices=(*ON_POLICY, *OFF_POLICY),
-        default=["ppo"],
-        help="default: ppo",
-    )
-    parser.add_argument(
-        "--envs",
-        nargs="+",
-        help="default: CartPole-v1 and HalfCheetah-v5; off-policy, HalfCheetah-v5",
-    )
-    parser.add_argument(
-        "--num-envs", nargs="+", type=int, help="default: 1 and 8; off-policy, only 1 is measured"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    algorithms = (*ON_POLICY, *OFF_POLICY)
+    add("--algorithms", nargs="+", choices=algorithms, default=["ppo"], help="default: ppo")
+    add("--envs", nargs="+", help="default: CartPole-v1 and HalfCheetah-v5; off-policy, the latter")
+    add("--num-envs", nargs="+", type=int, help="default: 1 and 8; off-policy, only 1 is measured")
+    add(
         "--steps",
         type=int,
         help="timed environment steps per run, rounded up to whole epochs (default: 36000;"
         " off-policy, 8000)",
     )
-    parser.add_argument("--repeats", type=int, default=5, help="default: %(default)s")
-    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=DEFAULT)
-    parser.add_argument("--cores", type=int, choices=(1, 2), default=1, help="cores per run")
-    parser.add_argument(
-        "--sbx-python",
-        default=sys.executable,
-        help="the Python interpreter that has sbx (default: this one)",
-    )
-    parser.add_argument("--output", type=Path, help="write every run to this JSON file")
-    parser.add_argument("--chart", type=Path, help="draw the speeds in this file (.png, .svg)")
-    parser.add_argument(
+    add("--repeats", type=int, default=5, help="default: %(default)s")
+    add("--contestants", nargs="+", choices=CONTESTANTS, default=DEFAULT)
+    add("--cores", type=int, choices=(1, 2), default=1, help="cores per run")
+    add("--sbx-python", default=sys.executable, help="the interpreter that has sbx (default: this)")
+    add("--output", type=Path, help="write every run to this JSON file")
+    add("--chart", type=Path, help="draw the speeds in this file (.png, .svg)")
+    add(
         "--profile",
         action="store_true",
         help=f"one more run of {OURS} per setting, to see where its time goes",
@@ -97,8 +84,6 @@ def parse_arguments(argv=None):
         parser.error("--steps, --repeats and --num-envs must be at least 1")
     if args.num_envs not in (None, [1]) and {*args.algorithms} & {*OFF_POLICY}:
         parser.error(f"--num-envs must be 1 for {', '.join(OFF_POLICY)}")
-    if not hasattr(os, "sched_setaffinity"):
-        parser.error("this benchmark binds each run to its cores, which it can do on Linux only")
     needed = args.cores * (2 if {TWO_RANKS, TWO_RUNS} & {*args.contestants} else 1)
     if needed > len(os.sched_getaffinity(0)):
         parser.error(f"{needed} cores are needed, and this process may use fewer")
@@ -111,12 +96,8 @@ def settings(args):
         defaults = OFF_POLICY_DEFAULTS if algorithm in OFF_POLICY else ON_POLICY_DEFAULTS
         envs, num_envs = args.envs or defaults["envs"], args.num_envs or defaults["num_envs"]
         for env, n in product(envs, num_envs):
-            yield {
-                "algorithm": algorithm,
-                "env": env,
-                "num_envs": n,
-                "steps": args.steps or defaults["steps"],
-            }
+            steps = args.steps or defaults["steps"]
+            yield {"algorithm": algorithm, "env": env, "num_envs": n, "steps": steps}
 
 
 def schedule(args):
@@ -197,29 +178,25 @@ def setting_of(record):
 
 
 def summarise(runs):
-    """Group the runs by setting and contestant; one row of medians for each group."""
+    """One row of medians for each setting and contestant."""
     groups = {}
     for run in runs:
         groups.setdefault((*setting_of(run), run["contestant"]), []).append(run)
     rows = []
-    for (algorithm, env, num_envs, contestant), group in groups.items():
+    for group in groups.values():
         speeds = [steps_per_second(run) for run in group]
         returns = [run["last_return"] for run in group if run["last_return"] is not None]
-        timed_gradient_steps = [median(run["gradient_steps"][1:]) for run in group]
+        same = ("algorithm", "env", "num_envs", "contestant", "steps_per_epoch")
         rows.append(
-            {
-                "algorithm": algorithm,
-                "env": env,
-                "num_envs": num_envs,
-                "contestant": contestant,
+            {name: group[0][name] for name in same}
+            | {
                 "speed": median(speeds),
                 "slowest": min(speeds),
                 "fastest": max(speeds),
                 "cpu_share": min(map(cpu_share, group)),
                 "start_up": median(map(start_up_seconds, group)),
                 "peak_memory": max(run["peak_memory"] for run in group),
-                "steps_per_epoch": group[0]["steps_per_epoch"],
-                "gradient_steps": median(timed_gradient_steps),
+                "gradient_steps": median(median(run["gradient_steps"][1:]) for run in group),
                 "last_return": median(returns) if returns else None,
             }
         )
@@ -242,115 +219,65 @@ def markdown_table(header, rows):
 
 def throughput_table(rows):
     """The medians of all contestants as a Markdown table."""
-    header = (
-        "algorithm",
-        "environment",
-        "num_envs",
-        "contestant",
-        "steps/s",
-        "slowest to fastest run",
-        "least CPU share",
-        "ours is faster by",
-        "start-up",
-        "peak memory",
-        "steps per epoch",
-        "gradient steps per epoch",
-        "last return",
-    )
-    cells = []
-    for row in rows:
-        ratio = our_ratio(row, rows)
-        cells.append(
-            (
-                *setting_of(row),
-                CONTESTANTS[row["contestant"]],
-                f"{row['speed']:,.0f}",
-                f"{row['slowest']:,.0f} to {row['fastest']:,.0f}",
-                f"{row['cpu_share']:.0%}",
-                "" if ratio is None or row["contestant"] == OURS else f"{ratio:.1f} x",
-                f"{row['start_up']:.1f} s",
-                f"{row['peak_memory'] / 1e6:,.0f} MB",
-                f"{row['steps_per_epoch']:,}",
-                f"{row['gradient_steps']:,.0f}",
-                "" if row["last_return"] is None else f"{row['last_return']:.0f}",
-            )
-        )
-    return markdown_table(header, cells)
+
+    def cells(row):
+        ratio, last_return = our_ratio(row, rows), row["last_return"]
+        return {
+            **dict(zip(SETTING, setting_of(row), strict=True)),
+            "contestant": CONTESTANTS[row["contestant"]],
+            "steps/s": f"{row['speed']:,.0f}",
+            "slowest to fastest run": f"{row['slowest']:,.0f} to {row['fastest']:,.0f}",
+            "least CPU share": f"{row['cpu_share']:.0%}",
+            "ours is faster by": f"{ratio:.1f} x" if ratio and row["contestant"] != OURS else "",
+            "start-up": f"{row['start_up']:.1f} s",
+            "peak memory": f"{row['peak_memory'] / 1e6:,.0f} MB",
+            "steps per epoch": f"{row['steps_per_epoch']:,}",
+            "gradient steps per epoch": f"{row['gradient_steps']:,.0f}",
+            "last return": "" if last_return is None else f"{last_return:.0f}",
+        }
+
+    table = [cells(row) for row in rows]
+    return markdown_table([*table[0]], [row.values() for row in table])
 
 
 def sections_table(profiles):
     """Microseconds per environment step, and share, of each section of our runs."""
-    sections = list(dict.fromkeys(name for run in profiles for name in run["sections"]))
-    cells = []
-    for run in profiles:
+    names = dict.fromkeys(name for run in profiles for name in run["sections"])
+
+    def cells(run):
         steps = (len(run["epoch_ends"]) - 1) * run["steps_per_epoch"]
-        total = sum(run["sections"].values())
-        shares = [
-            f"{seconds / steps * 1e6:.1f} ({seconds / total:.0%})" if seconds is not None else ""
-            for seconds in map(run["sections"].get, sections)
-        ]
-        cells.append(
-            (
-                *setting_of(run),
-                *shares,
-                f"{total / steps * 1e6:.1f}",
-                f"{(total - run['sections']['environment']) / steps * 1e6:.1f}",
-                f"{cpu_share(run):.0%}",
-            )
-        )
-    header = (
-        "algorithm",
-        "environment",
-        "num_envs",
-        *sections,
-        "all",
-        "all but the environment",
-        "CPU share",
-    )
-    return markdown_table(header, cells)
+        each = {name: seconds / steps * 1e6 for name, seconds in run["sections"].items()}
+        total = sum(each.values())
+        yield from setting_of(run)
+        for name in names:
+            yield f"{each[name]:.1f} ({each[name] / total:.0%})" if name in each else ""
+        yield from (f"{total:.1f}", f"{total - each['environment']:.1f}", f"{cpu_share(run):.0%}")
+
+    header = [*SETTING, *names, "all", "all but the environment", "CPU share"]
+    return markdown_table(header, map(cells, profiles))
 
 
 def limit_table(profiles):
     """How much of the machine's float32 matrix-product rate the updates reach."""
-    header = (
-        "algorithm",
-        "environment",
-        "num_envs",
-        "gradient step",
-        "update",
-        "matmul of 2048 x 2048",
-        "reached",
-        "matmuls of the update's shapes",
-        "reached",
-    )
-    cells = []
-    for run in profiles:
+    header = [*SETTING, "gradient step", "update"]
+    header += ["matmul of 2048 x 2048", "reached", "matmuls of the update's shapes", "reached"]
+
+    def cells(run):
         limit = run["limit"]
+        rate = limit["update_gflops"]
         step = run["sections"]["update"] / limit["gradient_steps"]
-        rate, large, own = (
-            limit[key] for key in ("update_gflops", "large_matmul_gflops", "own_shapes_gflops")
-        )
-        cells.append(
-            (
-                *setting_of(run),
-                f"{step * 1e3:.2f} ms",
-                f"{rate:.0f} GFLOP/s",
-                f"{large:.0f} GFLOP/s",
-                f"{rate / large:.0%}",
-                f"{own:.0f} GFLOP/s",
-                f"{rate / own:.0%}",
-            )
-        )
-    return markdown_table(header, cells)
+        yield from (*setting_of(run), f"{step * 1e3:.2f} ms", f"{rate:.0f} GFLOP/s")
+        for most in (limit["large_matmul_gflops"], limit["own_shapes_gflops"]):
+            yield from (f"{most:.0f} GFLOP/s", f"{rate / most:.0%}")
+
+    return markdown_table(header, map(cells, profiles))
 
 
 def machine(cores, runs):
     """The machine and the versions, in one paragraph."""
-    cpu = platform.processor() or platform.machine()
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            cpu = line.partition(":")[2].strip()
-            break
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    cpu = names[0] if names else platform.machine()
     versions = [f"Python {platform.python_version()}"]
     for package in PACKAGES:
         found = {run["versions"][package] for run in runs if package in run["versions"]}
@@ -364,16 +291,12 @@ def report(args, runs, profiles):
     """Everything that was measured, as Markdown."""
     parts = [machine(args.cores, runs), throughput_table(summarise(runs))]
     if profiles:
-        parts += [
-            "Where the time goes, in microseconds per environment step:",
-            sections_table(profiles),
-        ]
-        counted = [run for run in profiles if "limit" in run]  # of others nobody knows the products
-        if counted:
-            parts += [
-                "How much of the machine's float32 matrix-product rate the update reaches:",
-                limit_table(counted),
-            ]
+        parts += ["Where the time goes, in microseconds per environment step:"]
+        parts += [sections_table(profiles)]
+    counted = [run for run in profiles if "limit" in run]  # of others nobody knows the products
+    if counted:
+        parts += ["How much of the machine's float32 matrix-product rate the update reaches:"]
+        parts += [limit_table(counted)]
     return "\n\n".join(parts)
 
 
@@ -384,22 +307,21 @@ def chart(rows, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    settings_drawn = list(dict.fromkeys(map(setting_of, rows)))
+    drawn = [*dict.fromkeys(map(setting_of, rows))]
     colors = dict(zip(CONTESTANTS, plt.get_cmap("tab10").colors, strict=False))
-    fig, axes = plt.subplots(
-        len(settings_drawn), 1, figsize=(8, 0.8 + 1.7 * len(settings_drawn)), squeeze=False
-    )
-    for axis, setting in zip(axes[:, 0], settings_drawn, strict=True):
-        own = [row for row in rows if setting_of(row) == setting][::-1]
-        names = [CONTESTANTS[row["contestant"]] for row in own]
-        speeds = [row["speed"] for row in own]
-        low = [row["speed"] - row["slowest"] for row in own]
-        high = [row["fastest"] - row["speed"] for row in own]
+    fig, axes = plt.subplots(len(drawn), figsize=(8, 0.8 + 1.7 * len(drawn)), squeeze=False)
+    for axis, (algorithm, env, num_envs) in zip(axes[:, 0], drawn, strict=True):
+        own = [row for row in rows if setting_of(row) == (algorithm, env, num_envs)][::-1]
         bars = axis.barh(
-            names, speeds, xerr=[low, high], color=[colors[row["contestant"]] for row in own]
+            [CONTESTANTS[row["contestant"]] for row in own],
+            [row["speed"] for row in own],
+            xerr=[
+                [row["speed"] - row["slowest"] for row in own],
+                [row["fastest"] - row["speed"] for row in own],
+            ],
+            color=[colors[row["contestant"]] for row in own],
         )
-        axis.bar_label(bars, [f" {speed:,.0f}" for speed in speeds], padding=4)
-        algorithm, env, num_envs = setting
+        axis.bar_label(bars, fmt=" {:,.0f}", padding=4)
         axis.set_title(f"{algorithm.upper()}, {env}, num_envs {num_envs}", loc="left", fontsize=10)
         axis.set_xlim(0, 1.15 * max(row["fastest"] for row in own))
         axis.spines[["top", "right"]].set_visible(False)

@@ -22,8 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # document this checkout, whatever is installed
 
 from spinup_tf2.algos import ALGORITHMS  # noqa: E402
-from spinup_tf2.presets import as_flags  # noqa: E402
-from spinup_tf2.presets.files import tables  # noqa: E402
+from spinup_tf2.experiments.presets import as_flags, tables  # noqa: E402
 from spinup_tf2.tensorflow_import import quiet_tensorflow  # noqa: E402
 
 quiet_tensorflow()
@@ -204,14 +203,14 @@ def _tables_of_presets():
 
 
 class _Learning(Directive):
-    required_arguments = 1  # the name of a protocol, or "status"
+    required_arguments = 1  # the name of a protocol, or of a table over several
     has_content = True  # the caption of its figure, if there is one
 
     def run(self):
         results = Path("..", "benchmarks", "results", "learning", self.arguments[0])
         blocks = (ROOT / "docs" / f"{results}.md").read_text(encoding="utf-8").split("\n\n")
         parts = [*map(_as_rst, blocks)]
-        if self.content:
+        if self.content and (ROOT / "docs" / f"{results}.png").exists():
             figure = f".. figure:: {results.as_posix()}.png\n   :width: 100%\n\n"
             parts.insert(0, figure + indent("\n".join(self.content), "   "))
         node = nodes.Element()
@@ -220,7 +219,9 @@ class _Learning(Directive):
 
 
 def _as_rst(block):
-    """A table in Markdown as a list-table; other text as it is."""
+    """A table in Markdown as a list-table, HTML that folds it up as such; other text as it is."""
+    if block.startswith("<"):
+        return f".. raw:: html\n\n   {block}"
     if not block.startswith("|"):
         return block
     head, _rule, *body = [line[2:-2].split(" | ") for line in block.strip().splitlines()]

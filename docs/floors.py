@@ -14,25 +14,25 @@ PACKAGE = Path(__file__).resolve().parent.parent / "spinup_tf2"
 
 # Lowest first. A module imports from lower floors and from its own folder only.
 FLOORS = [
-    ["errors", "version", "tensorflow_import", "moved"],
+    ["errors", "version", "tensorflow_import"],
     ["user_config", "envs.modules"],
-    ["runs"],
-    ["callbacks"],
-    ["results"],
+    ["files.printing", "files.run_directory", "files.lock", "files.commands"],
+    ["files.serialization", "files.arrays", "callbacks"],
     ["arguments"],
+    ["results"],
     ["parallel"],
-    ["utils", "utils.mpi_tools", "utils.mpi_tf", "utils.serialization_utils", "utils.logx"],
+    ["files.logger"],
     ["envs"],
-    ["persistence"],
+    ["files"],
     ["tracking"],
     ["core"],
+    ["training"],
     ["algos"],
     ["experiments", "exporting"],
-    ["utils.run_utils", "utils.test_policy", "utils.plot"],
-    ["presets.files"],
-    ["__init__", "presets"],
+    ["utils"],
+    ["__init__"],
     ["cli"],
-    ["run"],
+    ["run", "utils.test_policy"],
     ["examples", "exercises"],
 ]
 
@@ -112,6 +112,7 @@ def text_of(box):
     folder = box[1]
     own = [module for module in SOURCES if box_of(module) == box and module != folder]
     names = sorted({module.removeprefix(f"{folder}.").partition(".")[0] for module in own})
+    names = [*names[:13], "..."] if len(names) > 14 else names
     title = folder.rpartition(".")[2]
     return "  ".join([rf"$\bf{{{title}}}$ " if title and names else title, *names]).strip()
 

@@ -37,8 +37,8 @@ from spinup_tf2.version import __version__  # noqa: E402
 register_envs()
 
 _HOME = {name: module_of(name) for name in ALGORITHMS} | {
-    "Logger": "spinup_tf2.utils.logx",
-    "EpochLogger": "spinup_tf2.utils.logx",
+    "Logger": "spinup_tf2.files.logger",
+    "EpochLogger": "spinup_tf2.files.logger",
     "export": "spinup_tf2.exporting.export",
 }
 
@@ -54,8 +54,8 @@ if TYPE_CHECKING:  # for editors, which do not call __getattr__
     from spinup_tf2.algos.trpo import trpo as trpo
     from spinup_tf2.algos.vpg import vpg as vpg
     from spinup_tf2.exporting.export import export as export
-    from spinup_tf2.utils.logx import EpochLogger as EpochLogger
-    from spinup_tf2.utils.logx import Logger as Logger
+    from spinup_tf2.files.logger import EpochLogger as EpochLogger
+    from spinup_tf2.files.logger import Logger as Logger
 
 
 def __getattr__(name):

@@ -1,13 +1,12 @@
 """The command line: `python -m spinup_tf2.run CMD [ARGS...]`, also installed as `spinup_tf2`.
 
-Commands are implemented in spinup_tf2.cli, and loaded only when they are used. TensorFlow is loaded
-only where it is needed, as in the processes of experiments.
+Commands are implemented in spinup_tf2.cli and spinup_tf2.results, and loaded only when they are
+used. TensorFlow is loaded only where it is needed, as in the processes of experiments.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -17,13 +16,16 @@ from importlib import import_module
 
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.cli.help import HELP, algorithm_help, print_once, usage
-from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, did_you_mean, one_line
+from spinup_tf2.cli.wrong_names import no_command
+from spinup_tf2.envs.modules import look_here
+from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, one_line
 from spinup_tf2.files.printing import lose_lines
 from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.mpi import fail_together
+from spinup_tf2.tensorflow_import import quiet_tensorflow
 from spinup_tf2.version import __version__
 
-# Commands other than training, each in the module of its name in spinup_tf2.cli.
+# Commands other than training, each in the module of its name in spinup_tf2.cli or .results.
 UTILITIES = ("plot", "ls", "test_policy", "evaluate", "export", "play", "presets")
 COMMANDS = (*ALGORITHMS, "resume", *UTILITIES)
 
@@ -67,12 +69,6 @@ def _fail(error, trace):
     _leave(lambda: print(line, file=sys.stderr), 2)
 
 
-_OWN_ALGORITHM = (
-    " An algorithm in a file of yours is run by a program: ExperimentGrid(...).run(function), in "
-    "spinup_tf2.utils.run_utils."
-)
-
-
 def _leave(report, status):
     """Report once, and exit with `status` on all ranks."""
     fail_together(report, status)
@@ -82,27 +78,27 @@ def _leave(report, status):
 def _run_command(argv):
     command, *arguments = argv or ["help"]
     if command == "help" and arguments:
-        command, arguments = arguments[0], ["--help"]
+        command, arguments = arguments[0], ["--help", *arguments[1:]]
+    module, colon, _ = command.partition(":")
+    own = bool(colon) and not module.endswith(".py")
+    if own:  # an algorithm of the user's own, in a module that may be in the current directory
+        look_here()
+        quiet_tensorflow()
     if command in HELP:
         print_once(usage(COMMANDS))
     elif command == "--version":
         print_once(f"spinup_tf2 {__version__}")
-    elif command in ALGORITHMS and any(argument in HELP for argument in arguments):
+    elif (own or command in ALGORITHMS) and any(argument in HELP for argument in arguments):
         print_once(algorithm_help(command, arguments))
-    elif command in ALGORITHMS:
+    elif own or command in ALGORITHMS:
         from spinup_tf2.cli.algorithm import run_algorithm
 
         run_algorithm(command, arguments)
     elif command in COMMANDS:
-        import_module(f"spinup_tf2.cli.{command}").main(arguments)
+        folder = "results" if command in ("plot", "ls") else "cli"
+        import_module(f"spinup_tf2.{folder}.{command}").main(arguments)
     else:
-        known = [*COMMANDS, "help"]
-        plain = re.sub("_(tf1|pytorch)$", "", command.lower())  # as in Spinning Up
-        raise UserError(
-            f"{command!r} is not a command;{did_you_mean(plain, known)} "
-            f"the commands are {', '.join(known)}."
-            + (_OWN_ALGORITHM if re.search(r"\.py$|:", command) else "")
-        )
+        raise no_command(command, [*COMMANDS, "help"])
 
 
 if __name__ == "__main__":

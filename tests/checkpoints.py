@@ -12,8 +12,6 @@ def write_checkpoint(run_dir: Path, **changes) -> Path:
 
     changes: of what the manifest says about the run.
     """
-    import keras
-
     from spinup_tf2.training.checkpoint_writer import CheckpointWriter, NewSteps
 
     command = {"env_name": "CartPole-v1", "epochs": 3, "ac_kwargs": {"hidden_sizes": [8]}}
@@ -22,11 +20,10 @@ def write_checkpoint(run_dir: Path, **changes) -> Path:
         epoch=1, step=0, infos=[], seconds=1.0, best=dict(score=1.0, epoch=0), stopped=""
     )
     arrays = {"log/EpRet": np.arange(3.0), "env0/envs/steps": np.arange(2)}
+    weights = {"variables/0": np.zeros(2, np.float32), "best/0": np.zeros(2, np.float32)}
     run_dir.mkdir(exist_ok=True)
     steps = NewSteps(arrays, first=0, end=3, oldest=0)
-    CheckpointWriter(run_dir).save(
-        run, counters, [keras.Variable(np.zeros(2))], [np.zeros(2)], arrays, steps
-    )
+    CheckpointWriter(run_dir).save(run, counters, arrays | weights, steps)
     return max((run_dir / "checkpoint").glob("0*"))
 
 

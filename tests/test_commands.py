@@ -36,7 +36,6 @@ NOT_RUN = {
     # without an end
     r"^tensorboard ": "a server",
     r"^jupyter lab": "a server; tests/test_notebooks.py runs the notebook's cells",
-    r" --watch": "goes on until it is stopped; tests/utils/test_plot_figures.py does so",
     r"run play --env SuperMarioBros": "waits for keys; tests/cli/test_play.py presses them",
     r"quadruped\.py --train": "takes minutes: five whole epochs, and no flag for fewer",
     # what other tests do
@@ -66,6 +65,7 @@ ADDED = {
     r"spinup_tf2\.run (a2c|ddpg|ppo|sac|td3|trpo|vpg|\$algo) --(?!help)": "--epochs 1 "
     "--steps_per_epoch 1280",
     r"spinup_tf2\.run ppg --(?!help)": "--epochs 1 --steps_per_epoch 800",
+    r"run my_vpg:vpg": "--epochs 1 --steps_per_epoch 400",
     r"run ppo .*(memory|hidden_)": "--steps_per_epoch 4000",  # of which segments are made
     r"run (ddpg|sac|td3|\$algo --env Pendulum)": "--start_steps 1000 --update_after 1200 "
     "--num_test_episodes 1",

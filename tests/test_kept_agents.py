@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spinup_tf2.cli.evaluate import evaluate_run
-from spinup_tf2.presets import load
+from spinup_tf2.experiments.presets import load
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -1,7 +1,7 @@
 """Train PPO with the settings of a preset, changed to one short epoch."""
 
 from spinup_tf2 import ppo
-from spinup_tf2.presets import load
+from spinup_tf2.experiments.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import gymnasium as gym
 
 from spinup_tf2 import ppo
-from spinup_tf2.presets import load
+from spinup_tf2.experiments.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
 
 

@@ -2,7 +2,6 @@
 
 import keras
 import tensorflow as tf
-from spinup_tf2.training.settings import Settings, algorithm
 from typing_extensions import Unpack
 
 from spinup_tf2.arguments.options import OnPolicyOptions
@@ -13,6 +12,7 @@ from spinup_tf2.core.on_policy import networks, train
 from spinup_tf2.core.trajectories import gae
 from spinup_tf2.parallel.mpi import mpi_avg
 from spinup_tf2.training.opening import environments, open_run
+from spinup_tf2.training.settings import Settings, algorithm
 
 
 def policy_loss(logp, ret, baseline, valid):

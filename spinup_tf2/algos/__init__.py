@@ -1,7 +1,7 @@
 """The algorithms, with the properties that must be known before TensorFlow is loaded.
 
 Each algorithm is a function in a module of the same name in this folder. To add one, add its file
-and an entry in `ALGORITHMS`.
+and an entry in `ALGORITHMS`. One in a module of somebody's own has the name `module:function`.
 """
 
 from collections.abc import Callable
@@ -37,9 +37,9 @@ ALGORITHMS = {
 
 def module_of(name: str) -> str:
     """Return the name of the module of an algorithm."""
-    return f"{__name__}.{name}"
+    return name.rpartition(":")[0] or f"{__name__}.{name}"
 
 
 def load(name: str) -> Callable[..., Any]:
     """Return the function of an algorithm. Its module imports TensorFlow."""
-    return getattr(import_module(module_of(name)), name)
+    return getattr(import_module(module_of(name)), name.rpartition(":")[2])

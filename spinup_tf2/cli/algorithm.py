@@ -1,7 +1,8 @@
 """Runs an algorithm: `python -m spinup_tf2.run ppo --env CartPole-v1 --seed 0 10 20`.
 
 Every keyword argument of an algorithm is a flag. Flags with several values make a grid of
-experiments.
+experiments. `module:function` is an algorithm of the user's own: any function with Spinning Up's
+arguments env_fn, seed and logger_kwargs.
 """
 
 from __future__ import annotations
@@ -10,22 +11,23 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.checks import whole_numbers
 from spinup_tf2.cli.flags import (
     RUN_KEYS,
-    check_names,
     number_of_processes,
     only_value,
     parse_flags,
+    split_equals,
 )
+from spinup_tf2.cli.wrong_names import check_names
 from spinup_tf2.envs.modules import look_here
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import check_spaces, check_values
-from spinup_tf2.experiments.directories import check_exp_name
-from spinup_tf2.experiments.experiment import NamedAlgorithm
+from spinup_tf2.experiments.experiment import NamedAlgorithm, check_exp_name
 from spinup_tf2.experiments.grid import ExperimentGrid
+from spinup_tf2.experiments.presets import as_flags, load, presets_for
 from spinup_tf2.parallel import mpi
-from spinup_tf2.presets import as_flags, load, presets_for
 
 
 def run_algorithm(algorithm: str, argv: Sequence[str]) -> None:
@@ -38,8 +40,10 @@ def run_algorithm(algorithm: str, argv: Sequence[str]) -> None:
     grid, run_options = parse_experiments(algorithm, argv)
     # Every environment of a grid is combined with every argument of its networks.
     names = {name for variant in grid.variants() for name in variant.get("ac_kwargs") or {}}
-    check_env = functools.partial(check_spaces, algorithm=algorithm, ac_kwargs=names)
-    command = (algorithm, *argv)
+    check_env = None
+    if algorithm in ALGORITHMS:
+        check_env = functools.partial(check_spaces, algorithm=algorithm, ac_kwargs=names)
+    command = (algorithm, *split_equals(argv))
     grid.run(NamedAlgorithm(algorithm), check_env=check_env, command=command, **run_options)
 
 
@@ -56,7 +60,9 @@ def parse_experiments(algorithm: str, argv: Sequence[str]) -> tuple[ExperimentGr
     check_names(algorithm, flags)
 
     run_options = {key: only_value(key, flags.pop(key)) for key in RUN_KEYS if key in flags}
-    exp_name = only_value("exp_name", flags.pop("exp_name", [f"cmd_{algorithm}"]))
+    exp_name = only_value(
+        "exp_name", flags.pop("exp_name", [f"cmd_{algorithm.rpartition(':')[2]}"])
+    )
     check_exp_name(exp_name)
     preset = None
     if "preset" in run_options:
@@ -70,9 +76,7 @@ def parse_experiments(algorithm: str, argv: Sequence[str]) -> tuple[ExperimentGr
     for key, values in flags.items():
         values = [whole_numbers({key: value})[key] for value in values]
         grid.add(key, values, shorthand=shorthands.get(key))
-    num_procs = number_of_processes(
-        *(run_options.get(key) for key in ("num_cpu", "hosts", "launcher"))
-    )
+    num_procs = number_of_processes(run_options.get("num_cpu"), run_options.get("launcher"))
     variants = grid.variants()
     for variant in variants:
         try:
@@ -89,11 +93,10 @@ def parse_experiments(algorithm: str, argv: Sequence[str]) -> tuple[ExperimentGr
 
 def _how_a_grid_is_typed(error, flags):
     """Return a hint for an error about values separated by commas; "" for other errors."""
-    for key, values in flags.items():
-        for value in values:
-            if isinstance(value, tuple) and str(error).startswith(f"{key} is {value!r};"):
-                typed = " ".join(map(str, value))
-                return f" For a grid, separate the values by spaces: --{key} {typed}."
+    for key, value in ((key, value) for key, values in flags.items() for value in values):
+        if isinstance(value, tuple) and str(error).startswith(f"{key} is {value!r};"):
+            typed = " ".join(map(str, value))
+            return f" For a grid, separate the values by spaces: --{key} {typed}."
     return ""
 
 

@@ -19,10 +19,9 @@ import functools
 import json
 import math
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,20 +29,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, check
-from spinup_tf2.cli.env_kwargs import ENV_KWARGS_HELP, split_env_kwargs
+from spinup_tf2.cli.agents import Episode, load_env
+from spinup_tf2.cli.flags import ENV_KWARGS_HELP, split_env_kwargs
 from spinup_tf2.cli.test_policy import add_agent_arguments, add_length_argument
-from spinup_tf2.core.workers.faults import environment_failed
 from spinup_tf2.envs.modules import import_for_command, import_named
-from spinup_tf2.envs.protocol import success_of
-from spinup_tf2.errors import UserError, kind_and_line
-from spinup_tf2.experiments.nested import merged
+from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.presets import merged
 from spinup_tf2.files.run_directory import atomic_output
 from spinup_tf2.files.saves import find_save
 from spinup_tf2.parallel.threads import threads_per_rank
-from spinup_tf2.results.config import read_config
+from spinup_tf2.results.reading import read_config
 from spinup_tf2.tensorflow_import import quiet_tensorflow
-from spinup_tf2.training.policy_with_memory import in_episode
-from spinup_tf2.utils.test_policy import load_env
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -95,8 +91,9 @@ def evaluate_run(
     check(NON_NEGATIVE_INTEGER, noops=noops)
     agent = _Agent(fpath, itr, best, max_ep_len, seed, allow_pickle, modules)
     rows = {}
-    with _closed_together() as envs:
-        envs.append(agent.make_env(env_kwargs))
+    with ExitStack() as opened:
+        make = lambda: opened.enter_context(closing(agent.make_env(env_kwargs)))  # noqa: E731
+        envs = [make()]
         fixed = getattr(envs[0].unwrapped, "fixed_starts", {})
         ways = {
             (start, way): options
@@ -105,7 +102,7 @@ def evaluate_run(
         }
         several = len(fixed) > 1
         for (start, way), options in ways.items():
-            row = _summary(agent.play(envs, env_kwargs, way != "sampled", options))
+            row = _summary(agent.play(envs, make, way != "sampled", options))
             _show(rows, f"{start}: {way}" if several else way, row)
         for way in _ways({}, episodes, noops) if several else ():
             _show(rows, f"mean: {way}", _mean([rows[f"{start}: {way}"] for start in fixed]))
@@ -149,19 +146,13 @@ def evaluate_robustness(
                 "--robustness, and give conditions as --env_kwargs:NAME VALUE."
             )
     changes = {name: merged(env_kwargs or {}, changed) for name, changed in conditions.items()}
-    for name, kwargs in changes.items():  # finds invalid conditions before anything is played
-        try:
-            agent.make_env(kwargs).close()
-        except UserError as error:
-            raise UserError(
-                f"The environment cannot be built under the condition {name!r}, which is "
-                f"{conditions[name]}: {kind_and_line(error.__cause__ or error)}. Correct its "
-                "attribute robustness."
-            ) from error
+    for kwargs in changes.values():  # finds invalid conditions before anything is played
+        agent.make_env(kwargs).close()
     rows = {}
     for name, kwargs in changes.items():
-        with _closed_together() as envs:
-            played = agent.play(envs, kwargs, True, [{}] * episodes)
+        with ExitStack() as opened:
+            make = lambda: opened.enter_context(closing(agent.make_env(kwargs)))  # noqa: B023, E731
+            played = agent.play([], make, True, [{}] * episodes)
         row = _summary(played)
         del row["StdEpRet"]
         falls = float(np.mean([episode.terminated for episode in played]))
@@ -185,25 +176,13 @@ class _Agent:
         self._seed, self._max_ep_len = seed, max_ep_len or None
         self._at_a_time, self._threads = _at_a_time(fpath)
 
-    def play(self, envs, env_kwargs, greedy, options):
+    def play(self, envs, make, greedy, options):
         """Play an episode for each of `options`, the options of `reset`; `envs` grows as needed."""
         while len(envs) < min(self._at_a_time, len(options)):
-            envs.append(self.make_env(env_kwargs))
+            envs.append(make())
         resets = [dict(seed=self._seed + i, options=o or None) for i, o in enumerate(options)]
         get_action = self._policy(deterministic=greedy)
         return play(envs, get_action, resets, self._max_ep_len, self._threads)
-
-
-@contextmanager
-def _closed_together():
-    """Context manager that yields a list for environments, and closes those in it at the end."""
-    envs = []
-    try:
-        yield envs
-    finally:
-        with ExitStack() as stack:  # closes all of them, even if one raises an exception
-            for env in envs:
-                stack.callback(env.close)
 
 
 def _at_a_time(fpath):
@@ -240,39 +219,13 @@ def _ways(start, episodes, noops):
     }
 
 
-class _Episode:
-    """An episode that is being played."""
-
-    def __init__(self, number, env, start, max_ep_len, get_action):
-        self.number, self.seed = number, start.get("seed")
-        self.env, self.get_action = env, in_episode(get_action)
-        self.ret, self.len, self.max_ep_len = 0.0, 0, max_ep_len
-        self.terminated = self.over = False
-        self.success: bool | None = None  # set at the end if the environment reports it
-        try:
-            self.obs, self.info = env.reset(**start)
-        except Exception as error:
-            raise environment_failed(error, number, self.seed, 0) from error
-
-    def step(self, action):
-        self.len += 1
-        try:
-            self.obs, rew, self.terminated, truncated, self.info = self.env.step(action)
-            self.ret += float(rew)
-            self.over = self.terminated or truncated or self.len == self.max_ep_len
-            if self.over and "is_success" in self.info:
-                self.success = success_of(self.info["is_success"])
-        except Exception as error:
-            raise environment_failed(error, self.number, self.seed, self.len) from error
-
-
 def play(
     envs: Sequence[gym.Env],
     get_action: Callable[[Any], Any],
     starts: Iterable[dict[str, Any]],
     max_ep_len: int | None = None,
     threads: int = 1,
-) -> list[_Episode]:
+) -> list[Episode]:
     """Play an episode for each of `starts`, the arguments of `reset`, and return them in order.
 
     As many episodes are played at the same time as there are environments. The agent acts for one
@@ -283,32 +236,32 @@ def play(
         UserError: An environment has failed; the message says where, and what was played before.
     """
     waiting = enumerate(starts)
-    episodes = {}
+    episodes: list[Episode] = []
 
     def begin(env):
         for number, start in waiting:
-            episodes[number] = _Episode(number, env, start, max_ep_len, get_action)
-            return [episodes[number]]
+            episodes.append(Episode(number, env, get_action, start, max_ep_len))
+            return episodes[-1:]
         return []
 
     try:
         with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
             playing = [episode for env in envs for episode in begin(env)]
             while playing:
-                actions = [episode.get_action(episode.obs) for episode in playing]
-                list((pool.map if pool else map)(_Episode.step, playing, actions))
+                actions = [episode.act() for episode in playing]
+                list((pool.map if pool else map)(Episode.step, playing, actions))
                 playing = [
                     episode
                     for each in playing
                     for episode in (begin(each.env) if each.over else [each])
                 ]
     except UserError as error:
-        rets = [episode.ret for episode in episodes.values() if episode.over]
+        rets = [episode.ret for episode in episodes if episode.over]
         if not rets:
             raise
         played = f"Episodes before that: {len(rets)}, with a mean return of {np.mean(rets):.4g}."
         raise UserError(f"{error} {played}") from error.__cause__
-    return [episodes[number] for number in range(len(episodes))]
+    return episodes
 
 
 def _summary(episodes):
@@ -348,10 +301,10 @@ def main(argv: Sequence[str]) -> None:
     """Run the command line; `argv` holds the arguments after `evaluate`."""
     argv, env_kwargs = split_env_kwargs(argv)
     args = _parser().parse_args(argv)
+    find_save(args.fpath, args.itr)  # checked before TensorFlow is loaded, which takes a while
     if args.output:
         _check_output(args.output)
     import_for_command(args.modules)
-    find_save(args.fpath, args.itr)  # checked before TensorFlow is loaded, which takes a while
     quiet_tensorflow()
     options = dict(
         itr=args.itr,
@@ -371,33 +324,25 @@ def main(argv: Sequence[str]) -> None:
 
 def _check_output(path):
     """Raise UserError if the results cannot be written, before there are any."""
-    directory = Path(path).absolute().parent
-    if os.path.exists(path):
-        raise UserError(f"{path} exists; give another name for the results, or remove it.")
-    if not directory.is_dir():
-        raise UserError(f"--output is {path}, whose directory does not exist; make it.")
     try:
-        with tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=directory) as folder:
-            Path(folder, Path(path).name).touch()
+        Path(path).touch(exist_ok=False)
+        os.remove(path)
     except OSError as error:
         raise UserError(
-            f"--output is {path}, which cannot be written ({error.strerror}); give a file in "
-            "another directory."
+            f"--output is {path}, which cannot be written ({error.strerror}); give the name of a "
+            "new file, in a directory that exists."
         ) from error
 
 
-def _without_nan(rows):
-    """Replace numbers that are not finite by None, as JSON cannot express them."""
-    return {
-        name: {column: n if math.isfinite(n) else None for column, n in row.items()}
+def _write(rows, path):
+    # JSON has no numbers that are not finite.
+    known = {
+        name: {column: x if math.isfinite(x) else None for column, x in row.items()}
         for name, row in rows.items()
     }
-
-
-def _write(rows, path):
     try:
         with atomic_output(path) as temporary:
-            text = json.dumps(_without_nan(rows), indent=4, allow_nan=False)
+            text = json.dumps(known, indent=4, allow_nan=False)
             Path(temporary).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise UserError(

@@ -10,14 +10,14 @@ import functools
 import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from spinup_tf2.arguments.checks import PYTHON_ONLY, may_be_true
+from spinup_tf2.arguments.checks import may_be_true
 from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
-from spinup_tf2.errors import UserError, did_you_mean
-from spinup_tf2.experiments.checks import network_arguments, signature_of
-from spinup_tf2.experiments.processes import resolve_processes
+from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.calling import resolve_processes
+from spinup_tf2.experiments.grid import ExperimentGrid
 
 # Shorter forms of some common but long flags.
 SUBSTITUTIONS = {
@@ -30,13 +30,13 @@ SUBSTITUTIONS = {
 
 # Flags that determine how experiments are run, with one value each. They are not part of the grid.
 RUN_KEYS = (
-    *("num_cpu", "hosts", "launcher", "data_dir", "datestamp", "overwrite", "quiet"),
+    *("num_cpu", "launcher", "data_dir", "datestamp", "overwrite", "quiet"),
     *("preset", "workers", "skip_finished"),
 )
 SWITCHES = ("datestamp", "overwrite", "quiet", "skip_finished")
 
 # Flags whose values are taken literally: `--exp_name 1e3` is not the number 1000.
-TEXT_KEYS = ("exp_name", "env_name", "data_dir", "hosts", "launcher", "preset", "init_from")
+TEXT_KEYS = ("exp_name", "env_name", "data_dir", "launcher", "preset", "init_from")
 
 # Flags whose values are a single list of strings, and not a grid.
 LIST_KEYS = ("callbacks", "track")
@@ -53,15 +53,16 @@ _ONLY_ONCE = {
 
 
 def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
-    """Parse `--flag value value --flag[shorthand] ...`.
+    """Parse `--flag value value --flag[shorthand] --flag=value ...`.
 
     Returns:
         `(flags, shorthands)`: the list of values, and the shorthand if one was given, for the full
         name of each flag. The order, which determines that of a grid, is the same as in Spinning
         Up: plain flags as typed, then those with a shorthand, then substituted ones.
     """
+    argv = split_equals(argv)
     if argv and re.match("-[a-z]", argv[0]):
-        raise _one_dash(argv[0])
+        raise one_dash(argv[0])
     if argv and not argv[0].startswith("--"):
         raise UserError(
             f"You didn't specify a first flag. {argv[0]!r} stands before any flag; "
@@ -109,7 +110,14 @@ def parse_flags(argv: Sequence[str]) -> tuple[dict[str, list], dict[str, str]]:
     return flags, shorthands
 
 
-def _one_dash(word):
+def split_equals(argv: Iterable[str]) -> list[str]:
+    """Return a command line with `--flag=value` as two words."""
+    pairs = (word.split("=", 1) if word.startswith("--") else [word] for word in argv)
+    return [part for pair in pairs for part in pair]
+
+
+def one_dash(word: str) -> UserError:
+    """Return the error for a flag with a single dash."""
     return UserError(f"{word} has one dash; did you mean -{word}?")
 
 
@@ -153,30 +161,6 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def check_names(algorithm: str, flags: Mapping[str, list]) -> None:
-    """Raise UserError for unknown flags of an algorithm, and for flags with a single dash."""
-    known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
-    known += [f"ac_kwargs:{name}" for name in network_arguments(algorithm)]
-    known += ["env_name", "env_kwargs", "exp_name", *RUN_KEYS]
-    for value in [value for values in flags.values() for value in values]:
-        for word in value if isinstance(value, list) else [value]:
-            if isinstance(word, str) and word[:1] == "-" and word[1:] in [*known, *SUBSTITUTIONS]:
-                raise _one_dash(word)
-    for name in flags:
-        if ":".join(name.split(":")[:2]) in known or name.startswith("env_kwargs:"):
-            continue
-        if name in PYTHON_ONLY:
-            raise UserError(f"--{name} cannot be given here; call spinup_tf2.{algorithm} instead.")
-        plain, equals, value = name.partition("=")
-        if equals:
-            raise UserError(f"--{name} has a = in it; write --{plain} {value}.")
-        raise UserError(
-            f"--{name} is not a flag of {algorithm};"
-            f"{did_you_mean(name, [*known, *SUBSTITUTIONS], '--')} "
-            f"python -m spinup_tf2.run {algorithm} --help shows them all."
-        )
-
-
 def only_value(key: str, values: list) -> Any:
     """Return the value of a flag that takes exactly one."""
     if len(values) > 1:
@@ -193,12 +177,42 @@ def only_value(key: str, values: list) -> Any:
     return value
 
 
-def number_of_processes(
-    num_cpu: int | str | None = None, hosts: str | None = None, launcher: str | None = None
-) -> int:
+def number_of_processes(num_cpu: int | str | None = None, launcher: str | None = None) -> int:
     """Return the number of processes of an experiment; None stands for a flag that is not given."""
-    number = resolve_processes(1 if num_cpu is None else num_cpu, hosts, launcher).number
+    number = resolve_processes(1 if num_cpu is None else num_cpu, launcher=launcher).number
     if num_cpu == 1 != number:  # in a program 1 may be just the default, but here it was typed
-        source = "hosts gives" if hosts else "the MPI launcher started"
-        raise UserError(f"--num_cpu is 1, but {source} {number} processes.")
+        raise UserError(f"--num_cpu is 1, but the MPI launcher started {number} processes.")
     return number
+
+
+ENV_KWARGS_HELP = (
+    "Arguments of the environment that replace those of the run: --env_kwargs:NAME VALUE."
+)
+
+
+def split_env_kwargs(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Split a command line into its other arguments and the dict for its `--env_kwargs` flags.
+
+    They are for commands that make environments without training in them. Each flag
+    `--env_kwargs:NAME` takes exactly one word, so that it may also precede positional arguments.
+    """
+    others, grid = [], ExperimentGrid()
+    words = iter(split_equals(argv))
+    for word in words:
+        if word.partition(":")[0] != "--env_kwargs":
+            others.append(word)
+            continue
+        value = next(words, "--")
+        if value.startswith("--"):
+            raise UserError(f"{word} was given without a value.")
+        grid.add(word[2:], [parse_value(value)])
+    [variant] = grid.variants()
+    env_kwargs = variant.get("env_kwargs", {})
+    if not isinstance(env_kwargs, dict):
+        raise UserError(
+            f"env_kwargs is {env_kwargs!r}; it must be a dict such as {{'key': value}}, or be "
+            "given as --env_kwargs:key value."
+        )
+    if "render_mode" in env_kwargs:
+        raise UserError("render_mode follows from --norender, --record and --mode; leave it out.")
+    return others, env_kwargs

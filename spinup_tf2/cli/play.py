@@ -6,12 +6,14 @@ The environment is not preprocessed: no frames are skipped, and rewards are the 
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from spinup_tf2.cli.env_kwargs import parse_env_kwargs
+from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, POSITIVE, check
+from spinup_tf2.cli.agents import line_of, run_policy
+from spinup_tf2.cli.flags import split_env_kwargs
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import add_import_argument, import_named, look_here
 from spinup_tf2.errors import UserError
@@ -25,9 +27,6 @@ MODES = ("human", "random")
 EPISODES = 3
 ZOOM = 3.0
 
-# Flags that are valid in one of the modes only.
-_ONLY = {"human": ("fps", "zoom"), "random": ("episodes", "norender")}
-
 _RANDOM_HINT = (
     "Without one there is --mode random, with --norender (returns only) or --record DIR (videos)."
 )
@@ -35,26 +34,31 @@ _RANDOM_HINT = (
 
 def main(argv: Sequence[str]) -> None:
     """Run the command line; `argv` holds the arguments after `play`."""
-    args, rest = _parser().parse_known_args(argv)
-    _check_arguments(args)
-    env_kwargs = parse_env_kwargs(rest, "play")
+    argv, env_kwargs = split_env_kwargs(argv)
+    args = _parser().parse_args(argv)
+    check(NON_NEGATIVE_INTEGER, seed=args.seed or 0, fps=args.fps or 0)
+    check(POSITIVE, zoom=args.zoom)
     look_here()  # for environments given as module:EnvId
     import_named(args.modules)
     from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
 
     human = args.mode == "human"
+    render_mode: str | None = "rgb_array"  # for a human: gymnasium's `play` has a window of its own
+    if args.record and not human:
+        choose_render_mode(args.record, args.norender)  # before a graphics library is loaded
+    make = _maker(args.env, env_kwargs, human)
     if human:
         choose_render_mode(record=False, norender=False, hint=_RANDOM_HINT)
-        render_mode = "rgb_array"  # gymnasium's `play` has a window of its own
     else:
         render_mode = choose_render_mode(args.record, args.norender)
-    make = _maker(args.env, env_kwargs, human)
     name = args.env.rpartition(":")[2].replace("/", "-")
     with shown_or_recorded(make, render_mode, args.record, name) as env:
         if human:
-            play_as_human(env, args.seed, args.fps, args.zoom or ZOOM)
+            play_as_human(env, args.seed, args.fps, args.zoom)
         else:
-            play_randomly(env, args.seed, args.episodes or EPISODES)
+            env.action_space.seed(args.seed)
+            act = lambda obs: env.action_space.sample()  # noqa: E731
+            run_policy(env, act, None, args.episodes, render=False, seed=args.seed)
 
 
 def _parser():
@@ -62,7 +66,6 @@ def _parser():
         prog="python -m spinup_tf2.run play",
         description="Play a game with the keyboard, or leave it to chance.",
         epilog="Arguments of the environment: --env_kwargs:NAME VALUE.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "--env", required=True, metavar="ID", help="the environment: an id, or module:EnvId"
@@ -82,10 +85,10 @@ def _parser():
         "--fps", type=int, help="frames in a second, for a human (the environment's own; 0: all)"
     )
     parser.add_argument(
-        "--zoom", type=float, help=f"how much larger a human sees the frames ({ZOOM:g})"
+        "--zoom", type=float, default=ZOOM, help="how much larger a human sees the frames (3)"
     )
     parser.add_argument(
-        "--episodes", "-n", type=int, help=f"number of episodes at random ({EPISODES})"
+        "--episodes", "-n", type=int, default=EPISODES, help="number of episodes at random (3)"
     )
     parser.add_argument(
         "--norender",
@@ -94,19 +97,6 @@ def _parser():
         help="open no window, only print what becomes of the episodes at random",
     )
     return parser
-
-
-def _check_arguments(args):
-    for mode, names in _ONLY.items():
-        for name in names:
-            if args.mode != mode and getattr(args, name) not in (None, False):
-                raise UserError(f"--{name} goes with --mode {mode} only; leave it out.")
-    for name, least in dict(episodes=1, fps=0, seed=0).items():
-        value = getattr(args, name)
-        if value is not None and value < least:
-            raise UserError(f"--{name} is {value}; it must be at least {least}.")
-    if args.zoom is not None and not 0 < args.zoom <= 100:
-        raise UserError(f"--zoom is {args.zoom:g}; it must be a number above 0, up to 100.")
 
 
 def _maker(env_name, env_kwargs, human):
@@ -133,9 +123,6 @@ def _maker(env_name, env_kwargs, human):
     return make
 
 
-# ---------------------------------------------------------------- a human
-
-
 def play_as_human(env: gym.Env, seed: int | None, fps: int | None, zoom: float) -> None:
     """Open a window in which a human plays, one episode after the other, until Esc is pressed.
 
@@ -145,11 +132,20 @@ def play_as_human(env: gym.Env, seed: int | None, fps: int | None, zoom: float) 
         fps: Steps per second; 0 for as many as possible, None for the environment's own number.
         zoom: Size of the window relative to the frames.
     """
+    from spinup_tf2.envs.rendering import INSTALL
     from spinup_tf2.envs.wrappers import frames_per_second
 
-    play = _gymnasium_play()
-    keys_to_action, noop = _keys(env), _no_operation(env)
-    print(_explanation(env, keys_to_action, noop), flush=True)
+    if find_spec("pygame") is None:
+        raise UserError(f"Playing needs pygame; install it with: {INSTALL}.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns about plots, which are not used here
+        from gymnasium.utils.play import play
+
+    keys_to_action, meanings = _keys(env), []
+    if env.has_wrapper_attr("get_action_meanings"):
+        meanings = env.get_wrapper_attr("get_action_meanings")()
+    noop = meanings.index("NOOP") if "NOOP" in meanings else 0  # when no key is held
+    print(_explanation(meanings, keys_to_action, noop), flush=True)
     if fps is None:
         fps = frames_per_second(env)
     env.reset(seed=seed)  # `play` would use a seed for every episode
@@ -164,20 +160,6 @@ def play_as_human(env: gym.Env, seed: int | None, fps: int | None, zoom: float) 
     )
 
 
-def _gymnasium_play():
-    from gymnasium.error import DependencyNotInstalled
-
-    from spinup_tf2.envs.rendering import INSTALL
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns about plots, which are not used here
-            from gymnasium.utils.play import play
-    except DependencyNotInstalled as error:
-        raise UserError(f"Playing needs pygame; install it with: {INSTALL}.") from error
-    return play
-
-
 def _keys(env):
     """Return the mapping of keys to actions for `gymnasium.utils.play`; UserError if none."""
     try:
@@ -189,58 +171,24 @@ def _keys(env):
         ) from error
 
 
-def _meanings(env):
-    """Return the meaning of each action in words; empty if the environment does not provide it."""
-    named = env.has_wrapper_attr("get_action_meanings")
-    return env.get_wrapper_attr("get_action_meanings")() if named else []
-
-
-def _no_operation(env):
-    """Return the action for when no key is held: NOOP, or else the first action."""
-    meanings = _meanings(env)
-    return meanings.index("NOOP") if "NOOP" in meanings else 0
-
-
-def _explanation(env, keys_to_action, noop):
+def _explanation(meanings, keys_to_action, noop):
     """Return a table of the keys, with the shortest combination for each action."""
-    meanings = dict(enumerate(_meanings(env)))
+    words = dict(enumerate(meanings))
     combinations = [((), noop), *((_names(keys), act) for keys, act in keys_to_action.items())]
     fewest = {}
     for keys, action in sorted(combinations, key=lambda each: len(each[0])):
-        fewest.setdefault(str(meanings.get(action, f"action {action}")), " ".join(keys) or "none")
+        fewest.setdefault(str(words.get(action, f"action {action}")), " ".join(keys) or "none")
     rows = [("Keys", "Buttons"), *((keys, buttons) for buttons, keys in fewest.items())]
     return "\n".join(f"    {keys:<12}{text}" for keys, text in [*rows, ("Esc", "the end")])
 
 
 def _names(keys):
     """Return the names of the keys of a combination: "d ", ("d", " "), (100, 32) or 100."""
-    keys = (keys,) if isinstance(keys, int) else keys
-    letters = [_letter(key) if isinstance(key, int) else key for key in keys]
-    return ["space" if letter == " " else letter for letter in letters]
-
-
-def _letter(key):
-    """Return the letter of a key, or pygame's name for a key without one, such as an arrow."""
-    if key <= sys.maxunicode:
-        return chr(key)
     import pygame
 
-    return pygame.key.name(key) or str(key)
-
-
-# ---------------------------------------------------------------- random actions
-
-
-def play_randomly(env: gym.Env, seed: int | None, episodes: int) -> None:
-    """Play a number of episodes with random actions."""
-    env.action_space.seed(seed)
-    reports = _Reports()
-    for episode in range(episodes):
-        env.reset(seed=seed if episode == 0 else None)
-        over = False
-        while not over:
-            _, *result = env.step(env.action_space.sample())
-            over = reports.step(*result)
+    keys = (keys,) if isinstance(keys, int) else keys
+    names = [pygame.key.name(key) if isinstance(key, int) else key for key in keys]
+    return ["space" if name == " " else name for name in names]
 
 
 class _Reports:
@@ -250,14 +198,8 @@ class _Reports:
         self._number, self._ret, self._len = 0, 0.0, 0
 
     def step(self, rew, terminated, truncated, info):
-        """Count a step; return whether it was the last one of an episode."""
         self._ret += float(rew)
         self._len += 1
-        over = terminated or truncated
-        if over:
-            line = f"Episode {self._number} \t EpRet {self._ret:.3f} \t EpLen {self._len}"
-            if {"x_pos", "flag_get"} <= {*info}:  # in Super Mario Bros
-                line += f" \t x {info['x_pos']} \t flag {'yes' if info['flag_get'] else 'no'}"
-            print(line, flush=True)
+        if terminated or truncated:
+            print(line_of(self._number, self._ret, self._len, info), flush=True)
             self._number, self._ret, self._len = self._number + 1, 0.0, 0
-        return over

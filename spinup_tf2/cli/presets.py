@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 
 from spinup_tf2.algos import ALGORITHMS
-from spinup_tf2.cli.help import preset_line, print_once
+from spinup_tf2.cli.help import print_once
 from spinup_tf2.errors import UserError, did_you_mean
-from spinup_tf2.presets import Preset, as_flags, presets_for
+from spinup_tf2.experiments.presets import Preset, as_flags, presets_for
 
 
 def main(argv: Sequence[str]) -> None:
@@ -36,6 +36,11 @@ def main(argv: Sequence[str]) -> None:
         raise UserError(f"there is no such preset{fitting}; leave a filter out.")
     in_full = args.full or names.intersection(args.words)
     print_once("\n".join(map(described if in_full else preset_line, presets)))
+
+
+def preset_line(preset: Preset) -> str:
+    """Describe a preset in one line, with the flag that selects it."""
+    return f"{preset.algorithm.ljust(5)} --preset {preset.name.ljust(17)} {preset.doc}"
 
 
 def described(preset: Preset) -> str:

@@ -21,12 +21,12 @@ from spinup_tf2.envs.modules import (
     check_environment_arguments,
     import_for_command,
     import_for_file,
+    is_own,
 )
 from spinup_tf2.errors import UserError, did_you_mean, one_line
 from spinup_tf2.experiments.calling import resume_experiment
-from spinup_tf2.experiments.checks import ENVIRONMENT, check_values, signature_of
-from spinup_tf2.experiments.directories import check_exp_name
-from spinup_tf2.experiments.experiment import NamedAlgorithm
+from spinup_tf2.experiments.checks import ENVIRONMENT, check_values, has_options, signature_of
+from spinup_tf2.experiments.experiment import NamedAlgorithm, check_exp_name
 from spinup_tf2.files.env_spec import register_for_file
 from spinup_tf2.files.kwargs_json import from_json
 from spinup_tf2.files.run_directory import runs_in
@@ -34,7 +34,7 @@ from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.training.checkpoints import Checkpoints
 
 # Flags that `resume` accepts: those that do not make it another run.
-RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "hosts", "launcher", "quiet")
+RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "launcher", "quiet")
 
 USAGE = """
 Go on with a run that was interrupted, killed or finished:
@@ -46,8 +46,8 @@ arguments and the number of processes with which it began. These may be changed:
 
 {flags}
 
-If its environment is in a module of yours, name that: --import my_envs. The file of a run
-alone does not import it.
+If its environment or its algorithm is in a module of yours, name that: --import my_envs. The file
+of a run alone does not import it.
 """
 
 
@@ -96,14 +96,13 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
         )
     given = _changes(rest)
     run = _described_run(run_dir)
-    algorithm, command = run["algorithm"], run["command"]
+    algorithm, command = run["function"], run["command"]
     command = command | _environment_arguments(command, run_dir)
     _import_callbacks({**command, **given}.get("callbacks"), run_dir)
 
-    options = {key: given.pop(key) for key in ("hosts", "launcher") if key in given}
-    known = launched.by_mpi() or "hosts" in options
-    asked = given.pop("num_cpu", None if known else run["num_procs"])
-    num_cpu = number_of_processes(asked, options.get("hosts"), options.get("launcher"))
+    options = {key: given.pop(key) for key in ("launcher",) if key in given}
+    asked = given.pop("num_cpu", None if launched.by_mpi() else run["num_procs"])
+    num_cpu = number_of_processes(asked, options.get("launcher"))
     options |= dict(exp_name=run["exp_name"], quiet=given.pop("quiet", False), num_cpu=num_cpu)
     if isinstance(run.get("preset"), str):
         options |= dict(preset=run["preset"])
@@ -155,17 +154,20 @@ def _described_run(run_dir):
             f"{run_dir} holds no checkpoint that can be read, and so nothing to resume; {what}."
         )
     run = dict.fromkeys(("algorithm", "command", "exp_name", "num_envs", "num_procs")) | run
-    algorithm, command = run["algorithm"], run["command"]
-    known_here = algorithm in [*ALGORITHMS] or (isinstance(algorithm, str) and command is None)
+    function, command = run.setdefault("function", run["algorithm"]), run["command"]
+    known_here = function in [*ALGORITHMS] or (
+        isinstance(function, str) and (":" in function or command is None)
+    )
     if not known_here or not isinstance(command, dict | None):
         raise UserError(f"the checkpoint in {run_dir} is of no algorithm that is known here.")
     if command is None:
         raise UserError(
             f"the run in {run_dir} was started by a Python program, with an algorithm, an "
-            f"environment or networks that only this knows; call {algorithm}(..., resume=True) "
-            "there."
+            f"environment or networks that only this knows; call {run['algorithm']}(..., "
+            "resume=True) there."
         )
-    known = {*signature_of(algorithm).defaults, *ENVIRONMENT} - {*PYTHON_ONLY}
+    _check_algorithm(function, run_dir)
+    known = {*signature_of(function).defaults, *ENVIRONMENT} - {*PYTHON_ONLY}
     if not command.keys() <= known:
         unknown = ", ".join(sorted(command.keys() - known))
         raise UserError(f"the checkpoint in {run_dir} has arguments that are none: {unknown}.")
@@ -175,6 +177,25 @@ def _described_run(run_dir):
     if not all(type(number) is int and number > 0 for number in numbers):
         raise UserError(f"the checkpoint in {run_dir} does not say how many processes it had.")
     return run
+
+
+def _check_algorithm(name, run_dir):
+    """Raise UserError unless a file may name this algorithm: `ppo`, or `module:function`.
+
+    The module must be permitted, and the function be defined in it, by `@algorithm`, so that the
+    file of a stranger can start nothing else that lies there.
+    """
+    if name in ALGORITHMS:
+        return
+    module, _, function = name.rpartition(":")
+    try:
+        if is_own(module):
+            raise UserError("it is of no algorithm that is known here")
+        found = vars(import_for_file(module)).get(function)
+    except UserError as error:
+        raise UserError(f"the run in {run_dir} has the algorithm {name}: {error}.") from error
+    if getattr(found, "__module__", None) != module or not has_options(name):
+        raise UserError(f"the run in {run_dir} has the algorithm {name}, which is none.")
 
 
 def _import_callbacks(callbacks, run_dir):

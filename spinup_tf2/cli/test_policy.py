@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
-from spinup_tf2.cli.env_kwargs import ENV_KWARGS_HELP, split_env_kwargs
+from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, check
+from spinup_tf2.cli.agents import load_agent, load_env, run_policy
+from spinup_tf2.cli.flags import ENV_KWARGS_HELP, split_env_kwargs
 from spinup_tf2.envs.modules import add_import_argument, import_for_command
 from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
-from spinup_tf2.errors import UserError
 from spinup_tf2.files.saves import find_save
 from spinup_tf2.tensorflow_import import quiet_tensorflow
 from spinup_tf2.training.policy_with_memory import PolicyWithMemory
-from spinup_tf2.utils.test_policy import load_agent, load_env, run_policy
 
 EPISODES = 100
 RECORDED_EPISODES = 3
@@ -28,15 +28,13 @@ def main(argv: Sequence[str]) -> None:
     """Run the command line; `argv` holds the arguments after `test_policy`."""
     argv, env_kwargs = split_env_kwargs(argv)
     args = _parser().parse_args(argv)
-    if args.seed is not None and args.seed < 0:
-        raise UserError(f"--seed is {args.seed}; it must be at least 0.")
+    check(NON_NEGATIVE_INTEGER, seed=args.seed or 0)
+    save_dir = find_save(args.fpath, args.itr)
     render_mode = choose_render_mode(args.record, args.norender)
     episodes = args.episodes
     if episodes is None:
         episodes = RECORDED_EPISODES if args.record else EPISODES
-
     import_for_command(args.modules)  # for the environment, which is made in this process
-    save_dir = find_save(args.fpath, args.itr)
     agent = (args.modules, save_dir, args.deterministic, args.seed, args.allow_pickle, args.best)
     render = render_mode == "human"
     make = lambda mode: load_env(save_dir, mode, args.allow_pickle, env_kwargs)  # noqa: E731

@@ -13,7 +13,7 @@ from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.core.nets.recurrent import Sequences
 from spinup_tf2.core.trajectories import normalized_in_minibatches
-from spinup_tf2.utils.mpi_tf import mpi_avg_grads, mpi_avg_scalars
+from spinup_tf2.parallel.tensors import mpi_avg_grads, mpi_avg_scalars
 
 plain = tf.autograph.experimental.do_not_convert  # for what AutoGraph's loops call
 

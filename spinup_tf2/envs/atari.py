@@ -2,8 +2,10 @@
 
     env = make_atari("PongNoFrameskip-v4")  # observations uint8 [84, 84, 4], the newest frame last
 
-Each step of the preprocessing is a separate wrapper; `preprocess` applies them all. This module can
-be imported without ale-py, which comes with the `atari` extra.
+Each step of the preprocessing is a separate wrapper; `preprocess` applies them all. gymnasium's
+`AtariPreprocessing` is not used: it needs OpenCV, holds actions for a fixed number of frames only,
+and shows an old frame where an episode ends. This module can be imported without ale-py, which
+comes with the `atari` extra.
 """
 
 import inspect
@@ -66,7 +68,7 @@ def make_atari(env_id: str, *, raw: bool = False, **kwargs) -> gym.Env:
     """
     env_id = env_id.removeprefix("ale_py:")
     if not is_atari(env_id):
-        raise UserError(f"{env_id} is not a game of ale-py; {INSTALL} brings its games along.")
+        raise UserError(f"{env_id} is not a game of ale-py.")
     check(SWITCH, raw=raw)
     if raw:
         return gym.make(env_id, **kwargs)
@@ -107,14 +109,9 @@ def preprocess(
         size: Height and width of the frames.
         stack: Number of frames in an observation.
     """
-    if env.spec is None or not is_atari(env.spec.id):
-        raise UserError(f"{env} is not an Atari game made by gymnasium.make.")
     skips = env.spec.kwargs["frameskip"]
     if skips != 1:
-        raise UserError(
-            f"{env.spec.id} was made with frameskip={skips}, so frames would be skipped twice; "
-            "make it with frameskip=1, or with make_atari."
-        )
+        raise UserError(f"frames would be skipped twice: the game was made with frameskip={skips}.")
     check(SWITCH, episodic_life=episodic_life, fire_reset=fire_reset, clip_reward=clip_reward)
     if noop_max:
         env = NoopReset(env, noop_max)
@@ -133,14 +130,14 @@ def preprocess(
 _OPTIONS = tuple(inspect.signature(preprocess).parameters)[1:]
 
 
+# ---------------------------------------------------------------- wrappers, from inside to outside
+
+
 def _button(env, name):
     """Return the action that presses one button."""
     if isinstance(env.action_space, gym.spaces.Discrete):
         return env.unwrapped.get_action_meanings().index(name)
     return np.array([0, 0, name == "FIRE"], np.float32)  # radius and angle of the stick, trigger
-
-
-# ---------------------------------------------------------------- wrappers, from inside to outside
 
 
 class NoopReset(gym.Wrapper, RecordConstructorArgs):
@@ -156,14 +153,12 @@ class NoopReset(gym.Wrapper, RecordConstructorArgs):
         self._noop_max = noop_max
         self._noop = _button(env, "NOOP")
 
-    def reset(
-        self, *, seed: int | None = None, options: dict | None = None
-    ) -> tuple[np.ndarray, dict]:
-        obs, info = self.env.reset(seed=seed, options=options)
+    def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict]:
+        obs, info = self.env.reset(**kwargs)
         for _ in range(self.np_random.integers(1, self._noop_max + 1)):
             obs, _, terminated, truncated, info = self.env.step(self._noop)
             if terminated or truncated:
-                obs, info = self.env.reset(options=options)
+                obs, info = self.env.reset()
         return obs, info
 
 
@@ -191,15 +186,13 @@ class EpisodicLife(gym.Wrapper, RecordConstructorArgs):
         self._lives = lives
         return obs, rew, terminated or self._life_lost, truncated, info
 
-    def reset(
-        self, *, seed: int | None = None, options: dict | None = None
-    ) -> tuple[np.ndarray, dict]:
-        over = not self._life_lost or seed is not None
+    def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict]:
+        over = not self._life_lost or kwargs.get("seed") is not None
         if not over:
             obs, _, terminated, truncated, info = self.env.step(self._noop)
             over = terminated or truncated
         if over:
-            obs, info = self.env.reset(seed=seed, options=options)
+            obs, info = self.env.reset(**kwargs)
         self._lives, self._life_lost = info["lives"], False
         return obs, info
 
@@ -221,13 +214,11 @@ class FireReset(gym.Wrapper, RecordConstructorArgs):
         self._lives = info["lives"]
         return obs, rew, terminated, truncated, info
 
-    def reset(
-        self, *, seed: int | None = None, options: dict | None = None
-    ) -> tuple[np.ndarray, dict]:
-        self.env.reset(seed=seed, options=options)
+    def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict]:
+        self.env.reset(**kwargs)
         obs, _, terminated, truncated, info = self.env.step(self._fire)
         if terminated or truncated:
-            obs, info = self.env.reset(options=options)
+            obs, info = self.env.reset()
         self._lives = info["lives"]
         return obs, info
 

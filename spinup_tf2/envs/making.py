@@ -67,16 +67,14 @@ class EnvFn:
             raise UserError(_unknown_environment(env_id))
         try:
             return gym.make(self.env_name, **kwargs)
-        except (ImportError, gym.error.DependencyNotInstalled) as error:
+        except gym.error.DependencyNotInstalled as error:
+            raise UserError(f"{env_id} cannot be made: {one_line(error)}") from error
+        except ImportError as error:
             newest = _newest(env_id)
             if not str(gym.registry[newest].entry_point).startswith("gymnasium.envs.mujoco"):
                 raise
-            if env_id != newest:  # gymnasium has dropped v2 and v3; some v4 need an old mujoco
-                raise UserError(
-                    f"{env_id} is no longer there; use {newest} ({INSTALL_MUJOCO})."
-                ) from error
-            raise UserError(
-                f"{env_id} needs MuJoCo ({one_line(error)}); install it with: {INSTALL_MUJOCO}"
+            raise UserError(  # gymnasium has dropped v2 and v3
+                f"{env_id} is no longer there; use {newest} ({INSTALL_MUJOCO})."
             ) from error
 
 
@@ -86,8 +84,8 @@ def _unknown_environment(env_id):
 
     if no_game := no_such_game(env_id):
         return no_game
-    if _versions(env_id):
-        advice = f"Did you mean {_newest(env_id)}?"
+    if same := [known for known in gym.registry if known.lower() == env_id.lower()]:
+        advice = f"Did you mean {same[0]}?"
     else:
         try:
             gym.spec(env_id)
@@ -95,6 +93,8 @@ def _unknown_environment(env_id):
             return str(error)
         except gym.error.Error as error:  # its message suggests similar names and other versions
             advice = str(error)
+        if newest := _newest(env_id):
+            advice += f" Did you mean {newest}?"
     if re.fullmatch(r"\w+-v[04]", env_id) and find_spec("ale_py") is None:
         advice += f" If it is an Atari game, install the emulator with: {INSTALL}."
     return (
@@ -105,12 +105,7 @@ def _unknown_environment(env_id):
 
 
 def _newest(env_id):
-    """Return the id of the newest registered version of an environment, given any version's id."""
+    """Return the id of the newest registered version of an environment; "" if there is none."""
     name = re.sub(r"-v\d+$", "", env_id)
-    return max(
-        _versions(name), key=lambda known: int(known.removeprefix(f"{name}-v")), default=env_id
-    )
-
-
-def _versions(name):
-    return [known for known in gym.registry if re.fullmatch(rf"{re.escape(name)}-v\d+", known)]
+    versions = [known for known in gym.registry if re.fullmatch(rf"{re.escape(name)}-v\d+", known)]
+    return max(versions, key=lambda known: int(known.removeprefix(f"{name}-v")), default="")

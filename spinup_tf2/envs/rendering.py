@@ -91,39 +91,17 @@ def make_to_render(
         UserError: It cannot be rendered.
     """
     env = make(None)
-    if render_mode is not None:
-        env.close()
-        _check_render_mode(env, render_mode, hint)
-        env = make(render_mode)
-        _check_drawing(env, hint)
-    return env
-
-
-def _check_render_mode(env, render_mode, hint):
-    """Raise UserError if an environment has neither the mode nor frames to make a window from."""
+    if render_mode is None:
+        return env
+    env.close()
     modes = env.metadata.get("render_modes") or []
-    if not {render_mode, "rgb_array"} & {*modes}:
+    if not {render_mode, "rgb_array"} & {*modes}:  # frames can be shown in a window
         raise UserError(
             f"The environment has no render mode {render_mode!r} (it has: "
             f"{', '.join(modes) or 'none'}). {hint}"
         )
-
-
-def _picture_of(env):
-    """Return the frame that an environment renders, uint8 `[height, width, 3]`."""
-    picture = np.asarray(env.render())
-    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] not in (3, 4):
-        raise ProtocolError(
-            f"drew an array of shape {picture.shape} and dtype {picture.dtype}",
-            "a picture [height, width, 3] of uint8 is expected",
-            "Correct its render().",
-        )
-    return picture[..., :3]  # without the alpha channel
-
-
-def _check_drawing(env, hint):
-    """Render once, so that anything missing is reported before the first episode."""
-    try:
+    env = make(render_mode)
+    try:  # so that anything missing is reported before the first episode
         if env.render_mode is None:
             raise UserError("it was saved without a render mode")  # if it is from vars.pkl
         env.reset()
@@ -134,8 +112,19 @@ def _check_drawing(env, hint):
     except ProtocolError as error:
         raise UserError(error.sentence("The environment")) from error
     except Exception as error:  # every graphics library has its own errors
-        reason = one_line(error)
-        raise UserError(f"The environment cannot be drawn: {reason}. {hint}") from error
+        raise UserError(f"The environment cannot be drawn: {one_line(error)}. {hint}") from error
+    return env
+
+
+def _picture_of(env):
+    """Return the frame that an environment renders, uint8 `[height, width, 3]`."""
+    picture = np.asarray(env.render())
+    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] not in (3, 4):
+        raise ProtocolError(
+            f"drew an array of shape {picture.shape} and dtype {picture.dtype}",
+            "a picture [height, width, 3] of uint8 is expected",
+        )
+    return picture[..., :3]  # without the alpha channel
 
 
 # ---------------------------------------------------------------- videos
@@ -197,11 +186,7 @@ def record(env: gym.Env, directory: str | os.PathLike, name: str) -> gym.Env:
     It is put inside the wrappers that skip frames, so that videos show all frames at the speed of
     the game. Such wrappers have a class attribute `skips_frames = True`.
     """
-    skipping = [
-        wrapper
-        for wrapper in wrappers_of(env)
-        if getattr(wrapper, "skips_frames", False) or isinstance(wrapper, _SKIPS_FRAMES)
-    ]
+    skipping = [each for each in wrappers_of(env) if _skips_frames(each)]
     if not skipping:
         return Recorder(env, directory, name)
     innermost = skipping[-1]
@@ -209,7 +194,9 @@ def record(env: gym.Env, directory: str | os.PathLike, name: str) -> gym.Env:
     return env
 
 
-_SKIPS_FRAMES = (AtariPreprocessing, MaxAndSkipObservation)  # gymnasium's own such wrappers
+def _skips_frames(wrapper):
+    of_gymnasium = (AtariPreprocessing, MaxAndSkipObservation)
+    return getattr(wrapper, "skips_frames", False) or isinstance(wrapper, of_gymnasium)
 
 
 class Recorder(gym.Wrapper):
@@ -243,9 +230,7 @@ class Recorder(gym.Wrapper):
         try:
             os.makedirs(directory, exist_ok=True)
         except OSError as error:
-            raise UserError(
-                f"The environment cannot be recorded to {directory}: {error}."
-            ) from error
+            raise UserError(f"Videos cannot be written to {directory}: {error}.") from error
         self._read_frames, self._write_frames = read_frames, write_frames
         # Absolute, because ffmpeg would take text before a colon for a protocol.
         self._directory, self._name = os.path.abspath(directory), name
@@ -253,11 +238,9 @@ class Recorder(gym.Wrapper):
         self._video = None
         self.videos = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict]:
+    def reset(self, **kwargs: Any) -> tuple[Any, dict]:
         self._finish()  # comes first: the video is complete even if the reset fails
-        result = self.env.reset(seed=seed, options=options)
+        result = self.env.reset(**kwargs)
         self._first = self._picture()
         return result
 
@@ -300,7 +283,6 @@ class Recorder(gym.Wrapper):
             raise ProtocolError(
                 f"drew {width} x {height} pixels",
                 "all pictures of a video must have the size of its first",
-                "Make render() return one size.",
             )
         return np.ascontiguousarray(even)
 
@@ -310,15 +292,11 @@ class Recorder(gym.Wrapper):
         self._path = os.path.join(self._directory, f"{episode}.mp4")
         # ffmpeg goes by the file's extension; programs that look for videos ignore hidden files.
         self._part = os.path.join(self._directory, f".{episode}.part.mp4")
+        fps = frames_per_second(self.env)
         with self._encoding():
-            with suppress(FileNotFoundError):
-                os.remove(self._part)  # left over from a process that was killed
+            Path(self._part).unlink(missing_ok=True)  # left over from a process that was killed
             self._video = self._write_frames(
-                self._part,
-                (width, height),
-                fps=frames_per_second(self.env),
-                quality=6,
-                macro_block_size=2,
+                self._part, (width, height), fps=fps, quality=6, macro_block_size=2
             )
             self._video.send(None)  # starts the encoder
             self._video.send(self._first)
@@ -346,6 +324,5 @@ class Recorder(gym.Wrapper):
         except (OSError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]  # ffmpeg's command follows
             raise VideoError(
-                f"The video {self._path} cannot be written ({reason}); see whether there is room, "
-                "or record to another directory."
+                f"The video {self._path} cannot be written ({reason}); see whether there is room."
             ) from error

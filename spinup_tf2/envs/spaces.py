@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -45,37 +46,47 @@ def network_observation_space(space: spaces.Space) -> spaces.Box:
     _check_observation_space(space, "")
     seen = space if is_image(space) else spaces.flatten_space(space)
     if seen.shape == (0,):
-        raise UserError(
-            f"Observations of {space} have no numbers, so that there is nothing to act on; give "
-            "them at least one, such as a constant."
-        )
+        raise UserError(f"Observations of {space} have no numbers: there is nothing to act on.")
     return seen
 
 
-def pixels_as_numbers(space: spaces.Space) -> list[str]:
-    """Return warnings about parts of a space that look like images but will be flattened."""
+def _check_observation_space(space, where):
     if isinstance(space, spaces.Dict):
-        return [text for key, part in space.spaces.items() for text in _pixels_in(part, key)]
-    return [] if is_image(space) else _pixels_in(space)
+        if not space.spaces or not all(isinstance(key, str) for key in space.spaces):
+            raise UserError(f"The Dict observation{where} needs entries, and strings as keys.")
+        for key, part in space.spaces.items():
+            _check_observation_space(part, f" (entry {key!r})")
+    elif not isinstance(
+        space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
+    ):
+        raise UserError(
+            f"The observation space {type(space).__name__}{where} is not supported; supported are "
+            "Box, Discrete, MultiDiscrete, MultiBinary and Dict of these. Wrap the environment in "
+            "a gymnasium.ObservationWrapper that returns one of them."
+        )
 
 
-def _pixels_in(space, key=None):
-    """Return such warnings for a space that is flattened, or for the entry `key` of a Dict."""
+def pixels_as_numbers(space: spaces.Space, entry: str | None = None) -> list[str]:
+    """Return warnings about parts of a space that look like images but will be flattened.
+
+    Args:
+        space: The observation space, or a part of one.
+        entry: Key of the part, if it is an entry of a Dict.
+    """
     if isinstance(space, spaces.Dict):
-        return pixels_as_numbers(space)
-    if not isinstance(space, spaces.Box):
+        return [text for key, part in space.spaces.items() for text in pixels_as_numbers(part, key)]
+    if not isinstance(space, spaces.Box) or (entry is None and is_image(space)):
         return []
     of_bytes = space.dtype == np.uint8 and len(space.shape) > 1 and space.high.max() > 10
     if not (of_bytes or _has_shape_of_image(space)):
         return []
-    where = "" if key is None else f" (entry {key!r})"
-    size = math.prod(space.shape)
+    where = "" if entry is None else f" (entry {entry!r})"
     return [
         f"the observation{where}, {space.dtype} of shape {space.shape}, looks like an image. The "
-        f"networks see {size} numbers from {space.low.min():g} to {space.high.max():g}, and have "
-        "no convolutions for it: these are for observations that are nothing but an image, of "
-        "uint8 and three dimensions, and of at least 32 x 32 pixels. Change it with a wrapper, or "
-        "use networks of your own (actor_critic)."
+        f"networks see {math.prod(space.shape)} numbers from {space.low.min():g} to "
+        f"{space.high.max():g}, and have no convolutions for it: these are for observations that "
+        "are nothing but an image, of uint8 and three dimensions, and of at least 32 x 32 pixels. "
+        "Change it with a wrapper, or use networks of your own (actor_critic)."
     ]
 
 
@@ -91,56 +102,40 @@ def to_network(space: spaces.Space, obs: Any) -> np.ndarray:
     return spaces.flatten(space, obs).astype(np.float32)
 
 
-def observation_test(space: spaces.Space, dtype: np.dtype) -> Callable[[Any], bool]:
+def observation_test(space: spaces.Space, dtype: np.dtype | None = None) -> Callable[[Any], bool]:
     """Return a function that tells whether a value can be used as an observation of a space.
 
     The bounds of a Box are not checked.
 
     Args:
         space: The space.
-        dtype: Type to which the numbers of a Box are converted; this must be possible by casting
-            of the kind "same_kind".
+        dtype: Type to which the numbers of a Box are converted, which must be possible by casting
+            of the kind "same_kind"; by default that of the Box.
     """
-    if isinstance(space, spaces.Box):
 
-        def fits(obs):
-            try:
-                obs = np.asarray(obs)
-            except (TypeError, ValueError):  # lists of unequal length
-                return False
-            return obs.shape == space.shape and np.can_cast(obs.dtype, dtype, "same_kind")
+    def fits(part, obs):
+        if isinstance(part, spaces.Box):
+            obs = as_array(obs)
+            wanted = part.dtype if dtype is None else dtype
+            same_shape = obs is not None and obs.shape == part.shape
+            return same_shape and np.can_cast(obs.dtype, wanted, "same_kind")
+        if isinstance(part, spaces.Dict):
+            return isinstance(obs, Mapping) and all(
+                key in obs and fits(entry, obs[key]) for key, entry in part.spaces.items()
+            )
+        if isinstance(part, spaces.Discrete) and isinstance(obs, int | np.integer):
+            return part.start <= obs < part.start + part.n  # `in` takes ten times as long
+        return obs in part
 
-        return fits
-    if isinstance(space, spaces.Discrete):
-        # Tests for a whole number in the range, because `obs in space` takes ten times as long.
-        numbers = range(int(space.start), int(space.start + space.n))
-        whole = (int, np.integer)
-        return lambda obs: (isinstance(obs, whole) and int(obs) in numbers) or obs in space
-    if isinstance(space, spaces.Dict):
-        tests = {key: observation_test(part, dtype) for key, part in space.spaces.items()}
-        return lambda obs: (
-            isinstance(obs, Mapping)
-            and all(key in obs and fits(obs[key]) for key, fits in tests.items())
-        )
-    return lambda obs: obs in space
+    return partial(fits, space)
 
 
-def _check_observation_space(space, where):
-    if isinstance(space, spaces.Dict):
-        if not space.spaces:
-            raise UserError(f"The Dict observation{where} has no entries; give it at least one.")
-        for key, part in space.spaces.items():
-            if not isinstance(key, str):
-                raise UserError(f"The Dict observation has a key {key!r}; keys must be strings.")
-            _check_observation_space(part, f" (entry {key!r})")
-    elif not isinstance(
-        space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
-    ):
-        raise UserError(
-            f"The observation space {type(space).__name__}{where} is not supported; supported are "
-            "Box, Discrete, MultiDiscrete, MultiBinary and Dict of these. Wrap the environment in "
-            "a gymnasium.ObservationWrapper that returns one of them."
-        )
+def as_array(value: Any) -> np.ndarray | None:
+    """Return a value as an array, or None if it cannot be one, such as lists of unequal length."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def flatten_observations(env: gym.Env) -> gym.Env:
@@ -220,8 +215,8 @@ def action_spec(space: spaces.Space) -> ActionSpec:
     Raises:
         UserError: The space is not supported.
     """
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        act_dim = int(np.prod(space.shape))
+    if _is_float_box(space):
+        act_dim = math.prod(space.shape)
         if act_dim == 0:
             raise UserError(
                 f"The action space {space} has no dimensions: nothing is left to choose."
@@ -233,7 +228,7 @@ def action_spec(space: spaces.Space) -> ActionSpec:
     if isinstance(space, spaces.MultiDiscrete):
         num_choices = tuple(int(n) for n in space.nvec.ravel())
     elif isinstance(space, spaces.MultiBinary):
-        num_choices = (2,) * int(np.prod(space.shape))
+        num_choices = (2,) * math.prod(space.shape)
     else:
         name = type(space).__name__ + (f" of {space.dtype}" if space.dtype is not None else "")
         raise UserError(
@@ -257,7 +252,7 @@ def bounded_action_spec(space: spaces.Space, discrete: bool = False) -> ActionSp
     """
     if discrete and isinstance(space, spaces.Discrete):
         return action_spec(space)
-    if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
+    if not _is_float_box(space):
         raise UserError(
             f"The action space {type(space).__name__} is not supported by this algorithm, which "
             f"takes a Box of floating-point numbers{' or Discrete' if discrete else ''}. "
@@ -273,3 +268,7 @@ def bounded_action_spec(space: spaces.Space, discrete: bool = False) -> ActionSp
     if (space.low == space.high).any():
         raise UserError(f"In the action space {space} low equals high: nothing is left to choose.")
     return replace(action_spec(space), bounded=True)
+
+
+def _is_float_box(space):
+    return isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating)

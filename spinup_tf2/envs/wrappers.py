@@ -1,4 +1,4 @@
-"""Wrappers for games: frame skip, scaling, and frame stack."""
+"""Wrappers for games: frame skip, scaling and frame stack; and the wrappers of an environment."""
 
 import math
 from collections import deque
@@ -11,9 +11,6 @@ from gymnasium.utils import RecordConstructorArgs
 
 from spinup_tf2.arguments.rules import POSITIVE_INTEGER, at_least, check
 from spinup_tf2.errors import UserError
-
-# Wrappers of gymnasium whose running means and variances persist across resets.
-_REMEMBERING = (gym.wrappers.NormalizeObservation, gym.wrappers.NormalizeReward)
 
 
 class MaxAndSkip(gym.Wrapper, RecordConstructorArgs):
@@ -72,19 +69,16 @@ class StackFrames(gym.ObservationWrapper, RecordConstructorArgs):
         space = env.observation_space
         if space.dtype != np.uint8 or len(space.shape) != 2:
             raise UserError(
-                f"Observations are {space}, and the preprocessing needs grayscale frames: make the "
-                "game with obs_type='grayscale' (as make_atari does by itself), or leave out the "
-                "preprocessing (raw=True)."
+                f"The preprocessing needs grayscale frames, and observations are {space}: make the "
+                "game with obs_type='grayscale', or leave out the preprocessing (raw=True)."
             )
         self._scale = AreaScaling(space.shape, size)
         self._frames = deque(maxlen=stack)
         self.observation_space = gym.spaces.Box(0, 255, (size, size, stack), np.uint8)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict | None = None
-    ) -> tuple[np.ndarray, dict]:
+    def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict]:
         self._frames.clear()
-        return super().reset(seed=seed, options=options)
+        return super().reset(**kwargs)
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
         frame = self._scale(observation)
@@ -125,8 +119,8 @@ def _area_weights(old, new):
 def frames_per_second(env: gym.Env) -> int:
     """Return the number of steps of an environment in a second of the game."""
     fps = env.metadata.get("render_fps", 30)
-    is_atari = env.spec is not None and env.spec.entry_point == "ale_py.env:AtariEnv"
-    if is_atari and fps == env.unwrapped.metadata["render_fps"]:
+    is_raw = env.spec is not None and env.spec.entry_point == "ale_py.env:AtariEnv"
+    if is_raw and fps == env.unwrapped.metadata["render_fps"]:
         # ale-py always says 30, whatever the frame skip, but the console draws 60 frames.
         skip = env.spec.kwargs.get("frameskip", 4)
         fps = 60 / (skip if isinstance(skip, int) else (skip[0] + skip[1] - 1) / 2)
@@ -142,6 +136,5 @@ def wrappers_of(env: gym.Env) -> Iterator[gym.Wrapper]:
 
 def remembering_wrappers(env: gym.Env) -> list[str]:
     """Return the names of an environment's wrappers known to keep statistics across resets."""
-    return [
-        type(wrapper).__name__ for wrapper in wrappers_of(env) if isinstance(wrapper, _REMEMBERING)
-    ]
+    remembering = (gym.wrappers.NormalizeObservation, gym.wrappers.NormalizeReward)
+    return [type(each).__name__ for each in wrappers_of(env) if isinstance(each, remembering)]

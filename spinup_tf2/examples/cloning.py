@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,17 @@ import gymnasium as gym
 import keras
 import numpy as np
 
+from spinup_tf2 import ppo
+from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.calling import resolve_num_cpu
 from spinup_tf2.experiments.checks import check_experiment
-from spinup_tf2.experiments.processes import resolve_num_cpu
 from spinup_tf2.files.env_spec import write_env_spec
 from spinup_tf2.files.run_directory import holds_run, read_json
+from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.training.saved_policy import SavedPolicy
 from spinup_tf2.utils.logx import EpochLogger
-from spinup_tf2.utils.run_utils import EnvFn, setup_logger_kwargs
-from spinup_tf2.utils.serialization_utils import convert_json
+from spinup_tf2.utils.run_utils import EnvFn, call_experiment, setup_logger_kwargs
 
 
 def add_arguments(parser: argparse.ArgumentParser, usual_name: str, usual_epochs: str) -> None:
@@ -35,24 +36,29 @@ def add_arguments(parser: argparse.ArgumentParser, usual_name: str, usual_epochs
     parser.add_argument("--resume", action="store_true", help=resume_help)
 
 
-def run_options(args: argparse.Namespace, preset: str) -> dict[str, Any]:
-    """Return the arguments of `call_experiment` for the run of PPO, besides those of PPO itself."""
-    options = dict(num_cpu=args.cpu, data_dir=args.data_dir, preset=preset)
-    return options | dict(seed=args.seed, resume=args.resume)
+def imitate_and_improve(
+    args: argparse.Namespace,
+    name: str,
+    preset: str,
+    settings: Mapping[str, Any],
+    clone: Callable[[Mapping[str, Any]], tuple[bool, Mapping[str, Any]]],
+    **evaluation: Any,
+) -> None:
+    """Make the run `name`-clone, evaluate it if anything was learned, and go on as `name`-demo.
 
-
-def check_runs(args: argparse.Namespace, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the logger's arguments for the imitation.
-
-    Both runs are checked here, before minutes have been spent on the first.
+    Both runs are checked first, before minutes have been spent on the imitation.
 
     Args:
         args: Arguments of the program.
-        name: The runs are `name`-clone and `name`-demo.
+        name: Beginning of the names of the runs.
+        preset: Name of the preset of PPO.
         settings: Arguments of PPO, except `init_from`. With 0 epochs there is only the imitation.
+        clone: Function of the logger's arguments that makes the imitation. It returns whether
+            anything was learned, and further arguments of PPO.
+        **evaluation: Arguments of `evaluate_run`.
 
     Raises:
-        UserError: An argument of PPO is wrong, or a run exists already and is not resumed.
+        UserError: An argument is wrong, or a run exists already and is not resumed.
     """
     checked = dict(settings, seed=args.seed, epochs=settings["epochs"] or 1)
     check_experiment("ppo", checked, resolve_num_cpu(args.cpu))
@@ -64,20 +70,24 @@ def check_runs(args: argparse.Namespace, name: str, settings: Mapping[str, Any])
                 f"{run['output_dir']} already holds a run; choose another --exp_name, --seed or "
                 "--data_dir, or go on with it with --resume"
             )
-    return kwargs[0]
+    learned, more = clone(kwargs[0])
+    imitation = kwargs[0]["output_dir"]
+    if learned:
+        evaluate_run(imitation, **evaluation)
+    if settings["epochs"]:
+        options = dict(num_cpu=args.cpu, data_dir=args.data_dir, resume=args.resume, preset=preset)
+        settings = {**settings, **more, "seed": args.seed, "init_from": imitation}
+        call_experiment(f"{name}-demo", ppo, **options, **settings)
 
 
 def check_same_imitation(
-    output_dir: str | os.PathLike, config: Mapping[str, Any], may_change: Sequence[str] = ()
+    output_dir: Path, config: Mapping[str, Any], may_change: Sequence[str] = ()
 ) -> None:
-    """Raise UserError if a directory holds an imitation with other arguments.
+    """Raise UserError if a directory holds an imitation with other arguments than `config`.
 
-    Args:
-        output_dir: The directory.
-        config: The arguments, as they are saved in config.json.
-        may_change: Names of arguments that may differ.
+    The arguments in `may_change` may differ.
     """
-    path = Path(output_dir, "config.json")
+    path = output_dir / "config.json"
     if not path.exists():
         return
     before, now = read_json(path), json.loads(json.dumps(convert_json(config)))
@@ -100,13 +110,8 @@ def begin_imitation(
 ) -> tuple[gym.Env, Any, EpochLogger]:
     """Make environment, networks and logger for a run without an algorithm of the package.
 
-    Args:
-        env_fn: Factory of the environment.
-        seed: Seed of the initial weights.
-        logger_kwargs: Arguments of the logger.
-        config: Contents of config.json.
-        make_ac: Function of an observation space and an action space that makes the networks.
-        keep_rows: Number of rows to keep in a run that is resumed; see the logger.
+    `config` is written as config.json; `make_ac` makes the networks for two spaces; of a run that
+    is resumed, `keep_rows` rows of the log are kept.
     """
     keras.utils.set_random_seed(seed)
     env = env_fn()

@@ -33,22 +33,12 @@ class Player:
     Args:
         env: Super Mario Bros, preprocessed.
         logits_of: Function of observations that returns logits `[batch, num_actions]`.
-
-    Attributes:
-        actions: The actions that a way to the flag may consist of.
-        played: The actions taken in the current episode.
-        best: The most likely actions in the steps that the network itself has taken.
-        furthest: The largest return in the episode so far, a measure of how far Mario has come.
-        until_stuck: The actions up to that point, and one more.
-        over: Whether the episode has ended.
-        success: Whether it has reached the flag.
-        steps: Number of steps taken in all episodes.
     """
 
     def __init__(self, env: gym.Env, logits_of: LogitsOf):
         self._env, self._logits_of = env, logits_of
-        self.actions = env.unwrapped.actions_of(env.unwrapped.letters)
-        self.steps = 0
+        self.actions = env.unwrapped.actions_of(env.unwrapped.letters)  # that may lead to the flag
+        self.steps = 0  # in all episodes
 
     def begin(self, start: Start, played: Sequence[int] = ()) -> None:
         """Begin an episode with these actions."""
@@ -57,11 +47,11 @@ class Player:
 
     def _reset(self, options):
         self._obs, _ = self._env.reset(options=options)
-        self.played: list[int] = []
-        self.best: list[int] = []
-        self._return = self.furthest = 0.0
+        self.played: list[int] = []  # the actions taken in this episode
+        self.best: list[int] = []  # the most likely ones where the network itself has acted
+        self._return = self.furthest = 0.0  # the largest return, which says how far Mario has come
         self._furthest_step = 0
-        self.over = self.success = False
+        self.over = self.success = False  # whether the episode has ended, and with the flag
 
     def take(self, actions: Sequence[int]) -> None:
         """Take these actions, until the episode ends."""
@@ -81,6 +71,7 @@ class Player:
 
     @property
     def until_stuck(self) -> list[int]:
+        """The actions up to the furthest point, and one more."""
         return self.played[: self._furthest_step + 1]
 
     def go_on(self, rng: np.random.Generator | None = None) -> None:
@@ -116,11 +107,6 @@ def corrected(env_fn: EnvFn, logits_of: LogitsOf, start: Start) -> Way:
     itself, in the states to which its samples have led; from there on, those that lead to the flag
     (dataset aggregation, DAgger: Ross, Gordon and Bagnell 2011). In an episode without a correction
     it learns its own most likely actions, so that it does not forget them.
-
-    Args:
-        env_fn: Factory of Super Mario Bros, preprocessed.
-        logits_of: Function of observations that returns logits `[batch, num_actions]`.
-        start: Start of the episode.
     """
     env = env_fn()
     try:

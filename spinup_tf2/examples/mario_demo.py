@@ -33,24 +33,21 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2 import ppo
-from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic
 from spinup_tf2.envs.mario.demonstrations import demonstration
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples.cloning import (
     add_arguments,
     begin_imitation,
-    check_runs,
     check_same_imitation,
-    run_options,
+    imitate_and_improve,
 )
 from spinup_tf2.examples.mario_corrections import LONGEST, correct_with
 from spinup_tf2.examples.mario_ways import Shown, Start, Ways, first_ways, frames_of, together
+from spinup_tf2.experiments.presets import load
 from spinup_tf2.files.lock import run_lock
-from spinup_tf2.presets import load
 from spinup_tf2.training.init_from import begin_with, network_arguments
-from spinup_tf2.utils.run_utils import EnvFn, call_experiment
+from spinup_tf2.utils.run_utils import EnvFn
 
 PRESET = "mario-demo"
 THIRDS = 3  # each round uses a third of the starts of a level, and learns from three rounds
@@ -185,9 +182,6 @@ class Lessons:
         net: Network that maps observations to logits `[batch, num_actions]`.
         run_dir: Directory of the run, for checkpoints. Training resumes from one if it exists.
         seed: Seed of the order of the steps.
-
-    Attributes:
-        round: Number of completed rounds.
     """
 
     _ROWS = "rows/.ATTRIBUTES/VARIABLE_VALUE"  # name of this variable in a checkpoint
@@ -221,6 +215,7 @@ class Lessons:
 
     @property
     def round(self) -> int:
+        """Number of completed rounds."""
         return int(self._at["round"])
 
     def learn(
@@ -230,13 +225,7 @@ class Lessons:
 
         Yields the mean loss and accuracy of each pass; its checkpoint is written when the next one
         is requested.
-
-        Args:
-            shown: Observations and actions.
-            passes: Maximum number of passes over them.
-            lr: Initial learning rate.
-            loss: Loss at which to stop.
-            batch_size: Number of steps in each minibatch.
+        The learning rate falls from `lr` to 0 along half a cosine.
         """
         obs, act = shown
         while self._at["passes"] < passes and self._at["loss"] > loss:
@@ -287,34 +276,31 @@ def main() -> None:
     init_help = "an imitation that is to be corrected, instead of a new one"
     parser.add_argument("--init_from", metavar="RUN", help=init_help)
     args = parser.parse_args()
-    if args.rounds < 0:
-        parser.error(f"--rounds is {args.rounds}; it must be at least 0")
-    if args.init_from and args.rounds == 0:
-        parser.error("--init_from is given, and --rounds is 0: there would be nothing to do")
-    name = args.exp_name or "-".join(["mario", *args.stage])
+    if args.rounds < bool(args.init_from):  # there would be nothing to do
+        parser.error(f"--rounds is {args.rounds}; it must be at least {int(bool(args.init_from))}")
     preset = load("ppo", PRESET)
     epochs = preset.settings["epochs"] * len(args.stage) if args.epochs is None else args.epochs
     env_kwargs = {**preset.env_kwargs, "stages": args.stage}
     settings = preset.arguments | dict(epochs=epochs, env_kwargs=env_kwargs)
-    imitated = EnvFn(preset.env, env_kwargs)
-    options = dict(init_from=args.init_from, rounds=args.rounds, cpu=args.cpu, resume=args.resume)
-    try:
-        imitation = check_runs(args, name, settings)
+    env_fn = EnvFn(preset.env, env_kwargs)
+
+    def imitate(logger_kwargs):
         for stage in args.stage:
             demonstration(stage)
-        background = commonest_grey(imitated, args.stage)
+        background = commonest_grey(env_fn, args.stage)
         if args.init_from:
             background = network_arguments(args.init_from).get("background", 0.0)
         ac_kwargs = {**preset.settings["ac_kwargs"], "background": background}
-        learned = clone(imitated, args.stage, args.seed, imitation, ac_kwargs, **options)
+        options = dict(init_from=args.init_from, rounds=args.rounds, cpu=args.cpu)
+        of_run = args.stage, args.seed, logger_kwargs, ac_kwargs
+        return clone(env_fn, *of_run, **options, resume=args.resume), dict(ac_kwargs=ac_kwargs)
+
+    try:
+        name = args.exp_name or "-".join(["mario", *args.stage])
+        evaluation = dict(episodes=10, noops=9, max_ep_len=LONGEST)
+        imitate_and_improve(args, name, PRESET, settings, imitate, **evaluation)
     except UserError as error:
         parser.error(str(error))
-    if learned:
-        evaluate_run(imitation["output_dir"], episodes=10, noops=9, max_ep_len=LONGEST)
-    if epochs == 0:
-        return
-    settings |= dict(ac_kwargs=ac_kwargs, init_from=imitation["output_dir"])
-    call_experiment(f"{name}-demo", ppo, **run_options(args, PRESET), **settings)
 
 
 if __name__ == "__main__":

@@ -26,34 +26,22 @@ Shown = tuple[np.ndarray, np.ndarray]  # observations [steps, ...] and actions [
 
 
 class Start(NamedTuple):
-    """The start of an episode, and how actions are chosen in it.
+    """The start of an episode, and how actions are chosen in it."""
 
-    Attributes:
-        stage: Name of the level.
-        noops: Number of idle frames at the beginning.
-        seed: Seed of sampled actions; None for the most likely actions.
-    """
-
-    stage: str
-    noops: int
-    seed: int | None = None
+    stage: str  # name of the level
+    noops: int  # number of idle frames at the beginning
+    seed: int | None = None  # of sampled actions; None for the most likely actions
 
 
 class Way(NamedTuple):
-    """An episode, and what is to be learned from it.
-
-    Attributes:
-        start: Start of the episode.
-        success: Whether it has reached the flag without corrections.
-        plan: Letters of the buttons that lead from this start to the flag, one per step; None if
-            unknown.
-        learned: Letters of the buttons that the network is to press along the way.
+    """An episode, and what is to be learned from it. A plan has a letter for the buttons of each
+    step.
     """
 
     start: Start
-    success: bool
-    plan: str | None = None
-    learned: str | None = None
+    success: bool  # whether it has reached the flag without corrections
+    plan: str | None = None  # that leads from this start to the flag; None if unknown
+    learned: str | None = None  # what the network is to press along the way
 
 
 class Ways:
@@ -80,11 +68,7 @@ class Ways:
     ) -> list[Way]:
         """Return the ways of a round, in the order of `starts`. Missing ones are found and stored.
 
-        Args:
-            number: Number of the round.
-            starts: Starts of its episodes.
-            find: Function that finds the way for a start; called in several threads.
-            cpu: Number of these threads, whose emulators run in parallel.
+        `find` finds the way for a start; it is called in `cpu` threads.
         """
         missing = [start for start in starts if (number, start) not in self._found]
         with ThreadPoolExecutor(cpu) as pool, self._path.open("a", encoding="utf-8") as file:
@@ -124,13 +108,7 @@ def first_ways(ways: Ways, starts: Sequence[Start], letters: str, cpu: int) -> l
 
 
 def first_way(letters: str, known: Sequence[str], start: Start) -> Way:
-    """Find a way: a plan for another start, the level's demonstration, or a similar one.
-
-    Args:
-        letters: Letters that may be used.
-        known: Plans for other starts in the same level.
-        start: Start of the episode.
-    """
+    """Find a way: a plan that is known for another start, the demonstration, or a similar one."""
     tries = (plan for plan in known if clears(plan, start))
     plan = next(tries, None) or plan_after(start.stage, start.noops, letters)
     return Way(start, success=False, plan=plan, learned=plan)
@@ -145,11 +123,8 @@ def with_few_plans(ways: Sequence[Way], cpu: int = 1) -> list[Way]:
     """Return ways for the same starts with few different plans, preferring plans for many starts.
 
     A plan that was found for one start often clears the level from other starts as well. Where two
-    plans diverge, the frames look nearly the same, and a network can hardly learn both.
-
-    Args:
-        ways: Ways of round 0; those without a plan may get one.
-        cpu: Number of threads in which plans are tried.
+    plans diverge, the frames look nearly the same, and a network can hardly learn both. Ways
+    without a plan may get one. Plans are tried in `cpu` threads.
     """
     with ThreadPoolExecutor(cpu) as pool:
         of_levels = [

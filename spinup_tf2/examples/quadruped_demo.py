@@ -19,19 +19,16 @@ import gymnasium as gym
 import keras
 import numpy as np
 
-from spinup_tf2 import ppo
-from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples.cloning import (
     add_arguments,
     begin_imitation,
-    check_runs,
     check_same_imitation,
-    run_options,
+    imitate_and_improve,
 )
-from spinup_tf2.presets import load
-from spinup_tf2.utils.run_utils import EnvFn, call_experiment
+from spinup_tf2.experiments.presets import load
+from spinup_tf2.utils.run_utils import EnvFn
 
 EPOCHS = {"walk": 60, "recover": 30, "command": 200}  # epochs of PPO
 
@@ -95,8 +92,9 @@ def clone(
     """
     config = {name: value for name, value in locals().items() if name != "resume"}
     if resume:
-        check_same_imitation(logger_kwargs["output_dir"], config)
-        if Path(logger_kwargs["output_dir"], "tf2_save").exists():
+        directory = Path(logger_kwargs["output_dir"])
+        check_same_imitation(directory, config)
+        if (directory / "tf2_save").exists():
             return False
     make_ac = partial(MLPActorCritic, hidden_sizes=hidden_sizes, log_std_init=log_std)
     keep_rows = 0 if resume else None
@@ -123,23 +121,22 @@ def main() -> None:
     args = parser.parse_args()
     if args.steps < 1:
         parser.error(f"--steps is {args.steps}; it must be at least 1")
-    name, preset_name = args.exp_name or args.task, f"quadruped-{args.task}"
+    preset_name = f"quadruped-{args.task}"
     preset = load("ppo", preset_name)
     epochs = EPOCHS[args.task] if args.epochs is None else args.epochs
     settings = preset.arguments | dict(epochs=epochs)
     sizes = {k: x for k, x in preset.settings["ac_kwargs"].items() if k == "hidden_sizes"}
     env_fn = EnvFn(preset.env, preset.env_kwargs)
+
+    def imitate(logger_kwargs):
+        options = dict(**sizes, resume=args.resume)
+        return clone(env_fn, args.seed, logger_kwargs, args.steps, **options), {}
+
     try:
-        imitation = check_runs(args, name, settings)
-        learned = clone(env_fn, args.seed, imitation, args.steps, **sizes, resume=args.resume)
+        name = args.exp_name or args.task
+        imitate_and_improve(args, name, preset_name, settings, imitate, episodes=10)
     except UserError as error:
         parser.error(str(error))
-    if learned:
-        evaluate_run(imitation["output_dir"], episodes=10)
-    if epochs == 0:
-        return
-    settings |= dict(init_from=imitation["output_dir"])
-    call_experiment(f"{name}-demo", ppo, **run_options(args, preset_name), **settings)
 
 
 if __name__ == "__main__":

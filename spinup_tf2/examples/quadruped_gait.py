@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from spinup_tf2.envs.quadruped.env import QuadrupedEnv
 from spinup_tf2.envs.quadruped.gait import LEGS
 from spinup_tf2.errors import UserError
-from spinup_tf2.results.look import check_figure_path, save_figure
+from spinup_tf2.results.figures import check_path, save_figure
 from spinup_tf2.utils.test_policy import load_policy_and_env
 
 DIAGONALS = [(LEGS.index(a), LEGS.index(b)) for a, b in (("FR", "RL"), ("FL", "RR"))]
@@ -39,10 +39,7 @@ def footfalls(
     Args:
         env: A quadruped with `action_repeat=1`, because feet may touch and leave the ground within
             the duration of an action.
-        get_action: The policy, a function of an observation.
         repeat: Number of steps for which an action is held.
-        steps: Number of steps.
-        seed: Seed of the episode.
         command: For the task `command`, the commanded velocity and turning; None to draw them.
     """
     obs, _ = env.reset(seed=seed, options=None if command is None else {"command": command})
@@ -95,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
 
     try:
-        check_figure_path(args.savefig)
+        check_path(args.savefig)
         compare(args)
     except UserError as error:
         parser.error(str(error))

@@ -8,14 +8,12 @@ agent takes over; and as soon as the robot has stood for half a second, it walks
 """
 
 import argparse
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from spinup_tf2.envs.quadruped.conditions import LIMITS
 from spinup_tf2.envs.quadruped.env import QuadrupedEnv
 from spinup_tf2.envs.quadruped.tasks import TASKS
 from spinup_tf2.envs.rendering import shown_or_recorded
@@ -32,19 +30,13 @@ DOES = {"walk": "walks", "recover": "gets up"}
 class SwitchedEnv(gym.Env):
     """A quadruped that switches between walking and getting up. It begins with a fall.
 
-    Observations, rewards and infos are those of the current environment; episodes never end.
-
-    Args:
-        walk, recover: The two environments, which share one robot once they have been switched.
-
-    Attributes:
-        mode: "walk" or "recover".
-        falls: Number of times that the robot has fallen while walking.
+    Observations, rewards and infos are those of the current environment; episodes never end. The
+    two environments share one robot once they have been switched.
     """
 
     def __init__(self, walk: QuadrupedEnv, recover: QuadrupedEnv):
         self.envs = {"walk": walk, "recover": recover}
-        self.mode, self.falls = "recover", 0
+        self.mode, self.falls = "recover", 0  # falls while walking
         self.metadata, self.render_mode = recover.metadata, recover.render_mode
         self._stood = 0.0  # s
 
@@ -89,13 +81,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", metavar="DIR", help="write a video into this directory")
     args = parser.parse_args(argv)
-    if not 0 < args.seconds < math.inf:
-        parser.error(f"--seconds is {args.seconds}; it must be more than 0")
-    least, most = LIMITS["push"]
-    if not least <= args.push <= most:
-        parser.error(f"--push is {args.push}; it must be from {least:.0f} to {most:.0f}")
-    if args.seed < 0:
-        parser.error(f"--seed is {args.seed}; it must be at least 0")
     try:
         play(args)
     except UserError as error:

@@ -1,5 +1,5 @@
 """Exercises that check themselves: `python -m spinup_tf2.exercises` lists them.
 
-An exercise NAME consists of three files: `tasks/NAME.py`, which the student completes, a solution
-in `solutions/NAME.py`, and `checks/NAME.py`, which checks an answer and explains mistakes.
+An exercise NAME consists of `tasks/NAME.py`, which the student completes, and `answers/NAME.py`:
+the solution, and below it the checks of an answer, with the mistakes that they recognize.
 """

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import sys
 import traceback
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-Check = Callable[[ModuleType], None]
+from spinup_tf2.errors import UserError, kind_and_line
+
+ANSWERS = Path(__file__).parent / "answers"
 
 
 class Wrong(Exception):
@@ -21,7 +30,63 @@ class NotDoneYet(Exception):
     """Raised if a function, which the message names, has not been completed."""
 
 
-def run(check: Check, student: ModuleType) -> None:
+def load(name: str, path: Path) -> ModuleType:
+    """Import the student's file of an exercise; the module gets the exercise's name.
+
+    Raises:
+        UserError: There is no such file.
+        Wrong: It cannot be imported.
+    """
+    if not path.is_file():
+        raise UserError(
+            f"there is no file {path}; `--copy DIR` makes files to be edited, of all exercises."
+        )
+    spec = spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise UserError(f"{path} is no Python file: its name should end in .py.")
+    module = module_from_spec(spec)
+    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise Wrong(f"Line {error.lineno} is not Python yet: {error.msg}") from error
+    except Exception as error:
+        raise Wrong(f"It cannot be imported: {kind_and_line(error)}") from error
+    finally:
+        sys.dont_write_bytecode = written
+    return module
+
+
+def solution(name: str, edits: str = "") -> str:
+    """Return the text of a solution, the upper part of its file, with edits.
+
+    Args:
+        name: The exercise.
+        edits: Lines "piece => instead"; each piece is replaced wherever it occurs.
+    """
+    text, _, _ = (ANSWERS / f"{name}.py").read_text(encoding="utf-8").partition("\n\n\n# ---")
+    for edit in edits.splitlines():
+        piece, instead = edit.split(" => ")
+        if piece not in text:
+            raise LookupError(f"the solution of {name} has no {piece!r}")
+        text = text.replace(piece, instead)
+    return text + "\n"
+
+
+def checks_of(name: str) -> dict[str, Callable[[ModuleType], None]]:
+    """Return an exercise's checks, which raise Wrong, in their order and by what they look at.
+
+    They are the functions called check_... below the solution.
+    """
+    found = vars(import_module(f"spinup_tf2.exercises.answers.{name}")).items()
+    return {
+        key.removeprefix("check_").replace("_", " "): function
+        for key, function in found
+        if key.startswith("check_")
+    }
+
+
+def run(check: Callable[[ModuleType], None], student: ModuleType) -> None:
     """Run one check on the student's module.
 
     Raises:
@@ -50,22 +115,28 @@ def _explained(error, student):
     return Wrong(f"Line {own[-1].lineno}, `{own[-1].line}`, raises {said}")
 
 
+# ---------------------------------------------------------------- what checks are made of
+
+
 def compare(
+    student: ModuleType,
     answer: Callable[..., Any],
     cases: Mapping[str, tuple],
     right: Callable[..., Any],
-    mistakes: Mapping[str, Callable[..., Any]],
+    mistakes: Mapping[str, str] | None = None,
 ) -> None:
-    """Raise Wrong if the answer's numbers are not right in all cases.
+    """Raise Wrong if the numbers of the student's module are not right in all cases.
 
     Args:
-        answer: The student's function, or one that computes numbers with the student's code.
+        student: The module.
+        answer: Computes numbers from a module and the arguments of a case.
         cases: Tuples of arguments, by a few words that describe what is special about them.
-        right: The right function, implemented by its definition: slow and obvious, in NumPy.
-        mistakes: Wrong functions, by the sentence that explains the mistake. The first one that
+        right: Computes the right numbers from the same arguments by their definition: slow and
+            obvious, in NumPy, without anything of the solution.
+        mistakes: Edits of the solution, by the sentence that explains the mistake. The first that
             gives the student's numbers in every case is assumed to be what happened.
     """
-    given = {case: _numbers(answer(*_copies(args))) for case, args in cases.items()}
+    given = _answers(student, answer, cases)
     with np.errstate(all="ignore"):
         expected = {case: np.asarray(right(*args)) for case, args in cases.items()}
         differing = [case for case in cases if not _same(given[case], expected[case])]
@@ -73,8 +144,9 @@ def compare(
             return
         first = differing[0]
         seen = f"In the case '{first}' {_difference(given[first], expected[first])}"
-        for sentence, mistaken in mistakes.items():
-            if all(_same(given[case], mistaken(*args)) for case, args in cases.items()):
+        for sentence, edits in (mistakes or {}).items():
+            mistaken = _answers(_edited(student.__name__, edits), answer, cases)
+            if all(_same(given[case], mistaken[case]) for case in cases):
                 raise Wrong(f"{sentence}\n{seen}")
     raise Wrong(seen)
 
@@ -85,8 +157,42 @@ def expect(condition: bool, sentence: str) -> None:
         raise Wrong(sentence)
 
 
-def _copies(args):
-    return [np.copy(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
+def calls(function: str, prepare: Callable[[tuple], Any] = tuple) -> Callable[..., Any]:
+    """Return an `answer`: it calls a module's function of this name with prepared arguments."""
+    return lambda module, *args: getattr(module, function)(*prepare(args))
+
+
+def tensors(args: tuple) -> list:
+    """Return arguments with tensors in place of their arrays."""
+    import tensorflow as tf
+
+    return [tf.constant(arg) if isinstance(arg, np.ndarray | np.generic) else arg for arg in args]
+
+
+def gradients(function: Callable[..., Any], *inputs: Any) -> list:
+    """Return the gradients of a function's sum, for each input; None where none flows."""
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        result = tf.reduce_sum(function(*inputs))
+    return tape.gradient(result, [*inputs])
+
+
+@cache
+def _edited(name, edits):
+    """Return the solution's module with edits."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"{name}.py"
+        path.write_text(solution(name, edits), encoding="utf-8")
+        return load(name, path)
+
+
+def _answers(module, answer, cases):
+    return {
+        case: _numbers(answer(module, *copy.deepcopy(args)))  # which students may write into
+        for case, args in cases.items()
+    }
 
 
 def _numbers(result):
@@ -99,10 +205,13 @@ def _numbers(result):
         raise Wrong(f"Numbers are expected; {kind} is returned.") from None
 
 
+def _close(given, expected):
+    """Return where two arrays are equal up to the rounding of float32."""
+    return np.isclose(given, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
 def _same(given, expected):
-    """Return whether two results are equal up to the rounding of float32."""
-    expected = np.asarray(expected, np.float64)
-    return given.shape == expected.shape and np.allclose(given, expected, rtol=1e-4, atol=1e-5)
+    return given.shape == expected.shape and bool(_close(given, expected).all())
 
 
 def _difference(given, expected):
@@ -111,5 +220,5 @@ def _difference(given, expected):
         return f"the shape is {[*given.shape]}; it should be {[*expected.shape]}."
     if given.ndim == 0:
         return f"the result is {given:.6g}; it should be {expected:.6g}."
-    index = tuple(map(int, np.argwhere(~np.isclose(given, expected, rtol=1e-4, atol=1e-5))[0]))
+    index = tuple(map(int, np.argwhere(~_close(given, expected))[0]))
     return f"entry {[*index]} is {given[index]:.6g}; it should be {expected[index]:.6g}."

@@ -9,23 +9,21 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import IO, Any
 
-from spinup_tf2 import user_config
 from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.experiments import run_entrypoint
 from spinup_tf2.experiments.checks import signature_of
 from spinup_tf2.experiments.experiment import Experiment, check_launch, prepare_experiment
-from spinup_tf2.experiments.processes import Processes, resolve_processes
 from spinup_tf2.files.commands import plot_command, watch_command
 from spinup_tf2.files.printing import RULE, colored, say
-from spinup_tf2.parallel import launched, mpi
+from spinup_tf2.files.serialization import convert_json
+from spinup_tf2.parallel import launch, launched, mpi
 from spinup_tf2.parallel.interruption import SIGNALS, name_of_signal
-from spinup_tf2.utils.serialization_utils import convert_json
+from spinup_tf2.parallel.threads import available_cores, limited_environment
 
 _END = """
 End of experiment.
@@ -52,6 +50,90 @@ There appears to have been an error in your experiment.
 """
 
 
+@dataclass(frozen=True)
+class Processes:
+    """The processes of an experiment, and the command that starts them instead of mpirun."""
+
+    number: int
+    launcher: str | None = None
+
+    def command(self, arguments: list[str]) -> list[str]:
+        """Return the command that runs Python with `arguments` in each process.
+
+        Raises:
+            UserError: There are several, and no MPI launcher.
+        """
+        if self.number == 1:
+            return [sys.executable, *arguments]
+        return launch.mpirun_command(self.number, arguments, launcher=self.launcher)
+
+    def run(self, arguments: list[str]) -> int:
+        """Run Python with `arguments` in each process, and return the exit status."""
+        command = self.command(arguments)
+        if self.number == 1:
+            return launch.run_to_end(command)
+        env = launch.mpirun_environment(self.number)
+        # mpirun reads stdin, which would stop it in the background
+        return launch.run_to_end(command, mpi=True, env=env, stdin=subprocess.DEVNULL)
+
+    def start(
+        self, arguments: list[str], at_a_time: int, output: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        """Start Python with `arguments` in each process, without waiting for the end.
+
+        Args:
+            arguments: Command-line arguments for Python.
+            at_a_time: Number of experiments that share the cores.
+            output: File for the output of the processes.
+        """
+        use_mpi, sharing = self.number > 1, at_a_time * self.number
+        return launch.start(
+            self.command(arguments),
+            mpi=use_mpi,
+            env=launch.mpirun_environment(sharing) if use_mpi else limited_environment(sharing),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def resolve_processes(num_cpu: int | str = 1, launcher: str | None = None) -> Processes:
+    """Return the processes that the arguments describe.
+
+    Raises:
+        UserError: They are invalid, or contradict each other or the MPI world.
+    """
+    number = resolve_num_cpu(num_cpu)
+    if launcher is not None:
+        if launched.by_mpi():
+            raise UserError("an MPI launcher has started the processes already; omit launcher.")
+        launch.parse_launcher(launcher)
+        if number == 1:
+            raise UserError("launcher is given, but for one process; give num_cpu as well.")
+    return Processes(number, launcher)
+
+
+def resolve_num_cpu(num_cpu: int | str) -> int:
+    """Return the number of processes for `num_cpu`: a number, or "auto" for one per core.
+
+    Inside an MPI world it is the number of processes that the launcher started.
+
+    Raises:
+        UserError: `num_cpu` is invalid, or the MPI world has another number of processes.
+    """
+    started = mpi.num_procs() if launched.by_mpi() else None
+    if num_cpu == "auto":
+        return started or available_cores()
+    if type(num_cpu) is not int or num_cpu < 1:
+        raise UserError(f"num_cpu is {num_cpu!r}; it must be a whole number of at least 1 or auto.")
+    if started and num_cpu not in (1, started):
+        raise UserError(
+            f"num_cpu is {num_cpu}, but the MPI launcher started {started} processes; "
+            f"leave num_cpu out, or start {num_cpu} processes."
+        )
+    return started or num_cpu
+
+
 def call_experiment(
     exp_name: str,
     thunk: Callable[..., Any],
@@ -62,7 +144,6 @@ def call_experiment(
     *,
     overwrite: bool = False,
     quiet: bool = False,
-    hosts: str | None = None,
     launcher: str | None = None,
     preset: str | None = None,
     **kwargs: Any,
@@ -82,13 +163,12 @@ def call_experiment(
         datestamp: Whether to put date and time into the directory's name.
         overwrite: Whether an existing run in the directory may be replaced.
         quiet: Whether to print only errors and warnings.
-        hosts: Machines that run the processes, such as `node1:2,node2:2`. `data_dir` must be the
-            same directory on all of them.
         launcher: Command that starts the processes instead of mpirun, such as `srun --mpi=pmi2`.
+            If they run on several machines, `data_dir` must be the same directory on all of them.
         preset: Name of the preset that arguments were taken from, to be recorded.
         **kwargs: Arguments for `thunk`.
     """
-    processes = resolve_processes(num_cpu, hosts, launcher)
+    processes = resolve_processes(num_cpu, launcher)
     options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, quiet=quiet)
     options |= dict(preset=preset, num_procs=processes.number)
     experiment = prepare_experiment(exp_name, thunk, seed, **options, **kwargs)
@@ -102,7 +182,6 @@ def resume_experiment(
     exp_name: str | None,
     num_cpu: int = 1,
     quiet: bool = False,
-    hosts: str | None = None,
     launcher: str | None = None,
     preset: str | None = None,
     modules: Iterable[str] = (),
@@ -114,12 +193,12 @@ def resume_experiment(
         run_dir: Directory of the run.
         thunk: The algorithm.
         exp_name: Name of the experiment to which the run belongs.
-        num_cpu, quiet, hosts, launcher, preset: As in `call_experiment`.
+        num_cpu, quiet, launcher, preset: As in `call_experiment`.
         modules: Modules that its processes import first, to register the environment.
         **kwargs: Arguments for `thunk`, the same as at the beginning of the run.
     """
-    names = dict(exp_name=exp_name, preset=preset)
-    logger_kwargs = dict(output_dir=os.fspath(run_dir), quiet=quiet, **names)
+    logger_kwargs = dict(output_dir=os.fspath(run_dir), quiet=quiet)
+    logger_kwargs |= dict(exp_name=exp_name, preset=preset)
     name = exp_name or os.path.basename(os.path.abspath(run_dir))
     experiment = Experiment(name, thunk, kwargs | {"resume": True}, logger_kwargs, (*modules,))
     check_launch([experiment])
@@ -129,8 +208,7 @@ def resume_experiment(
         for name, value in experiment.kwargs.items()
         if name not in defaults or value != defaults[name]
     }
-    processes = resolve_processes(num_cpu, hosts, launcher)
-    run_experiment(experiment, processes, quiet, changed)
+    run_experiment(experiment, resolve_processes(num_cpu, launcher), quiet, changed)
 
 
 def run_experiment(
@@ -141,11 +219,8 @@ def run_experiment(
 ) -> None:
     """Run an experiment that has been checked; print its arguments and what to do afterwards.
 
-    Args:
-        experiment: Experiment to run.
-        processes: Number of its processes, and where they run.
-        quiet: Whether to print only errors and warnings.
-        shown: The subset of its arguments to print; None for all.
+    If `quiet`, only errors and warnings are printed. `shown` is the subset of its arguments to
+    print; None for all.
     """
     silent = quiet or launched.rank() != 0
     if not silent:
@@ -162,12 +237,7 @@ def run_experiment(
 
 
 def introduction(experiment: Experiment, shown: Mapping[str, Any] | None = None) -> str:
-    """Return the text that is printed before an experiment.
-
-    Args:
-        experiment: Experiment to be run.
-        shown: The subset of its arguments to print; None for all.
-    """
+    """Return the text before an experiment, with its arguments or only those of `shown`."""
     kwargs = convert_json(experiment.kwargs if shown is None else shown)
     lines = [
         colored("Running experiment:\n", color="cyan", bold=True),
@@ -199,7 +269,7 @@ class _ExperimentTraceback(Exception):
 
 def _run_in_fresh_process(experiment, processes):
     """Run an experiment in a new Python process, or in several under mpirun."""
-    with handed_over(experiment, processes) as folder:
+    with run_entrypoint.handed_over(experiment, elsewhere=bool(processes.launcher)) as folder:
         arguments = [run_entrypoint.__file__, folder]
         status = processes.run(arguments)
         error = run_entrypoint.read_error(folder)
@@ -217,42 +287,3 @@ def _run_in_fresh_process(experiment, processes):
             )
         say("\n" * 3 + RULE + _FAILURE.format(what=what) + RULE + "\n" * 3)
         raise subprocess.CalledProcessError(status, arguments)
-
-
-@contextmanager
-def handed_over(
-    experiment: Experiment, processes: Processes, environ: Mapping[str, str] | None = None
-) -> Iterator[str]:
-    """Write an experiment to a temporary directory for `run_entrypoint`; yields its path.
-
-    Command-line arguments would not do: they are limited to 128 KiB each, and everybody can read
-    them. Only this user may enter the directory, and all machines can access it.
-
-    Args:
-        experiment: Experiment to be run.
-        processes: Number of its processes, and where they run.
-        environ: Environment variables for its processes, in addition to the experiment's own.
-
-    Raises:
-        UserError: The directory cannot be written.
-    """
-    shared = None
-    if not processes.are_here:
-        output_dir = experiment.output_dir
-        shared = Path(output_dir).parent if output_dir else Path(user_config.DEFAULT_DATA_DIR)
-        shared = shared.absolute()
-    with ExitStack() as stack:
-        try:
-            if shared is not None:
-                shared.mkdir(parents=True, exist_ok=True)
-            temporary = tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=shared)
-            folder = stack.enter_context(temporary)
-            run_entrypoint.write_experiment(folder, experiment, environ)
-        except OSError as error:
-            where = shared or tempfile.gettempdir()
-            raise UserError(
-                f"cannot write to {where}, where a process finds its experiment "
-                f"({error.strerror}); make it writable, with room in it, or choose another "
-                f"{'data_dir' if shared else 'directory for temporary files with TMPDIR'}."
-            ) from error
-        yield folder

@@ -1,4 +1,4 @@
-"""Checks for mistakes in an experiment before it starts.
+"""What is checked before an algorithm starts: its arguments, its environments, what it needs.
 
 Shared by the command line, `call_experiment` and `ExperimentGrid`. TensorFlow is not imported: the
 arguments of an algorithm are read from its source.
@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from spinup_tf2.algos import ALGORITHMS, module_of
-from spinup_tf2.arguments.checks import check_arguments, check_network_arguments
+from spinup_tf2.arguments.checks import (
+    check_arguments,
+    check_network_arguments,
+    other_meanings,
+)
+from spinup_tf2.arguments.options import Options
 from spinup_tf2.arguments.signatures import Name, Signature, read_class_attribute, read_signature
+from spinup_tf2.envs.modules import import_named
 from spinup_tf2.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
@@ -36,13 +44,41 @@ def algorithm_name(function: Callable[..., Any]) -> str | None:
 
 @functools.cache
 def signature_of(algorithm: str) -> Signature:
-    """Return the arguments of an algorithm, and its docstring."""
-    return read_signature(module_of(algorithm), algorithm)
+    """Return the arguments of an algorithm, and its docstring.
+
+    `module:function`, an algorithm of the user's own, is imported; its arguments without a default
+    have `inspect.Parameter.empty`.
+    """
+    if algorithm in ALGORITHMS:
+        return read_signature(module_of(algorithm), algorithm)
+    module, _, name = algorithm.rpartition(":")
+    import_named(module)
+    function = getattr(sys.modules[module], name, None)
+    if not callable(function):
+        raise UserError(
+            f"the module {module} has no function {name!r};"
+            f"{did_you_mean(name, vars(sys.modules[module]))} an algorithm of your own is given as "
+            "module:function."
+        )
+    parameters = inspect.signature(function).parameters.values()
+    named = [
+        each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+    return Signature(inspect.getdoc(function) or "", {each.name: each.default for each in named})
+
+
+def has_options(algorithm: str) -> bool:
+    """Return whether an algorithm is made with `@algorithm`, and so has the shared options."""
+    return algorithm in ALGORITHMS or Options.__annotations__.keys() <= {
+        *signature_of(algorithm).defaults
+    }
 
 
 @functools.cache
 def _actor_critics(algorithm):
     """Return (name, names of arguments) of the default networks for vectors and for images."""
+    if algorithm not in ALGORITHMS:
+        return []
     default = signature_of(algorithm).defaults["actor_critic"]
     for_images = read_class_attribute(default.module, default.name, "for_images")
     names = [default.name, for_images or default.name]
@@ -56,8 +92,10 @@ def default_networks(algorithm: str) -> list[str]:
 
 def network_arguments(algorithm: str) -> list[str]:
     """Return the names of the arguments of an algorithm's default networks."""
-    (_, for_vectors), (_, for_images) = _actor_critics(algorithm)
-    return [*dict.fromkeys(for_vectors + for_images)]
+    return [*dict.fromkeys(name for _, names in _actor_critics(algorithm) for name in names)]
+
+
+# ---------------------------------------------------------------- arguments
 
 
 def check_experiment(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> None:
@@ -96,7 +134,7 @@ def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> N
                 f"{name} is {kwargs[name]!r}; it must be a dict such as {{'key': value}}, or be "
                 f"given as {name}:key, and the value."
             )
-    if "actor_critic" not in kwargs:
+    if algorithm in ALGORITHMS and "actor_critic" not in kwargs:
         known = network_arguments(algorithm)
         for name in kwargs.get("ac_kwargs") or {}:
             if name not in known:
@@ -106,27 +144,15 @@ def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> N
                 )
         check_network_arguments(kwargs.get("ac_kwargs") or {})
     # The default networks are not imported yet, so there is no value to check.
-    defaults = signature_of(algorithm).defaults.items()
-    values = {name: value for name, value in defaults if not isinstance(value, Name)}
-    check_arguments(values | dict(kwargs), num_procs)
+    defaults = signature_of(algorithm).defaults
+    values = {name: value for name, value in defaults.items() if not isinstance(value, Name)}
+    others = other_meanings(defaults) if algorithm not in ALGORITHMS else ()
+    values = {name: x for name, x in (values | dict(kwargs)).items() if name not in others}
+    if has_options(algorithm):
+        check_arguments(values, num_procs)
 
 
-def check_call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Raise UserError if a function of the user's own cannot be called with these arguments."""
-    try:
-        # The wrapper's own signature: it may take other arguments than the function it wraps.
-        signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):  # it has no signature
-        return
-    try:
-        signature.bind(**arguments)
-    except TypeError as error:
-        name = getattr(function, "__name__", repr(function))
-        taken = ", ".join(map(str, signature.parameters.values())) or "nothing"
-        raise UserError(
-            f"{name} cannot be called: {error}. It takes {taken}, and would be given "
-            f"{', '.join(arguments)}."
-        ) from error
+# ---------------------------------------------------------------- environments
 
 
 def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) -> None:
@@ -176,9 +202,7 @@ def check_environment(env_fn: EnvFn, check_env: Callable[[gym.Env], object] | No
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the experiment's own process will show them
-            with closing(env_fn()) as env:
-                if check_env:
-                    _check_with(check_env, env, env_fn.env_name)
+            env = env_fn()
     except UserError:
         raise
     except Exception as error:  # whatever an environment may raise when it is made
@@ -187,10 +211,43 @@ def check_environment(env_fn: EnvFn, check_env: Callable[[gym.Env], object] | No
             f"the environment {env_fn.env_name} cannot be made{arguments}: "
             f"{type(error).__name__}: {error}"
         ) from error
+    with closing(env):
+        try:
+            if check_env:
+                check_env(env)
+        except UserError as error:
+            raise UserError(f"{env_fn.env_name} cannot be used: {error}") from error
 
 
-def _check_with(check_env, env, env_name):
-    try:
-        check_env(env)
-    except UserError as error:
-        raise UserError(f"{env_name} cannot be used: {error}") from error
+# ---------------------------------------------------------------- what else is needed
+
+
+def check_needs(runs: Iterable[Mapping[str, Any]]) -> None:
+    """Raise UserError if a module, package or saved policy that one of the runs needs is missing.
+
+    Args:
+        runs: For each run, the arguments of its algorithm.
+    """
+    from spinup_tf2.callbacks import not_available
+    from spinup_tf2.envs.rendering import check_shown_in_training
+    from spinup_tf2.files.saves import find_save, read_weights
+    from spinup_tf2.tracking.tracker import check_installed
+
+    runs = [*runs]
+
+    def named(option):
+        return sorted({name for run in runs for name in run.get(option) or () if type(name) is str})
+
+    for name in named("callbacks"):  # not imported here: it may load TensorFlow
+        module = name.partition(":")[0].partition(".")[0]
+        if module not in sys.modules and find_spec(module) is None:
+            raise not_available(name, ModuleNotFoundError(f"No module named {module!r}"))
+    for name in named("track"):
+        check_installed(name)
+    for option in ("record_every", "render_every"):
+        if any(run.get(option) is not None for run in runs):
+            check_shown_in_training(option)
+    # A run that is resumed has its own weights, and the other run may no longer exist.
+    begun = {run.get("init_from") for run in runs if not run.get("resume")} - {None}
+    for run_dir in begun:
+        read_weights(find_save(run_dir))  # the experiment's own process checks whether they fit

@@ -1,10 +1,14 @@
-"""Experiments, and the checks that are made before any of them starts."""
+"""An experiment: its arguments and its directory, checked before any of a grid starts."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+import reprlib
+import tempfile
+import time
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spinup_tf2 import user_config
@@ -15,23 +19,22 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import (
     ENVIRONMENT,
     algorithm_name,
-    check_call,
     check_environment,
     check_experiment,
+    check_needs,
+    has_options,
 )
-from spinup_tf2.experiments.directories import (
-    check_directory,
-    check_exp_name,
-    set_runs_aside,
-    setup_logger_kwargs,
-)
-from spinup_tf2.files.run_directory import holds_run
+from spinup_tf2.files.lock import run_lock
+from spinup_tf2.files.logger import check_logger_arguments
+from spinup_tf2.files.run_directory import EXISTING_RUN, holds_run, set_aside
 from spinup_tf2.parallel import mpi
 from spinup_tf2.parallel.threads import FAST_CONVOLUTIONS
-from spinup_tf2.utils.logx import check_logger_arguments
 
 if TYPE_CHECKING:
     import gymnasium as gym
+
+# File systems allow 255 bytes, of which date, time and seed take some.
+_LONGEST_NAME = 255 - len("2026-01-31_23-59-59-" + "_s4294967295")
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Experiment:
     def algorithm(self) -> str | None:
         """Name of the algorithm that it runs; None if it runs another function."""
         if isinstance(self.thunk, NamedAlgorithm):
-            return self.thunk.name
+            return self.thunk.name if has_options(self.thunk.name) else None
         return algorithm_name(self.thunk)
 
     @property
@@ -126,113 +129,85 @@ def prepare_experiment(
             "resume finds a run by the name of its directory, which datestamp makes a new one; use "
             "python -m spinup_tf2.run resume RUN_DIR."
         )
+    options = dict(overwrite=overwrite, quiet=quiet, preset=preset)
     logger_kwargs = kwargs.get("logger_kwargs")
     if logger_kwargs is None:
         logger_kwargs = setup_logger_kwargs(exp_name, seed, data_dir, datestamp)
-        options = dict(overwrite=overwrite, quiet=quiet, preset=preset)
         logger_kwargs |= {name: value for name, value in options.items() if value}
     else:
-        options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, preset=preset)
-        _check_logger_kwargs(logger_kwargs, options)
+        hidden = options | dict(quiet=False, data_dir=data_dir, datestamp=datestamp)
+        if given := [name for name, value in hidden.items() if value]:
+            raise UserError(
+                f"{' and '.join(given)} would not reach the logger, as logger_kwargs is given; "
+                "put output_dir, overwrite and preset there, or leave logger_kwargs out."
+            )
         if algorithm:
             check_logger_arguments(logger_kwargs)
         logger_kwargs = ({"quiet": True} if quiet else {}) | dict(logger_kwargs)
-    experiment = Experiment(exp_name, thunk, kwargs | {"seed": seed}, logger_kwargs)
-    if not algorithm:
-        check_call(thunk, experiment.arguments)
-    return experiment
+    return Experiment(exp_name, thunk, kwargs | {"seed": seed}, logger_kwargs)
 
 
-def _check_logger_kwargs(logger_kwargs, options):
-    """Raise UserError for options that would not reach the logger."""
-    if not isinstance(logger_kwargs, Mapping):
-        raise UserError(
-            f"logger_kwargs is {logger_kwargs!r}; it must be a dict such as "
-            "{'output_dir': 'data/run'}, or be left out."
-        )
-    for name, value in options.items():
-        if value:
-            where = "output_dir" if name in ("data_dir", "datestamp") else name
-            raise UserError(
-                f"{name} is {value!r}, and logger_kwargs is given, which takes its place; leave "
-                f"logger_kwargs out, or leave {name} out and put {where!r} into logger_kwargs."
-            )
+# ---------------------------------------------------------------- directories
 
 
-def check_launch(
-    experiments: Sequence[Experiment],
-    check_env: Callable[[gym.Env], object] | None = None,
-    finished: Container[str] = (),
-) -> None:
-    """Check, before the first experiment starts, that nothing prevents any of them from running.
+def setup_logger_kwargs(
+    exp_name: str,
+    seed: int | None = None,
+    data_dir: str | os.PathLike | None = None,
+    datestamp: bool = False,
+) -> dict[str, Any]:
+    """Choose the directory of a run; return the arguments for its logger.
 
-    Rank 0 does the checks; a UserError is raised on all ranks.
+    The directory is `data_dir/exp_name/exp_name_s[seed]`, or `data_dir/exp_name` without a seed.
+    With `datestamp`, both names get a date, and the inner one a time as well:
+    `data_dir/YYYY-MM-DD_exp_name/YYYY-MM-DD_HH-MM-SS-exp_name_s[seed]`.
 
     Args:
-        experiments: Experiments to be run.
-        check_env: As in `check_environment`.
-        finished: Directories of those experiments that are finished and will not run again.
+        exp_name: Name of the experiment, shared by its runs with different seeds.
+        seed: Seed of the run.
+        data_dir: Directory of all experiments; by default `user_config.DEFAULT_DATA_DIR`.
+        datestamp: Whether to put date and time into the names.
     """
+    check_exp_name(exp_name)
+    datestamp = datestamp or user_config.FORCE_DATESTAMP
+    parts = [time.strftime("%Y-%m-%d_") + exp_name if datestamp else exp_name]
+    if seed is not None:
+        moment = time.strftime("%Y-%m-%d_%H-%M-%S-") if datestamp else ""
+        parts.append(f"{moment}{exp_name}_s{seed}")
+    for part in parts:
+        _check_file_name(part, f"exp_name is {exp_name!r} and seed {seed!r}")
+    output_dir = os.path.join(data_dir or user_config.DEFAULT_DATA_DIR, *parts)
+    return dict(output_dir=output_dir, exp_name=exp_name)
 
-    def look():
-        from spinup_tf2.experiments.needs import check_needs
 
-        _check_environments(experiments, check_env)
-        runs = (each for each in experiments if each.algorithm and each.output_dir not in finished)
-        check_needs(each.kwargs for each in runs)
-        _check_directories(experiments, finished)
+def check_exp_name(exp_name: str) -> None:
+    """Raise UserError unless an experiment's name is fit for a directory, and not a path."""
+    given = f"exp_name is {reprlib.repr(exp_name)}"
+    if not isinstance(exp_name, str):
+        raise UserError(f"{given}; Name has to be a string.")
+    _check_file_name(exp_name, given)
+    if (size := len(os.fsencode(exp_name))) > _LONGEST_NAME:
+        raise UserError(
+            f"{given}, of {size} bytes; the name of a directory has room for {_LONGEST_NAME} "
+            "beside date and seed. Choose a shorter one, or shorthands for the parameters that it "
+            "lists."
+        )
 
-    mpi.on_root(look)
+
+def _check_file_name(name, given):
+    """Raise UserError for paths, and for names that programs or terminals would misinterpret."""
+    if name in ("", ".", "..") or os.sep in name or name[0] in "-~" or not name.isprintable():
+        raise UserError(
+            f"{given}; it must be a plain name: no slashes, no control characters, and neither - "
+            "nor ~ at its beginning. data_dir says where to save."
+        )
 
 
-def set_replaced_aside(experiments: Iterable[Experiment]) -> None:
-    """Move aside all runs that experiments of a grid replace, before the first one starts.
+def check_directories(experiments: Iterable[Experiment], finished: Container[str] = ()) -> None:
+    """Raise UserError if runs would share a directory, be lost, or could not be written.
 
-    If each run stayed until its successor starts, a grid that is stopped or killed would leave old
-    runs among the new ones, with nothing to tell them apart.
-
-    Each run is kept in its directory's `.replaced` until its successor has started, so that it is
-    not lost if that one cannot start.
-
-    Rank 0 moves them. On all ranks, UserError is raised if it cannot, or if one of these runs holds
-    the weights that an experiment starts from (`init_from`).
+    The directories in `finished` will not be written to.
     """
-    experiments = [*experiments]
-    old = {
-        each.output_dir: each.logger_kwargs.get("output_fname", "progress.txt")
-        for each in experiments
-        if each.replaces and each.output_dir is not None
-    }
-
-    def move():
-        _check_needed(experiments, old)
-        set_runs_aside(old)
-
-    mpi.on_root(move)
-
-
-def _check_needed(experiments, old):
-    experiments = [each for each in experiments if each.algorithm]
-    needed = {each.kwargs["init_from"] for each in experiments if each.kwargs.get("init_from")}
-    needed = {os.path.realpath(run_dir) for run_dir in needed}
-    for output_dir in old:
-        if os.path.realpath(output_dir) in needed and holds_run(output_dir):
-            raise UserError(
-                f"init_from is {output_dir}, whose run is to be replaced before the first "
-                "experiment begins; choose another exp_name, or leave overwrite out."
-            )
-
-
-def _check_environments(experiments, check_env):
-    """Make each environment once, so that anything missing is found before the start."""
-    checked = [None]
-    for env_fn in (experiment.env_fn for experiment in experiments):
-        if env_fn not in checked:
-            check_environment(env_fn, check_env)
-            checked.append(env_fn)
-
-
-def _check_directories(experiments, finished):
     taken = set()
     for experiment in experiments:
         output_dir = experiment.output_dir
@@ -246,5 +221,79 @@ def _check_directories(experiments, finished):
         taken.add(output_dir)
         if output_dir in finished:
             continue
-        may_exist = experiment.logger_kwargs.get("overwrite") or experiment.kwargs.get("resume")
-        check_directory(output_dir, bool(may_exist))
+        may_hold_run = experiment.replaces or experiment.kwargs.get("resume")
+        if holds_run(output_dir) and not may_hold_run:
+            raise UserError(EXISTING_RUN.format(output_dir))
+        _check_writable(Path(output_dir).absolute())
+
+
+def _check_writable(path):
+    """Raise UserError if `path` cannot be created or written to; leaves nothing behind."""
+    parent = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
+    try:
+        with tempfile.TemporaryDirectory(dir=parent):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"cannot write to {path} ({error.strerror}: {parent}); choose another data_dir."
+        ) from error
+
+
+# ---------------------------------------------------------------- before the start
+
+
+def check_launch(
+    experiments: Sequence[Experiment],
+    check_env: Callable[[gym.Env], object] | None = None,
+    finished: Container[str] = (),
+) -> None:
+    """Check, before the first experiment starts, that nothing prevents any of them from running.
+
+    Rank 0 does the checks; a UserError is raised on all ranks. `check_env` is as in
+    `check_environment`. The experiments whose directories are in `finished` will not run again.
+    """
+
+    def look():
+        checked = [None]
+        for env_fn in (each.env_fn for each in experiments):
+            if env_fn not in checked:
+                check_environment(env_fn, check_env)
+                checked.append(env_fn)
+        left = (each for each in experiments if each.output_dir not in finished)
+        check_needs(each.kwargs for each in left if each.algorithm)
+        check_directories(experiments, finished)
+
+    mpi.on_root(look)
+
+
+def set_replaced_aside(experiments: Iterable[Experiment]) -> None:
+    """Move aside all runs that experiments of a grid replace, before the first one starts.
+
+    So a grid that is stopped or killed leaves no old runs among the new ones. UserError on all
+    ranks, and nothing is moved, if another process writes to one of the runs, or if one holds the
+    weights that an experiment starts from (`init_from`).
+    """
+    experiments = [*experiments]
+    rows_of = {
+        each.output_dir: each.logger_kwargs.get("output_fname", "progress.txt")
+        for each in experiments
+        if each.replaces and each.output_dir is not None
+    }
+
+    def move():
+        held = [path for path, rows in rows_of.items() if holds_run(path, rows)]
+        needed = [each.kwargs.get("init_from") for each in experiments if each.algorithm]
+        needed = {os.path.realpath(run_dir) for run_dir in needed if run_dir}
+        for run_dir in held:
+            if os.path.realpath(run_dir) in needed:
+                raise UserError(
+                    f"init_from is {run_dir}, whose run is to be replaced before the first "
+                    "experiment begins; choose another exp_name, or leave overwrite out."
+                )
+            with run_lock(run_dir):
+                pass  # no other process writes there
+        for run_dir in held:
+            with run_lock(run_dir):
+                set_aside(run_dir, rows_of[run_dir])
+
+    mpi.on_root(move)

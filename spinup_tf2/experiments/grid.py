@@ -19,32 +19,29 @@ from tqdm import trange
 
 from spinup_tf2 import user_config
 from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.calling import Processes, resolve_processes
 from spinup_tf2.experiments.experiment import (
     check_launch,
     prepare_experiment,
     set_replaced_aside,
 )
-from spinup_tf2.experiments.nested import merged, nested
-from spinup_tf2.experiments.processes import resolve_processes
-from spinup_tf2.experiments.schedule.finished import check_going_on, finished_runs
-from spinup_tf2.experiments.schedule.outcomes import NOT_BEGUN, SKIPPED, Again, Outcome
-from spinup_tf2.experiments.schedule.running import check_workers, plan_of, run_all
+from spinup_tf2.experiments.outcomes import (
+    NOT_BEGUN,
+    SKIPPED,
+    Again,
+    Outcome,
+    finished_runs,
+)
+from spinup_tf2.experiments.presets import merged
+from spinup_tf2.experiments.schedule import check_workers, run_all
 from spinup_tf2.files.printing import RULE, RULE_WIDTH, colored, say
+from spinup_tf2.files.run_directory import OUTPUT
+from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import mpi
-from spinup_tf2.utils.serialization_utils import convert_json
+from spinup_tf2.parallel.threads import available_cores, chosen_threads, threads_of_each
 
 if TYPE_CHECKING:
     import gymnasium as gym
-
-_ONCE = ("thunk", "data_dir", "datestamp", "overwrite", "quiet", "preset")
-# Names that a parameter cannot have, because `run` passes them on itself, and what to use instead.
-_NOT_PARAMETERS = {
-    **{name: f"run({name}=...)" for name in _ONCE},
-    "num_procs": "run(num_cpu=...)",
-    "exp_name": "ExperimentGrid(name=...)",
-}
-
-_STEPS_OF_WAITING = 100  # updates of the progress bar before the launch
 
 
 def all_bools(vals: Iterable[Any]) -> bool:
@@ -73,6 +70,11 @@ class _Parameter:
     shorthand: str | None
     in_name: bool
 
+    def nested(self, value):
+        """Return the value as an argument: {"a": {"b": value}} if the key is `a:b`."""
+        parts = reversed(self.key.split(":"))
+        return functools.reduce(lambda inner, part: {part: inner}, parts, value)
+
     def value_in(self, variant):
         """Return the value in a nested variant: key `a:b` is at variant["a"]["b"]."""
         return functools.reduce(lambda level, part: level[part], self.key.split(":"), variant)
@@ -93,8 +95,8 @@ class ExperimentGrid:
 
     Args:
         name: Name of the grid, and prefix of the names of its experiments.
-        base: Arguments common to all experiments, such as `PRESETS["mario"].arguments` from
-            `spinup_tf2.presets`. Parameters override them; in nested dicts, key by key.
+        base: Arguments common to all experiments, such as `load("ppo", "mario").arguments` from
+            `spinup_tf2.experiments.presets`. Parameters override them; in nested dicts, key by key.
     """
 
     def __init__(self, name: str = "", base: Mapping[str, Any] | None = None):
@@ -104,8 +106,6 @@ class ExperimentGrid:
 
     def name(self, _name: str) -> None:
         """Set the name of the grid."""
-        if not isinstance(_name, str):
-            raise UserError(f"Name has to be a string. It is {_name!r}.")
         self._name = _name
 
     def add(self, key: str, vals: Any, shorthand: str | None = None, in_name: bool = False) -> None:
@@ -121,10 +121,6 @@ class ExperimentGrid:
         Raises:
             UserError: There are no values, or the key overlaps with one added before.
         """
-        if not isinstance(key, str):
-            raise UserError(f"Key must be a string. It is {key!r}.")
-        if not (shorthand is None or isinstance(shorthand, str)):
-            raise UserError(f"Shorthand must be a string. It is {shorthand!r}.")
         for other in (parameter.key for parameter in self._parameters):
             if f"{key}:".startswith(f"{other}:") or f"{other}:".startswith(f"{key}:"):
                 raise UserError(
@@ -170,10 +166,11 @@ class ExperimentGrid:
 
     def variants(self) -> list[dict[str, Any]]:
         """Return all combinations as keyword arguments, keys with colons as nested dicts."""
-        values = itertools.product(*(parameter.vals for parameter in self._parameters))
-        keys = [parameter.key for parameter in self._parameters]
-        own = (nested(zip(keys, combination, strict=True)) for combination in values)
-        return [merged(copy.deepcopy(self._base), variant) for variant in own]
+        every = [[each.nested(value) for value in each.vals] for each in self._parameters]
+        return [
+            functools.reduce(merged, combination, copy.deepcopy(self._base))
+            for combination in itertools.product(*every)
+        ]
 
     def run(
         self,
@@ -184,7 +181,6 @@ class ExperimentGrid:
         *,
         overwrite: bool = False,
         quiet: bool = False,
-        hosts: str | None = None,
         launcher: str | None = None,
         preset: str | None = None,
         workers: int = 1,
@@ -200,10 +196,10 @@ class ExperimentGrid:
 
         Args:
             thunk: Function to run, or the name of a parameter whose values are functions.
-            num_cpu, data_dir, datestamp, quiet, hosts, launcher, preset: As in `call_experiment`.
-            overwrite: Whether existing runs in the directories may be replaced. If the grid has
-                several experiments, all these runs are moved aside before the first one starts, so
-                that old runs never remain among new ones if the grid is stopped.
+            num_cpu, data_dir, datestamp, quiet, launcher, preset: As in `call_experiment`.
+            overwrite: Whether existing runs in the directories may be replaced. Those of a grid of
+                several are moved aside before the first one starts, so that old runs never remain
+                among new ones if the grid is stopped.
             workers: Number of experiments to run at a time. If greater than 1, they share the
                 cores, and the output of each goes to output.txt in its directory.
             skip_finished: Whether to leave out experiments that are already finished, that is,
@@ -212,8 +208,7 @@ class ExperimentGrid:
             check_env: Function that raises UserError if `thunk` cannot use the environment it is
                 given. It is called with each environment before the first experiment starts.
             note: Text to print first.
-            command: Words of the command line that runs the grid, if any. The summary derives from
-                them the command that runs the unfinished experiments.
+            command: Words of the command line that runs the grid, if any; for that of the rest.
 
         Raises:
             UserError: The arguments are invalid, before any experiment starts; or the only
@@ -221,20 +216,13 @@ class ExperimentGrid:
             ExperimentsFailed: Experiments have failed; raised after all others have run.
             Interrupted: A signal has stopped the grid.
         """
-        processes = resolve_processes(num_cpu, hosts, launcher)
+        processes = resolve_processes(num_cpu, launcher)
         options = dict(data_dir=data_dir, datestamp=datestamp, overwrite=overwrite, quiet=quiet)
         options |= dict(preset=preset, num_procs=processes.number)
-        keys = [parameter.key for parameter in self._parameters]
-        if isinstance(thunk, str) and thunk not in [*keys, *self._base]:
-            raise UserError(
-                f"{thunk!r} is not a parameter of this grid, of which the values would be the "
-                "functions to run; give the function itself, such as run(spinup_tf2.ppo)."
-            )
         experiments = []
         for variant in self.variants():
             name = self.variant_name(variant)
             function = variant.pop(thunk) if isinstance(thunk, str) else thunk
-            _check_names(variant)
             experiments.append(prepare_experiment(name, function, **options, **variant))
 
         check_workers(workers, experiments, processes)
@@ -243,16 +231,13 @@ class ExperimentGrid:
                 "skip_finished finds a run by the name of its directory, which datestamp makes a "
                 "new one; give one of them."
             )
-        finished = set()
-        if skip_finished:
-            finished = finished_runs(experiments, processes.number)
-        elif len(experiments) > 1:  # a single experiment checks this itself
-            check_going_on(experiments, processes.number)
+        finished = finished_runs(experiments, processes.number) if skip_finished else set()
         check_launch(experiments, check_env, finished)
-        outcomes = [Outcome(each, number) for number, each in enumerate(experiments, 1)]
-        for outcome in outcomes:
-            outcome.state = SKIPPED if outcome.where in finished else NOT_BEGUN
-        plan = plan_of(outcomes, processes, workers)
+        outcomes = [
+            Outcome(each, number, SKIPPED if each.output_dir in finished else NOT_BEGUN)
+            for number, each in enumerate(experiments, 1)
+        ]
+        plan = _plan_of(outcomes, processes, workers)
         if not quiet and mpi.proc_id() == 0:
             if note:
                 say(note)
@@ -262,8 +247,7 @@ class ExperimentGrid:
                 say(plan)
         if len(experiments) > 1:  # a single experiment replaces its predecessor when it starts
             set_replaced_aside(each.experiment for each in outcomes if each.state == NOT_BEGUN)
-        again = Again(command, overwrite, datestamp)
-        run_all(outcomes, processes, workers, quiet, again)
+        run_all(outcomes, processes, workers, quiet, Again(command, overwrite, datestamp))
 
     def _announce(self, names, plan):
         self.print()
@@ -277,13 +261,28 @@ class ExperimentGrid:
             _wait_before_launch(user_config.WAIT_BEFORE_LAUNCH)
 
 
-def _check_names(variant):
-    for name, where in _NOT_PARAMETERS.items():
-        if name in variant:
-            raise UserError(
-                f"{name} cannot be a parameter of a grid, nor be in its base; give it once for all "
-                f"experiments, as {where}."
-            )
+def _plan_of(outcomes: Sequence[Outcome], processes: Processes, workers: int) -> str:
+    """Describe in words what will run; "" if all experiments run, one after the other."""
+    skipped = sum(outcome.state == SKIPPED for outcome in outcomes)
+    text = _plural(len(outcomes), "experiment")
+    if skipped:
+        are = "are" if skipped > 1 else "is"
+        text += f", of which {skipped} {are} finished already, and skipped"
+    at_a_time = min(workers, len(outcomes) - skipped)
+    if workers == 1 or at_a_time == 0:
+        return f"{text}." if skipped else ""
+    share = _plural(threads_of_each(at_a_time * processes.number), "computation thread")
+    cores = f"{_plural(available_cores(), 'core')} here"
+    why = "as OMP_NUM_THREADS says" if chosen_threads() else cores
+    each = f"in {processes.number} processes of" if processes.number > 1 else "with"
+    return (
+        f"{text}; {at_a_time} at a time, each {each} {share} ({why}).\n"
+        f"What they print goes to {OUTPUT} in their directories."
+    )
+
+
+def _plural(count, noun):
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _wait_before_launch(seconds):
@@ -297,13 +296,6 @@ def _wait_before_launch(seconds):
         """
     )
     say(colored(message, color="cyan", bold=True) + RULE)
-    bar_format = "{desc}: {bar}| {remaining} {elapsed}"
-    for _ in trange(
-        _STEPS_OF_WAITING,
-        desc="Launching in...",
-        leave=False,
-        ncols=RULE_WIDTH,
-        mininterval=0.25,
-        bar_format=bar_format,
-    ):
-        time.sleep(seconds / _STEPS_OF_WAITING)
+    bar = "Launching in...: {bar}| {remaining} {elapsed}"
+    for _ in trange(100, leave=False, ncols=RULE_WIDTH, mininterval=0.25, bar_format=bar):
+        time.sleep(seconds / 100)

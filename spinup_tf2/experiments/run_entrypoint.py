@@ -1,7 +1,8 @@
 """Program that runs in the process of an experiment: `python run_entrypoint.py FOLDER`.
 
-`call_experiment` writes an experiment into a private folder and starts this file, once or on every
-MPI rank. A UserError is written to the same folder, so that the caller can raise it.
+`call_experiment` writes an experiment into a private folder (`handed_over`) and starts this file,
+once or on every MPI rank. A UserError is written to the same folder, so that the caller can raise
+it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import faulthandler
 import json
 import os
 import sys
+import tempfile
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,19 +32,43 @@ _PROCESS, _ERROR = "process.json", "error.json"
 _ALGORITHM, _FUNCTION = "algorithm.json", "function.pkl"
 
 
+@contextmanager
+def handed_over(
+    experiment: Experiment, *, elsewhere: bool = False, environ: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Write an experiment to a temporary directory that only this user may enter; yields its path.
+
+    Command-line arguments would not do: they are limited to 128 KiB each, and everybody can read
+    them.
+
+    Args:
+        experiment: Experiment to be run.
+        elsewhere: Whether its processes may run on other machines, which see the directory of the
+            run, but not this machine's directory of temporary files.
+        environ: As in `write_experiment`.
+    """
+    from spinup_tf2 import user_config
+
+    shared = None
+    if elsewhere:
+        output_dir = experiment.output_dir
+        shared = Path(output_dir).parent if output_dir else Path(user_config.DEFAULT_DATA_DIR)
+        shared = shared.absolute()
+        shared.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".spinup_tf2_", dir=shared) as folder:
+        write_experiment(folder, experiment, environ)
+        yield folder
+
+
 def write_experiment(
     folder: str | os.PathLike, experiment: Experiment, environ: Mapping[str, str] | None = None
 ) -> None:
     """Write an experiment into `folder`, for `main` in another process.
 
-    That process gets the `sys.path` of this one: the module of a user's own network may be next to
-    the script that was started. A `NamedAlgorithm` is written as plain data, without pickling; its
-    arguments may only be values that Python literals can express.
-
-    Args:
-        folder: Directory to write to.
-        experiment: Experiment to be run.
-        environ: Environment variables for that process, in addition to the experiment's own.
+    That process gets the `sys.path` of this one (a user's own network may be next to the script
+    that was started), and the environment variables of `environ` and of the experiment. A
+    `NamedAlgorithm` is written as plain data, without pickling; its arguments may only be values
+    that Python literals can express.
     """
     from spinup_tf2.experiments.experiment import NamedAlgorithm
 
@@ -51,28 +78,9 @@ def write_experiment(
         fields = vars(experiment) | {"thunk": experiment.thunk.name}
         _write_json(folder, _ALGORITHM, encode(fields))
     else:
-        Path(folder, _FUNCTION).write_bytes(_pickled(experiment))
+        import cloudpickle
 
-
-def _pickled(experiment):
-    """The call of an experiment, as bytes; raises UserError if a part of it cannot be pickled."""
-    import cloudpickle
-
-    from spinup_tf2.errors import UserError, kind_and_line
-
-    try:
-        return cloudpickle.dumps(experiment.call)
-    except Exception as error:  # objects may raise anything
-        for name, part in {"the function": experiment.thunk, **experiment.arguments}.items():
-            try:
-                cloudpickle.dumps(part)
-            except Exception as of_part:
-                raise UserError(
-                    f"{name} cannot be handed to the process of the experiment, because it cannot "
-                    f"be pickled ({kind_and_line(of_part)}). Let the function make it, or call the "
-                    "function in this process."
-                ) from error
-        raise
+        Path(folder, _FUNCTION).write_bytes(cloudpickle.dumps(experiment.call))
 
 
 def read_error(folder: str | os.PathLike) -> list[str] | None:

@@ -20,8 +20,7 @@ import tensorflow as tf
 from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.exporting.described import Part, action_arrays, part_in, parts_of
-from spinup_tf2.files.unpickling import load_saved_model
-from spinup_tf2.training.checkpoints import path_for_tensorflow
+from spinup_tf2.files.unpickling import load_saved_model, path_for_tensorflow
 from spinup_tf2.training.saved_policy import LoadedPolicy
 
 SIGNATURE = "serving_default"

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.files.arrays import DamagedCheckpoint, read_numbered
 from spinup_tf2.files.run_directory import read_json, runs_in
-from spinup_tf2.training.checkpoints import Checkpoints, DamagedCheckpoint, read_numbered
 
 WEIGHTS = "weights.npz"
 
@@ -97,16 +97,3 @@ def read_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
         return read_numbered(path)
     except DamagedCheckpoint as error:
         raise UserError(f"{WEIGHTS} is damaged ({one_line(error)}).") from error
-
-
-def read_best_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
-    """Return the best weights of the run that a save belongs to, from its newest checkpoint.
-
-    Also prints their epoch and score.
-    """
-    arrays, best = Checkpoints(Path(save_dir).parent).best()
-    success = f"success rate {best['success']:.2f}, " if best.get("success") else ""
-    print(
-        f"The best policy so far: epoch {best['epoch']}, {success}mean return {best['score']:.4g}."
-    )
-    return arrays

@@ -8,11 +8,30 @@ or if they are this user's own and private.
 import os
 import pickle
 import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.training.checkpoints import path_for_tensorflow
+
+
+@contextmanager
+def path_for_tensorflow(path: str | os.PathLike) -> Iterator[Path]:
+    """Context manager that yields a path to the directory `path` which TensorFlow can read from.
+
+    When reading, though not when writing, TensorFlow takes a path for a glob pattern, in which [1]
+    stands for 1. So a path with brackets is read through a temporary link.
+    """
+    if "[" not in os.path.abspath(path):
+        yield Path(path)
+        return
+    temporary = tempfile.gettempdir()
+    with tempfile.TemporaryDirectory(dir="/tmp" if "[" in temporary else temporary) as folder:
+        link = Path(folder, "link")
+        link.symlink_to(os.path.abspath(path))
+        yield link
 
 
 def load_trusted(path: str | os.PathLike) -> Any:

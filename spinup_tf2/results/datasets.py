@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -13,26 +14,75 @@ import numpy as np
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.printing import print_safely
-from spinup_tf2.results.config import env_name, name_in, read_config, settings, without_env
-from spinup_tf2.results.rows import PERFORMANCE, read_rows
-from spinup_tf2.results.walking import walk
+from spinup_tf2.results.reading import (
+    NO_NUMBER,
+    PERFORMANCE,
+    env_name,
+    name_in,
+    read_config,
+    read_rows,
+    settings,
+    walk,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # pandas is imported where it is used, so that --help does not have to wait for it.
 
-_RULE_WIDTH = 50
-
 TESTED = PERFORMANCE[0]
 
 
-class NoDirectory(UserError):
-    """Raised if a directory does not exist."""
+def numbers(column: pd.Series) -> np.ndarray:
+    """Return a column of progress.txt as floats [rows]; NaN for anything but finite numbers."""
+    values = _to_numeric(column).to_numpy(float, na_value=math.nan)
+    return np.where(np.isfinite(values), values, math.nan)
 
 
-class NoResults(UserError):
-    """Raised if there is nothing to plot (yet)."""
+def _to_numeric(column):
+    import pandas as pd
+
+    if column.dtype == object:  # it may hold integers that are too large for a float
+        column = column.astype(str)
+    return pd.to_numeric(column, errors="coerce")
+
+
+def _read_progress(path):
+    """Return the rows of a progress.txt; report why and return None if there are none."""
+    import pandas as pd
+
+    try:
+        rows = read_rows(path)
+        text = "\n".join(["\t".join(rows.columns), *rows.lines])
+        data = pd.read_table(StringIO(text), index_col=False, quoting=csv.QUOTE_NONE)
+    except pd.errors.EmptyDataError:
+        data = pd.DataFrame()
+    except (OSError, ValueError) as error:  # pandas' ParserError is a ValueError
+        print_safely(f"Could not read from {path} ({error})")
+        return None
+    sound = _without_texts(data)
+    if len(sound) < len(data):
+        rows.damage[NO_NUMBER] = len(data) - len(sound)
+    if rows.damage and rows.lines:
+        print_safely(rows.report(path))
+    if sound.empty:
+        print_safely(f"Could not read from {path} (it has no rows yet)")
+        return None
+    return sound
+
+
+def _without_texts(data):
+    """Return the rows that have no text in columns that are mostly numbers."""
+    import pandas as pd
+
+    damaged = pd.Series(False, index=data.index)
+    for column in data.select_dtypes(exclude=["number", "bool"]):
+        filled = data[column].notna()
+        text = filled & _to_numeric(data[column]).isna()
+        if text.sum() < (filled & ~text).sum():
+            data[column] = numbers(data[column])
+            damaged |= text
+    return data[~damaged].reset_index(drop=True)
 
 
 def get_datasets(logdir: str | os.PathLike, condition: str | None = None) -> list[pd.DataFrame]:
@@ -50,121 +100,61 @@ def get_datasets(logdir: str | os.PathLike, condition: str | None = None) -> lis
         text, whether it has test returns (`tested`), and whether its name is a title that was given
         (`titled`). Runs and rows that cannot be read are reported and left out.
     """
-    return _read_runs(((run_dir, condition) for run_dir in run_dirs(logdir)), print_safely)
+    return _read_runs((run_dir, condition) for run_dir in _run_dirs(logdir))
 
 
-def run_dirs(logdir: str | os.PathLike) -> Iterator[str]:
-    """Yield the directories at or below `logdir` that hold a progress.txt, in order, each once."""
-    for root, _, files in walk(logdir):
-        if "progress.txt" in files:
-            yield root
+def _run_dirs(logdir):
+    return [root for root, _, files in walk(logdir) if "progress.txt" in files]
 
 
-def _read_runs(runs, report):
+def _read_runs(runs):
     """Return a DataFrame for each of the runs, given as (directory, title), that can be read."""
     datasets = []
     for run_dir, title in runs:
-        config = _config(run_dir, report)
-        condition1 = title or name_in(config, "exp_name") or "exp"
-        data = _read_progress(os.path.join(run_dir, "progress.txt"), report)
+        config = {}
+        try:
+            config = read_config(run_dir)
+        except FileNotFoundError:
+            print_safely(f"No file named config.json in {run_dir}")
+        except (OSError, ValueError):
+            print_safely(f"Could not read from {os.path.join(run_dir, 'config.json')}")
+        data = _read_progress(os.path.join(run_dir, "progress.txt"))
         if data is None:
             continue
-        unit = len(datasets)
-        data["Unit"] = unit
-        data["Condition1"] = condition1
-        data["Condition2"] = f"{condition1}-{unit}"
+        unit, name = len(datasets), title or name_in(config, "exp_name") or "exp"
+        data = data.assign(Unit=unit, Condition1=name, Condition2=f"{name}-{unit}")
         own = [column for column in PERFORMANCE if column in data]
         filled = [column for column in own if data[column].notna().any()]
         for column in (filled or own)[:1]:
             data["Performance"] = data[column]
-        env = env_name(config, run_dir)
         data.attrs.update(
             path=run_dir,
-            env=env,
+            env=env_name(config, run_dir),
             settings=settings(config),
             tested=filled[:1] == [TESTED],
             titled=title is not None,
         )
         datasets.append(data)
-    return _alike(datasets, report)
-
-
-def _alike(datasets, report):
-    """Remove Performance from runs without test returns if others of their experiment have them.
-
-    Otherwise returns of test episodes and of training would be mixed in one curve.
-    """
-    tested = {run["Condition1"].iloc[0] for run in datasets if run.attrs["tested"]}
+    # Returns of test episodes and of training must not be mixed in one curve.
+    tested = {experiment(run) for run in datasets if run.attrs["tested"]}
     for run in datasets:
-        name = run["Condition1"].iloc[0]
-        if TESTED in run and not run.attrs["tested"] and name in tested:
+        if TESTED in run and not run.attrs["tested"] and experiment(run) in tested:
             run["Performance"] = math.nan
-            report(
+            print_safely(
                 f"Left out of Performance: {run.attrs['path']} has no test episodes yet, and other "
-                f"runs of {name} are shown by theirs."
+                f"runs of {experiment(run)} are shown by theirs."
             )
     return datasets
 
 
-def _config(run_dir, report):
-    """Return the run's config.json; report it and return an empty dict if it cannot be read."""
-    try:
-        return read_config(run_dir)
-    except FileNotFoundError:
-        report(f"No file named config.json in {run_dir}")
-    except (OSError, ValueError):
-        report(f"Could not read from {os.path.join(run_dir, 'config.json')}")
-    return {}
+def experiment(run: pd.DataFrame) -> str:
+    """Return the name of a run's experiment."""
+    return run["Condition1"].iloc[0]
 
 
-def _read_progress(path, report):
-    """Return the rows of a progress.txt; report why and return None if there are none."""
-    import pandas as pd
-
-    try:
-        rows = read_rows(path)
-        if not rows.lines:
-            report(f"Could not read from {path} (it has no rows yet)")
-            return None
-        text = "\n".join(["\t".join(rows.columns), *rows.lines])
-        data = pd.read_table(StringIO(text), index_col=False, quoting=csv.QUOTE_NONE)
-        data, texts = _numbers(data)
-    except (OSError, ValueError) as error:  # pandas' ParserError and EmptyDataError are ValueErrors
-        report(f"Could not read from {path} ({error})")
-        return None
-    if texts:
-        rows.damage["with text in the place of a number"] = texts
-    if rows.damage:
-        report(rows.report(path))
-    if data.empty:
-        report(f"Could not read from {path} (it has no rows yet)")
-        return None
-    return data
-
-
-def _numbers(data):
-    """Remove rows with text in columns that are mostly numbers; return the rest and their count."""
-    import pandas as pd
-
-    damaged = pd.Series(False, index=data.index)
-    columns = {}
-    for column in data.columns[[dtype.kind not in "iufb" for dtype in data.dtypes]]:
-        filled = data[column].notna()
-        text = data[column].map(_is_text).astype(bool) & filled
-        if text.sum() < (filled & ~text).sum():
-            damaged |= text
-            columns[column] = numbers(data[column])
-    return data.assign(**columns)[~damaged].reset_index(drop=True), int(damaged.sum())
-
-
-def _is_text(entry):
-    try:
-        float(entry)
-    except OverflowError:  # a large integer
-        return False
-    except (TypeError, ValueError):
-        return True
-    return False
+def env_of(run: pd.DataFrame) -> str:
+    """Return the id of a run's environment; "" if it is unknown."""
+    return run.attrs.get("env", "")
 
 
 def get_all_datasets(
@@ -172,8 +162,6 @@ def get_all_datasets(
     legend: Sequence[str] | None = None,
     select: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
-    *,
-    report: Callable[[str], None] = print_safely,
 ) -> list[pd.DataFrame]:
     """Read the runs of several experiments.
 
@@ -185,22 +173,29 @@ def get_all_datasets(
         legend: A title for each of the directories found.
         select: Strings that the path of a run's directory must all contain.
         exclude: Strings of which the path of a run's directory must contain none.
-        report: Function that is called with lines about what is read and what cannot be read;
-            prints by default.
 
     Returns:
         A list of DataFrames as from `get_datasets`.
 
     Raises:
-        NoResults: None of the directories holds a run with rows, or none remains after selection.
-        UserError: There is no such directory, or the number of titles is wrong.
+        UserError: There is no such directory or no run with rows, or the number of titles is wrong.
     """
-    logdirs = find_logdirs(all_logdirs, select, exclude)
-    legend = _several(legend)
-    report("Plotting from...\n" + "=" * _RULE_WIDTH + "\n")
-    for logdir in logdirs:
-        report(logdir)
-    report("\n" + "=" * _RULE_WIDTH)
+    select, exclude, legend = map(_several, (select, exclude, legend))
+
+    def wanted(path):
+        return all(text in path for text in select) and not any(text in path for text in exclude)
+
+    found = [logdir for given in _several(all_logdirs) for logdir in matching_directories(given)]
+    logdirs = {}
+    for logdir in {os.path.realpath(logdir): logdir for logdir in found}.values():
+        runs = _run_dirs(logdir)
+        left = [run_dir for run_dir in runs if wanted(run_dir)]
+        if left or (not runs and wanted(logdir)):
+            logdirs[logdir] = left
+    if not logdirs:
+        raise UserError("No directory is left to plot after --select and --exclude.")
+    rule = "=" * 50
+    print_safely("\n".join(["Plotting from...", rule, "", *logdirs, "", rule]))
 
     if legend and len(legend) != len(logdirs):  # directories without a run need no title
         logdirs = {logdir: found for logdir, found in logdirs.items() if found}
@@ -215,36 +210,10 @@ def get_all_datasets(
         for found, title in zip(logdirs.values(), titles, strict=True)
         for run_dir in found
     }
-    datasets = _read_runs(runs.values(), report)
+    datasets = _read_runs(runs.values())
     if not datasets:
-        raise NoResults(f"No run with results (progress.txt) in {', '.join(logdirs)}.")
+        raise UserError(f"No run with results (progress.txt) in {', '.join(logdirs)}.")
     return datasets
-
-
-def find_logdirs(
-    all_logdirs: Sequence[str],
-    select: Sequence[str] | None = None,
-    exclude: Sequence[str] | None = None,
-) -> dict[str, list[str]]:
-    """Return the directories for the arguments of `get_all_datasets`, with their runs.
-
-    Each directory is listed once. Those whose runs are all excluded are left out.
-    """
-
-    def wanted(path):
-        selected = all(text in path for text in _several(select))
-        return selected and not any(text in path for text in _several(exclude))
-
-    found = [logdir for given in _several(all_logdirs) for logdir in _resolve(given)]
-    logdirs = {}
-    for logdir in {os.path.realpath(logdir): logdir for logdir in found}.values():
-        runs = [*run_dirs(logdir)]
-        left = [run_dir for run_dir in runs if wanted(run_dir)]
-        if left or (not runs and wanted(logdir)):
-            logdirs[logdir] = left
-    if not logdirs:
-        raise NoResults("No directory is left to plot after --select and --exclude.")
-    return logdirs
 
 
 def _several(texts):
@@ -254,39 +223,23 @@ def _several(texts):
     return [os.fspath(text) for text in texts or ()]
 
 
-def _resolve(given):
-    """Return the directories that an argument stands for."""
+def matching_directories(given: str) -> list[str]:
+    """Return the directories that an argument stands for; UserError if there are none."""
     parent, prefix = os.path.split(given)
     if prefix in ("", ".", ".."):
         if not os.path.isdir(given):
-            raise NoDirectory(f"There is no directory {given}.")
+            raise UserError(f"There is no directory {given}.")
         return [given]
     if not os.path.isdir(parent or "."):
-        raise NoDirectory(f"There is no directory {parent}, so nothing to plot for {given}.")
+        raise UserError(f"There is no directory {parent}, so nothing to plot for {given}.")
     names = sorted(entry.name for entry in os.scandir(parent or ".") if entry.is_dir())
     matches = [os.path.join(parent, name) for name in names if name.startswith(prefix)]
     if not matches:
-        raise NoDirectory(
+        raise UserError(
             f"No directory in {parent or 'the current directory'} begins with {prefix!r}; there is "
             f"{', '.join(names) or 'none at all'}."
         )
     return matches
-
-
-def numbers(column: pd.Series) -> np.ndarray:
-    """Return a column of progress.txt as floats [rows]; NaN for anything but finite numbers."""
-    if column.dtype.kind in "iufb":
-        values = column.to_numpy(float, na_value=math.nan)
-        return np.where(np.isfinite(values), values, np.nan)
-    return np.array([_number(entry) for entry in column], float)
-
-
-def _number(entry):
-    try:
-        number = float(entry)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-    return number if math.isfinite(number) else math.nan
 
 
 def named_by_env(data: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
@@ -296,16 +249,24 @@ def named_by_env(data: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     panel or row of its own, both are `ppo`. Names are kept if two experiments in one environment
     would get the same name, and if they are titles that were given.
     """
-
-    def short_name(run):
-        name = run["Condition1"].iloc[0]
-        return name if run.attrs.get("titled") else without_env(name, run.attrs.get("env", ""))
-
-    long = {(run.attrs.get("env", ""), run["Condition1"].iloc[0]) for run in data}
-    if len({(run.attrs.get("env", ""), short_name(run)) for run in data}) < len(long):
+    long = [(env_of(run), experiment(run)) for run in data]
+    short = [
+        (env, name if run.attrs.get("titled") else without_env(name, env))
+        for run, (env, name) in zip(data, long, strict=True)
+    ]
+    if len({*short}) < len({*long}):
         return list(data)
-    renamed = []
-    for run in data:
-        name, unit = short_name(run), run["Unit"].iloc[0]
-        renamed.append(run.assign(Condition1=name, Condition2=f"{name}-{unit}"))
-    return renamed
+    return [
+        run.assign(Condition1=name, Condition2=f"{name}-{run['Unit'].iloc[0]}")
+        for run, (_, name) in zip(data, short, strict=True)
+    ]
+
+
+def without_env(exp_name: str, env: str) -> str:
+    """Remove the part that a grid over environments has added to the name of an experiment.
+
+    `ppo_envcartpole-v1` becomes `ppo` if the environment is CartPole-v1.
+    """
+    slug = re.escape(re.sub(r"[^-_a-z0-9]", "-", env.lower()))
+    shorter = re.sub(rf"_(env-?)?{slug}(?=_|$)", "", exp_name, flags=re.IGNORECASE)
+    return shorter or exp_name

@@ -1,4 +1,4 @@
-"""Statistics over several runs: an estimate and an interval for each x, and final performance.
+"""Statistics over several runs: curves with their intervals, and final performance.
 
 Estimators are those common in the field (mean, median, interquartile mean: Agarwal et al. 2021,
 "Deep Reinforcement Learning at the Edge of the Statistical Precipice"), with matching intervals.
@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.printing import print_safely
+from spinup_tf2.results.datasets import env_of, experiment, named_by_env, numbers
 
-# scipy is imported where it is used, so that --help does not have to wait for it.
+if TYPE_CHECKING:
+    import pandas as pd
+
+# pandas and scipy are imported where they are used, so that --help does not have to wait for them.
 
 Estimator = Literal["mean", "median", "iqm", "min", "max", "sum", "std"]
 Errorbar = Literal["sd", "se", "ci", "none"]
@@ -24,7 +29,6 @@ ERRORBARS: tuple[Errorbar, ...] = get_args(Errorbar)
 # These are not values that a run could have, so there is no meaningful interval around them.
 WITHOUT_INTERVAL = ("sum", "std")
 
-CONFIDENCE = 0.95
 RESAMPLES = 1000  # number of bootstrap resamples
 _BATCH = 2**20  # numbers that the bootstrap holds in memory at a time
 
@@ -62,16 +66,84 @@ def check_statistics(estimator: str, errorbar: str | None) -> Errorbar:
         )
     if errorbar is None:
         return "none" if estimator in WITHOUT_INTERVAL else "sd"
-    if errorbar not in ERRORBARS:
+    possible = ("none",) if estimator in WITHOUT_INTERVAL else ERRORBARS
+    if errorbar not in possible:
         raise UserError(
-            f"There is no interval {errorbar!r} (errorbar); choose from {', '.join(ERRORBARS)}."
-        )
-    if estimator in WITHOUT_INTERVAL and errorbar != "none":
-        raise UserError(
-            f"The {estimator} of the runs has no interval {errorbar!r}; give errorbar 'none', or "
-            "another estimator."
+            f"The {estimator} of the runs has no interval {errorbar!r} (errorbar); choose from "
+            f"{', '.join(possible)}."
         )
     return errorbar
+
+
+def get_curves(
+    data: Sequence[pd.DataFrame] | pd.DataFrame,
+    xaxis: str = "TotalEnvInteracts",
+    value: str = "Performance",
+    condition: str = "Condition1",
+    smooth: int = 1,
+    estimator: Estimator = "mean",
+    errorbar: Errorbar | None = None,
+) -> dict[str, Curve]:
+    """Compute the curves of a figure, each with its interval.
+
+    Args:
+        data: Runs, as from `get_datasets`. Those without numbers are reported and left out.
+        xaxis: Column for the horizontal axis.
+        value: Column for the vertical axis.
+        condition: Column that tells the curves apart.
+        smooth: Width, in rows, of the centered moving average with which each run is smoothed
+            first.
+        estimator: Statistic that combines the runs of a curve; see `summarize`.
+        errorbar: The interval around it; by default `sd`, or `none` for `sum` and `std`.
+
+    Returns:
+        {name of the curve: (x, estimate, low, high), arrays [points]}
+
+    Raises:
+        UserError: A column, estimator or interval does not exist, or no run has numbers.
+    """
+    errorbar = check_statistics(estimator, errorbar)
+    runs = [data] if hasattr(data, "columns") else list(data)
+    check_columns(runs, (xaxis, value))
+    groups: dict[str, list] = {}
+    for run in runs:
+        if xy := _xy(run, xaxis, value, smooth):
+            groups.setdefault(str(run[condition].iloc[0]), []).append(xy)
+    if not groups:
+        raise UserError(f"There are no numbers to plot in column {value!r} against {xaxis!r}.")
+    return {name: curve_of(group, estimator, errorbar) for name, group in groups.items()}
+
+
+def check_columns(runs: Sequence[pd.DataFrame], columns: Sequence[str]) -> None:
+    """Raise UserError if there is a column that none of the runs has."""
+    for column in columns:
+        if not any(column in run for run in runs):
+            ours = {"Unit", "Condition1", "Condition2"}
+            there = dict.fromkeys(name for run in runs for name in run.columns if name not in ours)
+            raise UserError(f"No run has a column {column!r}; there is {', '.join(there)}.")
+
+
+def _xy(run, xaxis, value, smooth):
+    """Return two columns of a run, with the second one smoothed.
+
+    If a column is missing, or no row has numbers in both, report it and return None.
+    """
+    import pandas as pd
+
+    path = run.attrs.get("path", "a run")
+    missing = [column for column in (xaxis, value) if column not in run]
+    if missing:
+        print_safely(f"Leaving out {path}: it has no column {' and no column '.join(missing)}")
+        return None
+    x, y = numbers(run[xaxis]), numbers(run[value])
+    # Epochs without data (no finished episode) stay blank: they are neither averaged nor filled in.
+    known = ~np.isnan(x) & ~np.isnan(y)
+    if not known.any():
+        print_safely(f"Leaving out {path}: there are no numbers in {value}")
+        return None
+    if smooth > 1:
+        y[known] = pd.Series(y[known]).rolling(smooth, center=True, min_periods=1).mean()
+    return x, y
 
 
 def curve_of(
@@ -132,13 +204,11 @@ def align(runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
 
 def _in_order(x, y):
     """Return the rows in ascending order of x, with rows of the same x averaged."""
-    known = np.isfinite(x)
-    x, where = np.unique(x[known], return_inverse=True)
-    y = y[known]
-    valid = np.isfinite(y)
-    count = np.bincount(where[valid], minlength=len(x))
-    total = np.bincount(where[valid], y[valid], minlength=len(x))
-    return x, np.divide(total, count, out=np.full(len(x), np.nan), where=count > 0)
+    import pandas as pd
+
+    rows = pd.Series(np.where(np.isfinite(y), y, np.nan), x)[np.isfinite(x)]
+    means = rows.groupby(level=0).mean()
+    return means.index.to_numpy(), means.to_numpy()
 
 
 def _at(grid, x, y, even):
@@ -224,10 +294,75 @@ def _bootstrap(values, estimator):
         vectorized=True,
         n_resamples=RESAMPLES,
         batch=max(1, _BATCH // values.size),
-        confidence_level=CONFIDENCE,
+        confidence_level=0.95,
         method="percentile",
         rng=np.random.default_rng(0),
     )
+
+
+def final_performance(
+    data: Sequence[pd.DataFrame],
+    values: str | Sequence[str] = "Performance",
+    estimator: Estimator = "mean",
+    errorbar: Errorbar | None = None,
+) -> pd.DataFrame:
+    """Compute the final performance of experiments.
+
+    The final performance of a run is the mean over the last tenth of its rows (only rows with a
+    number count, and at least one). Runs without numbers are reported and left out.
+
+    Args:
+        data: Runs, as returned by `get_datasets`.
+        values: Column, or columns, of the runs.
+        estimator: Estimator that combines the runs of an experiment in an environment.
+        errorbar: Interval around the estimate; see `summarize`. Unlike the bands of a figure, it is
+            not clipped to the range of the runs.
+
+    Returns:
+        A DataFrame with a row for each value, environment and experiment, and the columns `value`,
+        `environment`, `experiment`, `estimate`, `low` and `high` (NaN for one seed), `seeds`.
+
+    Raises:
+        UserError: No run has numbers in these columns.
+    """
+    import pandas as pd
+
+    errorbar = check_statistics(estimator, errorbar)
+    data = named_by_env(data)
+    _warn_of_ends(data)
+    rows = []
+    for value in [values] if isinstance(values, str) else dict.fromkeys(values):
+        groups: dict[tuple[str, str], list[float]] = {}
+        for run in data:
+            final = tail_mean(numbers(run[value])) if value in run else math.nan
+            if not math.isfinite(final):
+                path = run.attrs.get("path") or run["Condition2"].iloc[0]
+                print_safely(f"Left out of the table: {path} has no numbers in column {value!r}.")
+            else:
+                groups.setdefault((env_of(run), experiment(run)), []).append(final)
+        if not groups:
+            raise UserError(f"There are no numbers in column {value!r} to make a table of.")
+        for (env, name), finals in sorted(groups.items()):
+            summary = summarize(np.array(finals)[:, None], estimator, errorbar)
+            rows.append((value, env, name, *map(float, np.ravel(summary)), len(finals)))
+    columns = ["value", "environment", "experiment", "estimate", "low", "high", "seeds"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _warn_of_ends(data):
+    """Report experiments whose runs end at different numbers of steps."""
+    ends: dict[tuple[str, str], set[float]] = {}
+    for run in data:
+        if "TotalEnvInteracts" in run:
+            steps = numbers(run["TotalEnvInteracts"])
+            last = steps[np.isfinite(steps)][-1:]
+            ends.setdefault((experiment(run), env_of(run)), set()).update(last)
+    for (name, env), steps in ends.items():
+        if len(steps) > 1:
+            print_safely(
+                f"Warning: runs of {name} in {env or 'an unknown environment'} end at "
+                f"{min(steps):,.0f} to {max(steps):,.0f} steps; each counts with its own end."
+            )
 
 
 def tail_mean(y: np.ndarray) -> float:

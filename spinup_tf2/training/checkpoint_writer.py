@@ -1,38 +1,33 @@
 """Writes checkpoints atomically. Their layout is described in the module `checkpoints`."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.arrays import DamagedCheckpoint
 from spinup_tf2.parallel.mpi import gather_objects, proc_id
 from spinup_tf2.training.checkpoints import (
-    BEST,
     FORMAT,
+    LEFT_OVER,
     MANIFEST,
     REPLAY,
-    VARIABLES,
+    REPLAY_FILE,
+    Arrays,
     Checkpoints,
-    DamagedCheckpoint,
     Saved,
     digest_of,
     measure,
+    rank_file,
     remove,
 )
-
-if TYPE_CHECKING:
-    import keras
-
-Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -70,14 +65,11 @@ class CheckpointWriter(Checkpoints):
         super().__init__(run_dir)
         self.keep = keep
         self.replay = saved.replay if saved else []  # files that the next checkpoint may need
-        self._writer = None
 
     def save(
         self,
         description: Mapping[str, Any],
         counters: Mapping[str, Any],
-        variables: Sequence[keras.Variable],
-        best: Sequence[np.ndarray],
         arrays: Arrays,
         steps: NewSteps | None = None,
         before: Callable[[], None] = lambda: None,
@@ -88,9 +80,7 @@ class CheckpointWriter(Checkpoints):
             description: Description of the run by `describe_run`, which becomes `Saved.run`. That
                 of rank 0 is used.
             counters: As in `Saved`. Those of rank 0 are used.
-            variables: Variables to save, equal on all ranks.
-            best: The best weights so far.
-            arrays: State of this rank.
+            arrays: State of this rank; that of rank 0 has what is equal on all of them as well.
             steps: New steps in its replay buffer.
             before: Function that is called before anything is written. An OSError that it raises
                 counts as a failure to write.
@@ -98,13 +88,13 @@ class CheckpointWriter(Checkpoints):
         Raises:
             OSError: On all ranks, if any of them cannot write. Existing checkpoints are kept.
         """
-        serial = self._on_all(lambda: max([0, *self._serials()]) + 1)[0]
+        serial = self._on_all(self._next_serial)[0]
         folder = self.path_of(serial).with_suffix(".tmp")  # until it is complete
         try:
             self._on_all(before)
             self._on_root(lambda: self._make_folders(folder))
             written = self._on_all(lambda: self._write_own(serial, folder, arrays, steps))
-            files = {_rank_file(rank): digest for rank, (digest, _) in enumerate(written)}
+            files = {rank_file(rank): digest for rank, (digest, _) in enumerate(written)}
             replay = []
             if steps is not None:
                 replay = [each for each in self.replay if each["end"] > steps.oldest]
@@ -113,22 +103,27 @@ class CheckpointWriter(Checkpoints):
                 format=FORMAT,
                 run=dict(description),
                 counters=dict(counters),
-                variables=[list(variable.shape) for variable in variables],
                 num_ranks=len(written),
                 files=files,
                 replay=replay,
             )
-            self._on_root(lambda: self._complete(serial, folder, content, variables, best))
+            self._on_root(lambda: self._complete(serial, folder, content))
         except OSError:
             if proc_id() == 0:
                 shutil.rmtree(folder, ignore_errors=True)
-                for path in self.replay_files(serial):
+                for path in (self.root / REPLAY).glob(f"{serial:06d}-rank*.npz"):
                     path.unlink(missing_ok=True)
             raise
         self.replay = replay
         if proc_id() == 0:
             with suppress(OSError):  # the new checkpoint is complete, even if cleaning up fails
                 self.clean()
+
+    def _next_serial(self):
+        serial = max([0, *self._serials()]) + 1
+        while os.path.lexists(self.path_of(serial)):  # somebody else's
+            serial += 1
+        return serial
 
     def _make_folders(self, folder):
         remove(folder)  # left over from a crash
@@ -141,20 +136,15 @@ class CheckpointWriter(Checkpoints):
         That is size and digest of its file in `folder`, and its entry in `replay` or None.
         """
         rank = proc_id()
-        own = _write_npz(folder, _rank_file(rank), arrays)
+        own = _write_npz(folder, rank_file(rank), arrays)
         if steps is None:
             return own, None
-        name = f"{self.path_of(serial).name}-{_rank_file(rank)}"
+        name = f"{self.path_of(serial).name}-{rank_file(rank)}"
         digest = _write_npz(self.root / REPLAY, name, steps.arrays)
         return own, dict(file=name, rank=rank, first=steps.first, end=steps.end, **digest)
 
-    def _complete(self, serial, folder, content, variables, best):
-        """Write what is equal on all ranks and the manifest; then rename the folder."""
-        self._write_variables(folder / VARIABLES, variables)
-        weights = {str(i): weight for i, weight in enumerate(best)}
-        content["files"][BEST] = _write_npz(folder, BEST, weights)
-        for path in folder.glob(f"{VARIABLES}.*"):
-            content["files"][path.name] = _sync(path)
+    def _complete(self, serial, folder, content):
+        """Write the manifest; then rename the folder."""
         manifest = folder / MANIFEST
         text = json.dumps(dict(content, sha256=digest_of(content)), indent=1)
         manifest.write_text(text, encoding="utf-8")
@@ -163,16 +153,6 @@ class CheckpointWriter(Checkpoints):
         _sync_directory(folder)
         os.rename(folder, self.path_of(serial))
         _sync_directory(self.root)
-
-    def _write_variables(self, prefix, variables):
-        import tensorflow as tf
-
-        if self._writer is None:  # kept, because its first write traces functions
-            self._writer = tf.train.Checkpoint(variables=[each.value for each in variables])
-        try:
-            self._writer.write(str(prefix))
-        except tf.errors.OpError as error:
-            raise OSError(error.message) from error
 
     def _on_root(self, function):
         self._on_all(function if proc_id() == 0 else lambda: None)
@@ -197,25 +177,19 @@ class CheckpointWriter(Checkpoints):
 
         To be called on rank 0 only.
         """
-        serials = self._serials()
-        for serial in serials[: -self.keep]:
+        contents = []
+        for serial in reversed(self._serials()):
+            with suppress(DamagedCheckpoint, UserError):  # of another format, or unreadable
+                contents.append((serial, self._content(serial)))
+        for serial, _ in contents[self.keep :]:
             shutil.rmtree(self.path_of(serial), ignore_errors=True)
-        needed = {each["file"] for each in self.replay}
-        for serial in serials[-self.keep :]:
-            try:
-                needed.update(each["file"] for each in self._content(serial)["replay"])
-            except (DamagedCheckpoint, UserError):
-                continue
+        kept = [each for _, content in contents[: self.keep] for each in content["replay"]]
+        needed = {each["file"] for each in [*self.replay, *kept]}
         for folder in (self.root, self.root / REPLAY):
-            for path in folder.glob("*.tmp") if folder.is_dir() else ():
-                remove(path)
-        for path in (self.root / REPLAY).glob("*.npz"):
-            if path.name not in needed:
-                remove(path)
-
-
-def _rank_file(rank):
-    return f"rank{rank}.npz"
+            for path in folder.iterdir() if folder.is_dir() else ():
+                unused = REPLAY_FILE.fullmatch(path.name) and path.name not in needed
+                if unused or LEFT_OVER.fullmatch(path.name):
+                    remove(path)
 
 
 def _write_npz(folder, name, arrays):

@@ -4,18 +4,17 @@ A run's directory `checkpoint/` holds
 
     000012/                       a checkpoint; those with higher numbers are newer
       manifest.json               the run's description and position, and a digest of each file
-      variables.index, .data-...  networks, targets, optimizers, normalizers (tf.train.Checkpoint)
-      best.npz                    the best weights so far
-      rank0.npz, rank1.npz, ...   the state of each MPI rank and of its environments
+      rank0.npz, rank1.npz, ...   the state of each MPI rank and of its environments; that of rank 0
+                                  also holds `variables/` (networks, targets, optimizers,
+                                  normalizers) and `best/` (the best weights so far)
     replay/
       000012-rank0.npz, ...       steps of the replay buffers since the previous checkpoint
 
 A checkpoint is written under a temporary name, synced, and renamed. Steps of a replay buffer are
 written only once: a manifest lists all files in `replay/` that it needs, and these are kept until
-no remaining checkpoint needs them. TensorFlow is imported only to write or read variables.
+no remaining checkpoint needs them. Only a folder with such a manifest is a checkpoint; whatever
+else lies there is neither read nor removed.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -23,38 +22,33 @@ import os
 import re
 import shutil
 import stat
-import tempfile
-import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.arrays import DamagedCheckpoint, numbered, read_npz
 from spinup_tf2.files.printing import warn
 from spinup_tf2.files.run_directory import read_json
 from spinup_tf2.parallel.mpi import on_root
 
-if TYPE_CHECKING:
-    import keras
-
-FORMAT = 1
+FORMAT = 2
 DIRECTORY = "checkpoint"
 
-MANIFEST, VARIABLES, BEST, REPLAY = "manifest.json", "variables", "best.npz", "replay"
-_SERIAL = re.compile(r"\d{6,}")
-_FILE = re.compile(r"variables\.(index|data-00000-of-00001)|best\.npz|rank\d+\.npz")
-_REPLAY_FILE = re.compile(r"\d{6,}-rank\d+\.npz")
+MANIFEST, REPLAY = "manifest.json", "replay"
+SERIAL = re.compile(r"\d{6}")
+_FILE = re.compile(r"rank\d+\.npz")
+REPLAY_FILE = re.compile(r"\d{6}-rank\d+\.npz")
+LEFT_OVER = re.compile(r"\d{6}(-rank\d+\.npz)?\.tmp")  # by a crash
 
-# Errors that reading a damaged file may raise, including those of NumPy and TensorFlow.
+# Errors that reading a damaged file may raise, including those of NumPy.
 _READ_ERRORS = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError)
 
-
-class DamagedCheckpoint(Exception):
-    """A checkpoint that cannot be used; the message says why."""
+Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass
@@ -65,7 +59,6 @@ class Saved:
         path: Directory of the checkpoint.
         run: Description of the run that it belongs to; see `describe_run`.
         counters: Position of the run and other plain values, as JSON.
-        variables: Shapes of the variables.
         num_ranks: Number of ranks that wrote it.
         replay: Files with steps of replay buffers, the oldest first, each a dict with the keys
             file, rank, first, end, size and sha256.
@@ -74,13 +67,12 @@ class Saved:
     path: Path
     run: dict
     counters: dict
-    variables: list
     num_ranks: int
     replay: list
 
 
 class Checkpoints:
-    """Finds and reads the checkpoints in the directory of a run."""
+    """The checkpoints in the directory of a run."""
 
     def __init__(self, run_dir: str | os.PathLike):
         self.root = Path(run_dir, DIRECTORY)
@@ -89,14 +81,10 @@ class Checkpoints:
         """Return the directory of a checkpoint."""
         return self.root / f"{serial:06d}"
 
-    def replay_files(self, serial: int) -> list[Path]:
-        """Return the checkpoint's own files in `replay/`, if there are any."""
-        return [*(self.root / REPLAY).glob(f"{self.path_of(serial).name}-rank*")]
-
     def newest(self) -> Saved | None:
         """Return the newest complete checkpoint; None if there are no checkpoints. Collective.
 
-        Damaged ones that are newer are removed with a warning.
+        Damaged ones that are newer are named in a warning.
 
         Raises:
             UserError: All checkpoints are damaged, or one cannot be read by this version.
@@ -111,12 +99,7 @@ class Checkpoints:
                     problems.append(f"{self.path_of(serial)} is damaged: {error}")
                     continue
                 for problem in problems:
-                    warn(f"{problem}. It is removed.")
-                for damaged in self._serials():
-                    if damaged > serial:
-                        remove(self.path_of(damaged))
-                        for path in self.replay_files(damaged):
-                            remove(path)
+                    warn(f"{problem}. The one before is used.")
                 return saved
             if problems:
                 raise UserError(
@@ -133,11 +116,7 @@ class Checkpoints:
         Two entries are added: `epochs_done`, the number of completed epochs, and `stopped`, the
         reason why a callback ended training before the last epoch ("" if none did).
         """
-        for serial in reversed(self._serials()):
-            try:
-                content = self._content(serial)
-            except DamagedCheckpoint:
-                continue
+        for _, content in self._contents():
             counters = content["counters"]
             done, stopped = counters.get("epoch", 0), counters.get("stopped", "")
             return content["run"] | dict(epochs_done=done, stopped=stopped)
@@ -149,21 +128,26 @@ class Checkpoints:
         Raises:
             UserError: No checkpoint has any.
         """
-        for serial in reversed(self._serials()):
-            path = self.path_of(serial)
-            try:
-                content = self._content(serial)
-                _check_file(path / BEST, content["files"][BEST])
+        for serial, content in self._contents():
+            path = self.path_of(serial) / rank_file(0)
+            with suppress(AttributeError, DamagedCheckpoint, KeyError, TypeError):
+                _check_file(path, content["files"][path.name])
                 best = content["counters"]["best"]
                 known = best["score"], best["epoch"], best.get("success", 0)
                 if all(isinstance(number, int | float) for number in known):
-                    return read_best(path), best
-            except (AttributeError, DamagedCheckpoint, KeyError, TypeError):
-                continue
+                    return numbered(
+                        read_npz(path, lambda name: name.startswith("best/")), "best/"
+                    ), best
         raise UserError(
             f"{self.root.parent} has no checkpoint with weights that have done best: no episode "
             "had ended, or checkpoint_freq was 0."
         )
+
+    def _contents(self):
+        """Yield the number and the manifest of each checkpoint with a valid one, newest first."""
+        for serial in reversed(self._serials()):
+            with suppress(DamagedCheckpoint):
+                yield serial, self._content(serial)
 
     def check(self, serial: int) -> Saved:
         """Return a checkpoint if it is complete; raise DamagedCheckpoint if it is not."""
@@ -173,7 +157,7 @@ class Checkpoints:
             _check_file(path / name, expected)
         for each in content["replay"]:
             _check_file(self.root / REPLAY / each["file"], each)
-        keys = ("run", "counters", "variables", "num_ranks", "replay")
+        keys = ("run", "counters", "num_ranks", "replay")
         return Saved(path, **{key: content[key] for key in keys})
 
     def _content(self, serial):
@@ -204,7 +188,10 @@ class Checkpoints:
         return content
 
     def _serials(self):
-        """Return the numbers of all checkpoints on disk, the oldest first."""
+        """Return the numbers of all checkpoints on disk, the oldest first.
+
+        A folder without a manifest is none: somebody else's, or what a crash has left.
+        """
         for folder in (self.root, self.root / REPLAY):
             if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
                 raise UserError(
@@ -215,50 +202,18 @@ class Checkpoints:
             names = os.listdir(self.root)
         except FileNotFoundError:
             return []
-        return sorted(int(name) for name in names if _SERIAL.fullmatch(name))
+        found = [name for name in names if SERIAL.fullmatch(name)]
+        return sorted(int(name) for name in found if os.path.lexists(self.root / name / MANIFEST))
 
 
-def restore_variables(saved: Saved, variables: Sequence[keras.Variable]) -> None:
-    """Restore variables from a checkpoint; raise DamagedCheckpoint if that fails."""
-    import tensorflow as tf
-
-    try:
-        checkpoint = tf.train.Checkpoint(variables=[each.value for each in variables])
-        with path_for_tensorflow(saved.path) as path:
-            checkpoint.read(str(path / VARIABLES)).assert_consumed()
-    except (AssertionError, tf.errors.OpError, *_READ_ERRORS) as error:
-        raise DamagedCheckpoint(f"its variables cannot be read ({error})") from error
-
-
-@contextmanager
-def path_for_tensorflow(path: str | os.PathLike) -> Iterator[Path]:
-    """Context manager that yields a path to the directory `path` which TensorFlow can read from.
-
-    When reading, though not when writing, TensorFlow takes a path for a glob pattern, in which [1]
-    stands for 1. So a path with brackets is read through a temporary link.
-    """
-    if "[" not in os.path.abspath(path):
-        yield Path(path)
-        return
-    temporary = tempfile.gettempdir()
-    with tempfile.TemporaryDirectory(dir="/tmp" if "[" in temporary else temporary) as folder:
-        link = Path(folder, "link")
-        link.symlink_to(os.path.abspath(path))
-        yield link
-
-
-def read_best(path: Path) -> list[np.ndarray]:
-    """Return the best weights as of the checkpoint in `path`, ordered like the actor-critic's.
-
-    Raises:
-        DamagedCheckpoint: They cannot be read.
-    """
-    return read_numbered(path / BEST)
+def rank_file(rank: int) -> str:
+    """Return the name of the file of an MPI rank's state."""
+    return f"rank{rank}.npz"
 
 
 def read_ranks(saved: Saved) -> list[dict[str, np.ndarray]]:
     """Return the arrays that each of the ranks wrote."""
-    return [read_npz(saved.path / f"rank{rank}.npz") for rank in range(saved.num_ranks)]
+    return [read_npz(saved.path / rank_file(rank)) for rank in range(saved.num_ranks)]
 
 
 def read_steps(saved: Saved, wanted: Callable[[str], bool]) -> list[tuple[dict, dict]]:
@@ -270,47 +225,6 @@ def read_steps(saved: Saved, wanted: Callable[[str], bool]) -> list[tuple[dict, 
     """
     folder = saved.path.parent / REPLAY
     return [(each, read_npz(folder / each["file"], wanted)) for each in saved.replay]
-
-
-def read_numbered(path: Path) -> list[np.ndarray]:
-    """Read a file whose arrays are named 0, 1, ... and hold real numbers, as weights do.
-
-    Raises:
-        DamagedCheckpoint: It cannot be read, or has other arrays.
-    """
-    arrays = read_npz(path)
-    for name, array in arrays.items():
-        if array.dtype.kind not in "biuf":
-            raise DamagedCheckpoint(
-                f"array {name} of {path.name} is of type {array.dtype}, and not of real numbers"
-            )
-    try:
-        return [arrays[str(i)] for i in range(len(arrays))]
-    except KeyError as error:
-        raise DamagedCheckpoint(f"{path.name} has no array {error}") from error
-
-
-def read_npz(
-    path: str | os.PathLike, wanted: Callable[[str], bool] = lambda name: True
-) -> dict[str, np.ndarray]:
-    """Read the arrays of a file, without running any code in it.
-
-    Args:
-        path: Path of an uncompressed npz file.
-        wanted: Function of an array's name that returns whether to read it.
-
-    Raises:
-        DamagedCheckpoint: It cannot be read.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            if any(each.compress_type != zipfile.ZIP_STORED for each in arrays.zip.infolist()):
-                raise ValueError("it is compressed, and may be of any size")
-            return {name: arrays[name] for name in arrays.files if wanted(name)}
-    except Exception as error:  # a garbled zip file may raise almost anything
-        raise DamagedCheckpoint(
-            f"{os.path.basename(path)} cannot be read ({type(error).__name__}: {error})"
-        ) from error
 
 
 # ---------------------------------------------------------------------------------- files
@@ -327,16 +241,15 @@ def measure(path):
 def _check_content(content):
     """Raise DamagedCheckpoint if the contents of a manifest are not of the expected form."""
     number = lambda x: type(x) is int and x >= 0  # noqa: E731
-    files, replay, shapes = (content[key] for key in ("files", "replay", "variables"))
+    files, replay = content["files"], content["replay"]
     ranks = {f"rank{rank}.npz" for rank in range(min(content["num_ranks"], len(files)))}
     sound = (
         all(isinstance(content[key], dict) for key in ("run", "counters", "files"))
-        and all(isinstance(each, list) for each in (replay, shapes, *shapes))
-        and all(number(size) for shape in shapes for size in shape)
+        and isinstance(replay, list)
         and content["num_ranks"] == len(ranks) > 0
         and all(_FILE.fullmatch(name) for name in files)
-        and {f"{VARIABLES}.index", BEST, *ranks} <= {*files}
-        and all(_REPLAY_FILE.fullmatch(each["file"]) for each in replay)
+        and ranks == {*files}
+        and all(REPLAY_FILE.fullmatch(each["file"]) for each in replay)
         and all(number(each[key]) for each in replay for key in ("rank", "first", "end"))
         and all(
             number(each["size"]) and isinstance(each["sha256"], str)

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.arrays import DamagedCheckpoint, numbered
+from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.parallel.mpi import broadcast_object, num_procs, proc_id
 from spinup_tf2.training.checkpoint_writer import CheckpointWriter, NewSteps
 from spinup_tf2.training.checkpoints import (
-    DamagedCheckpoint,
     Saved,
-    read_best,
     read_ranks,
     read_steps,
-    restore_variables,
 )
-from spinup_tf2.utils.logx import EpochLogger
 
 if TYPE_CHECKING:
     import keras
@@ -117,7 +115,9 @@ class Keeper:
         """
         arrays = {f"log/{key}": values for key, values in self.logger.stored().items()}
         if proc_id() == 0:
-            arrays |= {f"acting/{i}": weight for i, weight in enumerate(acting)}
+            variables = [each.numpy() for each in self.variables]
+            for prefix, weights in dict(variables=variables, best=best, acting=acting).items():
+                arrays |= {f"{prefix}/{i}": weight for i, weight in enumerate(weights)}
         for i, env in enumerate(self.indices):
             for name, part in self.parts.items():
                 state = part.env_state(i)
@@ -132,13 +132,7 @@ class Keeper:
             steps = NewSteps(new, *self.replay.new_range())
         try:
             self.checkpoints.save(
-                self.description,
-                counters,
-                self.variables,
-                best,
-                arrays,
-                steps,
-                before=self.logger.sync,
+                self.description, counters, arrays, steps, before=self.logger.sync
             )
         except OSError as error:
             self.logger.warn_once(
@@ -161,12 +155,11 @@ class Keeper:
         """
         counters = saved.counters
         try:
-            restore_variables(saved, self.variables)
             ranks = read_ranks(saved)
-            acting = _below(ranks[0], "acting/")
+            self._restore_variables(numbered(ranks[0], "variables/"))
             restored = Restored(
-                best_weights=read_best(saved.path),
-                acting_weights=[acting[str(i)] for i in range(len(acting))],
+                best_weights=numbered(ranks[0], "best/"),
+                acting_weights=numbered(ranks[0], "acting/"),
                 best=dict(counters["best"]),
                 infos=[*counters["infos"]],
                 seconds=float(counters["seconds"]),
@@ -198,6 +191,13 @@ class Keeper:
                 f"{' and none '.join(lost)}, which the run writes. Put what was taken out back, or "
                 "start the run anew with --overwrite (overwrite=True)."
             )
+
+    def _restore_variables(self, values):
+        found, own = ([tuple(each.shape) for each in some] for some in (values, self.variables))
+        if found != own:
+            raise DamagedCheckpoint(f"its variables have the shapes {found} instead of {own}")
+        for variable, value in zip(self.variables, values, strict=True):
+            variable.assign(value)
 
     def _restore_steps(self, saved, replay):
         own = [f"env{env}/" for env in self.indices]

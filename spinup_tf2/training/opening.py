@@ -16,6 +16,7 @@ from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, pixels_as_numbers
 from spinup_tf2.files.env_spec import write_env_spec
 from spinup_tf2.files.lock import run_lock
+from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.parallel.mpi import (
     broadcast_object,
     exit_together,
@@ -23,6 +24,7 @@ from spinup_tf2.parallel.mpi import (
     on_root,
     proc_id,
 )
+from spinup_tf2.parallel.tensors import sync_params
 from spinup_tf2.parallel.threads import limit_tensorflow
 from spinup_tf2.training.callbacks import Callbacks, callbacks_of
 from spinup_tf2.training.checkpoint_writer import CheckpointWriter
@@ -37,9 +39,7 @@ from spinup_tf2.training.same_run import (
     position_of,
 )
 from spinup_tf2.training.saved_policy import SavedPolicy
-from spinup_tf2.training.settings import Settings, comes_with_package
-from spinup_tf2.utils.logx import EpochLogger
-from spinup_tf2.utils.mpi_tf import sync_params
+from spinup_tf2.training.settings import Settings, running
 
 
 @contextmanager
@@ -117,9 +117,9 @@ def open_run(
     saved_policy = SavedPolicy(ac, env.observation_space, env.action_space, scaling)
     logger_kwargs = dict(settings.logger_kwargs or {})
     run_dir = broadcast_object(logger_kwargs.get("output_dir"))
-    own_parts = is_own(actor_critic.__module__) and comes_with_package()
+    function = running(algorithm, actor_critic)
     names = (logger_kwargs.get(name) for name in ("exp_name", "preset"))
-    description = describe_run(algorithm, arguments, env, ac.variables, own_parts, *names)
+    description = describe_run(algorithm, arguments, env, ac.variables, *function, *names)
     with ExitStack() as stack:
         if run_dir is not None:
             lock = run_lock(run_dir)

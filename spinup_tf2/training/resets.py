@@ -6,12 +6,12 @@ import numpy as np
 
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.envs.wrappers import remembering_wrappers
+from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.parallel.mpi import gather_objects
 from spinup_tf2.training.action_log import ActionLog
 from spinup_tf2.training.finite import check_step
 from spinup_tf2.training.keeper import Part
 from spinup_tf2.training.settings import Settings
-from spinup_tf2.utils.logx import EpochLogger
 
 # How many steps are repeated only to check that environments answer as before: differences show up
 # at once if at all, and some environments are slow.

@@ -18,9 +18,11 @@ from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.commands import resume_command
+from spinup_tf2.files.logger import EpochLogger, number_in
 from spinup_tf2.parallel.heartbeat import beat
 from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.mpi import broadcast_object, proc_id
+from spinup_tf2.parallel.tensors import check_params
 from spinup_tf2.parallel.watchdog import Watchdog
 from spinup_tf2.tracking.tracker import HISTOGRAMS
 from spinup_tf2.training.action_log import ActionLog
@@ -40,8 +42,6 @@ from spinup_tf2.training.same_run import Position, position_of
 from spinup_tf2.training.saved_policy import SavedPolicy
 from spinup_tf2.training.settings import Settings
 from spinup_tf2.training.successes import log_successes
-from spinup_tf2.utils.logx import EpochLogger, number_in
-from spinup_tf2.utils.mpi_tf import check_params
 
 Item = TypeVar("Item")
 
@@ -412,6 +412,7 @@ class Run:
         modules = [
             *getattr(self.settings.env_fn, "modules", ()),
             *modules_of(self.settings.callbacks),
+            *modules_of([self.description["function"]]),
         ]
         return f"Resume it with: {resume_command(run_dir, command['env_name'], modules)}"
 

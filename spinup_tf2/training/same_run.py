@@ -16,10 +16,10 @@ from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.files.env_spec import describe_env
 from spinup_tf2.files.kwargs_json import to_json, without_tags
 from spinup_tf2.files.run_directory import holds_rows, holds_run
+from spinup_tf2.files.serialization import convert_json, is_json_serializable
 from spinup_tf2.files.space_json import space_to_json
 from spinup_tf2.parallel.mpi import gather_objects, num_procs, on_root
 from spinup_tf2.training.checkpoints import Checkpoints, Saved
-from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializable
 
 if TYPE_CHECKING:
     import keras
@@ -93,7 +93,8 @@ def describe_run(
     arguments: Mapping[str, Any],
     env: gym.Env,
     networks: Sequence[keras.Variable],
-    own_parts: bool,
+    function: str,
+    known: bool,
     exp_name: str | None,
     preset: str | None,
 ) -> dict[str, Any]:
@@ -107,7 +108,8 @@ def describe_run(
         arguments: All its arguments, by name.
         env: The environment.
         networks: Variables of the actor-critic.
-        own_parts: Whether both algorithm and networks come with this package.
+        function: The algorithm as the command line names it: `ppo`, or `module:function`.
+        known: Whether the command line can start it, with these networks.
         exp_name: Name of the experiment.
         preset: Name of the preset that it was started with.
     """
@@ -117,7 +119,7 @@ def describe_run(
     command = None
     if (
         hasattr(env_fn, "env_name")
-        and own_parts
+        and known
         and arguments.get("behavior_policy") is None
         and is_json_serializable(plain)
     ):
@@ -131,6 +133,7 @@ def describe_run(
         environment = type(env.unwrapped).__name__
     run = dict(
         algorithm=algorithm,
+        function=function,
         environment=environment,
         observation_space=space_to_json(env.observation_space),
         action_space=space_to_json(env.action_space),

@@ -12,6 +12,7 @@ import reprlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
@@ -36,9 +37,10 @@ from spinup_tf2.envs.spaces import (
     to_network,
 )
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.files.saves import find_save, read_best_weights, read_info, read_weights
+from spinup_tf2.files.saves import find_save, read_info, read_weights
 from spinup_tf2.files.space_json import space_from_json, space_to_json
 from spinup_tf2.files.unpickling import load_saved_model
+from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.policy_with_memory import PolicyWithMemory
 from spinup_tf2.training.rebuilding import build_again
 
@@ -363,3 +365,16 @@ def _networks_from_weights(save_dir, info, observation_space, action_space, best
             f"The networks in {save_dir} cannot be built again from their weights: {error} "
             f"{_OPT_IN}"
         ) from error
+
+
+def read_best_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
+    """Return the best weights of the run that a save belongs to, from its newest checkpoint.
+
+    Also prints their epoch and score.
+    """
+    arrays, best = Checkpoints(Path(save_dir).parent).best()
+    success = f"success rate {best['success']:.2f}, " if best.get("success") else ""
+    print(
+        f"The best policy so far: epoch {best['epoch']}, {success}mean return {best['score']:.4g}."
+    )
+    return arrays

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from spinup_tf2.core.vector_env import VectorEnv
+from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.parallel.mpi import mpi_op
-from spinup_tf2.utils.logx import EpochLogger
 
 
 def log_successes(

@@ -13,7 +13,7 @@ experiments itself.
 
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.experiments.calling import call_experiment
-from spinup_tf2.experiments.directories import setup_logger_kwargs
+from spinup_tf2.experiments.experiment import setup_logger_kwargs
 from spinup_tf2.experiments.grid import ExperimentGrid, all_bools, valid_str
 
 __all__ = [

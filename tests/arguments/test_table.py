@@ -6,7 +6,6 @@ from dataclasses import MISSING, fields
 from inspect import Parameter
 
 import pytest
-from spinup_tf2.training.settings import Settings
 
 import spinup_tf2
 from spinup_tf2.algos import ALGORITHMS, load, module_of
@@ -14,6 +13,7 @@ from spinup_tf2.arguments.options import OPTIONS, OnPolicyOptions, Options
 from spinup_tf2.arguments.rules import REQUIRED
 from spinup_tf2.arguments.signatures import Name, read_signature
 from spinup_tf2.arguments.table import ARGUMENTS
+from spinup_tf2.training.settings import Settings
 
 ON_POLICY = ("vpg", "trpo", "ppo", "ppg", "a2c")
 SPINNING_UPS = (  # of what Settings hold

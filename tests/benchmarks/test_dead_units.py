@@ -1,7 +1,6 @@
 """That the units are called dead that are 0 everywhere, and no others."""
 
-from pathlib import Path
-
+import dead_units
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -11,21 +10,11 @@ from spinup_tf2.core.nets.acting import layers_of
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic
 from tests import images  # noqa: F401 (registers Lamp-v0)
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def dead_units(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import dead_units
-
-    return dead_units
-
 
 @pytest.mark.parametrize(
     ("activation", "dead"), [("relu", [2 / 4, 2 / 6, 2 / 5]), ("elu", [0] * 3)]
 )
-def test_the_share_of_each_layer(activation, dead, dead_units):
+def test_the_share_of_each_layer(activation, dead):
     """Two units of each layer never see enough; one of the first does in a part of one frame."""
     obs_space = gym.spaces.Box(0, 255, (36, 36, 2), np.uint8)
     layers = dict(conv=[[4, 8, 4], [6, 3, 1]], hidden_sizes=[5], activation=activation)
@@ -43,7 +32,7 @@ def test_the_share_of_each_layer(activation, dead, dead_units):
     assert dead_units.dead_shares(ac.pi.net, obs) == pytest.approx(dead)
 
 
-def test_the_table_of_a_run(dead_units, tmp_path, monkeypatch, capsys):
+def test_the_table_of_a_run(tmp_path, monkeypatch, capsys):
     logger_kwargs = dict(output_dir=tmp_path / "lamp", exp_name="lamp", quiet=True)
     options = dict(ac_kwargs=dict(conv="small", hidden_sizes=[8]), num_envs=2, epochs=1)
     a2c("Lamp-v0", CNNActorCritic, steps_per_epoch=20, logger_kwargs=logger_kwargs, **options)

@@ -10,22 +10,30 @@ import pytest
 
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.errors import ExperimentsFailed, Interrupted
-from spinup_tf2.presets import load
+from spinup_tf2.experiments.presets import load
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SOURCE = "Spinning Up, TensorFlow 1"
 
 
-@pytest.fixture
-def learning(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(BENCHMARKS)
+with pytest.MonkeyPatch.context() as patched:
+    patched.syspath_prepend(BENCHMARKS)
     import learning
+    import learning_data as files
+    import learning_figure
+    import learning_statistics as statistics
+    import learning_tables as tables
 
-    monkeypatch.setattr(learning, "RESULTS", tmp_path / "results")
-    return learning
+
+@pytest.fixture(autouse=True)
+def results(monkeypatch, tmp_path):
+    """Where results are written: not among those that are kept."""
+    monkeypatch.setattr(files, "RESULTS", tmp_path / "results")
+    files.RESULTS.mkdir()
+    return files.RESULTS
 
 
-def protocol(learning, **changes):
+def protocol(**changes):
     small = dict(
         name="small",
         algorithms=["vpg"],
@@ -35,7 +43,7 @@ def protocol(learning, **changes):
         arguments=dict(steps_per_epoch=100_000),
         published=[SOURCE],
     )
-    return learning.Protocol(**{**small, **changes})
+    return files.Protocol(**{**small, **changes})
 
 
 def rows(returns, algorithm="vpg", variant="", seed=0, environment="HalfCheetah-v5"):
@@ -52,15 +60,15 @@ def rows(returns, algorithm="vpg", variant="", seed=0, environment="HalfCheetah-
     )
 
 
-def test_every_protocol_names_what_exists(learning):
-    for each in learning.protocols().values():
+def test_every_protocol_names_what_exists():
+    for each in files.protocols().values():
         assert {*each.algorithms} <= {*ALGORITHMS}
         surplus = -each.steps % each.arguments["steps_per_epoch"]
         assert surplus < each.steps / 100
         assert len({*each.runs()}) == len([*each.runs()])
         for source in each.published:
             known = [
-                learning.published(source, algorithm, environment)
+                files.published(source, algorithm, environment)
                 for algorithm in each.algorithms
                 for environment in each.environments
             ]
@@ -69,87 +77,177 @@ def test_every_protocol_names_what_exists(learning):
                 assert all(len(pair) == 2 and pair[1] > 0 for pair in cell.values())
 
 
-def test_published_numbers(learning):
+def test_published_numbers():
     """Two that other sources confirm: Tianshou's reading of TD3 and SAC at 1,000,000 steps."""
-    assert learning.published("Spinning Up, PyTorch", "td3", "HalfCheetah-v5")[1_000_000][0] == 9755
-    assert learning.published("Spinning Up, PyTorch", "sac", "HalfCheetah-v5")[1_000_000] == (
+    assert files.published("Spinning Up, PyTorch", "td3", "HalfCheetah-v5")[1_000_000][0] == 9755
+    assert files.published("Spinning Up, PyTorch", "sac", "HalfCheetah-v5")[1_000_000] == (
         11496,
         792,
     )
-    assert learning.published(SOURCE, "a2c", "HalfCheetah-v5") == {}
+    assert files.published(SOURCE, "a2c", "HalfCheetah-v5") == {}
 
 
-def test_a_cell_is_the_mean_over_the_last_tenth_of_runs_that_came_so_far(learning):
+def test_what_a_run_reaches_is_its_mean_over_the_last_tenth():
     data = pd.concat([rows(range(10), seed=0), rows([0] * 9 + [11], seed=1), rows([5] * 7, seed=2)])
-    finals = learning.performance(data, 1_000_000)
+    finals = statistics.performance(data, 1_000_000)
     assert finals.to_dict() == {
         ("vpg", "HalfCheetah-v5", "", 0): 9,
         ("vpg", "HalfCheetah-v5", "", 1): 11,
     }
-    assert learning.performance(data, 500_000).to_list() == [4, 0, 5]
+    assert statistics.performance(data, 500_000).to_list() == [4, 0, 5]
 
 
-def test_verdicts_against_the_published_mean_and_deviation(learning):
+def test_or_a_point_of_a_curve_that_is_smoothed_over_eleven_epochs():
+    """Of which only six are left at the end."""
+    returns = np.random.default_rng(0).normal(size=30)
+    data = rows(returns)
+    for epoch, window in (10, slice(4, 15)), (30, slice(24, 30)), (28, slice(22, 30)):
+        [final] = statistics.performance(data, epoch * 100_000, "smoothed", 100_000)
+        np.testing.assert_allclose(final, returns[window].mean())
+
+
+def test_or_its_return_when_the_mean_over_the_runs_is_the_largest():
+    """Not the largest return of each; and means over 30,000 steps."""
+    first, second = rows([1, 9, 5, 0, 7], seed=0), rows([1, 2, 8, 0, 7], seed=1)
+    alone = rows([3, 4, 2, 1, 9], "ppo")
+    data = pd.concat([first, second, alone])
+    finals = statistics.performance(data, 400_000, "largest")
+    assert finals["vpg"].to_list() == [5, 8]
+    assert finals["ppo"].to_list() == [4]
+    data["interactions"] //= 10
+    assert statistics.performance(data, 50_000, "largest")["vpg"].to_list() == [5, 11 / 3]
+
+
+def test_cells_stand_beside_what_is_published():
     """VPG in HalfCheetah: -337 +- 71 at 500,000 steps, -183 +- 75 at 1,000,000."""
-    flat = [-340] * 5 + [-300] * 5
-    each = protocol(learning, algorithms=["vpg", "ppo"])
-    data = pd.concat([rows(flat, seed=0), rows(flat, seed=1)])
-    table = learning.cells(each, data)
-    vpg = table[table["algorithm"] == "vpg"].set_index("steps")
-    assert vpg["mean"].to_dict() == {500_000: -340, 1_000_000: -300}
-    assert vpg["seeds"].to_list() == [2, 2]
-    verdicts = [learning.verdict(row, SOURCE) for row in table.to_dict("records")]
-    assert verdicts == ["within 1 sd", "below", "", ""]
-    z = (-340 + 337) / 71
-    better = 0.5 * (1 + math.erf(z / 2**0.5))
-    np.testing.assert_allclose(vpg[f"{SOURCE} better"].iloc[0], better, rtol=1e-6)
-    text = learning.markdown(each, table)
-    assert f"{SOURCE}: at 1,000,000 steps, 0 of 1 measured cells" in text
-    assert "with the earlier numbers of steps, 1 of 2." in text
-    last = 0.5 * (1 + math.erf((-300 + 183) / 75 / 2**0.5))
-    assert f"a run of ours is better than a published one with probability {last:.2f}." in text
-    assert "| HalfCheetah-v5 | ppo | 500,000 | not finished |  | 0 | 404 ± 288 |  |" in text
-    assert "| HalfCheetah-v5 | vpg | 500,000 | -340 |  | 2 | -337 ± 71 |" in text
+    flat = [-340] * 10 + [-300] * 10
+    each = protocol(algorithms=["vpg", "ppo"], arguments=dict(steps_per_epoch=8_000))
+    data = pd.concat([rows(flat, seed=seed) for seed in range(3)])
+    data["interactions"] //= 2
+    table = statistics.cells(each, data)  # PPO has no run
+    assert table["mean"].to_list() == [-340, -300]
+    assert table["seeds"].to_list() == [3, 3]
+    verdicts = [statistics.verdict(row, SOURCE) for row in table.to_dict("records")]
+    assert verdicts == ["within 1 sd", "below"]
+    text = tables.markdown(each, table, data)
+    assert "| vpg | 1,000,000 | -300 | -300 to -300 | 3 | -300, -300, -300 | -183 ± 75 |" in text
+    assert "not finished" not in text
 
 
-def test_each_variant_is_set_beside_what_is_published(learning):
-    each = protocol(learning, steps=500_000, variants={"init": ["a", "b"]})
-    data = pd.concat([rows([-300] * 5, variant="a"), rows([-500] * 5, variant="b")])
-    text = learning.markdown(each, learning.cells(each, data))
-    assert f"{SOURCE}, a: at 500,000 steps, 1 of 1 measured cells" in text
-    assert f"{SOURCE}, b: at 500,000 steps, 0 of 1 measured cells" in text
-    assert "earlier" not in text
+def test_of_fewer_than_three_seeds_there_are_numbers_without_words():
+    each = protocol()
+    data = pd.concat([rows([1000] * 10, seed=seed) for seed in range(2)])
+    row = statistics.cells(each, data).to_dict("records")[-1]
+    assert statistics.verdict(row, SOURCE) == ""
+    assert statistics.verdict(row | dict(seeds=3), SOURCE) == "above"
 
 
-def test_intervals_of_the_mean_hold_it_as_often_as_they_say(learning):
-    """Also of three runs, of which the bootstrap would give the range."""
-    rng = np.random.default_rng(0)
-    for runs in 3, 5:
-        intervals = np.array([learning.interval(rng.normal(7, 2, runs)) for _ in range(2000)])
-        assert abs(np.mean((intervals[:, 0] < 7) & (intervals[:, 1] > 7)) - 0.95) < 0.02
-    low, high = learning.interval(np.array([1.0, 2, 3]))
-    np.testing.assert_allclose([low, high], 2 + 4.30265 / 3**0.5 * np.array([-1, 1]), rtol=1e-4)
-    assert np.isnan(learning.interval(np.array([1.0, 2]))).all()
-
-
-def test_scores_are_0_for_random_actions_and_1_for_the_best_mean(learning):
-    """Random actions have a mean return of -282.5 in HalfCheetah."""
-    each = protocol(learning, published=[], variants={"init": ["a", "b"]})
-    data = pd.concat([rows([117.5] * 10, variant="a"), rows([-82.5] * 10, variant="b")])
-    text = learning.scores(each, data)
-    assert "| vpg | a | 1.00 |  | 1 |" in text
-    assert "| vpg | b | 0.50 |  | 1 |" in text
-    assert learning.scores(each, data[data["variant"] == "a"]) == ""  # nothing to compare
-
-
-def test_scores_are_those_of_environments_in_which_all_have_runs(learning):
-    """Random actions have 23.7 in CartPole; the best of Ant would have a score of 1."""
-    each = protocol(
-        learning,
-        algorithms=["vpg", "ppo"],
-        environments=["CartPole-v1", "HalfCheetah-v5", "Ant-v5"],
-        published=[],
+def test_the_pooled_difference_is_the_mean_of_those_of_the_environments():
+    """At 3,000,000 steps VPG has 641 +- 361 in HalfCheetah, and 907 +- 150 in Hopper."""
+    each = protocol(environments=["HalfCheetah-v5", "Hopper-v5", "Ant-v5"], steps=3_000_000)
+    data = pd.concat(
+        [
+            *(rows([641 + 361] * 30, seed=seed) for seed in range(2)),
+            rows([907 - 150 / 2] * 30, environment="Hopper-v5"),
+        ]
     )
+    [row] = statistics.pooled(each, statistics.cells(each, data)).to_dict("records")
+    half = 1.96 * math.sqrt(1 / 2 + 1 / 10 + 1 + 1 / 10) / 2
+    assert row["cells"] == 2
+    np.testing.assert_allclose(
+        [row["difference"], row["low"], row["high"]], [0.25, 0.25 - half, 0.25 + half]
+    )
+    text = tables.markdown(each, statistics.cells(each, data), data)
+    assert f"| 2 | +0.25 ({0.25 - half:+.2f} to {0.25 + half:+.2f}) |" in text
+
+
+def test_a_source_with_few_seeds_has_no_pooled_difference_and_its_own_measure():
+    each = protocol(algorithms=["ppo"], published=["Tianshou", "CleanRL"])
+    data = pd.concat([rows([0, 2000, *[1500] * 8], "ppo", seed=seed) for seed in range(3)])
+    table = statistics.cells(each, data)
+    assert statistics.pooled(each, table)["source"].to_list() == ["Tianshou"]
+    assert "| 5784 ± 1244 | below | 1443 ± 46 | ours: 1500, above |" in tables.markdown(
+        each, table, data
+    )
+
+
+def test_a_run_below_all_that_can_have_been_published_is_named():
+    """No run of ten is further from their mean than three deviations: -183 - 3 * 75 = -408."""
+    each = protocol()
+    data = pd.concat([rows([final] * 10, seed=seed) for seed, final in enumerate([-410, 0, 0, 0])])
+    text = tables.markdown(each, statistics.cells(each, data), data)
+    assert "VPG in HalfCheetah-v5: 1 of 4 runs is below -408, as none of the 10 published" in text
+    assert f"(p = {4 / 14:.2g})" in text
+    better = data.assign(**{"return": data["return"] + 10})
+    assert "published runs" not in tables.markdown(each, statistics.cells(each, better), better)
+
+
+def test_each_variant_is_set_beside_what_is_published():
+    each = protocol(steps=500_000, variants={"init": ["a", "b"]})
+    data = pd.concat([rows([-337 + 71] * 5, variant="a"), rows([-337 - 71] * 5, variant="b")])
+    differences = statistics.pooled(each, statistics.cells(each, data)).set_index("variant")
+    assert differences["difference"].to_dict() == {"a": 1, "b": -1}
+
+
+def test_a_run_that_goes_on_is_reported_from_there_on(monkeypatch):
+    """The earlier steps are in the tables of the protocol that it continues."""
+    base = protocol(steps=500_000)
+    longer = protocol(name="longer", continues="small")
+    monkeypatch.setattr(statistics, "protocols", lambda: dict(small=base, longer=longer))
+    table = statistics.cells(longer, rows(range(10)))
+    assert table["steps"].to_list() == [1_000_000]
+    assert tables.markdown(longer, statistics.cells(longer, rows([1] * 5)), rows([1] * 5)) == (
+        "No run of longer is finished.\n"
+    )
+
+
+def test_a_long_table_is_folded_up():
+    each = protocol(variants={"init": [*"abcde"]})
+    few, many = rows([1] * 5), pd.concat([rows([1] * 10, variant=name) for name in "abcde"])
+    text = tables.markdown(each, statistics.cells(each, many), many)
+    assert "<details><summary>10 rows</summary>\n\n| environment |" in text
+    assert text.endswith("|\n\n</details>\n")
+    assert "<details>" not in tables.markdown(each, statistics.cells(each, few), few)
+
+
+def test_the_table_of_solved_runs():
+    """CartPole is solved at 475."""
+    each = protocol(environments=["CartPole-v1"], published=[])
+
+    def run(returns, seed):
+        return rows(returns, environment="CartPole-v1", seed=seed)
+
+    data = pd.concat([run([100, 475, *[90] * 8], 0), run([0] * 9 + [500], 1), run([500] * 3, 2)])
+    text = tables.markdown(each, statistics.cells(each, data), data)
+    assert "| 2 | 90, 500 | 2 of 2, after 200,000 to 1,000,000 |" in text
+
+
+def test_the_overview_has_ours_above_the_published_ones(monkeypatch):
+    each = protocol(environments=["HalfCheetah-v5", "Hopper-v5"], steps=3_000_000)
+    monkeypatch.setattr(tables, "protocols", lambda: dict(small=each))
+    assert tables.overview(["small"]) == "No run is finished.\n"
+    data = pd.concat([rows([1002] * 30, seed=seed) for seed in range(3)])
+    data.to_csv(files.file_of(each), index=False)
+    ours, theirs, _, words = tables.overview(["small"]).splitlines()[2:]
+    assert ours == "| VPG, 3,000,000 steps | ours | 1002 (3 seeds) | - |  |"
+    assert theirs.startswith("|  | TensorFlow 1 | 641 ± 361, above | 907 ± 150 | +1.00 (")
+    assert words.startswith("Better, with an interval above 0: none. No difference shown, with")
+    assert "around 0: VPG (TensorFlow 1)." in words
+
+
+def test_the_returns_of_other_libraries_stand_beside_ours(monkeypatch):
+    each = protocol(algorithms=["vpg", "ppo"], steps=3_000_000)
+    monkeypatch.setattr(tables, "protocols", lambda: dict(small=each))
+    data = pd.concat([rows([1002] * 30, algorithm) for algorithm in each.algorithms])
+    data.to_csv(files.file_of(each), index=False)
+    [line] = tables.references(["small"]).splitlines()[2:]  # none has VPG
+    assert line.startswith("| HalfCheetah-v5 | ppo | 1002 (3M) | 6241 (10M) | 5819 (1M) |")
+
+
+def test_scores_are_0_for_random_actions_and_1_for_a_fixed_return():
+    """CartPole is solved at 475 and random actions reach 23.7; Acrobot -100 and -497.1."""
+    each = protocol(environments=["CartPole-v1", "Acrobot-v1", "Ant-v5"], published=[])
+    each.algorithms.append("ppo")
 
     def runs(algorithm, environment, *finals):
         return [
@@ -157,40 +255,52 @@ def test_scores_are_those_of_environments_in_which_all_have_runs(learning):
             for seed, final in enumerate(finals)
         ]
 
+    solved = runs("ppo", "CartPole-v1", 475, 475), runs("ppo", "Acrobot-v1", -100)
+    failed = runs("vpg", "CartPole-v1", 23.7), runs("vpg", "Acrobot-v1", -497.1, -100, -497.1)
+    data = pd.concat([run for group in (*solved, *failed) for run in group])
+    text = tables.markdown(each, statistics.cells(each, data), data)
+    # An environment counts once, however many runs it has.
+    assert f"| vpg | {1 / 6:.2f} |  | 4 |" in text
+    assert "| ppo | 1.00 |  | 3 |" in text
+    assert "Returns with a score of 1: 475 in CartPole-v1, -100 in Acrobot-v1." in text
+    assert statistics.scores(each, data[data["algorithm"] == "ppo"]).empty  # nothing to compare
+
+
+def test_else_a_score_of_1_is_the_best_that_is_published():
+    """At 3,000,000 steps TRPO has 1984 in HalfCheetah and PPO 2024; others are not asked for."""
+    each = protocol(algorithms=["vpg", "trpo", "ppo"], steps=3_000_000)
+    assert statistics.anchor(each, "HalfCheetah-v5") == 2024
+    assert math.isnan(statistics.anchor(each, "Pusher-v5"))
+
+
+def test_scores_of_five_runs_have_an_interval_with_the_environments_as_strata():
+    """That an algorithm is better in one of them is no uncertainty."""
+    each = protocol(algorithms=["vpg", "ppo"], environments=["CartPole-v1", "Acrobot-v1"])
+    each.published.clear()
+    finals = {"CartPole-v1": (475, 475), "Acrobot-v1": (-497.1, -100)}
     data = pd.concat(
-        [
-            *runs("ppo", "CartPole-v1", 423.7, 423.7, 423.7),
-            *runs("ppo", "HalfCheetah-v5", 117.5, 117.5, 117.5),
-            *runs("vpg", "CartPole-v1", 123.7, 123.7, 123.7),
-            *runs("vpg", "HalfCheetah-v5", -182.5, -82.5, 17.5),
-            *runs("vpg", "Ant-v5", 1000, 1000, 1000),
-        ]
+        rows([np.linspace(*finals[environment], 5)[seed]] * 10, algorithm, "", seed, environment)
+        for algorithm in each.algorithms
+        for environment in each.environments
+        for seed in range(5)
     )
-    text = learning.scores(each, data)
-    # The environments are strata: that VPG is better in one is no uncertainty.
-    assert "| ppo | - | 1.00 | 1.00 to 1.00 | 6 |" in text
-    [line] = [line for line in text.splitlines() if line.startswith("| vpg")]
-    estimate, interval, number = line.split(" | ")[2:]
-    assert (estimate, number) == ("0.31", "6 |")  # of .25 (four times), .5 and .75 the middle four
-    low, high = map(float, interval.split(" to "))
-    assert low == 0.25
-    assert 0.31 < high < 0.51
-    assert text.endswith("Scores are those in CartPole-v1, HalfCheetah-v5.\n")
+    scores = statistics.scores(each, data).set_index("algorithm").loc["vpg"]
+    np.testing.assert_allclose(scores["score"], 0.75)
+    np.testing.assert_allclose([scores["low"], scores["high"]], [0.6, 0.9], atol=0.051)
 
 
-def test_curves_end_where_the_first_of_their_runs_does(learning, monkeypatch):
+def test_curves_end_where_the_first_of_their_runs_does(monkeypatch):
     """Else the mean would jump at the end of a run, and finished and other runs are not mixed."""
     import matplotlib.pyplot as plt
 
-    each = protocol(learning, steps=500_000)
-    learning.RESULTS.mkdir()
+    each = protocol(steps=500_000)
     drawn = []
     monkeypatch.setattr(plt, "close", drawn.append)
 
     def curve(*runs):
         data = pd.concat(runs)
-        data.to_csv(learning.file_of(each), index=False)
-        learning.figure(each, learning.read(each), learning.RESULTS / "small.png")
+        data.to_csv(files.file_of(each), index=False)
+        learning_figure.figure(each, files.read(each), files.RESULTS / "small.png")
         [axis] = drawn.pop().axes
         [line] = [line for line in axis.lines if len(line.get_xdata()) > 1]
         return [x / 1e5 for x in line.get_xdata()], [*line.get_ydata()]
@@ -202,18 +312,17 @@ def test_curves_end_where_the_first_of_their_runs_does(learning, monkeypatch):
     assert curve(long.iloc[:4], short) == ([1, 2, 3], [2, 3, 4])
 
 
-def test_a_protocol_whose_runs_have_not_come_so_far_is_reported(learning, capsys):
-    """off-policy-longer shares the file of off-policy."""
-    each = protocol(learning, algorithms=["ddpg", "td3"], steps=500_000)
-    learning.RESULTS.mkdir()
-    rows([1, 2, 3], "ddpg").to_csv(learning.file_of(each), index=False)
+def test_a_protocol_whose_runs_have_not_come_so_far_is_reported(capsys):
+    each = protocol(algorithms=["ddpg", "td3"], steps=500_000)
+    rows([1, 2, 3], "ddpg").to_csv(files.file_of(each), index=False)
     learning.report(each)
-    assert "| HalfCheetah-v5 | ddpg | 500,000 | not finished |  | 0 |" in capsys.readouterr().out
+    assert "No run of small is finished." in capsys.readouterr().out
+    assert not files.file_of(each).with_suffix(".png").exists()
 
 
-def test_random_actions_in_cartpole(learning):
+def test_random_actions_in_cartpole():
     """Some 22 steps: Barto, Sutton and Anderson's pole falls at once."""
-    each = protocol(learning, environments=["CartPole-v1"])
+    each = protocol(environments=["CartPole-v1"])
     head, line = learning.random_returns(each, episodes=50).splitlines()
     assert head == '["Random actions"."CartPole"]'
     mean, deviation = map(float, line.removeprefix("random = {0 = [").removesuffix("]}").split(","))
@@ -222,9 +331,8 @@ def test_random_actions_in_cartpole(learning):
 
 
 @pytest.mark.slow
-def test_trains_what_is_missing_collects_and_reports(learning, tmp_path, capsys):
+def test_trains_what_is_missing_collects_and_reports(tmp_path, capsys):
     each = protocol(
-        learning,
         environments=["CartPole-v1"],
         seeds=[0],
         steps=400,
@@ -240,8 +348,8 @@ def test_trains_what_is_missing_collects_and_reports(learning, tmp_path, capsys)
     learning.run(each, tmp_path / "data", workers=1)  # nothing is missing
     assert [path.read_text() for path in progress] == before
     path = learning.collect(each, tmp_path / "data")
-    data = learning.read(each)
-    assert [*data.columns] == learning.COLUMNS
+    data = files.read(each)
+    assert [*data.columns] == files.COLUMNS
     assert data["interactions"].to_list() == [200, 400] * 2
     logged = pd.read_table(progress[0])["AverageEpRet"]
     np.testing.assert_allclose(data["return"][:2], logged, rtol=1e-4)
@@ -249,9 +357,9 @@ def test_trains_what_is_missing_collects_and_reports(learning, tmp_path, capsys)
     learning.run(each, tmp_path / "another machine", workers=1)  # what is collected is enough
     assert "0 runs are missing" in capsys.readouterr().out
     learning.evaluate(each, tmp_path / "data", episodes=4)
-    played = pd.read_csv(learning.evaluations_of(each), dtype=str)
+    played = pd.read_csv(files.evaluations_of(each), dtype=str)
     learning.evaluate(each, tmp_path / "another machine", episodes=4)  # nothing is missing
-    pd.testing.assert_frame_equal(pd.read_csv(learning.evaluations_of(each), dtype=str), played)
+    pd.testing.assert_frame_equal(pd.read_csv(files.evaluations_of(each), dtype=str), played)
     returns = played.pivot(columns="evaluation", index="variant", values="return").astype(float)
     assert (returns["other rewards"] == -1).all()
     assert returns["usual"].between(8, 500).all()
@@ -263,7 +371,7 @@ def test_trains_what_is_missing_collects_and_reports(learning, tmp_path, capsys)
     assert path.with_suffix(".png").stat().st_size > 10_000
 
 
-def test_runs_have_the_settings_of_their_preset(learning, tmp_path, monkeypatch):
+def test_runs_have_the_settings_of_their_preset(tmp_path, monkeypatch):
     from spinup_tf2.utils.run_utils import ExperimentGrid
 
     trained = []
@@ -271,7 +379,6 @@ def test_runs_have_the_settings_of_their_preset(learning, tmp_path, monkeypatch)
         ExperimentGrid, "run", lambda grid, *_, **__: trained.extend(grid.variants())
     )
     each = protocol(
-        learning,
         algorithms=["ppo", "a2c"],
         environments=["CartPole-v1", "Pendulum-v1"],
         seeds=[0],
@@ -296,7 +403,7 @@ def test_runs_have_the_settings_of_their_preset(learning, tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("error", "status"), [(Interrupted(signal.SIGTERM), 143), (ExperimentsFailed("one of 2"), 1)]
 )
-def test_a_run_that_ends_early_leaves_with_a_status(learning, tmp_path, monkeypatch, error, status):
+def test_a_run_that_ends_early_leaves_with_a_status(tmp_path, monkeypatch, error, status):
     from spinup_tf2.utils.run_utils import ExperimentGrid
 
     def run(*_, **__):
@@ -304,12 +411,12 @@ def test_a_run_that_ends_early_leaves_with_a_status(learning, tmp_path, monkeypa
 
     monkeypatch.setattr(ExperimentGrid, "run", run)
     with pytest.raises(SystemExit) as left:
-        learning.run(protocol(learning), tmp_path, workers=1)
+        learning.run(protocol(), tmp_path, workers=1)
     assert left.value.code == status
 
 
-def test_collecting_keeps_what_was_trained_elsewhere(learning, tmp_path):
-    each = protocol(learning, steps=500_000)
+def test_collecting_keeps_what_was_trained_elsewhere(tmp_path):
+    each = protocol(steps=500_000)
 
     def log(seed, returns):
         path = tmp_path / "data" / each.run_directory("vpg", "HalfCheetah-v5", "", seed)
@@ -318,34 +425,30 @@ def test_collecting_keeps_what_was_trained_elsewhere(learning, tmp_path):
         text = "\n".join(["TotalEnvInteracts\tAverageEpRet", *lines])
         (path / "progress.txt").write_text(f"{text}\n")
 
-    learning.RESULTS.mkdir()
-    rows([1, 2, 3, 4, 5], seed=0).to_csv(learning.file_of(each), index=False)
-    assert learning.finished(each) == {("vpg", "HalfCheetah-v5", "", 0)}
+    rows([1, 2, 3, 4, 5], seed=0).to_csv(files.file_of(each), index=False)
+    assert files.finished(each) == {("vpg", "HalfCheetah-v5", "", 0)}
     log(0, [9, 9])  # begun anew: it has not come as far
     log(1, [6, 7])
     learning.collect(each, tmp_path / "data")
-    data = learning.read(each)
+    data = files.read(each)
     assert data.groupby("seed")["return"].apply(list).to_dict() == {0: [1, 2, 3, 4, 5], 1: [6, 7]}
     log(1, [6, "", 8, 9, ""])  # no episode ended in the second epoch, nor in the last
     learning.collect(each, tmp_path / "data")
-    data = learning.read(each)
+    data = files.read(each)
     assert data["return"].dropna().to_list() == [1, 2, 3, 4, 5, 6, 8, 9]
     assert data["interactions"].to_list() == [int(1e5 * n) for n in (1, 2, 3, 4, 5, 1, 3, 4, 5)]
-    assert len(learning.finished(each)) == 2
+    assert len(files.finished(each)) == 2
 
 
-def test_what_is_trained_anew_replaces_what_was_collected(learning, tmp_path):
+def test_what_is_trained_anew_replaces_what_was_collected(tmp_path):
     """And what its former agent has reached elsewhere is dropped, but not that of the others."""
-    each = protocol(learning, steps=200_000, evaluations={"usual": {}})
-    learning.RESULTS.mkdir()
-    pd.concat([rows([1, 2], seed=0), rows([3, 4], seed=1)]).to_csv(
-        learning.file_of(each), index=False
-    )
+    each = protocol(steps=200_000, evaluations={"usual": {}})
+    pd.concat([rows([1, 2], seed=0), rows([3, 4], seed=1)]).to_csv(files.file_of(each), index=False)
     evaluated = pd.DataFrame(
         [["vpg", "HalfCheetah-v5", "", seed, "usual", 200, 5.0] for seed in (0, 1)],
-        columns=learning.EVALUATED,
+        columns=files.EVALUATED,
     )
-    evaluated.to_csv(learning.evaluations_of(each), index=False)
+    evaluated.to_csv(files.evaluations_of(each), index=False)
     for returns, seeds in ("1 2", [0, 1]), ("9 8", [1]):
         path = tmp_path / "data" / each.run_directory("vpg", "HalfCheetah-v5", "", 0)
         path.mkdir(parents=True, exist_ok=True)
@@ -353,17 +456,17 @@ def test_what_is_trained_anew_replaces_what_was_collected(learning, tmp_path):
         text = f"TotalEnvInteracts\tAverageEpRet\n100000\t{first}\n200000\t{second}\n"
         (path / "progress.txt").write_text(text)
         learning.collect(each, tmp_path / "data")
-        data = learning.read(each)
+        data = files.read(each)
         assert data["return"].to_list() == [*map(float, returns.split()), 3, 4]
-        assert pd.read_csv(learning.evaluations_of(each))["seed"].to_list() == seeds
+        assert pd.read_csv(files.evaluations_of(each))["seed"].to_list() == seeds
 
 
-def test_an_evaluation_that_was_broken_off_says_how_many_agents_have_played(learning):
-    each = protocol(learning, evaluations={"usual": {}, "windy": {}, "icy": {}})
+def test_an_evaluation_that_was_broken_off_says_how_many_agents_have_played():
+    each = protocol(evaluations={"usual": {}, "windy": {}, "icy": {}})
     played = [("usual", 0, 1.0), ("usual", 1, 3.0), ("windy", 0, 5.0)]
     table = pd.DataFrame([("ppo", "Ant-v5", "", *row) for row in played])
-    table.columns = [*learning.KEYS[:3], "evaluation", "seed", "return"]
-    line = learning.evaluated(each, table).splitlines()[-1]
+    table.columns = [*files.KEYS[:3], "evaluation", "seed", "return"]
+    line = tables.evaluated(each, table).splitlines()[-1]
     assert [cell.strip() for cell in line.split("|")[3:-1]] == [
         "2, 1, 0",
         "2.00",
@@ -375,45 +478,59 @@ def test_an_evaluation_that_was_broken_off_says_how_many_agents_have_played(lear
     ]
 
 
-def test_smoothing_is_over_eleven_epochs_however_many_have_a_return(learning):
+def test_smoothing_is_over_eleven_epochs_however_many_have_a_return():
     rng = np.random.default_rng(0)
     y = rng.normal(size=40)
-    smooth = learning._smooth(np.arange(1, 41) * 4000, y, 4000, 11)
+    smooth = learning_figure._smooth(np.arange(1, 41) * 4000, y, 4000, 11)
     slow = [y[max(i - 5, 0) : i + 6].mean() for i in range(40)]
     np.testing.assert_allclose(smooth, slow)
     x = np.arange(1, 41) * 64_000  # episodes end in every sixteenth epoch
-    np.testing.assert_allclose(learning._smooth(x, y, 4000, 11), y)
-    np.testing.assert_array_equal(learning._smooth(x[:10], y[:10], 64_000, 11), y[:10])  # too short
+    np.testing.assert_allclose(learning_figure._smooth(x, y, 4000, 11), y)
+    np.testing.assert_array_equal(
+        learning_figure._smooth(x[:10], y[:10], 64_000, 11), y[:10]
+    )  # too short
 
 
-def test_what_has_not_been_trained_or_collected(learning, tmp_path):
+def test_what_has_not_been_trained_or_collected(tmp_path):
     with pytest.raises(SystemExit, match="train them first"):
-        learning.collect(protocol(learning), tmp_path)
+        learning.collect(protocol(), tmp_path)
     with pytest.raises(SystemExit, match="collect the results of small first"):
-        learning.read(protocol(learning))
+        files.read(protocol())
     with pytest.raises(SystemExit, match="names no evaluations of small"):
-        learning.evaluate(protocol(learning), tmp_path)
+        learning.evaluate(protocol(), tmp_path)
     with pytest.raises(SystemExit, match=r"No run of small in .* is finished and collected"):
-        learning.evaluate(protocol(learning, evaluations={"usual": {}}), tmp_path)
+        learning.evaluate(protocol(evaluations={"usual": {}}), tmp_path)
 
 
-def test_the_status_counts_finished_runs(learning, monkeypatch, capsys):
-    small = protocol(learning, environments=["HalfCheetah-v5", "Ant-v5"])
-    learning.RESULTS.mkdir()
-    rows([1] * 10, seed=0).to_csv(learning.RESULTS / "small.csv", index=False)
-    line = "| small | vpg | 1,000,000 | HalfCheetah 1 of 2, Ant not finished |"
+def test_the_status_counts_finished_runs(monkeypatch, capsys):
+    small = protocol(environments=["HalfCheetah-v5", "Ant-v5"])
+    small.more_seeds["Ant-v5"] = [7, 8]
+    rows([1] * 10, seed=0).to_csv(files.file_of(small), index=False)
+    rows([1] * 10, seed=8, environment="Ant-v5").to_csv(
+        files.file_of(small), index=False, mode="a", header=False
+    )
+    line = "| small | vpg | 1,000,000 | HalfCheetah 1 of 2, Ant 1 of 4 |"
     assert learning.status(dict(small=small)).splitlines()[2:] == [line]
     monkeypatch.setattr(learning, "protocols", lambda: dict(small=small, other=small))
     for names, lines in (["small"], 1), ([], 2):
         monkeypatch.setattr("sys.argv", ["learning.py", "status", *names])
         learning.main()
         assert capsys.readouterr().out.count(line) == lines
-    # Only the status of everything is kept, for the docs.
-    assert (learning.RESULTS / "status.md").read_text().count(line) == 2
 
 
-@pytest.mark.parametrize("argv", [["report"], ["run", "unknown"]])
-def test_what_is_no_protocol_is_refused(argv, learning, monkeypatch, capsys):
+def test_one_command_reports_all_that_has_been_collected(results, monkeypatch):
+    small, other = protocol(), protocol(name="other")
+    monkeypatch.setattr(learning, "protocols", lambda: dict(small=small, other=other))
+    rows([1] * 10).to_csv(files.file_of(small), index=False)
+    monkeypatch.setattr("sys.argv", ["learning.py", "report"])
+    learning.main()
+    over_all = ["overview.md", "references.md", "status.md"]
+    own = ["small-table.csv", "small.csv", "small.md", "small.png"]
+    assert sorted(path.name for path in results.iterdir()) == sorted(over_all + own)
+
+
+@pytest.mark.parametrize("argv", [["collect"], ["run", "unknown"]])
+def test_what_is_no_protocol_is_refused(argv, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["learning.py", *argv])
     with pytest.raises(SystemExit):
         learning.main()

@@ -2,32 +2,17 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def scaling(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import scaling
-
-    return scaling
+import scaling
 
 
 @pytest.fixture
-def model(scaling):
+def model():
     """An epoch of 10 ms and 1 ms a step; ten messages of 100 numbers and one of 4."""
     alone = {4: 0.014, 100: 0.110, 4000: 4.010}
     return scaling.Model(alone, {100: 10, 4: 1}, call=1e-4, latency=1e-5, per_number=1e-7)
-
-
-def test_one_process_sends_no_messages(model):
-    assert model.communicating(1) == 0
-    assert model.epoch(1, 100) == pytest.approx(0.110)
 
 
 def test_computing_is_on_lines_between_what_was_measured(model):
@@ -45,25 +30,26 @@ def test_messages_by_hand(model, ranks, rounds):
     other = 1e-4 + rounds * (1e-5 + 4e-7)
     assert model.communicating(ranks) == pytest.approx(gradients + other)
     assert model.epoch(ranks, 4) == pytest.approx(0.014 + gradients + other)
+    assert model.communicating(1) == 0
+    assert model.epoch(1, 100) == pytest.approx(0.110)
 
 
-def test_all_wait_for_the_last_process(scaling, model):
+def test_all_wait_for_the_last_process(model):
     patient = dataclasses.replace(model, scatter=1e-3)
     waiting = {n: patient.communicating(n) - model.communicating(n) for n in (2, 1024)}
     # The expected largest of two standard normal numbers is 1/sqrt(pi); of 1,024 it is 3.25.
     assert waiting[2] == pytest.approx(11 * 1e-3 / np.sqrt(np.pi), rel=0.05)
     largest = np.random.default_rng(0).standard_normal((1000, 1024)).max(1).mean()
     assert waiting[1024] == pytest.approx(11 * 1e-3 * largest, rel=0.01)
-    assert patient.communicating(1) == 0
 
 
-def test_the_line_through_exact_times_is_exact(scaling):
+def test_the_line_through_exact_times_is_exact():
     seconds = {m: 2e-5 + 3e-9 * m for m in scaling.FLOATS}
     assert scaling.line_through(seconds) == pytest.approx((2e-5, 3e-9))
 
 
 @pytest.fixture
-def measured(scaling):
+def measured():
     """Three repeats: one process needs 100 us a step, two need 20 ms of messages more."""
 
     def run(env, ranks, local_steps, slower):
@@ -91,7 +77,7 @@ def measured(scaling):
     }
 
 
-def test_predictions_stand_beside_what_was_measured(scaling, measured):
+def test_predictions_stand_beside_what_was_measured(measured):
     for env in ("CartPole-v1", "Hopper-v5"):  # equal here, so that what fits one fits the other
         rows = [row for row in scaling.rows_of(measured) if row["env"] == env and row["shared"]]
         one, two, four, *_ = rows
@@ -108,16 +94,13 @@ def test_predictions_stand_beside_what_was_measured(scaling, measured):
         assert four["measured"] is None
 
 
-def test_the_report_has_a_table_for_each_way_to_share(scaling, measured):
+def test_the_report_has_a_table_for_each_way_to_share_and_a_chart(measured, tmp_path):
     text = scaling.report(measured)
     assert "latency of 10.0 us and takes 1.00 ns a number; its call takes 40 us" in text
     assert "at times that scatter by 96 us" in text
     assert "180 messages an epoch, 160 of them gradients" in text
     assert text.count("| 1,024 |") == 4
     assert text.count("| 2 | 2,000 | 220 ms | 9% | 18,182 | 18,182 | 1.82 | 1.82 |") == 2
-
-
-def test_the_chart_is_drawn(scaling, measured, tmp_path):
     scaling.chart(measured, tmp_path / "scaling.png")
     assert (tmp_path / "scaling.png").stat().st_size > 10_000
 
@@ -130,7 +113,7 @@ def test_the_chart_is_drawn(scaling, measured, tmp_path):
         (["--ranks", "1"], "--ranks at least 2"),
     ],
 )
-def test_what_cannot_be_measured(scaling, capsys, flags, message):
+def test_what_cannot_be_measured(capsys, flags, message):
     with pytest.raises(SystemExit):
         scaling.parse_arguments(["measure", "--output", "x.json", *flags])
     assert message in capsys.readouterr().err
@@ -138,7 +121,7 @@ def test_what_cannot_be_measured(scaling, capsys, flags, message):
 
 @pytest.mark.commands
 @pytest.mark.mpi
-def test_a_short_measurement(scaling, monkeypatch, tmp_path, capsys):
+def test_a_short_measurement(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(scaling, "LOCAL_STEPS", [4, 4000])
     output = tmp_path / "scaling.json"
     flags = ["--envs", "CartPole-v1", "--epochs", "3", "--repeats", "1"]

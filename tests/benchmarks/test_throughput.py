@@ -1,36 +1,18 @@
 """The parts of the throughput benchmark that only compute; none needs PyTorch or SB3."""
 
+import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
+import breakdown
+import contestants
+import measure
 import pytest
+import throughput
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(throughput.__file__).parent
 OURS = "spinup_tf2"
-
-
-@pytest.fixture
-def throughput(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import throughput
-
-    return throughput
-
-
-@pytest.fixture
-def breakdown(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import breakdown
-
-    return breakdown
-
-
-@pytest.fixture
-def measure(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import measure
-
-    return measure
 
 
 def run_of(contestant, seconds_per_epoch, seed=0, num_envs=1, first_epoch=5.0):
@@ -54,7 +36,7 @@ def run_of(contestant, seconds_per_epoch, seed=0, num_envs=1, first_epoch=5.0):
     }
 
 
-def test_matrix_products_of_a_gradient_step_by_hand(breakdown):
+def test_matrix_products_of_a_gradient_step_by_hand():
     # A batch of 10 through layers 3 -> 4 -> 2.
     assert sorted(breakdown.gradient_step_matmuls(10, (3, 4, 2))) == sorted(
         [
@@ -66,40 +48,10 @@ def test_matrix_products_of_a_gradient_step_by_hand(breakdown):
         ]
     )
 
-
-def test_flops_of_a_gradient_step_by_hand(breakdown):
     # Layer 1 multiplies 4000x4x64 twice, layer 2 4000x64x64 and layer 3 4000x64x2 three times:
     # 2 * 4000 * (2 * 256 + 3 * 4096 + 3 * 128) = 105,472,000.
     products = breakdown.gradient_step_matmuls(4000, (4, 64, 64, 2))
     assert breakdown.matmul_flops(products) == 105_472_000
-
-
-def test_matrix_products_of_a_ddpg_update_by_hand(breakdown):
-    # A batch of 10, 3 numbers in an observation and 2 in an action, one hidden layer of 4: the
-    # policy is 3 -> 4 -> 2 and the Q-function 5 -> 4 -> 1.
-    q_step, pi_step = breakdown.off_policy_update_matmuls("ddpg", 10, 3, 2, (4,))
-    pi, q = [(10, 3, 4), (10, 4, 2)], [(10, 5, 4), (10, 4, 1)]  # forward
-    assert sorted(q_step) == sorted(
-        [
-            *pi,  # target policy
-            *q,  # target Q-function
-            *q,
-            (4, 10, 1),  # gradients of its weights: layer 2,
-            (5, 10, 4),  # layer 1,
-            (10, 1, 4),  # with that of the hidden layer between them
-        ]
-    )
-    assert sorted(pi_step) == sorted(
-        [
-            *pi,
-            *q,
-            (10, 1, 4),  # the gradient of Q's hidden layer
-            (10, 4, 2),  # and of the action, which is 2 of Q's 5 inputs
-            (4, 10, 2),  # gradients of the policy's weights, as above
-            (3, 10, 4),
-            (10, 2, 4),
-        ]
-    )
 
 
 @pytest.mark.parametrize(
@@ -116,73 +68,13 @@ def test_matrix_products_of_a_ddpg_update_by_hand(breakdown):
         ("ddpg", 71_424 + 2 * 71_680 + 71_680 + 65_792, 71_680 + 67_328 + 209_920),
     ],
 )
-def test_flops_of_an_off_policy_update_by_hand(
-    breakdown, algorithm, q_multiplications, pi_multiplications
-):
+def test_flops_of_an_off_policy_update_by_hand(algorithm, q_multiplications, pi_multiplications):
     q_step, pi_step = breakdown.off_policy_update_matmuls(algorithm, 100, 17, 6, (256, 256))
     assert breakdown.matmul_flops(q_step) == 2 * 100 * q_multiplications
     assert breakdown.matmul_flops(pi_step) == 2 * 100 * pi_multiplications
 
 
-@pytest.mark.parametrize("algorithm", ["sac", "td3", "ddpg"])
-def test_flops_are_those_of_the_graphs_that_are_compiled(
-    breakdown, monkeypatch, algorithm, tmp_path
-):
-    """Of Pendulum-v1: 3 numbers in an observation, 1 in an action; hidden layers of 8 and 9."""
-    from importlib import import_module
-
-    import gymnasium as gym
-    import tensorflow as tf
-
-    steps, batch = [], 10
-
-    class Stop(Exception):
-        pass
-
-    def take_the_steps_and_stop(taken, *_):
-        steps.extend(taken)
-        raise Stop
-
-    module = import_module(f"spinup_tf2.algos.{algorithm}")
-    monkeypatch.setattr(module, "UpdateBlock", take_the_steps_and_stop)
-    with pytest.raises(Stop):
-        getattr(module, algorithm)(
-            lambda: gym.make("Pendulum-v1"),
-            ac_kwargs={"hidden_sizes": (8, 9)},
-            logger_kwargs={"output_dir": tmp_path, "quiet": True},
-        )
-
-    def flops_of(step):
-        graph = tf.function(step).get_concrete_function(minibatch).graph
-        # TensorFlow leaves out what nothing depends on, as the gradients of Q's weights here.
-        needed, todo = set(), [*(x.op for x in graph.outputs), *graph.control_outputs]
-        while todo:
-            op = todo.pop()
-            if op not in needed:
-                needed.add(op)
-                todo += [*(x.op for x in op.inputs), *op.control_inputs]
-        total = 0
-        for op in needed:
-            if op.type == "MatMul":
-                m, k = op.inputs[0].shape[:: -1 if op.get_attr("transpose_a") else 1]
-                total += 2 * m * k * op.outputs[0].shape[1]
-        return total
-
-    column, vector = tf.zeros((batch, 1)), tf.zeros(batch)
-    minibatch = dict.fromkeys(["act", "noise", "next_noise", "target_noise"], column)
-    minibatch |= dict.fromkeys(["obs", "next_obs"], tf.zeros((batch, 3)))
-    minibatch |= {"rew": vector, "terminated": tf.zeros(batch, bool)}
-    q_step, pi_step = (
-        breakdown.matmul_flops(products)
-        for products in breakdown.off_policy_update_matmuls(algorithm, batch, 3, 1, (8, 9))
-    )
-    assert flops_of(steps[0]) == q_step
-    # TensorFlow takes one more, which the policy does not need: Q's gradient of the observation.
-    observation = 2 * batch * 8 * 3
-    assert flops_of(steps[1]) == pi_step + observation * (2 if algorithm == "sac" else 1)
-
-
-def test_stopwatch_gives_nested_time_to_the_inner_section(breakdown):
+def test_stopwatch_gives_nested_time_to_the_inner_section():
     now = 0.0
 
     def wait(seconds):
@@ -196,34 +88,17 @@ def test_stopwatch_gives_nested_time_to_the_inner_section(breakdown):
         wait(3.0)
         log()
         wait(1.0)
+        raise KeyError  # leaves the section, too
 
     wait(10.0)
-    stopwatch.wrap(update, "update")()
+    with pytest.raises(KeyError):
+        stopwatch.wrap(update, "update")()
     wait(5.0)
     assert stopwatch.read() == {"rest": 15.0, "update": 4.0, "logging": 2.0}
 
 
-def test_stopwatch_leaves_the_section_when_the_function_raises(breakdown):
-    now = 0.0
-
-    def fail():
-        nonlocal now
-        now += 1.0
-        raise KeyError
-
-    stopwatch = breakdown.Stopwatch(clock=lambda: now)
-    with pytest.raises(KeyError):
-        stopwatch.wrap(fail, "update")()
-    now += 1.0
-    assert stopwatch.read() == {"update": 1.0, "rest": 1.0}
-
-
 @pytest.mark.parametrize("algorithm", ["ppo", "sac"])
-def test_every_method_of_every_section_is_called_in_a_run(
-    breakdown, monkeypatch, tmp_path, algorithm
-):
-    from importlib import import_module
-
+def test_every_method_of_every_section_is_called_in_a_run(monkeypatch, tmp_path, algorithm):
     import spinup_tf2
 
     names = "ON_POLICY_SECTIONS" if algorithm == "ppo" else "OFF_POLICY_SECTIONS"
@@ -242,14 +117,15 @@ def test_every_method_of_every_section_is_called_in_a_run(
         class_name, _, method = path.partition(".")
         owner = getattr(import_module(module), class_name)
         monkeypatch.setattr(owner, method, watched(target, getattr(owner, method)))
-    kwargs = dict(steps_per_epoch=20, epochs=1, logger_kwargs=dict(output_dir=str(tmp_path)))
+    kwargs = dict(steps_per_epoch=20, epochs=1, ac_kwargs=dict(hidden_sizes=[4]))
+    kwargs |= dict(logger_kwargs=dict(output_dir=str(tmp_path), quiet=True))
     if algorithm == "sac":
         kwargs |= dict(update_after=5, update_every=5, start_steps=5, num_test_episodes=0)
     getattr(spinup_tf2, algorithm)("Pendulum-v1", **kwargs)
     assert not never
 
 
-def test_throughput_leaves_out_the_first_epoch(throughput):
+def test_throughput_leaves_out_the_first_epoch():
     run = run_of("sb3", seconds_per_epoch=0.5, first_epoch=7.0)
     assert throughput.steps_per_second(run) == 200.0  # 2 epochs of 100 steps in 1 second
     assert throughput.start_up_seconds(run) == 6.5  # an epoch takes 0.5 of the first 7 seconds
@@ -257,7 +133,7 @@ def test_throughput_leaves_out_the_first_epoch(throughput):
     assert throughput.start_up_seconds(run | {"steps_without_updates": 20}) == 6.6
 
 
-def test_cpu_share_of_the_timed_epochs(throughput):
+def test_cpu_share_of_the_timed_epochs():
     undisturbed = run_of("sb3", 1.0)
     assert throughput.cpu_share(undisturbed) == pytest.approx(0.9)
     # Two epochs of 1 s each that got 1.2 s of CPU; what the first epoch did does not count.
@@ -266,7 +142,7 @@ def test_cpu_share_of_the_timed_epochs(throughput):
     assert throughput.summarise([undisturbed, disturbed])[0]["cpu_share"] == pytest.approx(0.6)
 
 
-def test_summary_holds_medians_and_ratios(throughput):
+def test_summary_holds_medians_and_ratios():
     runs = [run_of("spinup_tf2", s, seed) for seed, s in enumerate((0.2, 0.1, 0.25))]
     runs += [run_of("sb3", s, seed) for seed, s in enumerate((1.0, 2.0, 4.0))]
     ours, sb3 = rows = throughput.summarise(runs)
@@ -281,20 +157,14 @@ def test_summary_holds_medians_and_ratios(throughput):
     assert throughput.our_ratio(sb3, [sb3]) is None
 
 
-def test_ratio_is_taken_at_the_same_number_of_environments(throughput):
-    runs = [run_of("spinup_tf2", 0.1), run_of("spinup_tf2", 0.05, num_envs=8)]
-    runs.append(run_of("sb3", 1.0, num_envs=8))
-    rows = throughput.summarise(runs)
-    assert throughput.our_ratio(rows[-1], rows) == pytest.approx(20)
+def test_ratio_is_taken_at_the_same_setting():
+    runs = [run_of(OURS, 0.1), run_of(OURS, 0.05, num_envs=8), run_of("sb3", 1.0, num_envs=8)]
+    rows = throughput.summarise([*runs, run_of("sb3", 1.0) | {"algorithm": "sac"}])
+    assert throughput.our_ratio(rows[2], rows) == pytest.approx(20)
+    assert throughput.our_ratio(rows[3], rows) is None
 
 
-def test_ratio_is_taken_for_the_same_algorithm(throughput):
-    runs = [run_of("spinup_tf2", 0.1), run_of("sb3", 1.0) | {"algorithm": "sac"}]
-    rows = throughput.summarise(runs)
-    assert throughput.our_ratio(rows[1], rows) is None
-
-
-def test_table_is_markdown(throughput):
+def test_table_is_markdown():
     rows = throughput.summarise([run_of("spinup_tf2", 0.1), run_of("sb3", 1.0)])
     header, rule, ours, sb3 = throughput.throughput_table(rows).splitlines()
     assert header.startswith("| algorithm | environment | num_envs | contestant | steps/s |")
@@ -305,7 +175,7 @@ def test_table_is_markdown(throughput):
     assert "| Stable-Baselines3 | 100 | 100 to 100 | 90% | 10.0 x |" in sb3
 
 
-def test_last_return_is_blank_only_if_no_run_finished_an_episode(throughput):
+def test_last_return_is_blank_only_if_no_run_finished_an_episode():
     unfinished = run_of("sb3", 1.0) | {"last_return": None}
     [row] = throughput.summarise([unfinished, run_of("sb3", 1.0, seed=3)])
     assert row["last_return"] == 23.0
@@ -313,8 +183,8 @@ def test_last_return_is_blank_only_if_no_run_finished_an_episode(throughput):
     assert table.endswith("| 155 |  |")
 
 
-def test_profile_tables(throughput):
-    profile = run_of("spinup_tf2", 0.1) | {
+def test_profile_tables():
+    ppo = run_of(OURS, 0.1) | {
         "sections": {"update": 0.15, "rest": 0.05, "environment": 0.0},
         "limit": {
             "gradient_steps": 300,
@@ -323,90 +193,75 @@ def test_profile_tables(throughput):
             "own_shapes_gflops": 100,
         },
     }
-    # 0.15 s for 200 steps are 750 microseconds for each.
-    assert (
-        "| ppo | CartPole-v1 | 1 | 750.0 (75%) | 250.0 (25%) | 0.0 (0%) | 1000.0 | 1000.0 | 90% |"
-        in throughput.sections_table([profile])
-    )
-    assert (
-        "| 0.50 ms | 50 GFLOP/s | 200 GFLOP/s | 25% | 100 GFLOP/s | 50% |"
-        in throughput.limit_table([profile])
-    )
-
-
-def test_sections_that_a_run_does_not_have_are_blank(throughput):
-    ppo = run_of("spinup_tf2", 0.1) | {
-        "sections": {"update": 0.1, "environment": 0.1, "advantage": 0.0}
-    }
-    sac = ppo | {
-        "algorithm": "sac",
-        "sections": {"update": 0.1, "environment": 0.05, "sampling": 0.05},
-    }
+    sections = {"update": 0.1, "environment": 0.05, "sampling": 0.05}
+    sac = run_of(OURS, 0.1) | {"algorithm": "sac", "sections": sections}
     header, _, first, second = throughput.sections_table([ppo, sac]).splitlines()
-    assert "| update | environment | advantage | sampling | all | all but the env" in header
-    assert "| 500.0 (50%) | 500.0 (50%) | 0.0 (0%) |  | 1000.0 | 500.0 |" in first
-    assert "| 500.0 (50%) | 250.0 (25%) |  | 250.0 (25%) | 1000.0 | 750.0 |" in second
+    assert "num_envs | update | rest | environment | sampling | all | all but the env" in header
+    # 0.15 s for 200 steps are 750 microseconds for each; what a run does not have is blank.
+    assert "| 750.0 (75%) | 250.0 (25%) | 0.0 (0%) |  | 1000.0 | 1000.0 | 90% |" in first
+    assert "| 500.0 (50%) |  | 250.0 (25%) | 250.0 (25%) | 1000.0 | 750.0 | 90% |" in second
+    limits = throughput.limit_table([ppo])
+    assert "| 0.50 ms | 50 GFLOP/s | 200 GFLOP/s | 25% | 100 GFLOP/s | 50% |" in limits
 
 
-def test_machine_names_every_version_that_took_part(throughput):
+def test_machine_names_every_version_that_took_part():
     runs = [run_of("spinup_tf2", 0.1), run_of("sbx", 0.1)]
     runs[1]["versions"] = {"numpy": "2.3.5", "sbx-rl": "0.28.0"}
     line = throughput.machine(1, runs)
     assert line.endswith("sbx-rl 0.28.0, numpy 2.3.5 and 2.4.6.")
 
 
-def order_of(throughput, *flags):
+def order_of(*flags):
     return [
         (run["algorithm"], run["num_envs"], run["seed"], run["contestant"])
         for run in throughput.schedule(throughput.parse_arguments(flags))
     ]
 
 
-def test_contestants_take_turns(throughput):
-    two = ["spinup_tf2", "sb3", "sb3_same_work"]
+def test_contestants_take_turns():
+    two = [OURS, "sb3", "sb3_same_work"]
     three = [*two, "spinningup_torch", "spinningup_torch_checked"]
-    assert order_of(throughput, "--envs", "CartPole-v1", "--repeats", "2") == [
-        *[("ppo", 1, 0, contestant) for contestant in three],
-        *[("ppo", 1, 1, contestant) for contestant in three],
-        *[("ppo", 8, 0, contestant) for contestant in two],
-        *[("ppo", 8, 1, contestant) for contestant in two],
+    assert order_of("--envs", "CartPole-v1", "--repeats", "2") == [
+        *[("ppo", 1, seed, contestant) for seed in (0, 1) for contestant in three],
+        *[("ppo", 8, seed, contestant) for seed in (0, 1) for contestant in two],
     ]
-
-
-def test_off_policy_contestants_take_turns(throughput):
-    four = ["spinup_tf2", "spinup_tf2_evaluating", "sb3", "sbx"]
-    assert order_of(throughput, "--algorithms", "sac", "ddpg", "--repeats", "1") == [
-        *[("sac", 1, 0, contestant) for contestant in four],
-        *[("ddpg", 1, 0, contestant) for contestant in four],
+    four = [OURS, "spinup_tf2_evaluating", "sb3", "sbx"]
+    assert order_of("--algorithms", "sac", "ddpg", "--repeats", "1") == [
+        (algorithm, 1, 0, contestant) for algorithm in ("sac", "ddpg") for contestant in four
     ]
     flags = ("--algorithms", "td3", "ppo", "--contestants", "sbx", "sb3", "--num-envs", "1")
-    assert order_of(throughput, *flags, "--envs", "Walker2d-v5", "--repeats", "1") == [
+    assert order_of(*flags, "--envs", "Walker2d-v5", "--repeats", "1") == [
         ("td3", 1, 0, "sbx"),
         ("td3", 1, 0, "sb3"),
         ("ppo", 1, 0, "sb3"),
     ]
-
-
-def test_contestants_have_the_algorithms_that_they_have(throughput):
     flags = ("--algorithms", "trpo", "a2c", "vpg", "--envs", "CartPole-v1", "--num-envs", "1")
-    assert order_of(throughput, *flags, "--repeats", "1") == [
+    assert order_of(*flags, "--repeats", "1") == [
         *[(name, 1, 0, contestant) for name in ("trpo", "a2c") for contestant in (OURS, "sb3")],
         ("vpg", 1, 0, OURS),
     ]
 
 
-@pytest.mark.parametrize("contestant", ["spinup_tf2_2_ranks", "spinup_tf2_2_runs"])
-def test_two_processes_need_two_cores(throughput, monkeypatch, capsys, contestant):
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--contestants", "spinup_tf2_2_ranks"], "2 cores are needed"),
+        (["--contestants", "spinup_tf2_2_runs"], "2 cores are needed"),
+        (["--algorithms", "ppo", "sac", "--num-envs", "1", "8"], "must be 1 for sac, td3, ddpg"),
+        (["--steps", "0"], "must be at least 1"),
+        (["--repeats", "0"], "must be at least 1"),
+        (["--num-envs", "0", "8"], "must be at least 1"),
+    ],
+)
+def test_what_cannot_be_measured(monkeypatch, capsys, flags, words):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
-    with pytest.raises(SystemExit):
-        throughput.parse_arguments(["--contestants", contestant])
-    assert "2 cores are needed" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        throughput.parse_arguments(flags)
+    assert stop.value.code == 2
+    assert words in capsys.readouterr().err
 
 
 def test_processes_bind_themselves_to_cores_of_their_own(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import contestants
-
     bound = []
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {2, 3, 5, 7})
     monkeypatch.setattr("os.sched_setaffinity", lambda _, cores: bound.append([*cores]))
@@ -420,7 +275,7 @@ def test_processes_bind_themselves_to_cores_of_their_own(monkeypatch):
     assert bound == [[7], [7], [5], [2, 3], [5]]
 
 
-def test_runs_at_the_same_time_count_together(throughput):
+def test_runs_at_the_same_time_count_together():
     first, second = run_of("spinup_tf2_2_runs", 0.1), run_of("spinup_tf2_2_runs", 0.3)
     both = throughput.together([first, second])
     # 200 steps of both in 0.2 s, the mean; each has its core for nine tenths of it.
@@ -432,7 +287,7 @@ def test_runs_at_the_same_time_count_together(throughput):
     assert throughput.start_up_seconds(both) == pytest.approx(5.0 - 160 / 1000)
 
 
-def test_both_of_two_runs_are_waited_for(throughput, tmp_path, monkeypatch):
+def test_both_of_two_runs_are_waited_for(tmp_path, monkeypatch):
     """The second fails at once; the first is not left behind."""
     monkeypatch.setattr(throughput, "HERE", tmp_path)
     (tmp_path / "contestants.py").write_text(
@@ -447,7 +302,7 @@ def test_both_of_two_runs_are_waited_for(throughput, tmp_path, monkeypatch):
     assert (tmp_path / "first").exists()
 
 
-def test_the_chart_has_a_panel_for_each_setting(throughput, tmp_path, monkeypatch):
+def test_the_chart_has_a_panel_for_each_setting(tmp_path, monkeypatch):
     import matplotlib.figure
 
     drawn = []
@@ -464,16 +319,8 @@ def test_the_chart_has_a_panel_for_each_setting(throughput, tmp_path, monkeypatc
     assert (tmp_path / "chart.png").stat().st_size > 5000
 
 
-def test_several_environments_are_refused_off_policy(throughput, capsys):
-    with pytest.raises(SystemExit):
-        throughput.parse_arguments(["--algorithms", "ppo", "sac", "--num-envs", "1", "8"])
-    assert "--num-envs must be 1 for sac, td3, ddpg" in capsys.readouterr().err
-
-
-def test_peak_memory_is_that_of_the_process(measure):
+def test_peak_memory_is_that_of_the_process():
     """A block of 200 MB that is given back again stays in the peak."""
-    import subprocess
-
     code = "import measure; a = bytearray(b'x') * 200_000_000; del a; print(measure.peak_memory())"
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=BENCHMARKS, capture_output=True, text=True, check=True
@@ -481,24 +328,14 @@ def test_peak_memory_is_that_of_the_process(measure):
     assert 200e6 < int(run.stdout) < 260e6
 
 
-def test_a_run_is_one_epoch_longer_than_what_is_timed(measure):
+def test_a_run_is_one_epoch_longer_than_what_is_timed():
     assert measure.epochs_for(36_000, 4000) == 10
     assert measure.epochs_for(36_000, 16_384) == 4  # rounded up
     assert measure.epochs_for(1, 4000) == 2
 
 
-@pytest.mark.parametrize("flags", [["--steps", "0"], ["--repeats", "0"], ["--num-envs", "0", "8"]])
-def test_useless_numbers_are_refused(throughput, flags, capsys):
-    with pytest.raises(SystemExit) as exit_info:
-        throughput.parse_arguments(flags)
-    assert exit_info.value.code == 2
-    assert "must be at least 1" in capsys.readouterr().err
-
-
 def test_harness_imports_no_framework():
     """Each is imported by the one process that uses it, after that has been bound to its cores."""
-    import subprocess
-
     code = "import throughput, contestants, breakdown, sys; print(*sorted(sys.modules))"
     modules = subprocess.run(
         [sys.executable, "-c", code], cwd=BENCHMARKS, capture_output=True, text=True, check=True

@@ -1,9 +1,8 @@
 """Evaluation of a saved agent, greedy and sampled, from its usual initial state and from others."""
 
 import json
-import os
+import shutil
 import sqlite3
-import threading
 from math import nan
 
 import gymnasium as gym
@@ -15,6 +14,7 @@ from spinup_tf2 import ppo, run
 from spinup_tf2.cli import evaluate as command
 from spinup_tf2.cli.evaluate import evaluate_robustness, evaluate_run, main, play
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.env_spec import write_env_spec
 from spinup_tf2.files.saves import WEIGHTS
 from tests.cli.closed_pipe import closed_pipe
 from tests.on_policy_runs import train
@@ -40,11 +40,9 @@ class Corridor(gym.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.x, self.t = sum((options or {}).values()) % 2, 0
-        self.threads = {threading.get_ident()}
         return self._result()
 
     def step(self, action):
-        self.threads.add(threading.get_ident())
         self.x, self.t = self.x + 1 + int(action), self.t + 1
         obs, info = self._result()
         return obs, float(self.x), self.x >= 5, False, info
@@ -98,17 +96,6 @@ class Windy(Corridor):
         return obs, rew, over and self.ends, self.t == 2 and not self.ends, info
 
 
-class Talkative(Corridor):
-    """The same with two stages, and with what else training accepts in an info."""
-
-    fixed_starts = {"odd": {"at": 1}, "even": {"at": 0}}  # noqa: RUF012
-
-    def step(self, action):
-        obs, rew, over, _, info = super().step(action)
-        told = dict(is_success=np.float32(self.x >= 6), velocity_error=np.array([1.0, 2.0]))
-        return obs, rew, over, False, info | told | dict(x_pos=self.x if self.x == 5 else "far")
-
-
 class Harder(Corridor):
     """The same, in which every step costs 10 for each epoch that is over."""
 
@@ -135,7 +122,6 @@ class Terse(Corridor):
 
 gym.register("TerseCorridor-v0", Terse)
 gym.register("HarderCorridor-v0", Harder)
-gym.register("TalkativeCorridor-v0", Talkative)
 gym.register("WindyCorridor-v0", Windy)
 gym.register("Corridor-v0", Corridor)
 gym.register("StagesCorridor-v0", Stages)
@@ -143,31 +129,48 @@ gym.register("PlainCorridor-v0", Plain)
 
 
 @pytest.fixture(scope="module")
-def agent(tmp_path_factory):
-    """A run whose most likely action is the long step."""
+def trained(tmp_path_factory):
+    """A run whose most likely action is the long step. After three epochs, two were over when the
+    last one began."""
+    path = tmp_path_factory.mktemp("trained") / "run"
+    ac, _ = train(
+        ppo,
+        path,
+        lambda: gym.make("Corridor-v0"),
+        ac_kwargs=dict(hidden_sizes=()),
+        steps_per_epoch=40,
+        epochs=3,
+        pi_lr=0.0,
+        train_pi_iters=1,
+    )
+    (layer,) = ac.pi.net.layers
+    layer.kernel.assign(np.zeros((2, 2)))
+    layer.bias.assign([0.0, 1.0])
+    arrays = {str(i): variable.numpy() for i, variable in enumerate(ac.variables)}
+    np.savez(path / "tf2_save" / WEIGHTS, **arrays)
+    return path
 
-    def run(env_id, **kwargs):
-        path = tmp_path_factory.mktemp("runs") / env_id
-        ac, _ = train(
-            ppo,
-            path,
-            lambda: gym.make(env_id),
-            ac_kwargs=dict(hidden_sizes=()),
-            steps_per_epoch=40,
-            **{"epochs": 1, "pi_lr": 0.0, **kwargs},
-        )
-        (layer,) = ac.pi.net.layers
-        layer.kernel.assign(np.zeros((2, 2)))
-        layer.bias.assign([0.0, 1.0])
-        arrays = {str(i): variable.numpy() for i, variable in enumerate(ac.variables)}
-        np.savez(path / "tf2_save" / WEIGHTS, **arrays)
+
+@pytest.fixture
+def agent(trained, tmp_path):
+    """agent(env_id, **config) is its directory in an environment, which all have the same spaces,
+    with these entries of its config.json."""
+
+    def run(env_id, **config):
+        path = tmp_path / env_id
+        shutil.copytree(trained, path)
+        write_env_spec(path / "env_spec.json", gym.make(env_id), None)
+        known = json.loads((path / "config.json").read_text()) | config
+        known = {name: value for name, value in known.items() if value is not None}
+        (path / "config.json").write_text(json.dumps(known))
         return path
 
     return run
 
 
 def test_a_game_with_no_ops_is_evaluated_in_three_ways(agent, capsys):
-    rows = evaluate_run(agent("Corridor-v0"), episodes=200, noops=4)
+    agent_dir = agent("Corridor-v0")
+    rows = evaluate_run(agent_dir, episodes=200, noops=4)
     # From 0: 2, 4, 6. From 1: 3, 5.
     expected = dict(Episodes=1, SuccessRate=1, EpRet=12, StdEpRet=0, EpLen=3, X=6)
     assert rows["greedy"] == expected
@@ -179,6 +182,10 @@ def test_a_game_with_no_ops_is_evaluated_in_three_ways(agent, capsys):
     sampled = rows["sampled"]
     assert sampled["Episodes"] == 200
     assert sampled["SuccessRate"] == pytest.approx(clear_rate(), abs=0.1)
+    again, other = (
+        evaluate_run(agent_dir, episodes=200, noops=0, seed=seed)["sampled"] for seed in (0, 1)
+    )
+    assert sampled == again != other
     printed = capsys.readouterr().out
     assert "greedy, after no-ops" in printed
     assert "SuccessRate" in printed
@@ -216,16 +223,6 @@ def test_each_stage_has_rows_of_its_own(agent, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(rows)  # what is evaluated, columns
 
 
-def test_what_an_info_tells_may_be_no_number(agent, capsys):
-    rows = evaluate_run(agent("TalkativeCorridor-v0"), episodes=1, noops=0)
-    common = dict(Episodes=1, StdEpRet=0)
-    # From 1: 3, 5, the hole. From 0: 2, 4, 6, the end, which is no place.
-    assert rows["odd: greedy"] == common | dict(SuccessRate=0, EpRet=8, EpLen=2, X=5)
-    assert rows["even: greedy"] == common | dict(SuccessRate=1, EpRet=12, EpLen=3)
-    mean = common | dict(Episodes=2, SuccessRate=0.5, EpRet=10, EpLen=2.5)
-    assert rows["mean: greedy"] == mean
-
-
 def clear_rate():
     """How likely it is not to step onto 5 from 0, with long steps of probability e / (1 + e)."""
     long = np.e / (1 + np.e)
@@ -233,14 +230,6 @@ def clear_rate():
     for x in range(1, 6):
         on[x] = on.get(x - 1, 0) * (1 - long) + on.get(x - 2, 0) * long
     return 1 - on[5]
-
-
-def test_the_same_seed_gives_the_same_numbers_and_another_one_others(agent):
-    path = agent("Corridor-v0")
-    first, again, other = (
-        evaluate_run(path, episodes=30, noops=0, seed=seed)["sampled"] for seed in (1, 1, 2)
-    )
-    assert first == again != other
 
 
 def test_any_other_environment_is_evaluated_in_two_ways(agent):
@@ -272,12 +261,6 @@ def test_episodes_are_cut_off():
     assert (episode.len, episode.ret) == (2, 3.0)
 
 
-def test_environments_step_in_other_threads():
-    env = Corridor()
-    play([env], lambda obs: 0, [{}], threads=2)
-    assert len(env.threads) == 2
-
-
 class Bound(Corridor):
     """The same, which works only in the thread that has made it, as a connection of sqlite3."""
 
@@ -298,15 +281,13 @@ class Bound(Corridor):
 gym.register("BoundCorridor-v0", Bound)
 
 
-@pytest.mark.parametrize("vectorization", ["sync", "async", "threads"])
-@pytest.mark.parametrize("cores", [1, 4])
+@pytest.mark.parametrize(
+    ("vectorization", "cores"), [("threads", 4), ("threads", 1), ("sync", 4), ("async", 4)]
+)
 def test_environments_step_in_threads_if_they_did_so_in_training(
     agent, monkeypatch, vectorization, cores
 ):
-    path = agent("BoundCorridor-v0")
-    config = json.loads((path / "config.json").read_text())
-    assert config["vectorization"] == "sync"
-    (path / "config.json").write_text(json.dumps(config | dict(vectorization=vectorization)))
+    path = agent("BoundCorridor-v0", vectorization=vectorization)
     monkeypatch.setattr(command, "threads_per_rank", lambda: cores)
     if vectorization == "threads" and cores == 4:
         with pytest.raises(UserError, match="ProgrammingError: SQLite objects created in a thread"):
@@ -320,13 +301,7 @@ def test_as_many_environments_are_played_at_a_time_as_were_trained_in(
     agent, monkeypatch, num_envs, expected
 ):
     """No more, as some simulators are one for the whole process."""
-    path, seen = agent("PlainCorridor-v0"), []
-    config = json.loads((path / "config.json").read_text())
-    if num_envs is None:
-        del config["num_envs"]
-    else:
-        config["num_envs"] = num_envs
-    (path / "config.json").write_text(json.dumps(config))
+    path, seen = agent("PlainCorridor-v0", num_envs=num_envs), []
     monkeypatch.setattr(
         command, "play", lambda envs, *args: seen.append(len({*envs})) or play(envs, *args)
     )
@@ -335,28 +310,8 @@ def test_as_many_environments_are_played_at_a_time_as_were_trained_in(
 
 
 def test_an_environment_is_as_hard_as_in_the_last_epoch_of_training(agent):
-    """After three epochs of training, two were over when the last one began."""
-    path = agent("HarderCorridor-v0", epochs=3)
-    row = evaluate_run(path, episodes=1)["greedy"]
+    row = evaluate_run(agent("HarderCorridor-v0"), episodes=1)["greedy"]
     assert row["EpRet"] == 2 + 4 + 6 - 3 * 20
-
-
-class Vague(Corridor):
-    """The same, which tells success as something else when an episode is over."""
-
-    fixed_starts = {}  # noqa: RUF012
-
-    def step(self, action):
-        obs, rew, over, _, info = super().step(action)
-        return obs, rew, over, False, info | dict(is_success=0.5 if over else None)
-
-
-def test_success_is_told_as_a_truth():
-    with pytest.raises(
-        UserError,
-        match=r"returned as is_success 0.5 in step 3 of episode 0 .* True or False is expected",
-    ):
-        play([Vague()], lambda obs: 1, [{}])
 
 
 class Broken(Corridor):
@@ -412,18 +367,9 @@ def test_an_agent_under_the_conditions_that_its_environment_states(agent, capsys
 def test_conditions_are_tried_before_anything_is_played(agent, capsys, monkeypatch):
     path = agent("WindyCorridor-v0")
     monkeypatch.setitem(Windy.robustness, "wrong", {"snow": {}})
-    message = r"condition 'wrong', which is \{'snow': \{\}\}: .* argument 'snow'.* robustness\."
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=r"cannot be built with .* argument 'snow'"):
         evaluate_robustness(path, episodes=1)
     assert "calm" not in capsys.readouterr().out
-
-
-def test_conditions_must_be_stated(agent, capsys):
-    with pytest.raises(UserError, match="it has no attribute robustness"):
-        evaluate_robustness(agent("PlainCorridor-v0"))
-    for name, wrong in (("episodes", 0), ("seed", -1), ("max_ep_len", -1)):
-        with pytest.raises(UserError, match=f"{name} is {wrong}"):
-            evaluate_robustness("nowhere", **{name: wrong})
 
 
 def test_the_command_writes_a_file_and_replaces_none(agent, tmp_path, capsys):
@@ -432,11 +378,10 @@ def test_the_command_writes_a_file_and_replaces_none(agent, tmp_path, capsys):
     main(arguments)
     rows = json.loads(file.read_text())
     assert rows["greedy, after no-ops"]["Episodes"] == 2
-    with pytest.raises(UserError, match=r"results\.json exists"):
-        main(arguments)
     capsys.readouterr()
-    with pytest.raises(UserError, match="whose directory does not exist"):
-        main([str(path), "--output", str(tmp_path / "nowhere" / "results.json")])
+    for name in ("results.json", "nowhere/results.json", "x" * 300):
+        with pytest.raises(UserError, match=rf"--output is .*{name}, which cannot be written \("):
+            main([str(path), "--output", str(tmp_path / name)])
     assert not capsys.readouterr().out  # nothing has been played in vain
     file.unlink()
     with closed_pipe():
@@ -456,38 +401,22 @@ def test_numbers_that_are_not_finite_are_null_in_json(agent, tmp_path, monkeypat
     assert [row["EpLen"] for row in rows.values()] == [1, 1]
 
 
-@pytest.mark.parametrize("output", ["/proc/results.json", "x" * 300])
-def test_a_file_that_cannot_be_written_is_refused_first(output, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=rf"--output is {output}, which cannot be written \("):
-        main([str(tmp_path), "--output", output])
-    assert not os.listdir(tmp_path)
-
-
-def test_results_that_cannot_be_written_in_the_end(tmp_path, monkeypatch):
-    """They are in the table, and no half file is left."""
-    (tmp_path / "results").mkdir()
-
-    def evaluate(*_, **__):
-        (tmp_path / "results").rmdir()
-        return {}
-
-    monkeypatch.setattr(command, "find_save", lambda *_: "tf2_save")
-    monkeypatch.setattr(command, "evaluate_run", evaluate)
-    with pytest.raises(UserError, match=r"cannot write the results to .*json \(No such file"):
-        main([str(tmp_path), "--output", str(tmp_path / "results" / "1.json")])
-
-
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("evaluate", "wrong", "message"),
     [
-        (dict(episodes=0), "episodes is 0"),
-        (dict(noops=-1), "noops is -1"),
-        (dict(seed=-1), "seed is -1"),
-        (dict(max_ep_len=-1), "len is -1"),
-        ({}, "no directory"),
+        (evaluate_run, dict(episodes=0), "episodes is 0"),
+        (evaluate_run, dict(noops=-1), "noops is -1"),
+        (evaluate_run, dict(seed=-1), "seed is -1"),
+        (evaluate_robustness, dict(episodes=0), "episodes is 0"),
+        (evaluate_robustness, dict(max_ep_len=-1), "len is -1"),
+        (evaluate_run, {}, "no directory"),
     ],
 )
-def test_what_is_refused(wrong, message, tmp_path):
+def test_what_is_refused(evaluate, wrong, message, tmp_path):
     with pytest.raises(UserError, match=message):
-        evaluate_run(tmp_path / "nowhere", **wrong)
+        evaluate(tmp_path / "nowhere", **wrong)
+
+
+def test_conditions_must_be_stated(agent):
+    with pytest.raises(UserError, match="it has no attribute robustness"):
+        evaluate_robustness(agent("PlainCorridor-v0"))

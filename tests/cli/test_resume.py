@@ -2,20 +2,20 @@
 
 import json
 import os
-import re
-import subprocess
 import sys
 
 import pytest
 
 from spinup_tf2 import run
-from spinup_tf2.cli.ls import main as ls
-from spinup_tf2.cli.plot import main as plot
 from spinup_tf2.cli.resume import RESUME_KEYS, parse_resume
 from spinup_tf2.cli.test_policy import main as watch
 from spinup_tf2.errors import UserError
+from spinup_tf2.results.ls import main as ls
+from spinup_tf2.results.plot import main as plot
 from spinup_tf2.training import checkpoints as checkpoint
-from tests.progress import rows_without_time
+from spinup_tf2.utils.run_utils import EnvFn
+from tests.cli import own, own_vpg  # noqa: F401  (their modules are imported)
+from tests.on_policy_runs import train
 
 COMMAND = dict(
     **dict(env_name="CartPole-v1", env_kwargs=None, ac_kwargs={"hidden_sizes": [8]}, seed=3),
@@ -28,7 +28,8 @@ def write_run(tmp_path):
     """Writes a directory with a checkpoint that says what its run is, and no more."""
 
     def write(**changes):
-        saved = dict(algorithm="ppo", command=COMMAND, exp_name="exp", num_envs=4, num_procs=2)
+        saved = dict(algorithm="ppo", function="ppo", command=COMMAND, exp_name="exp")
+        saved |= dict(num_envs=4, num_procs=2)
         content = dict(
             format=checkpoint.FORMAT,
             counters=changes.pop("counters", {}),
@@ -60,14 +61,10 @@ def test_a_run_goes_on_as_it_was(write_run):
     )
 
 
-def test_tuples_among_the_environments_arguments_stay_tuples(write_run):
+def test_values_keep_their_types(write_run):
     command = COMMAND | dict(env_kwargs={"size": {"__tuple__": [2, 3]}})
-    _, _, _, kwargs = parse_resume([write_run(command=command)])
+    _, _, _, kwargs = parse_resume([write_run(command=command), "--epochs=1e1"])
     assert kwargs["env_kwargs"] == {"size": (2, 3)}
-
-
-def test_whole_numbers_may_be_written_as_powers_of_ten(write_run):
-    _, _, _, kwargs = parse_resume([write_run(), "--epochs", "1e1"])
     assert (kwargs["epochs"], type(kwargs["epochs"])) == (10, int)
 
 
@@ -80,28 +77,16 @@ def test_a_run_does_not_go_back(write_run):
         parse_resume([run_dir, "--epochs", "2"])
 
 
-def test_of_a_directory_with_runs_these_are_listed(write_run):
-    parent = os.path.dirname(write_run())
-    with pytest.raises(UserError, match=r"give one of the runs in it: run\.$"):
-        parse_resume([parent])
-
-
 def test_what_may_change(write_run):
     flags = "--epochs 9 --save_freq 2 --checkpoint_freq 3 --keep_checkpoints 4 --env_retries 5"
-    flags += " --stall_timeout None --vectorization async --quiet"
+    flags += " --stall_timeout None --vectorization async --quiet --cpu 1"
     _, _, options, arguments = parse_resume([write_run(), *flags.split()])
-    assert options == dict(exp_name="exp", quiet=True, num_cpu=2)
+    assert options == dict(exp_name="exp", quiet=True, num_cpu=1)
     assert arguments == COMMAND | dict(
         **dict(epochs=9, save_freq=2, checkpoint_freq=3, keep_checkpoints=4, env_retries=5),
         **dict(stall_timeout=None, vectorization="async"),
+        num_envs=4,  # of the one process, instead of two in each of two
     )
-
-
-@pytest.mark.parametrize(("num_cpu", "num_envs"), [(1, 4), (2, 2), (4, 1)])
-def test_environments_are_spread_over_other_processes(write_run, num_cpu, num_envs):
-    _, _, options, arguments = parse_resume([write_run(), "--cpu", str(num_cpu)])
-    assert options["num_cpu"] == num_cpu
-    assert arguments == COMMAND | dict(num_envs=num_envs)
 
 
 @pytest.mark.parametrize(
@@ -131,9 +116,15 @@ def test_refused_arguments(write_run, arguments, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(algorithm="os"), "of no algorithm that is known here"),
-        (dict(algorithm=None), "of no algorithm that is known here"),
+        (dict(function=None), "of no algorithm that is known here"),
         (dict(command="rm -r"), "of no algorithm that is known here"),
+        (dict(function="os"), "of no algorithm that is known here"),
+        (dict(function="os:system"), "has the algorithm os:system, which is none"),
+        (dict(function="antigravity:fly"), "it asks to import antigravity.*--import antigravity"),
+        (dict(function="spinup_tf2.algos.ppo:ppo"), "it is of no algorithm that is known here"),
+        (dict(function="tests.cli.own:climber"), "tests.cli.own:climber, which is none"),
+        (dict(function="tests.cli.own_vpg:vpg"), "tests.cli.own_vpg:vpg, which is none"),
+        (dict(function="tests.cli.own_vpg:algorithm"), "own_vpg:algorithm, which is none"),
         (dict(command=None), r"started by a Python program.*call ppo\(..., resume=True\) there"),
         (dict(command=COMMAND | dict(colour="red")), "arguments that are none: colour"),
         (dict(command=COMMAND | dict(env_fn="f")), "arguments that are none: env_fn"),
@@ -150,8 +141,8 @@ def test_refused_runs(write_run, changes, message):
 
 
 def test_a_directory_without_a_checkpoint(write_run, tmp_path):
-    with pytest.raises(UserError, match="holds no checkpoint that can be read"):
-        parse_resume([str(tmp_path)])
+    with pytest.raises(UserError, match=r"give one of the runs in it: run\.$"):
+        parse_resume([os.path.dirname(write_run())])
     run_dir = write_run()
     (manifest,) = (tmp_path / "run").rglob("manifest.json")
     manifest.write_text(manifest.read_text().replace("CartPole", "Pendulum"))
@@ -176,51 +167,21 @@ def test_what_a_crash_has_left_aside_is_named(tmp_path, capsys):
             assert named in said, looks
 
 
-@pytest.mark.parametrize("word", ["--help", "help"])
-def test_help(capsys, word):
-    run.main(["resume", word])
+def test_ones_own_algorithm_goes_on_once_its_module_is_named(tmp_path, monkeypatch, capsys):
+    ac_kwargs = dict(hidden_sizes=(4,))
+    train(own_vpg.copied, tmp_path, EnvFn("CartPole-v1"), ac_kwargs=ac_kwargs, my_arg=3.0)
+    run_dir, algorithm, _, kwargs = parse_resume([str(tmp_path), "--epochs", "3"])
+    assert (run_dir, algorithm) == (str(tmp_path), "tests.cli.own_vpg:copied")
+    assert (kwargs["my_arg"], kwargs["epochs"]) == (3.0, 3)
+    assert kwargs["ac_kwargs"] == {"hidden_sizes": [4]}
+    monkeypatch.delitem(sys.modules, "tests.cli.own_vpg")
+    with pytest.raises(UserError, match=r"copied: it asks to import .* --import tests.cli.own_vpg"):
+        parse_resume([str(tmp_path)])
+    assert "tests.cli.own_vpg" not in sys.modules
+
+
+def test_help(capsys):
+    run.main(["resume", "--help"])
     out = capsys.readouterr().out
     assert "resume RUN_DIR [--epochs N]" in out
     assert all(f"--{key}\n" in out for key in RESUME_KEYS)
-
-
-# A run that asks itself to stop in its first epoch.
-STOPS = """
-import os
-import signal
-import sys
-from spinup_tf2 import run
-from spinup_tf2.core.vector_env import VectorEnv
-
-begin, count = VectorEnv.begin, 0
-
-def begin_and_stop(self, turn, act):
-    global count
-    count += 1
-    if count == 250:
-        os.kill(os.getpid(), signal.SIGUSR1)
-    return begin(self, turn, act)
-
-VectorEnv.begin = begin_and_stop
-from spinup_tf2 import vpg
-from spinup_tf2.utils.run_utils import EnvFn, setup_logger_kwargs
-
-vpg(EnvFn("CartPole-v1"), steps_per_epoch=200, epochs=3, train_v_iters=3,
-    logger_kwargs=setup_logger_kwargs("a run", 0, sys.argv[1]))
-"""
-
-
-@pytest.mark.slow
-def test_the_command_that_is_printed_works(tmp_path):
-    stopped = subprocess.run(
-        [sys.executable, "-c", STOPS, str(tmp_path / "my data")], capture_output=True, text=True
-    )
-    assert stopped.returncode != 0
-    (command,) = re.findall(r"python -m spinup_tf2.run resume .*", stopped.stdout)
-    assert len(rows_without_time(next(tmp_path.rglob("progress.txt")))) == 2
-    command = command.replace("python", sys.executable, 1) + " --epochs 4"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "Resuming from" in done.stdout
-    epochs = [row[0] for row in rows_without_time(next(tmp_path.rglob("progress.txt")))]
-    assert epochs == ["Epoch", "0", "1", "2", "3"]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,9 +12,12 @@ import pytest
 import spinup_tf2
 from spinup_tf2 import run
 from spinup_tf2.algos import ALGORITHMS
-from spinup_tf2.cli.flags import parse_flags, parse_value
+from spinup_tf2.arguments.checks import PYTHON_ONLY
+from spinup_tf2.cli.flags import parse_flags, parse_value, split_env_kwargs
 from spinup_tf2.envs.making import EnvFn
-from spinup_tf2.errors import ExperimentsFailed, Interrupted
+from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError
+from spinup_tf2.experiments.checks import signature_of
+from tests.cli import own
 from tests.cli.closed_pipe import closed_pipe
 
 
@@ -62,13 +66,6 @@ def test_values(text, value):
     assert type(parsed) is type(value)
 
 
-def test_values_are_not_executed(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    text = "__import__('os').mkdir('executed')"
-    assert parse_value(text) == text
-    assert not os.listdir(tmp_path)
-
-
 # ---------------------------------------------------------------- flags
 
 
@@ -78,6 +75,9 @@ def test_values_are_not_executed(tmp_path, monkeypatch):
         ("--seed 0 10", {"seed": [0, 10]}),
         ("--seed -1 -seed 3", {"seed": [-1, "-seed", 3]}),  # one dash: a value
         ("--seed 0 --seed 5", {"seed": [5]}),  # the last one counts
+        ("--seed=0 --hid=[8,8]", {"seed": [0], "ac_kwargs:hidden_sizes": [[8, 8]]}),
+        ("--env_kwargs:a=b=c 1", {"env_kwargs:a": ["b=c", 1]}),
+        ("--init_from data/a/a_s0/", {"init_from": ["data/a/a_s0"]}),  # no other run
         ("--seed[s] 0 --gamma 0.9 --seed 1", {"seed": [1], "gamma": [0.9]}),
         ("--track a b --track None", {"track": [None]}),
         ("--callbacks None --init_from None x", {"callbacks": [None], "init_from": [None, "x"]}),
@@ -111,13 +111,6 @@ def test_order_of_flags_and_shorthands():
 # ---------------------------------------------------------------- golden command lines
 
 
-def test_one_experiment(experiments):
-    execute("ppo --env CartPole-v1")
-    [(exp_name, where, kwargs)] = experiments
-    assert (exp_name, where) == ("cmd_ppo", "cmd_ppo/cmd_ppo_s0")
-    assert kwargs == {"env_name": "CartPole-v1", "num_cpu": 1, "seed": 0}
-
-
 def test_a_grid_of_eight(experiments):
     execute(
         "ppo --exp_name ppo_ant --env Pendulum-v1 --clip_ratio 0.1 0.2 --hid[h] [32,32] [64,32] "
@@ -140,61 +133,11 @@ def test_a_grid_of_eight(experiments):
     }
 
 
-def test_activations_in_names(experiments):
-    execute("ppo --env Acrobot-v1 --hid[h] [300] [128,128] --act tf.nn.tanh tf.nn.relu")
-    assert [exp_name for exp_name, _, _ in experiments] == [
-        "cmd_ppo_h300_ac-acttanh",
-        "cmd_ppo_h300_ac-actrelu",
-        "cmd_ppo_h128-128_ac-acttanh",
-        "cmd_ppo_h128-128_ac-actrelu",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("flag", "order"),
-    [
-        ("env_name", ["cartpole-v1_s0", "cartpole-v1_s10", "acrobot-v1_s0", "acrobot-v1_s10"]),
-        ("env", ["cartpole-v1_s0", "acrobot-v1_s0", "cartpole-v1_s10", "acrobot-v1_s10"]),
-    ],
-)
-def test_environments_and_seeds(experiments, flag, order):
-    execute(f"ppo --{flag} CartPole-v1 Acrobot-v1 --seed 0 10 --num_cpu 4")
-    assert [where for _, where, _ in experiments] == [
-        f"cmd_ppo_env{name.split('_')[0]}/cmd_ppo_env{name}" for name in order
-    ]
-    assert all(kwargs["num_cpu"] == 4 for _, _, kwargs in experiments)
-
-
-def test_a_repeated_flag_starts_again(experiments):
-    execute("ppo --env CartPole-v1 --seed 0 --seed 5")
-    assert [where for _, where, _ in experiments] == ["cmd_ppo/cmd_ppo_s5"]
-
-
-def test_env_kwargs(experiments):
-    execute("ppo --env Pendulum-v1 --env_kwargs:g 9.81 5.0")
-    assert [(exp_name, kwargs["env_kwargs"]) for exp_name, _, kwargs in experiments] == [
-        ("cmd_ppo_env-g9-81", {"g": 9.81}),
-        ("cmd_ppo_env-g5-0", {"g": 5.0}),
-    ]
-
-
-def test_arguments_of_image_networks(experiments):
-    ac_kwargs = "--ac_kwargs:conv [[16,8,4]] --ac_kwargs:shared False --hid [64] --act relu"
-    execute(f"a2c --env tests.images:Lamp-v0 {ac_kwargs}")
-    [(_, _, kwargs)] = experiments
-    assert kwargs["ac_kwargs"] == {
-        "conv": [[16, 8, 4]],
-        "shared": False,
-        "hidden_sizes": [64],
-        "activation": "relu",
-    }
-
-
 def test_switches_are_handed_on(experiments):
-    execute("ppo --env CartPole-v1 --quiet --overwrite --cpu 2")
-    [(_, _, kwargs)] = experiments
-    assert kwargs["quiet"] is kwargs["overwrite"] is True
-    assert kwargs["num_cpu"] == 2
+    execute("ppo --env CartPole-v1 --quiet --overwrite --cpu=2")
+    [(exp_name, where, kwargs)] = experiments
+    assert (exp_name, where) == ("cmd_ppo", "cmd_ppo/cmd_ppo_s0")
+    assert kwargs == dict(env_name="CartPole-v1", seed=0, quiet=True, overwrite=True, num_cpu=2)
 
 
 def test_an_environment_of_a_module_in_the_working_directory(experiments, tmp_path, monkeypatch):
@@ -219,17 +162,6 @@ def test_whole_numbers_may_be_written_as_powers_of_ten(experiments):
         assert (value, type(value)) == (number, type(number))
 
 
-def test_an_off_policy_experiment(experiments):
-    execute("sac --env Pendulum-v1 --alpha auto 0.2 --hid [32,32] --cpu 2 --target_entropy -0.5")
-    assert [(exp_name, kwargs["alpha"]) for exp_name, _, kwargs in experiments] == [
-        ("cmd_sac_alpauto", "auto"),
-        ("cmd_sac_alp0-2", 0.2),
-    ]
-    for _, _, kwargs in experiments:
-        assert kwargs["ac_kwargs"] == {"hidden_sizes": [32, 32]}
-        assert (kwargs["num_cpu"], kwargs["target_entropy"]) == (2, -0.5)
-
-
 # ---------------------------------------------------------------- errors
 
 TUPLE_ENVIRONMENT = """
@@ -244,27 +176,35 @@ gymnasium.register("Tuple-v0", TupleEnv)
 """
 
 BAD_INPUT = {
-    "pppo --env CartPole-v1": r"did you mean ppo\?",
-    "ppo_pytorch --env CartPole-v1": r"'ppo_pytorch' is not a command; did you mean ppo\?",
-    "my_vpg.py --env CartPole-v1": r"the commands are .*ExperimentGrid\(...\).run\(function\)",
+    "my_vpg.py --env CartPole-v1": "An algorithm of your own is my_vpg:NAME",
+    "dqn --env CartPole-v1": "for Discrete actions there are ppo",
+    "no_such_module:vpg": "there is no module no_such_module",
+    "tests.cli.own:climb --env CartPole-v1": r"no function 'climb'; did you mean climber\?",
+    "tests.cli.own:climber --env CartPole-v1 --heigth 3": r"did you mean --height\?",
+    "tests.cli.own_vpg:copied --env CartPole-v1 --epochs 0": "epochs is 0; it must be a whole",
+    "ppo --env Cartpole-v1": r"Did you mean CartPole-v1\?",
+    "ppo --env CartPole-v1 --total_timesteps 1e6": "--epochs and --steps_per_epoch.*1000000 are "
+    "--epochs 250",
+    "ppo --env CartPole-v1 --steps_per_epoch 500 --timesteps=2200": "2200 are --epochs 5",
+    "ppo --env CartPole-v1 --steps many": "--epochs and --steps_per_epoch .their product is the nu",
+    "ppo --env CartPole-v1 --lr 1": "here it is --pi_lr and --vf_lr",
+    "sac --env Pendulum-v1 --learning_rate 1": r"here it is --lr\.",
+    "ppo --env CartPole-v1 --n_steps 8": "--steps_per_epoch .of all environments together",
+    "ppo --env CartPole-v1 --batch-size 64": "here it is --minibatch_size",
+    "sac --env Pendulum-v1 --batch-size 64": "it is called --batch_size",
+    "ppo --env CartPole-v1 --n_envs 4": "here it is --num_envs",
+    "sac --env Pendulum-v1 --tau 0.005": "--polyak .which is 1 - tau",
+    "ppo --env CartPole-v1 --hosts a,b": "--launcher .with mpirun's own flags",
     "sac_tf1 --env Pendulum-v1": r"did you mean sac\?",
-    "PPO --env CartPole-v1": r"did you mean ppo\?",
     "ppo --env HalfCheetah-v2": r"HalfCheetah-v2 is no longer there; use HalfCheetah-v5 \(pip in",
-    "ppo --env Hopper-v3": r'use Hopper-v5 \(pip install "spinup_tf2\[mujoco\]"\)',
     "ppo --env Pendulum-v0": "error: Environment version v0.*Please use `Pendulum-v1` instead.$",
     "sac --env Pendulum-v1 --replay_size 1.5": "replay_size is 1.5; it must be a whole number",
-    "sac --env Pendulum-v1 --replay_size -1e6": "replay_size is -1000000.0; it must be a whole",
-    "ppo --env CartPole-v1 --epochs 1e999": "epochs is inf; it must be a whole number",
     "ppo CartPole-v1 --epochs 1": "You didn't specify a first flag. 'CartPole-v1'",
     "ppo --exp_name t": "You did not give a value for --env_name! Add one: --env ID, such as",
     "ppo --env": "--env_name was given without a value",
     "ppo -env CartPole-v1": r"-env has one dash; did you mean --env\?",
     "ppo --env CartPole-v1 --epochs": "--epochs was given without a value",
-    "ppo --env CartPole-v1 --gamma --pi_lr 1": "--gamma was given without a value",
-    "ppo --env CartPole-v1 --exp_name .replaced": "is where runs are that are being replaced",
-    "ppo --env CartPol-v1": "CartPol-v1 is not registered.*Did you mean: `CartPole`.*typo",
     "ppo --env CartPole": r"Did you mean CartPole-v1\?",
-    "ppo --env CartPole-v9": "CartPole-v9 is not registered.*`v1`",
     "ppo --env tuple_environment:Tuple-v0": "The observation space Tuple is not supported",
     "ppo --env CartPole-v1 --env_kwargs:render_mode human": "render_mode is 'human'.*test_policy",
     "ppo --env no_such_module:Own-v0": "the environment no_such_module:Own-v0: there is no "
@@ -272,73 +212,35 @@ BAD_INPUT = {
     "ppo --env tuple_environment.py:Tuple-v0": "tuple_environment.py is a file.*leave .py away",
     "ppo --env broken_environment:Own-v0": "cannot be made: .*No module named 'no_such_thing'",
     "ppo --env CartPole-v1 -epochs 3": r"-epochs has one dash; did you mean --epochs\?",
-    "ppo --env CartPole-v1 --seed 3 -cpu 2": r"-cpu has one dash; did you mean --cpu\?",
-    "ppo --env CartPole-v1 --callbacks a:b -epochs 2": "-epochs has one dash",
     "ppo --env CartPole-v1 --seed 0,1,2": r"seed is \(0, 1, 2\);.* For a grid, separate the values "
     "by spaces: --seed 0 1 2.$",
     "ppo --env CartPole-v1 --hid 0,1": r"hidden_sizes is \(0, 1\);[^:]*$",
     "ppo --env CartPole-v1 --env_kwargs:grvity 1": "cannot be made with {'grvity': 1}.*grvity",
-    "ppo --env CartPole-v1 --env_kwargs 3": "env_kwargs is 3; it must be a dict",
     "ppo --env CartPole-v1 --env_name CartPole-v1": "--env and --env_name are the same flag",
     "ppo --env CartPole-v1 --env Acrobot-v1": "--env is given twice; .* as --env A B for several",
     "ppo --env CartPole-v1 --env[e] Acrobot-v1": "--env is given twice; give it once",
-    "ppo --env[e] CartPole-v1 --env_name Acrobot-v1": "--env and --env_name are the same flag",
     "ppo --env CartPole-v1 --epoch 3": r"--epoch is not a flag of ppo; did you mean --epochs\?",
-    "ppo --env CartPole-v1 --cup 3": r"did you mean --cpu\?",
     "ppo --env CartPole-v1 --gamma:x 3": "--gamma:x is not a flag of ppo",
-    "ppo --env CartPole-v1 --epochs=3": "write --epochs 3",
     "ppo --env CartPole-v1 --env_fn 3": r"--env_fn cannot be given here; call spinup_tf2\.ppo",
     "ppo --env CartPole-v1 --ac_kwargs:hidden_szies [3]": "did you mean --ac_kwargs:hidden_sizes",
     "ppo --env CartPole-v1 --ac_kwargs {'activaton':'relu'}": r"did you mean activation\?",
     "ppo --env CartPole-v1 --ac_kwargs 3": "ac_kwargs is 3; it must be a dict",
     "ppo --env CartPole-v1 --hid [32] --ac_kwargs {}": "multiple values to the same key",
-    "ppo --env CartPole-v1 --hid [-32]": "hidden_sizes",
     "ppo --env CartPole-v1 --hid 64": r"hidden_sizes is 64; it must be a list.*\[64,64\]",
-    "ppo --env CartPole-v1 --act tahn": "activation is 'tahn'",  # codespell:ignore
     "a2c --env CartPole-v1 --ac_kwargs:conv small": "CartPole-v1 cannot be used: its observations "
     "are no images.*MLPActorCritic, have no argument 'conv'; they take hidden_sizes, activation",
     "a2c --env tests.images:Lamp-v0 --ac_kwargs:conv big": "conv is 'big'; it must be one of nat",
-    "a2c --env tests.images:Lamp-v0 --ac_kwargs:shared 1": "shared is 1; it must be True or False",
-    "a2c --env tests.images:Lamp-v0 --hid 64": "hidden_sizes is 64",
-    "a2c --env CartPole-v1 --n_steps 7": "16 environments.*updates of 7 steps each.*such as 4032",
-    "a2c --env CartPole-v1 --cpu 4": "64 environments.*use a multiple of 320, such as 3840",
-    "a2c --env CartPole-v1 --pi_lr 1e-3": "--pi_lr is not a flag of a2c;",
-    "sac --env Pendulum-v1 --pi_lr 1e-3": "--pi_lr is not a flag of sac;",
     "ddpg --env Pendulum-v1 --alpha auto": "--alpha is not a flag of ddpg;",
-    "ddpg --env Pendulum-v1 --policy_delay 2": "--policy_delay is not a flag of ddpg;",
-    "sac --env Pendulum-v1 --alpha foo": "alpha is 'foo'; it must be a number.*or 'auto'",
-    "sac --env Pendulum-v1 --alpha auto 0.2 -1": "alpha is -1;",
-    "sac --env Pendulum-v1 --ac_kwargs:num_q 3": "--ac_kwargs:num_q is not a flag of sac;",
     "sac --env Pendulum-v1 --ac_kwargs {'num_q':3}": "'num_q' in ac_kwargs is not an argument",
     "sac --env Pendulum-v1 --ac_kwargs:stochastic False": "--ac_kwargs:stochastic is not a flag",
     "td3 --env Pendulum-v1 --ac_kwargs:conv small": "MLPQActorCritic, have no argument 'conv'",
-    "td3 --env Pendulum-v1 --batch_size 3 --cpu 2": "batch_size is 3; it must be a multiple of the "
-    "number of processes, 2,.*use one such as 4",
-    "sac --env Pendulum-v1 --batch_size 3 --num_envs 4": "at least the number of environments.*4;",
     "ddpg --env CartPole-v1": "The action space Discrete is not supported by this algorithm",
-    "td3 --env CartPole-v1": "The action space Discrete is not supported by this algorithm",
     "ppo --env CartPole-v1 --exp_name a b": "only provide one value for exp_name; there are 2: "
     "a b. Put a name with spaces in quotes: --exp_name 'a b'.$",
     "ppo --env CartPole-v1 --exp_name a/b": "must be a plain name",
-    "ppo --env CartPole-v1 --exp_name ..": "must be a plain name",
     "ppo --env CartPole-v1 --cpu 1 2": "only provide one value for num_cpu; there are 2: 1 2.$",
-    "ppo --env CartPole-v1 --cpu 0": "num_cpu is 0",
-    "ppo --env CartPole-v1 --cpu two": "num_cpu is 'two'",
-    "ppo --env CartPole-v1 --cpu auto --hosts a,b": "num_cpu is 'auto', but how many cores the "
-    "hosts 'a,b' have is not known here; give each its number of processes, such as node1:2",
-    "ppo --env CartPole-v1 --hosts node1:0": "hosts is 'node1:0'; it must be names of different",
-    "ppo --env CartPole-v1 --hosts node1 node2": "only provide one value for hosts",
-    "ppo --env CartPole-v1 --hosts": "--hosts was given without a value",
     "ppo --env CartPole-v1 --launcher no-such-program --cpu 2": "there is no such program",
-    "ppo --env CartPole-v1 --launcher env": "launcher is given, but for one process",
-    "ppo --env CartPole-v1 --launcher env --hosts a:2": "hosts cannot be given to env,",
     "ppo --env CartPole-v1 --quiet maybe": "--quiet is a switch",
-    "ppo --env CartPole-v1 --steps_per_epoch 2 --num_envs 2 --cpu 2": "steps_per_epoch is 2",
-    "ppo --env CartPole-v1 --steps_per_epoch 4000 --num_envs 3": "steps_per_epoch is 4000",
-    "ppo --env CartPole-v1 --pi_lr 1e-3 -1e-3": "pi_lr is -0.001",
-    "ppo --env CartPole-v1 --gamma 1.01": "gamma is 1.01",
-    "ppo --env CartPole-v1 --epochs 0": "epochs is 0",
-    "ppo --env CartPole-v1 --seed 5000000000": "seed is 5000000000",
     "ppo --env CartPole-v1 --seed 1 1": "two of the experiments would write to",
     "ppo --env CartPole-v1 --data_dir a_file/data": "cannot write to .*choose another data_dir",
     "ppo --env CartPole-v1 --data_dir finished": "already holds a run.*--overwrite",
@@ -372,14 +274,6 @@ def test_bad_input_gives_one_line_and_writes_nothing(
     assert printed.err.startswith("spinup_tf2: error: ")
     assert printed.err.count("\n") == 1
     assert re.search(BAD_INPUT[command_line], printed.err)
-
-
-def test_overwrite_permits_an_existing_run(experiments, tmp_path):
-    existing = tmp_path / "cmd_ppo" / "cmd_ppo_s0" / "progress.txt"
-    existing.parent.mkdir(parents=True)
-    existing.touch()
-    execute("ppo --env CartPole-v1 --overwrite")
-    assert len(experiments) == 1
 
 
 def test_debug_shows_where_an_error_comes_from(capsys, monkeypatch):
@@ -441,60 +335,89 @@ def test_commands_end_as_ever_where_nobody_reads_what_they_print(
     assert len(experiments) == 2 * ("--seed" in command_line)
 
 
-def flags_in(out):
-    """The flags of an algorithm with their defaults, as `help` lists them."""
-    return dict(re.findall(r"^    --(\w+) +(.+)$", out, re.MULTILINE))
-
-
-@pytest.mark.parametrize("flag", ["--data_dir", "--init_from", "--hosts"])
-def test_variables_that_are_not_set_are_noticed(flag, capsys, experiments):
+def test_variables_that_are_not_set_are_noticed(capsys, experiments):
     with pytest.raises(SystemExit) as left:
-        run.main(["ppo", "--env", "CartPole-v1", flag, ""])
+        run.main(["ppo", "--env", "CartPole-v1", "--init_from", ""])
     assert left.value.code == 2
-    assert f"{flag} was given an empty text; was a variable not set?" in capsys.readouterr().err
+    assert "--init_from was given an empty text; was a variable not set?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", ["ppo --no --help", "help ppo", "ppo --exp_name help", "ppo -h"])
+def test_help_of_an_algorithm_comes_before_everything_else(line, capsys, experiments):
+    execute(line)
+    assert capsys.readouterr().out.startswith("python -m spinup_tf2.run ppo --env ID")
     assert not experiments
 
 
-def test_a_slash_at_its_end_makes_no_other_run():
-    assert parse_flags(["--init_from", "data/a/a_s0/"]) == ({"init_from": ["data/a/a_s0"]}, {})
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_help_is_two_screens_with_a_line_for_each_flag(algorithm, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    execute(f"{algorithm} --help")
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 60
+    monkeypatch.setenv("COLUMNS", "80")
+    execute(f"{algorithm} --help")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 100
+    assert max(map(len, lines)) <= 80
+    defaults = signature_of(algorithm).defaults
+    for name in defaults.keys() - {*PYTHON_ONLY}:
+        typed = f"  --{name} {defaults[name]!r}"
+        [(number, line)] = [each for each in enumerate(lines) if each[1].startswith(typed)]
+        assert len(line) > 34, "it has no meaning"
+        assert not lines[number + 1].startswith(" " * 20), "its meaning is longer than a line"
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("algorithm", "title", "default"),
     [
-        *(["ppo", "help"], ["ppo", "-h"], ["ppo", "--exp_name", "help"], ["ppo", "--no", "--help"]),
-        ["help", "ppo"],
+        ("ppo", "Proximal Policy Optimization", "target_kl +0.01"),
+        ("sac", "Soft Actor-Critic", "target_entropy +None"),
     ],
 )
-def test_help_of_an_algorithm_comes_before_everything_else(arguments, capsys, experiments):
-    run.main(arguments)
+def test_help_in_full_has_the_docstring(algorithm, title, default, capsys):
+    """And all flags, but none of what the algorithm itself chooses of its networks."""
+    execute(f"{algorithm} --full --help --preset {'mujoco' if algorithm == 'ppo' else 'classic'}")
     out = capsys.readouterr().out
-    assert out.startswith("\n\nShowing docstring for spinup_tf2.ppo:\n")
-    assert "Proximal Policy Optimization" in out
-    assert flags_in(out)["steps_per_epoch"] == "4000"
-    assert "--env_fn" not in out
-    assert not experiments
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "title", "flags"),
-    [
-        ("ddpg", "Deep Deterministic Policy Gradient", dict(act_noise="0.1")),
-        ("td3", "Twin Delayed DDPG", dict(policy_delay="2", batch_size="100")),
-        ("sac", "Soft Actor-Critic", dict(alpha="0.2", target_entropy="None")),
-    ],
-)
-def test_help_of_an_off_policy_algorithm_lists_its_flags(algorithm, title, flags, capsys):
-    """All of the signature's, and none of what the algorithm itself chooses of its networks."""
-    run.main([algorithm, "help"])
-    out = capsys.readouterr().out
-    for name in ("replay_size", "polyak", "start_steps", "update_after", "num_test_episodes"):
+    assert out.startswith(f"\n\nShowing docstring for spinup_tf2.{algorithm}:\n\n{title}")
+    for name in signature_of(algorithm).defaults.keys() - {*PYTHON_ONLY}:
         assert f"\n    --{name} " in out
         assert f"\n    {name} (" in out  # what it means
-    assert title in out
-    assert flags_in(out).items() >= flags.items()
-    assert "num_q" not in out
-    assert "stochastic" not in out
+    assert re.search(f"\n    --{default}\n", out)
+    for name in ("--env_fn", "num_q", "stochastic"):
+        assert name not in out
+    assert "Presets, which take the place of the defaults" in out
+    assert "The hyperparameters of preset" in out
+
+
+def test_help_of_ones_own_algorithm(capsys):
+    execute("help tests.cli.own:climber")
+    out = capsys.readouterr().out
+    assert "Climbs as high as it is told.\n" in out
+    assert "  --height 1                      How high it climbs\n" in out
+    assert "  --steps\n" in out  # which has no default, and no description
+
+
+# ---------------------------------------------------------------- algorithms of one's own
+
+
+def test_ones_own_algorithm_is_run_in_a_grid(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(own.__file__, "own_file.py")  # in the current directory
+    execute("own_file:climber --env CartPole-v1 --height 2 3 --steps=7 --data_dir data --quiet")
+    assert {path.parent.name: path.read_text() for path in tmp_path.rglob("progress.txt")} == {
+        "cmd_climber_hei2_s0": "Epoch\tEpRet\n0\t9\n",
+        "cmd_climber_hei3_s0": "Epoch\tEpRet\n0\t10\n",
+    }
+    with pytest.raises(SystemExit):
+        execute("own_file:climber --env CartPole-v1 --steps 7 --data_dir data --skip_finished")
+    assert "skip_finished compares the arguments" in capsys.readouterr().err
+
+
+def test_arguments_of_ones_own_algorithm(experiments):
+    execute("tests.cli.own_vpg:copied --env CartPole-v1 --my_arg 3 --epochs 1e1 --ac_kwargs:own 1")
+    [(exp_name, _, kwargs)] = experiments
+    assert exp_name == "cmd_copied"
+    assert (kwargs["my_arg"], kwargs["epochs"], kwargs["ac_kwargs"]) == (3, 10, {"own": 1})
 
 
 @pytest.mark.parametrize(
@@ -517,3 +440,35 @@ def test_exit_statuses(error, status, monkeypatch, capfd):
         run.main([])
     assert left.value.code == status
     assert capfd.readouterr() == ("", "")
+
+
+# ---------------------------------------------------------------- --env_kwargs of other commands
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RUN -n 3 --env_kwargs:num_levels 0 --env_kwargs:distribution_mode hard",
+        "--env_kwargs:num_levels=0 RUN --env_kwargs:distribution_mode hard -n 3",
+        "-n 3 --env_kwargs {'num_levels':0,'distribution_mode':'hard'} RUN",
+    ],
+)
+def test_arguments_of_environments_may_stand_anywhere(line):
+    others, env_kwargs = split_env_kwargs(line.split())
+    assert sorted(others) == ["-n", "3", "RUN"]
+    assert env_kwargs == dict(num_levels=0, distribution_mode="hard")
+    assert split_env_kwargs(others) == (others, {})
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("RUN --env_kwargs:num_levels", "--env_kwargs:num_levels was given without a value"),
+        ("RUN --env_kwargs:raw --norender", "--env_kwargs:raw was given without a value"),
+        ("RUN --env_kwargs 3", "env_kwargs is 3; it must be a dict"),
+        ("RUN --env_kwargs:render_mode human", "render_mode follows from --norender"),
+    ],
+)
+def test_mistakes_in_arguments_of_environments(line, message):
+    with pytest.raises(UserError, match=message):
+        split_env_kwargs(line.split())

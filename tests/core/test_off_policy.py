@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.stats
 from gymnasium import spaces
-from spinup_tf2.training.settings import Settings
 
 from spinup_tf2 import ddpg
 from spinup_tf2.arguments.options import OPTIONS
@@ -23,6 +22,7 @@ from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
 from spinup_tf2.envs.spaces import bounded_action_spec
 from spinup_tf2.training.evaluation import evaluate
 from spinup_tf2.training.opening import environments, open_run
+from spinup_tf2.training.settings import Settings
 
 # ------------------------------------------------------------------------- when to update
 

@@ -38,7 +38,7 @@ def place(tmp_path, monkeypatch):
 def write(folder, name, code=""):
     path = folder / f"{name}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(code or REGISTERS.format("spinup_tf2.envs.probe:ProbeReward"))
+    path.write_text(code or REGISTERS.format("spinup_tf2.envs:ProbeReward"))
 
 
 def write_package(folder, entry="shop_of_envs:register", editable=None):

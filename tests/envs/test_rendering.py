@@ -1,10 +1,10 @@
 """Videos: what is in them, and where the wrappers of a run are put around what records."""
 
 import os
-import re
 import resource
 import sys
 import time
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -28,24 +28,25 @@ from spinup_tf2.utils.test_policy import run_policy
 ffmpeg = pytest.importorskip("imageio_ffmpeg")
 
 
-@pytest.mark.parametrize("display", ["", ":0"])
-def test_a_recording_needs_no_screen_and_does_not_complain(monkeypatch, display):
+@pytest.fixture
+def screens(monkeypatch):
+    """No screen at all; the monkeypatch, to set one."""
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    monkeypatch.setenv("DISPLAY", display)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("display", ["", ":0"])
+def test_a_recording_needs_no_screen_and_does_not_complain(screens, display):
+    screens.setenv("DISPLAY", display)
     assert choose_render_mode(record=True, norender=False) == "rgb_array"
     assert os.environ.get("SDL_VIDEODRIVER") == (None if display else "dummy")
 
 
-@pytest.mark.parametrize("driver", ["dummy", "offscreen"])
-def test_a_driver_without_a_screen_shows_no_window(monkeypatch, driver):
-    monkeypatch.setattr(sys, "platform", "linux")
-    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
-        monkeypatch.delenv(name, raising=False)
-    choose_render_mode(record=True, norender=False)  # which chooses one
-    with pytest.raises(UserError, match="no display"):
-        choose_render_mode(record=False, norender=False)
-    monkeypatch.setenv("SDL_VIDEODRIVER", driver)
+@pytest.mark.parametrize("driver", ["", "dummy", "offscreen"])
+def test_a_driver_without_a_screen_shows_no_window(screens, driver):
+    screens.setenv("SDL_VIDEODRIVER", driver)
     with pytest.raises(UserError, match="no display"):
         choose_render_mode(record=False, norender=False)
 
@@ -77,91 +78,6 @@ class Brighter(gym.Env):
         return np.stack([self._obs()] * 3, axis=-1)
 
 
-def read(path):
-    """(frames per second, which frames there are, size) of a video of Brighter."""
-    video = ffmpeg.read_frames(str(path))
-    meta = next(video)
-    pixels = [np.frombuffer(picture, np.uint8).mean() / 10 for picture in video]
-    frames = np.rint(pixels).astype(int)
-    np.testing.assert_allclose(pixels, frames, atol=0.3)
-    return meta["fps"], frames.tolist(), meta["size"]
-
-
-def test_a_video_has_every_frame_of_an_episode(tmp_path):
-    env = Recorder(Brighter(end=7), tmp_path / "new" / "videos", "name")
-    for _ in range(2):
-        env.reset(seed=0)
-        while not env.step(0)[2]:
-            pass
-    env.reset()  # an episode without steps has no video
-    env.close()
-    assert env.videos == 2
-    videos = sorted((tmp_path / "new" / "videos").iterdir())
-    assert [video.name for video in videos] == ["name-episode-0.mp4", "name-episode-1.mp4"]
-    for video in videos:
-        assert read(video) == (60, [*range(8)], (42, 36))
-
-
-@pytest.mark.parametrize("directory", ["v{run}", "{", "a:b", "100%d"])
-def test_a_directory_may_have_any_name(tmp_path, monkeypatch, directory):
-    monkeypatch.chdir(tmp_path)
-    env = Recorder(Brighter(end=2), directory, "name {}")
-    env.reset()
-    env.step(0)
-    env.close()
-    assert read(tmp_path / directory / "name {}-episode-0.mp4")[1] == [0, 1]
-
-
-@pytest.mark.parametrize("skipping", [MaxAndSkip, MaxAndSkipObservation])
-def test_what_records_is_inside_of_the_frame_skip(tmp_path, skipping):
-    """And inside of the innermost of several. The last of six steps ends after its second frame."""
-    env = StackFrames(TimeLimit(skipping(Brighter(end=22)), 100))
-    env = record(env, tmp_path, "game")
-    env.reset(seed=0)
-    steps = 1
-    while not env.step(0)[2]:
-        steps += 1
-    env.close()
-    assert steps == 6
-    assert read(tmp_path / "game-episode-0.mp4")[:2] == (60, [*range(23)])
-    assert env.get_wrapper_attr("videos") == 1
-
-
-def test_the_innermost_of_several(tmp_path):
-    env = record(MaxAndSkip(MaxAndSkip(Brighter(), 3), 2), tmp_path, "game")
-    env.reset(seed=0)
-    env.step(0)
-    env.close()
-    assert read(tmp_path / "game-episode-0.mp4")[1] == [*range(7)]
-
-
-def test_without_a_frame_skip_it_is_outside(tmp_path):
-    inner = TimeLimit(Brighter(), 5)
-    env = record(inner, tmp_path, "game")
-    assert isinstance(env, Recorder)
-    assert env.env is inner
-
-
-def test_an_episode_that_a_wrapper_outside_cuts_off(tmp_path):
-    """It is over where the next one begins, or the environment is closed."""
-    env = record(TimeLimit(MaxAndSkip(Brighter(), 2), 3), tmp_path, "game")
-    for _ in range(2):
-        env.reset()
-        assert [env.step(0)[3] for _ in range(3)] == [False, False, True]
-    env.close()
-    for i in range(2):
-        assert read(tmp_path / f"game-episode-{i}.mp4")[1] == [*range(7)]
-
-
-def test_pictures_of_odd_size_gain_a_line(tmp_path):
-    env = Recorder(Brighter(end=3, shape=(35, 41)), tmp_path, "odd")
-    env.reset()
-    for _ in range(3):
-        env.step(0)
-    env.close()
-    assert read(tmp_path / "odd-episode-0.mp4")[1:] == ([0, 1, 2, 3], (42, 36))
-
-
 class Draws(Brighter):
     """The same, which draws what it is told to."""
 
@@ -173,14 +89,60 @@ class Draws(Brighter):
         return next(self.pictures)
 
 
+def read(path):
+    """(frames per second, which frames there are, size) of a video of Brighter."""
+    video = ffmpeg.read_frames(str(path))
+    meta = next(video)
+    pixels = [np.frombuffer(picture, np.uint8).mean() / 10 for picture in video]
+    frames = np.rint(pixels).astype(int)
+    np.testing.assert_allclose(pixels, frames, atol=0.3)
+    return meta["fps"], frames.tolist(), meta["size"]
+
+
+def film(env, directory, name="game", episodes=1, steps=99):
+    """Play and record; what the videos show, as `read` returns it."""
+    env = record(env, directory, name)
+    for _ in range(episodes):
+        env.reset(seed=0)
+        for _ in range(steps):
+            *_, terminated, truncated, _ = env.step(0)
+            if terminated or truncated:
+                break
+    env.reset()  # an episode without steps has no video
+    env.close()
+    assert env.get_wrapper_attr("videos") == episodes
+    names = [f"{name}-episode-{i}.mp4" for i in range(episodes)]
+    assert sorted(video.name for video in directory.iterdir()) == names
+    return [read((directory / each).resolve()) for each in names]
+
+
+def test_a_directory_may_have_any_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert film(Brighter(end=2), Path("a:b {run} 100%d"), "name {}")[0][1] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("env", "steps", "frames"),
+    [
+        (Brighter(end=7), 99, 8),
+        (Brighter(end=3, shape=(35, 41)), 99, 4),  # lines are added to odd sizes
+        # Inside of what skips frames: the last of six steps ends after its second frame.
+        (StackFrames(TimeLimit(MaxAndSkip(Brighter(end=22)), 100)), 6, 23),
+        (StackFrames(TimeLimit(MaxAndSkipObservation(Brighter(end=22)), 100)), 6, 23),
+        (MaxAndSkip(MaxAndSkip(Brighter(), 3), 2), 1, 7),
+        # Cut off from outside: it is over where the next one begins, or in close.
+        (TimeLimit(MaxAndSkip(Brighter(), 2), 3), 99, 7),
+    ],
+    ids=str,
+)
+def test_a_video_has_every_frame_of_an_episode(tmp_path, env, steps, frames):
+    videos = film(env, tmp_path / "new" / "videos", episodes=2, steps=steps)
+    assert videos == [(60, [*range(frames)], (42, 36))] * 2
+
+
 def test_transparency_is_left_out(tmp_path):
     clear, opaque = (np.full((32, 32, 4), [90, 90, 90, alpha], np.uint8) for alpha in (0, 255))
-    env = Recorder(Draws(clear, opaque, clear), tmp_path, "clear")
-    env.reset()
-    for _ in range(2):
-        env.step(0)
-    env.close()
-    assert read(tmp_path / "clear-episode-0.mp4")[1] == [9, 9, 9]
+    assert film(Draws(clear, opaque, clear, clear), tmp_path, steps=2)[0][1] == [9, 9, 9]
 
 
 @pytest.mark.parametrize(
@@ -188,39 +150,35 @@ def test_transparency_is_left_out(tmp_path):
     [
         (None, r"shape \(\) and dtype object"),
         (np.zeros((32, 32, 3)), r"shape \(32, 32, 3\) and dtype float64"),
-        (np.zeros((32, 32), np.uint8), r"shape \(32, 32\) and dtype uint8"),
         (np.zeros((3, 32, 32), np.uint8), r"shape \(3, 32, 32\) and dtype uint8"),
     ],
 )
-def test_what_is_no_picture_is_refused_before_anything_is_recorded(tmp_path, picture, returned):
+def test_what_is_no_picture_is_refused_before_anything_is_recorded(picture, returned):
     with pytest.raises(UserError, match=rf"environment drew an array of {returned}; a picture"):
         make_to_render(lambda mode: Draws(picture), "rgb_array")
 
 
-def test_a_later_picture_that_is_none_is_named(tmp_path):
-    env = Recorder(Draws(np.zeros((32, 32, 3), np.uint8), None), tmp_path, "later")
-    env.reset()
-    with pytest.raises(ProtocolError, match=r"drew an array of shape"):
-        env.step(0)
-    env.close()
-
-
-def test_pictures_must_have_one_size(tmp_path):
-    pictures = (np.zeros((32, width, 3), np.uint8) for width in (32, 32, 48))
-    env = Recorder(Draws(*pictures), tmp_path, "sizes")
+@pytest.mark.parametrize(
+    ("later", "drew"),
+    [(None, "drew an array of shape"), (np.zeros((32, 48, 3), np.uint8), "drew 48 x 32 pixels")],
+)
+def test_a_later_picture_that_is_none_or_of_another_size(tmp_path, later, drew):
+    first = np.zeros((32, 32, 3), np.uint8)
+    env = Recorder(Draws(first, first, later), tmp_path, "later")
     env.reset()
     env.step(0)
-    with pytest.raises(ProtocolError, match="drew 48 x 32 pixels"):
+    with pytest.raises(ProtocolError, match=drew):
         env.step(0)
     env.close()
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_what_recording_lacks_is_said(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"cannot be recorded to .*file: "):
+    with pytest.raises(UserError, match=r"Videos cannot be written to .*file: "):
         Recorder(Brighter(), tmp_path / "file", "name")
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    with pytest.raises(UserError, match=re.escape('pip install "spinup_tf2[video]"')):
+    with pytest.raises(UserError, match=r'pip install "spinup_tf2\[video\]"'):
         Recorder(Brighter(), tmp_path / "videos", "name")
     assert not (tmp_path / "videos").exists()
 
@@ -265,18 +223,21 @@ def interrupt():
 
 
 @pytest.mark.parametrize(
-    ("env", "policy", "error"),
+    ("env", "policy", "error", "videos"),
     [
-        (Raises(ValueError("broken")), acting(0, interrupt), UserError),
-        (Raises(KeyboardInterrupt()), acting(0, interrupt), KeyboardInterrupt),
-        (Brighter(end=5), acting(3, interrupt), KeyboardInterrupt),
-        (Brighter(end=5), acting(3, lambda: 1 / 0), ZeroDivisionError),
+        (Raises(ValueError("broken")), acting(0, interrupt), UserError, []),
+        (Raises(KeyboardInterrupt()), acting(0, interrupt), KeyboardInterrupt, []),
+        (Brighter(end=5), acting(3, lambda: 1 / 0), ZeroDivisionError, []),
+        (Brighter(end=5), acting(8, interrupt), KeyboardInterrupt, ["name-episode-0.mp4"]),
     ],
 )
-def test_an_episode_that_is_broken_off_leaves_nothing_in_the_way(tmp_path, env, policy, error):
+def test_an_episode_that_is_broken_off_leaves_nothing(tmp_path, env, policy, error, videos):
+    """What was complete before stays."""
     with pytest.raises(error):
         play(env, tmp_path, policy)
-    assert [*tmp_path.iterdir()] == []
+    assert [each.name for each in tmp_path.iterdir()] == videos
+    for video in videos:
+        assert read(tmp_path / video)[1] == [*range(6)]
 
 
 def test_a_process_that_is_killed_leaves_nothing_in_the_way(tmp_path, capsys):
@@ -290,24 +251,6 @@ def test_a_process_that_is_killed_leaves_nothing_in_the_way(tmp_path, capsys):
     play(Brighter(end=5), tmp_path, episodes=1)
     assert [each.name for each in tmp_path.iterdir()] == ["name-episode-0.mp4"]
     assert capsys.readouterr().out.endswith(f"Wrote 1 video to {tmp_path}\n")
-
-
-def test_what_was_complete_before_stays(tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        play(Brighter(end=5), tmp_path, acting(8, interrupt))
-    assert [each.name for each in tmp_path.iterdir()] == ["name-episode-0.mp4"]
-    assert read(tmp_path / "name-episode-0.mp4")[1] == [*range(6)]
-
-
-def test_an_exception_in_a_step_leaves_no_video_without_the_command_either(tmp_path):
-    env = Recorder(Raises(ValueError("broken")), tmp_path, "name")
-    env.reset()
-    env.step(0)
-    env.step(0)
-    with pytest.raises(ValueError, match="broken"):
-        env.step(0)
-    env.close()
-    assert [*tmp_path.iterdir()] == []
 
 
 WRITTEN = r"^The video {}/name-episode-0\.mp4 cannot be written \(.*\); see whether there is room"
@@ -353,21 +296,14 @@ def test_frames_per_second():
     assert frames_per_second(gym.make("ProbeGoal-v0")) == 30  # which does not say it
 
 
-def test_frames_per_second_of_atari():
+@pytest.mark.parametrize(
+    ("env_id", "raw", "preprocessed"),
+    [("PongNoFrameskip-v4", 60, 15), ("ALE/Pong-v5", 15, 15), ("Pong-v4", 20, 20)],
+)
+def test_frames_per_second_of_atari(env_id, raw, preprocessed):
     """Its console draws 60 of them, of which version 5 skips some by itself."""
     pytest.importorskip("ale_py")
     from spinup_tf2.envs.atari import make_atari
 
-    fps = {
-        (env_id, raw): frames_per_second(make_atari(env_id, raw=raw))
-        for env_id in ("PongNoFrameskip-v4", "ALE/Pong-v5", "Pong-v4")
-        for raw in (True, False)
-    }
-    assert fps == {
-        ("PongNoFrameskip-v4", True): 60,
-        ("PongNoFrameskip-v4", False): 15,
-        ("ALE/Pong-v5", True): 15,
-        ("ALE/Pong-v5", False): 15,
-        ("Pong-v4", True): 20,
-        ("Pong-v4", False): 20,
-    }
+    assert frames_per_second(make_atari(env_id, raw=True)) == raw
+    assert frames_per_second(make_atari(env_id)) == preprocessed

@@ -1,12 +1,17 @@
 """What the programs that imitate a demonstration have in common."""
 
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.examples import mario_demo
+from spinup_tf2.examples import cloning, mario_demo
+from spinup_tf2.experiments.presets import PRESETS, load
+from spinup_tf2.utils.run_utils import EnvFn
+from tests.envs.mario.consoles import needs_emulator
 
+PRESET = load("ppo", "mario-demo")
 PROGRAMS = [pytest.param(mario_demo, "mario-1-1", id="mario")]
 if find_spec("pybullet"):
     from spinup_tf2.examples import quadruped_demo
@@ -14,22 +19,46 @@ if find_spec("pybullet"):
     PROGRAMS.append(pytest.param(quadruped_demo, "walk", id="quadruped"))
 
 
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Runs a program without its work; `done` has what it would have done, as (name, argument)."""
+    done = []
+    evaluate = lambda run_dir, **_: done.append(("evaluate", run_dir))  # noqa: E731
+    monkeypatch.setattr(cloning, "evaluate_run", evaluate)
+    improve = lambda name, *_, **settings: done.append((name, settings))  # noqa: E731
+    monkeypatch.setattr(cloning, "call_experiment", improve)
+    monkeypatch.setattr(mario_demo, "commonest_grey", lambda env_fn, stages: 0.25)
+
+    def clone(*args, resume, **options):
+        done.append(("clone", args))
+        return not resume
+
+    def run(program, *flags):
+        monkeypatch.setattr(program, "clone", clone)
+        monkeypatch.setattr("sys.argv", ["program", "--data_dir", str(tmp_path), *flags])
+        program.main()
+
+    def refused(program, *flags):
+        with pytest.raises(SystemExit):
+            run(program, *flags)
+        assert done == []
+        return capsys.readouterr().err
+
+    return SimpleNamespace(run=run, refused=refused, done=done)
+
+
 @pytest.mark.parametrize("which", ["clone", "demo"])
 @pytest.mark.parametrize(("program", "name"), PROGRAMS)
-def test_runs_that_exist_are_refused_before_anything_is_done(
-    program, name, which, tmp_path, monkeypatch, capsys
-):
-    done = []
-    for step in ("clone", "evaluate_run", "call_experiment"):
-        monkeypatch.setattr(program, step, lambda *_, **__: done.append(1))
-    run = tmp_path / f"{name}-{which}" / f"{name}-{which}_s0"
-    run.mkdir(parents=True)
-    (run / "progress.txt").touch()
-    monkeypatch.setattr("sys.argv", ["program", "--data_dir", str(tmp_path)])
-    with pytest.raises(SystemExit):
-        program.main()
-    assert f"{run} already holds a run; choose another --exp_name" in capsys.readouterr().err
-    assert done == []
+def test_runs_that_exist_are_refused_before_anything_is_done(program, name, which, run, tmp_path):
+    directory = tmp_path / f"{name}-{which}" / f"{name}-{which}_s0"
+    directory.mkdir(parents=True)
+    (directory / "progress.txt").touch()
+    assert f"{directory} already holds a run; choose another --exp_name" in run.refused(program)
+    run.run(program, "--resume", "--epochs", "7")  # what is complete is not evaluated again
+    (first, _), (second, settings) = run.done
+    assert (first, second) == ("clone", f"{name}-demo")
+    assert settings["resume"] is True
+    assert settings["epochs"] == 7
 
 
 @pytest.mark.parametrize(
@@ -43,29 +72,90 @@ def test_runs_that_exist_are_refused_before_anything_is_done(
 )
 @pytest.mark.parametrize(("program", "name"), PROGRAMS)
 def test_arguments_of_ppo_are_checked_before_anything_is_done(
-    program, name, flags, told, tmp_path, monkeypatch, capsys
+    program, name, flags, told, run, tmp_path
 ):
-    for step in ("clone", "evaluate_run", "call_experiment"):
-        monkeypatch.setattr(program, step, None)
-    monkeypatch.setattr("sys.argv", ["program", "--data_dir", str(tmp_path), *flags])
-    with pytest.raises(SystemExit):
-        program.main()
-    assert told in capsys.readouterr().err
+    assert told in run.refused(program, *flags)
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("program", [pytest.param(each.values[0], id=each.id) for each in PROGRAMS])
-def test_an_imitation_of_something_else_is_told_in_a_line(program, tmp_path, monkeypatch, capsys):
-    done = []
-
-    def refuse(*args, **options):
+@pytest.mark.parametrize(("program", "name"), PROGRAMS)
+def test_an_imitation_of_something_else_is_told_in_a_line(program, name, run, monkeypatch):
+    def refuse(*_):
         raise UserError("the imitation cannot go on")
 
-    monkeypatch.setattr(program, "clone", refuse)
-    for step in ("evaluate_run", "call_experiment"):
-        monkeypatch.setattr(program, step, lambda *_, **__: done.append(1))
-    monkeypatch.setattr("sys.argv", ["program", "--resume", "--data_dir", str(tmp_path)])
-    with pytest.raises(SystemExit):
-        program.main()
-    assert capsys.readouterr().err.endswith("error: the imitation cannot go on\n")
-    assert done == []
+    monkeypatch.setattr(cloning, "check_experiment", refuse)
+    assert run.refused(program, "--resume").endswith("error: the imitation cannot go on\n")
+
+
+@pytest.mark.parametrize(("program", "name"), PROGRAMS)
+def test_only_the_imitation(program, name, run, tmp_path):
+    run.run(program, "--epochs", "0", "--exp_name", "mine", "--seed", "3")
+    assert [name for name, _ in run.done] == ["clone", "evaluate"]
+    assert run.done[1][1] == str(tmp_path / "mine-clone" / "mine-clone_s3")
+
+
+# ------------------------------------------------------------------------------------ quadruped
+
+
+@pytest.mark.parametrize(("task", "epochs"), [("walk", 60), ("recover", 30), ("command", 200)])
+def test_each_task_has_its_epochs_and_its_environment(task, epochs, run, tmp_path):
+    pytest.importorskip("pybullet")
+    run.run(quadruped_demo, "--task", task)
+    (_, (env_fn, *_)), (_, imitation), (name, settings) = run.done
+    assert env_fn == EnvFn(f"Quadruped{task.title()}-v0", PRESETS[f"quadruped-{task}"].env_kwargs)
+    assert imitation == str(tmp_path / f"{task}-clone" / f"{task}-clone_s0")
+    assert (name, settings["epochs"]) == (f"{task}-demo", epochs)
+    assert settings["init_from"] == imitation
+
+
+def test_a_demonstration_has_steps(run):
+    pytest.importorskip("pybullet")
+    assert "--steps is 0; it must be at least 1" in run.refused(quadruped_demo, "--steps", "0")
+
+
+# ---------------------------------------------------------------------------------------- Mario
+
+
+def test_imitation_and_ppo_have_the_same_levels_and_background(run, tmp_path):
+    stages = ["1-4", "1-1"]
+    run.run(mario_demo, "--stage", *stages, "--seed", "3")
+    clone, (_, imitation), (name, settings) = run.done
+    _, (env_fn, learned, seed, _, ac_kwargs) = clone
+    assert name == "mario-1-4-1-1-demo"
+    assert learned == env_fn.env_kwargs["stages"] == settings["env_kwargs"]["stages"] == stages
+    assert env_fn.env_kwargs["actions"] == "run"
+    assert seed == settings["seed"] == 3
+    assert imitation == settings["init_from"]
+    assert settings["epochs"] == 2 * PRESET.settings["epochs"] == 80
+    assert settings["env_kwargs"]["demonstration_epochs"] == 20
+    assert ac_kwargs == settings["ac_kwargs"]
+    assert ac_kwargs == PRESET.settings["ac_kwargs"] | dict(background=0.25)
+
+
+@pytest.mark.parametrize("arguments", [{}, dict(background=0.34)])
+def test_a_network_that_is_corrected_keeps_its_background(arguments, run, monkeypatch):
+    """An earlier one has none, which is 0."""
+    monkeypatch.setattr(mario_demo, "network_arguments", {"data/first": arguments}.get)
+    run.run(mario_demo, "--init_from", "data/first")
+    assert run.done[0][1][-1]["background"] == arguments.get("background", 0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--rounds", "-1"], "--rounds is -1; it must be at least 0"),
+        (["--init_from", "data/x", "--rounds", "0"], "--rounds is 0; it must be at least 1"),
+        (["--init_from", "none"], "none"),
+        (["--stage", "1-1", "9-9"], "There is no demonstration of 9-9; there are some of 1-1, "),
+    ],
+)
+def test_what_mario_cannot_learn(flags, told, run, tmp_path):
+    assert told in run.refused(mario_demo, *flags)
+    assert not any(tmp_path.iterdir())
+
+
+@needs_emulator
+def test_a_level_that_takes_other_actions_is_refused():
+    env_fn = EnvFn(PRESET.env, {**PRESET.env_kwargs, "stages": ["2-3"]})
+    with pytest.raises(UserError, match="are not enough for the demonstration of 2-3"):
+        mario_demo.commonest_grey(env_fn, ["1-1", "2-3"])

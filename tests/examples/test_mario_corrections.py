@@ -11,7 +11,7 @@ from spinup_tf2.envs.mario.demonstrations import demonstration
 from spinup_tf2.examples import mario_corrections
 from spinup_tf2.examples.mario_corrections import Player, corrected, helped
 from spinup_tf2.examples.mario_ways import Start, Way, frames_of
-from spinup_tf2.presets import load
+from spinup_tf2.experiments.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
 from tests.envs.mario.consoles import needs_emulator
 

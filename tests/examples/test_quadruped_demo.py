@@ -12,8 +12,8 @@ pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
 from spinup_tf2.envs.quadruped.gait import trot
 from spinup_tf2.errors import UserError
-from spinup_tf2.examples import quadruped_demo
-from spinup_tf2.presets import PRESETS
+from spinup_tf2.examples import cloning, quadruped_demo
+from spinup_tf2.experiments.presets import load
 from spinup_tf2.training.saved_policy import load_policy
 from spinup_tf2.utils.run_utils import EnvFn
 
@@ -42,12 +42,12 @@ def test_every_observation_is_shown_the_trot_of_its_time(env):
 
 def test_the_clone_does_what_it_was_shown(env, tmp_path):
     logger_kwargs = dict(output_dir=str(tmp_path), exp_name="clone", quiet=True)
-    quadruped_demo.clone(WALK, 0, logger_kwargs, steps=2000, passes=20)
+    quadruped_demo.clone(WALK, 0, logger_kwargs, steps=1000, passes=20)
     losses = pd.read_table(tmp_path / "progress.txt")["LossPi"].to_numpy()
     assert len(losses) == 20
     assert losses[-1] < losses[0] / 10
     act = load_policy(tmp_path / "tf2_save", deterministic=True)
-    obs, shown = quadruped_demo.demonstrate(env, 400, noise=0.2, seed=7)  # of another seed
+    obs, shown = quadruped_demo.demonstrate(env, 100, noise=0.2, seed=7)  # of another seed
     errors = np.array([act(each) for each in obs]) - shown
     assert np.mean(errors**2) < np.mean((shown - shown.mean(0)) ** 2) / 10
     sampled = load_policy(tmp_path / "tf2_save", seed=0)
@@ -55,62 +55,8 @@ def test_the_clone_does_what_it_was_shown(env, tmp_path):
     np.testing.assert_allclose(np.log(np.std(noise)), -1.5, atol=0.05)
 
 
-@pytest.fixture
-def done(monkeypatch):
-    """What the program would do, in order, as (name, argument)."""
-    done = []
-
-    def clone(env_fn, *args, resume, **options):
-        done.append(("clone", env_fn))
-        return not resume
-
-    monkeypatch.setattr(quadruped_demo, "clone", clone)
-    monkeypatch.setattr(
-        quadruped_demo, "evaluate_run", lambda run_dir, **_: done.append(("evaluate", run_dir))
-    )
-    monkeypatch.setattr(
-        quadruped_demo,
-        "call_experiment",
-        lambda name, *_, epochs, **__: done.append((name, epochs)),
-    )
-    return done
-
-
-def run_program(monkeypatch, *flags):
-    monkeypatch.setattr("sys.argv", ["quadruped_demo", *flags])
-    quadruped_demo.main()
-
-
-@pytest.mark.parametrize(("task", "epochs"), [("walk", 60), ("recover", 30), ("command", 200)])
-def test_each_task_has_its_epochs_and_its_environment(task, epochs, done, tmp_path, monkeypatch):
-    run_program(monkeypatch, "--task", task, "--data_dir", str(tmp_path))
-    (first, env_fn), (second, imitation), improvement = done
-    assert (first, second) == ("clone", "evaluate")
-    assert env_fn == EnvFn(f"Quadruped{task.title()}-v0", PRESETS[f"quadruped-{task}"].env_kwargs)
-    assert imitation == str(tmp_path / f"{task}-clone" / f"{task}-clone_s0")
-    assert improvement == (f"{task}-demo", epochs)
-
-
-def test_only_the_imitation(done, tmp_path, monkeypatch):
-    run_program(monkeypatch, "--epochs", "0", "--data_dir", str(tmp_path))
-    assert [name for name, _ in done] == ["clone", "evaluate"]
-
-
-def test_a_demonstration_has_steps(done, tmp_path, monkeypatch, capsys):
-    with pytest.raises(SystemExit):
-        run_program(monkeypatch, "--steps", "0", "--data_dir", str(tmp_path))
-    assert "--steps is 0; it must be at least 1" in capsys.readouterr().err
-    assert done == []
-
-
-def test_what_was_stopped_goes_on(done, tmp_path, monkeypatch):
-    """An imitation that is complete is not evaluated again."""
-    run_program(monkeypatch, "--data_dir", str(tmp_path), "--resume", "--epochs", "7")
-    assert [name for name, _ in done] == ["clone", "walk-demo"]
-
-
 def test_an_imitation_that_is_complete_stays_and_a_part_of_one_does_not(tmp_path):
-    preset = PRESETS["quadruped-walk"]
+    preset = load("ppo", "quadruped-walk")
     env_fn = EnvFn(preset.env, preset.env_kwargs)
     logger_kwargs = dict(output_dir=str(tmp_path), exp_name="clone", quiet=True)
     assert quadruped_demo.clone(env_fn, 0, logger_kwargs, steps=100, passes=2)
@@ -129,10 +75,11 @@ def test_an_imitation_that_is_complete_stays_and_a_part_of_one_does_not(tmp_path
 def test_ppo_goes_on_from_the_clone(tmp_path, monkeypatch, capfd):
     small = ["--steps", "2000", "--epochs", "1", "--seed", "2", "--exp_name", "trot"]
     flags = [*small, "--data_dir", str(tmp_path)]
-    monkeypatch.setattr(quadruped_demo, "evaluate_run", lambda run_dir, episodes: None)
+    monkeypatch.setattr(cloning, "evaluate_run", lambda run_dir, episodes: None)
     keras.ops.zeros(1)
     capfd.readouterr()  # what TensorFlow says in the process of the tests, the first time
-    run_program(monkeypatch, *flags)
+    monkeypatch.setattr("sys.argv", ["quadruped_demo", *flags])
+    quadruped_demo.main()
     assert "cuda" not in capfd.readouterr().err  # what TensorFlow says in the process of PPO
     run = tmp_path / "trot-demo" / "trot-demo_s2"
     config = json.loads((run / "config.json").read_text())

@@ -12,37 +12,21 @@ import cloudpickle
 import gymnasium as gym
 import pytest
 
-import spinup_tf2
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import calling
-from spinup_tf2.experiments.calling import call_experiment
-from spinup_tf2.experiments.processes import Processes
+from spinup_tf2.experiments.calling import (
+    Processes,
+    call_experiment,
+    resolve_num_cpu,
+    resolve_processes,
+)
+from spinup_tf2.experiments.experiment import NamedAlgorithm
 from spinup_tf2.parallel import launched, mpi
 from tests.fake_mpi import run_ranks
 
 # Functions of this file are sent to other processes, where it cannot be imported.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-
-
-def tanh(*args, **kwargs):
-    pass
-
-
-@pytest.fixture
-def mine():
-    """An environment that only this process knows."""
-    gym.register("Mine-v0", "gymnasium.envs.classic_control:PendulumEnv")
-    yield "Mine-v0"
-    del gym.registry["Mine-v0"]
-
-
-def test_an_environment_that_only_the_script_knows(mine, tmp_path, capfd):
-    EnvFn(mine)().close()
-    with pytest.raises(UserError, match=r"must be registered in a module.*module:EnvId"):
-        call_experiment("name", tell, env_name=mine, path="seen.json", data_dir=str(tmp_path))
-    assert capfd.readouterr().err == ""
-    assert not os.listdir(tmp_path)
 
 
 def tell(path, seed, logger_kwargs, env_fn=None, **kwargs):
@@ -65,33 +49,12 @@ def tell(path, seed, logger_kwargs, env_fn=None, **kwargs):
         json.dump(seen, file)
 
 
-@pytest.mark.parametrize("chosen", [None, "0"])
-def test_tensorflow_is_told_that_there_are_convolutions(tmp_path, monkeypatch, chosen):
-    """Before it is loaded, and unless the user has said something else."""
-    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
-    if chosen is not None:
-        monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", chosen)
-    path, games = tmp_path / "seen.json", {"CartPole-v1": False, "SuperMarioBros-1-1-v0": True}
-    assert {name: EnvFn(name).shows_pictures for name in games} == games
-    monkeypatch.setattr(EnvFn, "shows_pictures", property(lambda env_fn: True))
-    kwargs = dict(path=str(path), env_name="Pendulum-v1")
-    call_experiment("name", tell, data_dir=str(tmp_path), quiet=True, **kwargs)
-    assert json.loads(path.read_text())["fast_convolutions"] == (chosen or "1")
-
-
 def test_an_experiment_has_its_own_process(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "modules")])
     path = tmp_path / "seen.json"
-    call_experiment(
-        "name",
-        tell,
-        seed=4,
-        data_dir=str(tmp_path / "my data"),
-        path=str(path),
-        env_name="Pendulum-v1",
-        env_kwargs={"g": 5.0},
-        x=(1, 2),
-    )
+    options = dict(data_dir=str(tmp_path / "my data"), path=str(path), x=(1, 2))
+    env = dict(env_name="Pendulum-v1", env_kwargs={"g": 5.0})
+    call_experiment("name", tell, seed=4, **options, **env)
     seen = json.loads(path.read_text())
     assert seen["process"] != os.getpid()
     assert seen["seed"] == 4
@@ -104,9 +67,8 @@ def test_an_experiment_has_its_own_process(tmp_path, capfd, monkeypatch):
     assert not seen["tensorflow"]
     assert seen["fast_convolutions"] == os.environ.get("TF_ENABLE_ONEDNN_OPTS")
     # handed over in a private folder, of which nothing is left
-    folder = seen["argv"][-1]
     assert seen["mode"] == 0o700
-    assert not os.path.exists(folder)
+    assert not os.path.exists(seen["argv"][-1])
 
     out = capfd.readouterr().out
     before, after = out.split("hello from the experiment\n")
@@ -125,59 +87,24 @@ def test_an_experiment_has_its_own_process(tmp_path, capfd, monkeypatch):
     )
 
 
-def test_the_command_to_watch_names_the_module_of_an_own_environment(tmp_path, capfd, monkeypatch):
-    (tmp_path / "own_pendulums.py").write_text(
-        "import gymnasium as gym\n"
-        "gym.register('OwnPendulum-v0', 'gymnasium.envs.classic_control:PendulumEnv')\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(calling, "_run_in_fresh_process", lambda *_: None)
-    options = dict(data_dir=str(tmp_path), env_name="own_pendulums:OwnPendulum-v0")
-    call_experiment("name", tell, path="seen.json", **options)
-    watch = f"test_policy {tmp_path}/name/name_s0 --import own_pendulums\n"
-    assert watch in capfd.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("option", "where"),
-    [
-        (dict(data_dir="data"), "output_dir"),
-        (dict(datestamp=True), "output_dir"),
-        (dict(overwrite=True), "overwrite"),
-        (dict(preset="mario"), "preset"),
-    ],
-)
-def test_what_logger_kwargs_would_hide_is_refused(tmp_path, option, where):
-    [name] = option
-    given = dict(logger_kwargs={"output_dir": str(tmp_path / "mine")})
-    with pytest.raises(UserError, match=rf"{name} is .*leave {name} out and put '{where}' into"):
-        call_experiment("name", tell, path="x", **given, **option)
-    assert not (tmp_path / "mine").exists()
-    with pytest.raises(UserError, match="logger_kwargs is 3; it must be a dict"):
-        call_experiment("name", tell, path="x", logger_kwargs=3)
-
-
-def test_a_quiet_experiment_with_logger_kwargs(tmp_path, capfd):
+@pytest.mark.parametrize("chosen", [None, "0"])
+def test_a_quiet_experiment_with_logger_kwargs_and_convolutions(
+    tmp_path, monkeypatch, capfd, chosen
+):
+    """Unless the user has said something else, TensorFlow is told before it is loaded."""
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", chosen)
+    games = {"CartPole-v1": False, "SuperMarioBros-1-1-v0": True}
+    assert {name: EnvFn(name).shows_pictures for name in games} == games
+    monkeypatch.setattr(EnvFn, "shows_pictures", property(lambda env_fn: True))
     path, given = tmp_path / "seen.json", {"output_dir": str(tmp_path / "mine")}
-    call_experiment("name", tell, path=str(path), logger_kwargs=given, quiet=True)
-    assert json.loads(path.read_text())["logger_kwargs"] == {"quiet": True, **given}
-    assert capfd.readouterr().out == "hello from the experiment\n"
-
-
-def test_logger_kwargs_may_be_given(tmp_path, capfd):
-    logger_kwargs = {"output_dir": str(tmp_path / "mine")}
-    path = tmp_path / "seen.json"
-    call_experiment("name", tell, path=str(path), logger_kwargs=logger_kwargs)
+    kwargs = dict(path=str(path), env_name="Pendulum-v1", logger_kwargs=given)
+    call_experiment("name", tell, quiet=True, **kwargs)
     seen = json.loads(path.read_text())
-    assert (seen["seed"], seen["logger_kwargs"]) == (0, logger_kwargs)
-    assert "Note: Call experiment is not handling logger_kwargs." in capfd.readouterr().out
-
-
-def test_a_quiet_experiment(tmp_path, capfd):
-    path = tmp_path / "seen.json"
-    call_experiment("name", tell, path=str(path), data_dir=str(tmp_path), quiet=True)
+    assert seen["fast_convolutions"] == (chosen or "1")
+    assert seen["logger_kwargs"] == {"quiet": True, **given}
     assert capfd.readouterr().out == "hello from the experiment\n"
-    assert json.loads(path.read_text())["logger_kwargs"]["quiet"] is True
 
 
 def fail(error, **_):
@@ -203,15 +130,62 @@ def test_the_experiments_user_error_is_raised_here(tmp_path, capfd):
     assert printed.err == ""
 
 
-def test_nothing_starts_in_a_directory_with_a_run(tmp_path):
+# ---------------------------------------------------------------- without a process
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The experiments that would have been given processes."""
+    started = []
+    monkeypatch.setattr(calling, "_run_in_fresh_process", lambda run, _: started.append(run))
+    return started
+
+
+@pytest.mark.parametrize("option", ["data_dir", "datestamp", "overwrite", "preset"])
+def test_what_logger_kwargs_would_hide_is_refused(tmp_path, started, option):
+    given = dict(logger_kwargs={"output_dir": str(tmp_path / "mine")})
+    with pytest.raises(UserError, match=f"{option} would not reach the logger"):
+        call_experiment("name", tell, path="x", **given, **{option: "x"})
+    assert not started
+
+
+def test_what_is_said_of_an_experiment(tmp_path, capsys, monkeypatch, started):
+    (tmp_path / "own_pendulums.py").write_text(
+        "import gymnasium as gym\n"
+        "gym.register('OwnPendulum-v0', 'gymnasium.envs.classic_control:PendulumEnv')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    options = dict(data_dir=str(tmp_path), env_name="own_pendulums:OwnPendulum-v0")
+    call_experiment("name", tell, path="seen.json", **options)
+    out = capsys.readouterr().out
+    assert f"test_policy {tmp_path}/name/name_s0 --import own_pendulums\n" in out
+    assert "TensorFlow" not in out
+    call_experiment("a", NamedAlgorithm("ppo"), env_name="CartPole-v1", data_dir=str(tmp_path))
+    assert '"seed":\t0\n}\n\nLoading TensorFlow ...\n' in capsys.readouterr().out
+    call_experiment("name", tell, path="x", logger_kwargs=dict(output_dir=str(tmp_path)))
+    assert "Note: Call experiment is not handling logger_kwargs." in capsys.readouterr().out
+
+
+def test_an_environment_that_only_the_script_knows(tmp_path, capfd):
+    gym.register("Mine-v0", "gymnasium.envs.classic_control:PendulumEnv")
+    EnvFn("Mine-v0")().close()
+    with pytest.raises(UserError, match=r"must be registered in a module.*module:EnvId"):
+        call_experiment("name", tell, env_name="Mine-v0", path="x", data_dir=str(tmp_path))
+    del gym.registry["Mine-v0"]
+    assert capfd.readouterr().err == ""
+    assert not os.listdir(tmp_path)
+
+
+def test_nothing_starts_in_a_directory_with_a_run(tmp_path, started):
     run_dir = tmp_path / "name" / "name_s0"
     run_dir.mkdir(parents=True)
     (run_dir / "config.json").touch()
+    options = dict(path="x", data_dir=str(tmp_path))
     with pytest.raises(UserError, match=r"already holds a run.*overwrite=True"):
-        call_experiment("name", fail, error=RuntimeError(), data_dir=str(tmp_path))
-    path = tmp_path / "seen.json"
-    call_experiment("name", tell, path=str(path), data_dir=str(tmp_path), overwrite=True)
-    assert json.loads(path.read_text())["logger_kwargs"]["overwrite"] is True
+        call_experiment("name", tell, **options)
+    assert not started
+    call_experiment("name", tell, overwrite=True, **options)
+    assert started[0].logger_kwargs["overwrite"] is True
 
 
 def test_other_machines_find_the_experiment_beside_the_run(monkeypatch, tmp_path):
@@ -231,18 +205,8 @@ def test_other_machines_find_the_experiment_beside_the_run(monkeypatch, tmp_path
     assert not os.listdir(tmp_path / "data" / "name")
 
 
-def test_algorithms_are_waited_for_with_a_word(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(Processes, "run", lambda self, arguments: 0)
-    options = dict(env_name="CartPole-v1", data_dir=str(tmp_path))
-    call_experiment("a", spinup_tf2.ppo, **options)
-    assert '"seed":\t0\n}\n\nLoading TensorFlow ...\n' in capsys.readouterr().out
-    call_experiment("b", tanh, **options)
-    assert "TensorFlow" not in capsys.readouterr().out
-
-
-def test_in_a_launched_world_the_ranks_are_the_experiment(monkeypatch, tmp_path):
+def test_in_a_launched_world_the_ranks_are_the_experiment(monkeypatch, tmp_path, started):
     monkeypatch.setattr(launched, "by_mpi", lambda: True)
-    monkeypatch.setattr(calling, "_run_in_fresh_process", lambda *_: pytest.fail("started"))
     ran = []
 
     def experiment(seed, logger_kwargs):
@@ -250,3 +214,26 @@ def test_in_a_launched_world_the_ranks_are_the_experiment(monkeypatch, tmp_path)
 
     run_ranks(3, lambda: call_experiment("name", experiment, data_dir=str(tmp_path), quiet=True))
     assert sorted(ran) == [(rank, os.getpid(), 0) for rank in range(3)]
+    assert not started
+
+
+# ---------------------------------------------------------------- how many processes
+
+
+def test_num_cpu_and_launcher(monkeypatch):
+    monkeypatch.setattr(calling, "available_cores", lambda: 6)
+    assert [resolve_num_cpu(n) for n in (3, "auto")] == [3, 6]
+    for wrong in (0, -1, 1.5, "4", None, True):
+        with pytest.raises(UserError, match="num_cpu is"):
+            resolve_num_cpu(wrong)
+    assert resolve_processes(2, "env -i") == Processes(2, "env -i")
+    with pytest.raises(UserError, match="launcher is given, but for one process"):
+        resolve_processes(1, "env -i")
+
+    monkeypatch.setattr(launched, "by_mpi", lambda: True)
+    monkeypatch.setattr(mpi, "num_procs", lambda: 4)
+    assert [resolve_num_cpu(n) for n in (1, 4, "auto")] == [4, 4, 4]
+    with pytest.raises(UserError, match="num_cpu is 3, but the MPI launcher started 4 processes"):
+        resolve_num_cpu(3)
+    with pytest.raises(UserError, match="an MPI launcher has started the processes already"):
+        resolve_processes(4, "env -i")

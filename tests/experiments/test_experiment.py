@@ -1,21 +1,36 @@
-"""What is looked at before anything starts."""
+"""What is looked at before anything starts: arguments, environments, needs, directories."""
 
 import functools
 import os
+import re
+import time
 
 import gymnasium as gym
+import numpy as np
 import pytest
-import spinup_tf2.training.settings
 
 import spinup_tf2
+import spinup_tf2.training.settings
+from spinup_tf2 import user_config
+from spinup_tf2.envs import rendering
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import calling
 from spinup_tf2.experiments import experiment as experiments
 from spinup_tf2.experiments.calling import call_experiment
-from spinup_tf2.experiments.experiment import Experiment, check_launch, set_replaced_aside
+from spinup_tf2.experiments.checks import check_environment, check_needs
+from spinup_tf2.experiments.experiment import (
+    Experiment,
+    NamedAlgorithm,
+    check_exp_name,
+    check_launch,
+    set_replaced_aside,
+    setup_logger_kwargs,
+)
 from spinup_tf2.experiments.grid import ExperimentGrid
+from spinup_tf2.files.lock import run_lock
 from spinup_tf2.parallel import mpi
+from spinup_tf2.tracking import tracker
 from tests.fake_mpi import run_ranks
 
 
@@ -23,20 +38,7 @@ def tanh(*args, **kwargs):
     pass
 
 
-@pytest.mark.parametrize("run", ["call_experiment", "grid"])
-def test_each_environment_is_checked_once(monkeypatch, tmp_path, run):
-    checked = []
-    monkeypatch.setattr(experiments, "check_environment", lambda env_fn, _: checked.append(env_fn))
-    monkeypatch.setattr(calling, "_run_in_fresh_process", lambda *_: None)
-    if run == "grid":
-        grid = ExperimentGrid("g")
-        grid.add("env_name", ["CartPole-v1", "Pendulum-v1"])
-        grid.add("seed", [0, 1])
-        grid.run(tanh, data_dir=str(tmp_path), quiet=True)
-        assert checked == [EnvFn("CartPole-v1"), EnvFn("Pendulum-v1")]
-    else:
-        call_experiment("name", tanh, env_name="CartPole-v1", data_dir=str(tmp_path), quiet=True)
-        assert checked == [EnvFn("CartPole-v1")]
+# ---------------------------------------------------------------- arguments and environments
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,7 @@ def test_each_environment_is_checked_once(monkeypatch, tmp_path, run):
         (dict(ac_kwargs=3), "ac_kwargs is 3; it must be a dict"),
         (dict(ac_kwargs=dict(hidden=[3])), "'hidden' in ac_kwargs is not an argument of"),
         (dict(env_fn=print), "env_fn and env_name were given; env_fn makes the whole environment"),
+        (dict(env_fn=print, env_name=None, env_kwargs={}), "env_fn and env_kwargs were given"),
         (dict(env_fn=gym.Env(), env_name=None), r"env_fn is <.*>; it must be a function that"),
     ],
 )
@@ -77,70 +80,179 @@ def test_own_networks_have_arguments_of_their_own(monkeypatch, tmp_path):
     assert type(experiment.kwargs["epochs"]) is int
 
 
-def needs_env(env_fn, seed, logger_kwargs, size=1):
-    pass
+def test_each_environment_is_checked_once(monkeypatch, tmp_path):
+    checked = []
+    monkeypatch.setattr(experiments, "check_environment", lambda env_fn, _: checked.append(env_fn))
+    monkeypatch.setattr(calling, "_run_in_fresh_process", lambda *_: None)
+    grid = ExperimentGrid("g")
+    grid.add("env_name", ["CartPole-v1", "Pendulum-v1"])
+    grid.add("seed", [0, 1])
+    grid.run(tanh, data_dir=str(tmp_path), quiet=True)
+    assert checked == [EnvFn("CartPole-v1"), EnvFn("Pendulum-v1")]
 
 
-@functools.wraps(needs_env)
-def with_more(width, **kwargs):
-    needs_env(size=2 * width, **kwargs)
+class BrokenEnv(gym.Env):
+    def __init__(self):
+        raise RuntimeError("no display")
 
 
-@spinup_tf2.training.settings.algorithm()
-def own_algorithm(env_fn, seed, logger_kwargs, size=1, **options):
-    pass
-
-
-@pytest.mark.parametrize(
-    ("function", "arguments", "message"),
-    [
-        (needs_env, dict(nonsense=3), r"needs_env .*unexpected keyword argument 'nonsense'"),
-        (needs_env, dict(env_name=None), r"needs_env .*missing a required argument: 'env_fn'"),
-        (lambda: None, {}, r"<lambda> .*It takes nothing, and would be given seed, "),
-        (functools.partial(spinup_tf2.ppo, gamma=0.9), dict(gama=1), "argument 'gama'"),
-        (functools.partial(needs_env, size=3), {}, None),
-        (own_algorithm, dict(size=2, num_envs=2), None),
-        (own_algorithm, dict(nonsense=2), "'nonsense'"),
-        (with_more, dict(width=2), None),
-        (tanh, dict(anything=1), None),
-        (dict, dict(anything=1), None),  # it tells nothing
-    ],
-)
-def test_what_a_function_does_not_take_is_refused_before_anything_starts(
-    monkeypatch, tmp_path, function, arguments, message
-):
-    started = []
-    monkeypatch.setattr(calling, "_run_in_fresh_process", lambda run, _: started.append(run))
-    kwargs = dict(env_name="CartPole-v1", data_dir=str(tmp_path), quiet=True) | arguments
-    kwargs = {name: value for name, value in kwargs.items() if value is not None}
-    if message is None:
-        call_experiment("ce", function, **kwargs)
-        assert len(started) == 1
-        return
-    with pytest.raises(UserError, match=f"(?s){message}"):
-        call_experiment("ce", function, **kwargs)
-    assert not started
-    assert not os.listdir(tmp_path)
-
-
-@pytest.mark.parametrize(("resume", "stays"), [(False, False), (True, True)])
-def test_what_is_resumed_is_not_removed(tmp_path, resume, stays):
-    """The logger is also told to overwrite, which an algorithm that resumes does not heed."""
-    (tmp_path / "progress.txt").touch()
-    logger_kwargs = dict(output_dir=str(tmp_path), overwrite=True)
-    experiment = Experiment("name", tanh, dict(resume=resume), logger_kwargs)
-    run_ranks(3, lambda: set_replaced_aside([experiment]))
-    assert (tmp_path / "progress.txt").exists() == stays
+def test_an_environment_that_cannot_be_made():
+    gym.register("Broken-v0", BrokenEnv)
+    with pytest.raises(UserError, match="Broken-v0 cannot be made: RuntimeError: no display"):
+        check_environment(EnvFn("Broken-v0"))
+    del gym.registry["Broken-v0"]
 
 
 def test_what_rank_0_finds_is_raised_on_all_ranks(tmp_path):
     (tmp_path / "progress.txt").touch()
 
     def check():
-        logger_kwargs = {"output_dir": str(tmp_path)}
-        experiment = Experiment("name", tanh, {}, logger_kwargs)
+        experiment = Experiment("name", tanh, {}, {"output_dir": str(tmp_path)})
         with pytest.raises(UserError, match="already holds a run"):
             check_launch([experiment])
         return mpi.proc_id()
 
     assert run_ranks(3, check) == [0, 1, 2]
+
+
+# ---------------------------------------------------------------- what is needed
+
+
+def test_what_may_be_had_is_no_problem(tmp_path, monkeypatch):
+    (tmp_path / "own_callbacks.py").write_text("raise SystemExit\n")  # it is not imported here
+    monkeypatch.syspath_prepend(tmp_path)
+    own = ["own_callbacks:Thing", "spinup_tf2.callbacks:StopAtReturn", object()]
+    check_needs([dict(callbacks=own), dict(callbacks=None, record_every=None, track=None)])
+    run_dir = tmp_path / "first"
+    check_needs([dict(init_from=run_dir, resume=True)])  # which has weights of its own
+    (run_dir / "tf2_save").mkdir(parents=True)
+    with pytest.raises(UserError, match="no complete saved policy"):
+        check_needs([dict(init_from=run_dir)])
+    np.savez(run_dir / "tf2_save" / "weights.npz", **{"0": np.zeros(2)})
+    check_needs([dict(init_from=run_dir)] * 2)
+
+
+@pytest.mark.parametrize(
+    ("needed", "message"),
+    [
+        (dict(callbacks=["nosuchmodule.a:Thing"]), "nosuchmodule.a:Thing cannot be had"),
+        (dict(init_from="nowhere"), "There is no directory nowhere"),
+        (dict(track=["wandb"]), "track names wandb, which is not installed"),
+        (dict(record_every=1), "record_every needs imageio-ffmpeg"),
+        (dict(render_every=2), r"no display to show .* Train without render_every"),
+        (dict(init_from="{}/g/g_s0"), "init_from is .*g_s0, whose run is to be replaced"),
+    ],
+)
+def test_old_runs_stay_if_something_is_missing(tmp_path, monkeypatch, needed, message):
+    monkeypatch.setattr(rendering, "has_display", lambda: False)
+    monkeypatch.setattr(rendering, "find_spec", lambda name: None)
+    monkeypatch.setattr(tracker, "find_spec", lambda name: None)
+    monkeypatch.setattr(calling, "run_experiment", lambda *_: pytest.fail("it has started"))
+    runs = [tmp_path / "g" / f"g_s{seed}" for seed in (0, 1)]
+    for run_dir in runs:
+        (run_dir / "tf2_save").mkdir(parents=True)
+        (run_dir / "progress.txt").write_text("Epoch\n")
+        np.savez(run_dir / "tf2_save" / "weights.npz", **{"0": np.zeros(2)})
+    needed = {key: x.format(tmp_path) if type(x) is str else x for key, x in needed.items()}
+    grid = ExperimentGrid("g", base=dict(env_name="CartPole-v1", **needed))
+    grid.add("seed", [0, 1])
+    with pytest.raises(UserError, match=message):
+        grid.run(NamedAlgorithm("ppo"), data_dir=tmp_path, overwrite=True)
+    assert all((run_dir / "progress.txt").exists() for run_dir in runs)
+
+
+def test_another_function_needs_what_it_needs(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(calling, "run_experiment", lambda *_: started.append(1))
+    grid = ExperimentGrid("g", base=dict(track=["nothing"], init_from="nowhere"))
+    grid.add("seed", [0, 1])
+    grid.run(tanh, data_dir=tmp_path, overwrite=True)
+    assert started == [1, 1]
+
+
+# ---------------------------------------------------------------- names and directories
+
+
+@pytest.mark.parametrize(
+    ("seed", "datestamp", "expected"),
+    [
+        (None, False, "D/name"),
+        (3, False, "D/name/name_s3"),
+        (0, False, "D/name/name_s0"),
+        (None, True, "D/2026-01-02_name"),
+        (3, True, "D/2026-01-02_name/2026-01-02_03-04-05-name_s3"),
+    ],
+)
+def test_setup_logger_kwargs(monkeypatch, seed, datestamp, expected):
+    now = time.struct_time((2026, 1, 2, 3, 4, 5, 4, 2, 0))
+    strftime = time.strftime
+    monkeypatch.setattr(experiments.time, "strftime", lambda form: strftime(form, now))
+    kwargs = setup_logger_kwargs("name", seed, "D", datestamp)
+    assert kwargs == {"output_dir": expected, "exp_name": "name"}
+
+
+def test_user_config_has_the_defaults(monkeypatch):
+    monkeypatch.setattr(user_config, "DEFAULT_DATA_DIR", "/D")
+    assert setup_logger_kwargs("name")["output_dir"] == "/D/name"
+    monkeypatch.setattr(user_config, "FORCE_DATESTAMP", True)
+    assert re.fullmatch(r"/D/\d{4}-\d\d-\d\d_name", setup_logger_kwargs("name")["output_dir"])
+
+
+@pytest.mark.parametrize(
+    "exp_name",
+    [
+        *("", ".", "..", "a/b", "/a", "../a", "~", "~root", "-rf", "a\0b", "a\nb", "\x1b[2J"),
+        *("\udcff", "a" * 224, "ä" * 112, 3, None, b"a"),
+    ],
+)
+def test_an_experiment_needs_a_plain_name(exp_name, tmp_path):
+    with pytest.raises(UserError, match="exp_name"):
+        check_exp_name(exp_name)
+    with pytest.raises(UserError, match="exp_name"):
+        setup_logger_kwargs(exp_name, 0, tmp_path)
+
+
+def test_a_seed_is_no_path(tmp_path):
+    with pytest.raises(UserError, match=r"seed '/\.\./\.\./x'; it must be a plain name"):
+        setup_logger_kwargs("name", "/../../x", tmp_path)
+
+
+def test_a_name_that_fits_fits_with_date_and_seed(tmp_path):
+    name = "ä" * 111 + "!"
+    path = setup_logger_kwargs(name, 4294967295, tmp_path, datestamp=True)["output_dir"]
+    os.makedirs(path)
+
+
+# ---------------------------------------------------------------- runs that are replaced
+
+
+def replacing(run_dir, rows="progress.txt", **kwargs):
+    logger_kwargs = dict(output_dir=str(run_dir), output_fname=rows, overwrite=True)
+    return Experiment("name", tanh, kwargs, logger_kwargs)
+
+
+def test_runs_are_set_aside_all_or_none(tmp_path):
+    rows = dict(a="progress.txt", b="rows.txt")
+    for folder, name in rows.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).touch()
+    every = [replacing(tmp_path / folder, name) for folder, name in rows.items()]
+    every.append(replacing(tmp_path / "none"))
+
+    def left():
+        return [name for folder, name in rows.items() if (tmp_path / folder / name).exists()]
+
+    with run_lock(tmp_path / "b"), pytest.raises(UserError, match="b is being written to"):
+        set_replaced_aside(every)
+    assert left() == [*rows.values()]
+    run_ranks(3, lambda: set_replaced_aside(every))
+    assert left() == []
+    assert {path.name for path in tmp_path.rglob("*.txt")} == {*rows.values()}  # none is lost
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_what_is_resumed_is_not_moved(tmp_path, resume):
+    """The logger is also told to overwrite, which an algorithm that resumes does not heed."""
+    (tmp_path / "progress.txt").touch()
+    set_replaced_aside([replacing(tmp_path, resume=resume)])
+    assert (tmp_path / "progress.txt").exists() == resume

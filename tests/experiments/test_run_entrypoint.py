@@ -2,14 +2,12 @@ import json
 import math
 import subprocess
 import sys
-import threading
 
 import pytest
 
 from spinup_tf2 import run
 from spinup_tf2.cli.flags import parse_value
 from spinup_tf2.envs.making import EnvFn
-from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import calling, run_entrypoint
 from spinup_tf2.experiments.experiment import Experiment, NamedAlgorithm
 from spinup_tf2.experiments.run_entrypoint import decode, encode
@@ -68,22 +66,6 @@ def test_the_command_line_hands_over_no_code(tmp_path, monkeypatch):
     assert algorithm == (NamedAlgorithm("ppo"),)
     assert arguments["env_fn"] == EnvFn("CartPole-v1")
     assert arguments["logger_kwargs"]["output_dir"] == str(tmp_path / "data/cmd_ppo/cmd_ppo_s0")
-
-
-@pytest.mark.parametrize("holder", ["argument", "function"])
-def test_the_part_that_cannot_be_pickled_is_named(holder, tmp_path):
-    lock = threading.Lock()
-
-    def closed_over(**arguments):
-        return lock
-
-    thunk, kwargs = (print, {"steps": 3, "env_lock": lock})
-    name = "env_lock"
-    if holder == "function":
-        thunk, kwargs, name = closed_over, {"steps": 3}, "the function"
-    experiment = Experiment("locked", thunk, kwargs, {})
-    with pytest.raises(UserError, match=rf"^{name} cannot be handed to .*pickle '_thread.lock'"):
-        run_entrypoint.write_experiment(tmp_path, experiment)
 
 
 def test_a_pickle_that_others_could_have_written_is_not_read(tmp_path):

@@ -38,7 +38,7 @@ TRAINING = """
 import sys, time
 import gymnasium as gym
 import spinup_tf2
-from spinup_tf2.utils import logx
+from spinup_tf2.files import logger as logx
 from spinup_tf2.parallel import mpi
 place, calls = sys.argv[1], 0
 def dies(function, after):

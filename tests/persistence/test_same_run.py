@@ -22,7 +22,7 @@ def described():
     def describe(size):
         env_fn = EnvFn("Sized-v0", dict(size=size))
         arguments = dict(env_fn=env_fn, num_envs=1, seed=0)
-        return describe_run("ppo", arguments, env_fn(), [], True, "exp", None)
+        return describe_run("ppo", arguments, env_fn(), [], "ppo", True, "exp", None)
 
     gym.register("Sized-v0", entry_point=Sized)
     yield describe

@@ -55,21 +55,6 @@ def test_confidence_intervals_are_those_of_the_estimator(estimator):
     np.testing.assert_allclose([result.low[0], result.high[0]], direct)
 
 
-@pytest.mark.parametrize("errorbar", ["ci", "se"])
-def test_intervals_are_the_same_at_every_call(errorbar):
-    first, second = (summarize(VALUES, "iqm", errorbar) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-
-
-def test_the_95_percent_interval_of_normal_runs():
-    """Of many runs it is mean +- 1.96 standard errors."""
-    values = np.random.default_rng(0).normal(5, 2, size=(400, 3))
-    result = summarize(values, "mean", "ci")
-    half = 1.96 * values.std(axis=0) / 20
-    np.testing.assert_allclose(result.high - result.estimate, half, rtol=0.1)
-    np.testing.assert_allclose(result.estimate - result.low, half, rtol=0.1)
-
-
 def test_standard_deviation_and_standard_error():
     mean, std = VALUES.mean(axis=0), VALUES.std(axis=0, ddof=1)
     for errorbar, half in (("sd", std), ("se", std / 3)):
@@ -110,9 +95,17 @@ def test_the_interval_that_goes_with_an_estimator(arguments, result):
     assert check_statistics(*arguments) == result
 
 
-def test_what_does_not_go_together():
-    with pytest.raises(UserError, match="The sum of the runs has no interval 'ci'"):
-        check_statistics("sum", "ci")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("sum", "ci"), "The sum of the runs has no interval 'ci' .* choose from none"),
+        (("mean", "sem"), "no interval 'sem' .* choose from sd, se, ci, none"),
+        (("system", None), "no estimator 'system'; choose from mean, me"),
+    ],
+)
+def test_what_does_not_go_together(arguments, message):
+    with pytest.raises(UserError, match=message):
+        check_statistics(*arguments)
 
 
 # ---------------------------------------------------------------- runs with different x

@@ -3,22 +3,20 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from spinup_tf2.errors import UserError
 from spinup_tf2.files import run_directory as run_files
 from spinup_tf2.files.run_directory import (
-    REPLACED,
     atomic_output,
     atomic_save,
-    forget_replaced,
     holds_run,
-    move_back,
-    put_back,
     runs_in,
     set_aside,
 )
-from spinup_tf2.results.walking import walk
+from spinup_tf2.results.reading import walk
 
 
 class Crash(Exception):
@@ -137,92 +135,39 @@ def test_leftovers_of_a_killed_process_are_cleaned(tmp_path):
         assert sorted(os.listdir(tmp_path)) == left
 
 
-RUN = {"checkpoint": "c", "config.json": "old", "progress.txt": "rows", "vars.pkl": "v"}
+RUN = {"config.json": "{}", "progress.txt": "Epoch\n0\n", "vars.pkl": "v"}
 
 
 def read(folder):
     return {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
 
 
-def crashing(monkeypatch, number, killed):
-    """Let the rename of this number fail; and all that follow, if the process is killed then."""
-    calls = []
+def test_a_run_that_is_set_aside_lies_beside_its_directory(tmp_path):
+    """As often as you like; what is not the run's own stays."""
+    run_dir, asides = tmp_path / "run", []
+    run_dir.mkdir()
+    (run_dir / "notes").write_text("mine")
+    for number in range(3):
+        for name, text in RUN.items():
+            (run_dir / name).write_text(f"{text}{number}")
+        (run_dir / "checkpoint").mkdir()
+        asides.append(set_aside(run_dir, "progress.txt"))
+        assert read(run_dir) == dict(notes="mine")
+        assert not holds_run(run_dir)
+    for number, aside in enumerate(asides):
+        assert os.path.basename(aside).startswith("run.old-")
+        assert read(Path(aside)) == {name: f"{text}{number}" for name, text in RUN.items()}
+    assert [names for _, _, names in walk(tmp_path)] == [[], ["notes"]]
+    assert runs_in(tmp_path, "config.json") == ""
 
-    def rename(*args):
-        calls.append(args)
-        if len(calls) == number or (killed and len(calls) > number):
-            raise Crash
-        RENAME(*args)
+
+def test_a_run_that_cannot_be_moved_says_where_it_is(tmp_path, monkeypatch):
+    (tmp_path / "config.json").write_text("{}")
+
+    def rename(*_):
+        raise OSError(13, "Permission denied", "config.json")
 
     monkeypatch.setattr(os, "rename", rename)
-
-
-RENAME = os.rename
-
-
-@pytest.mark.parametrize("killed", [False, True])
-@pytest.mark.parametrize("crash", range(1, 6))
-def test_a_crash_while_a_run_is_set_aside_loses_nothing(tmp_path, monkeypatch, crash, killed):
-    """It is before each of the five renames, there and back."""
-    for name, text in dict(RUN, notes="mine").items():
-        (tmp_path / name).write_text(text)
-    crashing(monkeypatch, crash, killed)
-    with pytest.raises(Crash):
+    with pytest.raises(UserError, match=r"cannot be moved to .*\.old-.* \(Permission denied"):
         set_aside(tmp_path, "progress.txt")
-    if not killed:  # all is as before
-        assert read(tmp_path) == dict(RUN, notes="mine")
-    assert holds_run(tmp_path)  # nobody takes the directory for an empty one
-    monkeypatch.setattr(os, "rename", RENAME)
-    set_aside(tmp_path, "progress.txt")
-    assert read(tmp_path) == dict(notes="mine")
-    assert read(tmp_path / REPLACED) == RUN
-    assert not (tmp_path / f"{REPLACED}.tmp").exists()
-
-    crashing(monkeypatch, crash, killed)
-    with pytest.raises(Crash):
-        put_back(tmp_path, "progress.txt")
-    assert holds_run(tmp_path) == (crash > 1)  # else it is all in `.replaced`
-    monkeypatch.setattr(os, "rename", RENAME)
-    move_back(tmp_path)
-    put_back(tmp_path, "progress.txt")
-    assert read(tmp_path) == dict(RUN, notes="mine")
-    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
-
-
-def test_a_run_that_has_begun_stays_whatever_is_left_of_the_old_one(tmp_path, monkeypatch):
-    (tmp_path / "config.json").write_text("old")
-    set_aside(tmp_path, "progress.txt")
-    (tmp_path / "config.json").write_text("new")
-    with monkeypatch.context() as patch:
-        patch.setattr(run_files.shutil, "rmtree", lambda *_, **__: None)  # nothing can be removed
-        forget_replaced(tmp_path)
-    put_back(tmp_path, "progress.txt")
-    assert read(tmp_path) == {"config.json": "new"}
-    assert [names for root, _, names in walk(tmp_path)] == [["config.json"]]
-    assert runs_in(tmp_path, "config.json") == ""
-    forget_replaced(tmp_path)
-    assert os.listdir(tmp_path) == ["config.json"]
-
-
-def test_what_has_rows_has_begun(tmp_path):
-    """Though it has not said so."""
-    (tmp_path / "config.json").write_text("old")
-    set_aside(tmp_path, "progress.txt")
-    (tmp_path / "progress.txt").write_text("Epoch\n0\n")
-    set_aside(tmp_path, "progress.txt")
-    assert read(tmp_path / REPLACED) == {"progress.txt": "Epoch\n0\n"}
-
-
-def test_what_has_not_begun_replaces_no_other_run(tmp_path):
-    for name, text in RUN.items():
-        (tmp_path / name).write_text(text)
-    set_aside(tmp_path, "progress.txt")
-    (tmp_path / "config.json").write_text("new")
-    (tmp_path / "output.txt").write_text("why it has not begun")
-    set_aside(tmp_path, "progress.txt")  # of the next one
-    assert read(tmp_path) == {}
-    assert read(tmp_path / REPLACED) == RUN
-    (tmp_path / "config.json").write_text("newer")
-    forget_replaced(tmp_path)
-    put_back(tmp_path, "progress.txt")  # it has begun
-    assert read(tmp_path) == {"config.json": "newer"}
+    assert read(tmp_path) == {"config.json": "{}"}

@@ -2,6 +2,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+
+from spinup_tf2 import ppo, sac
+from spinup_tf2.parallel import mpi
 from spinup_tf2.parallel.tensors import (
     MpiAdamOptimizer,
     assign_params_from_flat,
@@ -10,9 +13,6 @@ from spinup_tf2.parallel.tensors import (
     mpi_avg_grads,
     sync_params,
 )
-
-from spinup_tf2 import ppo, sac
-from spinup_tf2.parallel import mpi
 from spinup_tf2.training import run as training
 from spinup_tf2.training.checkpoints import Checkpoints
 from tests import off_policy_runs

@@ -4,7 +4,7 @@ import re
 import numpy as np
 import pytest
 
-from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializable
+from spinup_tf2.files.serialization import convert_json, is_json_serializable
 
 
 def function():

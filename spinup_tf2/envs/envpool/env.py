@@ -6,14 +6,12 @@ one of them into an ordinary gymnasium environment. This module can be imported 
 which comes with the `procgen` extra.
 """
 
-import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 
 from spinup_tf2.envs.modules import import_installed
 from spinup_tf2.errors import UserError, one_line
@@ -22,6 +20,7 @@ INSTALL = 'pip install "spinup_tf2[procgen]"'
 
 # EnvPool's options that are fixed, as there is one environment, which `reset` seeds.
 _OWN = ("num_envs", "batch_size", "num_threads", "max_num_players", "seed", "env_seed")
+_OWN += ("gym_reset_return_info",)
 
 _SEEDS = 2**31  # EnvPool takes seeds below this
 
@@ -48,8 +47,6 @@ class EnvPoolEnv(gym.Env):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012 (as gymnasium's)
 
     def __init__(self, task_id: str, *, render_mode: str | None = None, **options: Any):
-        for name, value in options.items():
-            _check_option(name, value)
         envpool = _import_envpool()
         if task_id not in envpool.list_all_envs():
             raise UserError(
@@ -59,14 +56,15 @@ class EnvPoolEnv(gym.Env):
         self._task_id, self._options, self.render_mode = task_id, options, render_mode
         with self._explained():
             known = envpool.make_spec(task_id).config._asdict()  # the options with their defaults
-        self._check_known(known)
+        for name, value in options.items():
+            _check_option(name, value, known)
         if "channel_first" in known:  # networks take images as [height, width, channels]
             self._options = {"channel_first": False} | options
         with self._explained():
             spec = envpool.make_spec(task_id, **self._options)
         self.observation_space = spec.gymnasium_observation_space
         self.action_space = spec.gymnasium_action_space
-        if not isinstance(self.action_space, spaces.Box | spaces.Discrete):
+        if not isinstance(self.action_space, gym.spaces.Box | gym.spaces.Discrete):
             raise UserError(f"{task_id} of EnvPool takes several actions at once, or has players.")
         self._pool: Any = None  # made by `reset`
         self._offer: tuple[int, Any] | None = None
@@ -127,16 +125,8 @@ class EnvPoolEnv(gym.Env):
 
     def _info(self, info):
         """Return EnvPool's info for the one environment, without its ids."""
-        return {key: _first(value) for key, value in info.items() if key not in _NUMBERS}
-
-    def _check_known(self, known):
-        names = sorted(name for name, value in known.items() if _may_be_given(name, value))
-        for name in self._options:
-            if name not in known:
-                raise UserError(
-                    f"{self._task_id} of EnvPool has no option {name!r}. Its options: "
-                    f"{', '.join(names)}."
-                )
+        ids = ("env_id", "players")
+        return {key: _first(value) for key, value in info.items() if key not in ids}
 
     @contextmanager
     def _explained(self):
@@ -144,14 +134,17 @@ class EnvPoolEnv(gym.Env):
         try:
             yield
         except ImportError as error:
-            raise UserError(_cannot_be_loaded(self._task_id, error)) from error
+            message = f"{self._task_id} of EnvPool cannot be loaded ({one_line(error)})."
+            if "Qt" in str(error):
+                message += (
+                    " On Linux EnvPool does not bring Qt 5 along; install it with: apt-get install "
+                    "libqt5gui5 (Debian, Ubuntu) or dnf install qt5-qtbase (Fedora)."
+                )
+            raise UserError(message) from error
         except (AssertionError, RuntimeError, TypeError, ValueError) as error:
             raise UserError(
                 f"EnvPool cannot make {self._task_id} with {self._options}: {one_line(error)}"
             ) from error
-
-
-_NUMBERS = ("env_id", "players")
 
 
 def _first(tree):
@@ -161,36 +154,21 @@ def _first(tree):
     return tree[0]
 
 
-# ---------------------------------------------------------------- checks and errors
-
-
 def _import_envpool():
     try:
         return import_installed("envpool")  # not a file next to a run
     except ImportError as error:
-        message = f"EnvPool cannot be loaded ({one_line(error)}); install it with: {INSTALL}."
-        if sys.version_info < (3, 11):
-            message += " It needs Python 3.11 or newer."
-        if sys.platform != "linux":
-            message += " On this system nobody has tried it with this package; Linux is tested."
-        raise UserError(message) from error
-
-
-def _cannot_be_loaded(task_id, error):
-    if "Qt" in str(error):
-        return (
-            f"{task_id} draws with Qt 5, which this machine lacks and EnvPool does not bring "
-            "along on Linux; install it with: apt-get install libqt5gui5 (Debian, Ubuntu) or "
-            "dnf install qt5-qtbase (Fedora)."
-        )
-    return f"{task_id} of EnvPool cannot be loaded ({one_line(error)})."
-
-
-def _check_option(name, value):
-    if name in _OWN:
         raise UserError(
-            f"{name} is not an option here: there is one environment in a pool. --num_envs says "
-            "how many environments are trained in, and reset takes the seed."
+            f"EnvPool cannot be loaded ({one_line(error)}); install it with: {INSTALL}. It needs "
+            "Python 3.11 or newer, and Linux is where it is tested."
+        ) from error
+
+
+def _check_option(name, value, known):
+    if name not in known or name in _OWN:
+        names = sorted(each for each in {*known} - {*_OWN} if _is_plain(known[each]))
+        raise UserError(
+            f"EnvPool's environment has no option {name!r} here. Its options: {', '.join(names)}."
         )
     if not _is_plain(value):
         raise UserError(
@@ -203,7 +181,3 @@ def _is_plain(value):
     if isinstance(value, list | tuple):
         return all(isinstance(each, bool | int | float) for each in value)
     return isinstance(value, bool | int | float)
-
-
-def _may_be_given(name, value):
-    return name not in (*_OWN, "gym_reset_return_info") and _is_plain(value)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup_tf2.arguments.rules import POSITIVE_INTEGER, check
+from spinup_tf2.arguments.rules import POSITIVE_INTEGER, check, one_of
 from spinup_tf2.envs.envpool.env import EnvPoolEnv
 from spinup_tf2.errors import UserError
 
@@ -36,6 +36,8 @@ _BUTTONS = (
     *("D", "A", "W", "S", "Q", "E"),
 )
 
+_LEVEL = (lambda v: type(v) is int and 0 <= v < 2**31, "a whole number from 0 to 2^31")
+
 _ZOOM = 8  # enlarges rendered frames: videos of 64 x 64 pixels would be too small to watch
 
 
@@ -49,9 +51,7 @@ def no_such_game(env_id: str) -> str | None:
     if not env_id.startswith(_PREFIX):
         return None
     name = env_id.removeprefix(_PREFIX)
-    return (
-        f"procgen has no game {name!r}. Its games are {', '.join(GAMES)}, such as {_PREFIX}bigfish."
-    )
+    return f"procgen has no game {name!r}. Its games are {', '.join(GAMES)}."
 
 
 class ProcgenEnv(EnvPoolEnv):
@@ -91,14 +91,8 @@ class ProcgenEnv(EnvPoolEnv):
     ):
         if game not in GAMES:
             raise UserError(no_such_game(f"{_PREFIX}{game}"))
-        for name, number in dict(num_levels=num_levels, start_level=start_level).items():
-            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**31:
-                raise UserError(f"{name} is {number!r}; it must be a whole number from 0 to 2^31.")
-        modes = ("easy", "hard", *GAMES[game])
-        if distribution_mode not in modes:
-            raise UserError(
-                f"distribution_mode is {distribution_mode!r}; {game} has {', '.join(modes)}."
-            )
+        check(_LEVEL, num_levels=num_levels, start_level=start_level)
+        check(one_of("easy", "hard", *GAMES[game]), distribution_mode=distribution_mode)
         check(POSITIVE_INTEGER, frameskip=frameskip)
         self.frameskip = frameskip
         # A recorder sees one frame per step.

@@ -1,8 +1,8 @@
 """Shared pools for environments of EnvPool that are stepped together.
 
-In a pool of its own, each environment's thread must be woken and waited for, which costs more than
-a step of most of these environments. In a shared pool that happens once for all of them. Nothing
-else changes: the episodes of each environment are the same as with a pool of its own.
+To wake a pool's thread and wait for it costs more than a step of most of these environments. In a
+shared pool that happens once for all of them. Their episodes are the same as with pools of their
+own.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class SharedPool:
             return
         own = [EnvPoolEnv.pool_seed(np_random(seed)[0]) for seed in seeds]
         self._pool = self._envs[0].make_pool(own)
-        self._rows = dict(enumerate(_rows(self._pool.reset(), len(own))))
+        self._rows = _rows(self._pool.reset(), len(own))
         for i, (env, seed) in enumerate(zip(self._envs, own, strict=True)):
             env.offer(seed, _Place(self, i))
 
@@ -69,38 +69,38 @@ class SharedPool:
     def receive(self) -> None:
         """Wait for the results of a step that has been begun, if there is one."""
         if self._sent:
-            self._rows = dict(enumerate(_rows(self._pool.recv(), len(self._envs))))
+            self._rows = _rows(self._pool.recv(), len(self._envs))
             self._sent = False
 
-    def take(self, i: int) -> tuple | None:
-        """Return the result of a reset or step of environment i; None if it has been fetched."""
-        self.receive()
-        return self._rows.pop(i, None)
+    def ask(self, i: int, call: str, *args: Any, fresh: bool = False) -> tuple:
+        """Return the result of environment i, for which `begin` or `reset` has asked.
 
-    def ask(self, i: int) -> Any:
-        """Return the pool for a call that concerns environment i alone, discarding its result."""
-        self.take(i)
-        return self._pool
+        If it has been fetched, or is not wanted (`fresh`), call the pool for it alone.
+        """
+        self.receive()
+        row = self._rows.pop(i, None)
+        if row is None or fresh:
+            return getattr(self._pool, call)(*args, np.array([i], np.int32))
+        return row
 
 
 class _Place:
     """One environment of a SharedPool, with the interface of a pool of one."""
 
     def __init__(self, shared, i):
-        self._shared, self._i, self._ids, self._first = shared, i, np.array([i], np.int32), True
+        self._shared, self._i, self._again = shared, i, False
 
     def reset(self):
-        first, self._first = self._shared.take(self._i) if self._first else None, False
-        return self._shared.ask(self._i).reset(self._ids) if first is None else first
+        again, self._again = self._again, True
+        return self._shared.ask(self._i, "reset", fresh=again)
 
     def step(self, action):
-        row = self._shared.take(self._i)
-        return self._shared.ask(self._i).step(action, self._ids) if row is None else row
+        return self._shared.ask(self._i, "step", action)
 
 
 def _rows(result, n):
-    """Split the result of a pool of n into results as from n pools of one."""
-    return [_row(result, slice(i, i + 1)) for i in range(n)]
+    """Split the result of a pool of n into results as from n pools of one, by environment."""
+    return {i: _row(result, slice(i, i + 1)) for i in range(n)}
 
 
 def _row(tree, which):

@@ -8,10 +8,14 @@ frames of the console, and a number before it for repetitions: "3r2j" is "rrrjj"
 import itertools
 import re
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from spinup_tf2.envs.mario.emulator import Core, NesPy
+from spinup_tf2.envs.mario.game import BUTTONS, Game
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.run_directory import atomic_output
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -31,6 +35,12 @@ BUTTONS_OF = {
     "u": ("A",),
     "d": ("down",),
 }
+HELD = {letter: sum(BUTTONS[name] for name in pressed) for letter, pressed in BUTTONS_OF.items()}
+
+_HEAD = """\
+# Found by: python -m spinup_tf2.envs.mario.search --stage S --output FILE
+# What the letters mean is said in demonstrations.py.
+"""
 
 
 @cache
@@ -65,3 +75,50 @@ def shortened(plan: str) -> str:
     """Shorten "rrrjj" to "3r2j"."""
     runs = ((letter, len([*group])) for letter, group in itertools.groupby(plan))
     return "".join(f"{number if number > 1 else ''}{letter}" for letter, number in runs)
+
+
+def keep(stage: str, plan: str, path: Path = FILE) -> None:
+    """Write a demonstration into a file, replacing the previous one of the level."""
+    table = read(path) | {stage: plan}
+    lines = [f'"{name}" = "{shortened(table[name])}"\n' for name in sorted(table)]
+    with atomic_output(path) as unfinished:
+        Path(unfinished).write_text(_HEAD + "".join(lines), encoding="utf-8")
+
+
+# ---------------------------------------------------------------------------- playing
+
+
+def at_start(level: tuple[int, int], make_core: Callable[[], Core], noops: int) -> Game:
+    """Return a new game at the start of a level, after `noops` frames without a button pressed."""
+    game = Game(make_core(), level)
+    game.reset()
+    for _ in range(noops):
+        game.step(0)
+    return game
+
+
+def play_step(game: Game, letter: str) -> tuple[bool, dict]:
+    """Hold the buttons of a letter for FRAMES frames; return whether it is over, and the last info.
+
+    It is also over if Mario gets to another level, through a warp zone.
+    """
+    for _ in range(FRAMES):
+        _, over, info = game.step(HELD[letter])
+        if over:
+            break
+    return over or (info["world"], info["stage"]) != game.level, info
+
+
+def reaches_flag(
+    level: tuple[int, int], plan: str, make_core: Callable[[], Core] = NesPy, noops: int = 0
+) -> bool:
+    """Return whether a plan clears a level with exactly its last step, on a new console."""
+    game = at_start(level, make_core, noops)
+    try:
+        for number, letter in enumerate(plan, 1):
+            over, info = play_step(game, letter)
+            if over:
+                return info["flag_get"] and number == len(plan)
+    finally:
+        game.close()
+    return False

@@ -8,11 +8,10 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
 
-from spinup_tf2.envs.mario.demonstrations import BUTTONS_OF, FRAMES, demonstration
+from spinup_tf2.envs.mario.demonstrations import BUTTONS_OF, FRAMES, HELD, demonstration
 from spinup_tf2.envs.mario.emulator import (
     FRAMES_PER_SECOND,
     HEIGHT,
-    ROMS,
     WIDTH,
     Core,
     NesPy,
@@ -91,8 +90,6 @@ class MarioEnv(gym.Env, EzPickle):
         make_core: Callable[[str], Core] = NesPy,
     ):
         EzPickle.__init__(self, stages, rom, actions, obs_type, render_mode, make_core)
-        if rom not in ROMS:
-            raise UserError(f"rom is {rom!r}; it must be one of {', '.join(ROMS)}.")
         if obs_type not in _OBS:
             raise UserError(f"obs_type is {obs_type!r}; it must be one of {', '.join(_OBS)}.")
         if render_mode not in (None, *self.metadata["render_modes"]):
@@ -121,8 +118,10 @@ class MarioEnv(gym.Env, EzPickle):
         if unknown:
             known = ", ".join(self.reset_options)
             raise UserError(f"reset has the options {known}, not {unknown}.")
-        least, most = _frames(options.get("noops", 0))
-        shares = _shares(options.get("demonstration", 0.0))
+        whole, real = (int, np.integer), (int, float, np.number)
+        noops = _range("noops", options.get("noops", 0), whole, np.inf, "a number of frames")
+        share = options.get("demonstration", 0.0)
+        shares = _range("demonstration", share, real, 1, "a share from 0 to 1")
         if "stages" in options:
             self._levels = _levels(options["stages"])
         if options.get("from_backup", False):
@@ -136,11 +135,12 @@ class MarioEnv(gym.Env, EzPickle):
             self._game.reset()
             if any(shares):
                 self._follow_demonstration(self.np_random.uniform(*shares))
-        noops = self.np_random.integers(least, most + 1) if most > least else least
-        for frame in range(noops):
+        least, most = noops
+        number = self.np_random.integers(least, most + 1) if most > least else least
+        for frame in range(number):
             if self._game.step(0)[1]:
                 raise UserError(
-                    f"noops is {noops}, and Mario did not survive frame {frame + 1} of doing "
+                    f"noops is {number}, and Mario did not survive frame {frame + 1} of doing "
                     "nothing; give fewer."
                 )
         if self.render_mode == "human":
@@ -150,8 +150,7 @@ class MarioEnv(gym.Env, EzPickle):
     def _follow_demonstration(self, share):
         plan = demonstration(self._stage)
         for step, letter in enumerate(plan[: int(share * (len(plan) - 1))]):
-            buttons = sum(BUTTONS[name] for name in BUTTONS_OF[letter])
-            if any(self._game.step(buttons)[1] for _ in range(FRAMES)):
+            if any(self._game.step(HELD[letter])[1] for _ in range(FRAMES)):
                 raise UserError(
                     f"The demonstration of {self._stage} ended in step {step + 1} of {len(plan)}: "
                     "it does not fit this version of the game; those of the ids -v0 to -v2 do."
@@ -322,36 +321,19 @@ def _combinations(actions):
             f"actions is {actions!r}; it must be one of {', '.join(ACTIONS)}, or a list of "
             "combinations of buttons, such as [['right'], ['right', 'A']]."
         )
-    for pressed in actions:
-        if isinstance(pressed, str) or not isinstance(pressed, Sequence):
-            raise UserError(f"actions holds {pressed!r}; each is a list of buttons, or empty.")
-        for name in pressed:
-            if name not in BUTTONS:
-                raise UserError(f"{name!r} is not a button; the buttons are {', '.join(BUTTONS)}.")
-        if len({*pressed}) < len(pressed):  # added up they would be another button
-            raise UserError(f"actions holds {[*pressed]}, with a button twice.")
+    for pressed in actions:  # a button twice would add up to another one
+        is_list = isinstance(pressed, Sequence) and not isinstance(pressed, str)
+        if not is_list or not {*pressed} <= {*BUTTONS} or len({*pressed}) < len(pressed):
+            raise UserError(
+                f"actions holds {pressed!r}; each is a list, which may be empty, of the buttons "
+                f"{', '.join(BUTTONS)}."
+            )
     return tuple(tuple(pressed) for pressed in actions)
 
 
-def _frames(noops):
-    """Return the smallest and the largest number of frames for the option `noops`."""
-    low, high = _pair(noops)
-    if not all(isinstance(n, int | np.integer) and n >= 0 for n in (low, high)) or low > high:
-        raise UserError(f"noops is {noops!r}; it must be a number of frames, 0 or more, or two.")
-    return int(low), int(high)
-
-
-def _shares(demonstration):
-    """Return the smallest and the largest share for the option `demonstration`."""
-    low, high = _pair(demonstration)
-    numbers = all(isinstance(share, int | float | np.number) for share in (low, high))
-    if not numbers or not 0 <= low <= high <= 1:
-        raise UserError(
-            f"demonstration is {demonstration!r}; it must be a share from 0 to 1, or two of them."
-        )
-    return float(low), float(high)
-
-
-def _pair(value):
-    """Return a pair (low, high); a single value stands for both."""
-    return value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)
+def _range(name, value, types, limit, expected):
+    """Return (low, high) for an option, which is one of these types, from 0 to a limit, or two."""
+    low, high = value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)
+    if not all(isinstance(x, types) for x in (low, high)) or not 0 <= low <= high <= limit:
+        raise UserError(f"{name} is {value!r}; it must be {expected}, or two of them.")
+    return low, high

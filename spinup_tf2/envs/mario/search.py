@@ -24,16 +24,16 @@ import numpy as np
 
 from spinup_tf2.envs.mario.demonstrations import (
     BUTTONS_OF,
-    FILE,
-    FRAMES,
+    at_start,
     demonstration,
-    read,
+    keep,
+    play_step,
+    reaches_flag,
     shortened,
 )
 from spinup_tf2.envs.mario.emulator import Core, NesPy
 from spinup_tf2.envs.mario.env import ALL_STAGES, LEVELS
-from spinup_tf2.envs.mario.game import BUTTONS, Game
-from spinup_tf2.files.run_directory import atomic_output
+from spinup_tf2.envs.mario.game import Game
 
 HORIZON = 32  # steps of a continuation, a bit more than two seconds
 OTHER_HORIZONS = (12, 16, 24, 32, 48, 64)  # after failures: to land in time, or to wait
@@ -46,7 +46,6 @@ CONSOLES = 4
 BUDGET = 60_000  # maximum number of steps that are tried
 SHORT_BUDGET = 10_000  # the same, if most of a plan is known
 
-_HELD = {letter: sum(BUTTONS[name] for name in pressed) for letter, pressed in BUTTONS_OF.items()}
 _OTHERS = "nnnnlkud"  # waiting is what helps most often
 _LETTERS = "".join(BUTTONS_OF)
 
@@ -99,76 +98,25 @@ class Consoles:
         self._games = {}
 
 
-def at_start(level: tuple[int, int], make_core: Callable[[], Core], noops: int) -> Game:
-    """Return a new game at the start of a level, after `noops` frames without a button pressed."""
-    game = Game(make_core(), level)
-    game.reset()
-    for _ in range(noops):
-        game.step(0)
-    return game
-
-
-def play_step(game: Game, letter: str) -> tuple[bool, dict]:
-    """Hold the buttons of a letter for FRAMES frames; return whether it is over, and the last info.
-
-    It is also over if Mario gets to another level, through a warp zone.
-    """
-    for _ in range(FRAMES):
-        _, over, info = game.step(_HELD[letter])
-        if over:
-            break
-    return over or (info["world"], info["stage"]) != game.level, info
-
-
-def reaches_flag(
-    level: tuple[int, int], plan: str, make_core: Callable[[], Core] = NesPy, noops: int = 0
-) -> bool:
-    """Return whether a plan clears a level with exactly its last step, on a new console."""
-    game = at_start(level, make_core, noops)
-    try:
-        for number, letter in enumerate(plan, 1):
-            over, info = play_step(game, letter)
-            if over:
-                return info["flag_get"] and number == len(plan)
-    finally:
-        game.close()
-    return False
-
-
 @dataclass
 class Piece:
-    """The plan up to the end of one of its pieces.
+    """The plan up to the end of one of its pieces."""
 
-    Attributes:
-        plan: All letters up to there.
-        areas: Parts of the level that have been seen on the way.
-        rest: Letters that are known to follow without dying.
-        failures: Number of times that no continuation got any further.
-    """
-
-    plan: str
-    areas: tuple[int, ...] = ()
-    rest: str = ""
-    failures: int = 0
+    plan: str  # all letters up to there
+    areas: tuple[int, ...] = ()  # parts of the level that have been seen on the way
+    rest: str = ""  # letters that are known to follow without dying
+    failures: int = 0  # number of times that no continuation got any further
 
 
 @dataclass
 class Continuation:
-    """Letters that were played from the end of a plan, and their results.
-
-    Attributes:
-        letters: The letters.
-        areas: Areas seen after each letter.
-        places: Place after each letter.
-        over: Whether the game has ended, with or without the flag.
-        flag: Whether it has ended with the flag.
-    """
+    """Letters that were played from the end of a plan, and their results."""
 
     letters: str
-    areas: list[tuple[int, ...]]
-    places: list[Place]
-    over: bool
-    flag: bool
+    areas: list[tuple[int, ...]]  # seen after each letter
+    places: list[Place]  # after each letter
+    over: bool  # whether the game has ended, with or without the flag
+    flag: bool  # whether it has ended with the flag
 
 
 class Search:
@@ -362,35 +310,17 @@ def plan_after(
     return Search(level, seed, SHORT_BUDGET, noops=noops, letters=letters, **known).run()
 
 
-def keep(stage: str, plan: str, path: Path = FILE) -> None:
-    """Write a demonstration into a file, replacing the previous one of the level."""
-    table = read(path) | {stage: plan}
-    lines = [f'"{name}" = "{shortened(table[name])}"\n' for name in sorted(table)]
-    with atomic_output(path) as unfinished:
-        Path(unfinished).write_text(_HEAD + "".join(lines), encoding="utf-8")
-
-
-_HEAD = """\
-# Found by: python -m spinup_tf2.envs.mario.search --stage S --output FILE
-# What the letters mean is said in demonstrations.py.
-"""
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--stage", nargs="+", required=True, help="levels, such as 4-1", metavar="S"
-    )
+    levels = dict(choices=ALL_STAGES, metavar="S", help="levels, such as 4-1")
+    parser.add_argument("--stage", nargs="+", required=True, **levels)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--budget", type=int, default=BUDGET, help=f"steps; default {BUDGET}")
     parser.add_argument(
         "--output", type=Path, help="a TOML file that keeps what is found, with what it has already"
     )
     args = parser.parse_args(argv)
-    unknown = [stage for stage in args.stage if stage not in ALL_STAGES]
-    if unknown:
-        parser.error(f"{unknown[0]} is not a level; they are {ALL_STAGES[0]} to {ALL_STAGES[-1]}")
     missing = []
     for stage in args.stage:
         began = time.process_time()

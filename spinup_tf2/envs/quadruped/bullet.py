@@ -1,4 +1,4 @@
-"""Access to PyBullet: loads it when it is needed, lists the functions used, and silences it."""
+"""Access to PyBullet: loads it when it is needed, opens simulations, and silences it."""
 
 import ctypes
 import functools
@@ -12,30 +12,37 @@ from spinup_tf2.errors import UserError
 
 INSTALL = 'pip install "spinup_tf2[quadruped]"'
 
-FUNCTIONS = (
-    *("loadURDF", "setGravity", "setPhysicsEngineParameter", "getJointInfo", "getNumJoints"),
-    *("getDynamicsInfo", "changeDynamics", "stepSimulation", "performCollisionDetection"),
-    *("getJointStates", "setJointMotorControlArray", "resetJointStatesMultiDof"),
-    *("getBasePositionAndOrientation", "resetBasePositionAndOrientation"),
-    *("getBaseVelocity", "resetBaseVelocity", "saveState", "restoreState", "removeState"),
-    *("getContactPoints", "getCameraImage", "resetDebugVisualizerCamera"),
-    *("applyExternalForce", "createCollisionShape", "createMultiBody"),
-)
-
 
 @functools.cache
 def load_pybullet() -> tuple[Any, str]:
-    """Import PyBullet; return the module and the directory of its robots."""
+    """Import PyBullet; return its class of clients and the directory of its robots."""
     try:
         with silenced(2):  # it prints its build date
-            import pybullet
             import pybullet_data
+            from pybullet_utils.bullet_client import BulletClient
     except ImportError as error:
         raise UserError(
             f"The quadruped needs PyBullet, which cannot be loaded ({error}); install it with: "
             f"{INSTALL}"
         ) from error
-    return pybullet, pybullet_data.getDataPath()
+    return BulletClient, pybullet_data.getDataPath()
+
+
+def open_simulation(gui: bool) -> tuple[Any, str]:
+    """Return PyBullet with all calls going to a new simulation, and the directory of its robots."""
+    client_class, data = load_pybullet()
+    if gui and not has_display():
+        raise UserError(
+            "There is no display to show the quadruped on; make it with render_mode='rgb_array', "
+            "or None, or set DISPLAY."
+        )
+    import pybullet
+
+    with silenced(1):
+        client = client_class(pybullet.GUI if gui else pybullet.DIRECT)
+    if client._client < 0:
+        raise UserError("PyBullet cannot open a window; a process can have one at a time.")
+    return client, data
 
 
 def has_display() -> bool:

@@ -11,21 +11,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
 
-from spinup_tf2.envs.quadruped import commands, conditions
-from spinup_tf2.envs.quadruped.checks import (
-    CONNECTIONS,
-    RENDER_MODES,
-    check_arguments,
-    check_same_robot,
-    finite_numbers,
-    reset_options,
-)
-from spinup_tf2.envs.quadruped.episode import Episode, motion_since
+from spinup_tf2.envs.quadruped import conditions, episode
+from spinup_tf2.envs.quadruped.episode import Episode, Motion, Observer, finite_numbers
 from spinup_tf2.envs.quadruped.gait import LEGS, STANCE
-from spinup_tf2.envs.quadruped.observations import Observer
-from spinup_tf2.envs.quadruped.robot import Robot
-from spinup_tf2.envs.quadruped.robustness import conditions_of
-from spinup_tf2.envs.quadruped.tasks import TASKS
+from spinup_tf2.envs.quadruped.robot import Model, Robot
+from spinup_tf2.envs.quadruped.tasks import CONNECTIONS, RENDER_MODES, TASKS, check_arguments
 from spinup_tf2.errors import UserError
 
 KEPT = 0.03  # s, the length of `history_buffer`
@@ -137,47 +127,49 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
         self.task = TASKS[task]
         self.phase_hz = float(self.task.phase_hz if phase_hz is None else phase_hz)
-        self.target_speed, self.straight = float(target_speed), straight
+        self.target_speed = float(target_speed)
         self.absolute_actions, self.residual_gait = absolute_actions, residual_gait
         self.reset_noise = reset_noise
         self._randomized = conditions.randomization(domain_randomization)
-        self._commands = commands.command_ranges(command_ranges) if self.task.commanded else None
+        self._commands = episode.command_ranges(command_ranges) if self.task.commanded else None
         self.terminate_on_success = terminate_on_success
         rewards = self.task.rewards
         changed = {} if reward_weights is None else reward_weights
         self._reward = rewards[reward or next(iter(rewards))].with_weights(changed)
+        if self._reward.weights.get("gait") and not self.phase_hz:
+            raise UserError("The reward's term gait needs a clock; give a phase_hz other than 0.")
         scale = self.task.action_scale if action_scale is None else action_scale
         self._scale = np.tile(np.array(scale, float), len(LEGS))
         self._filter_share = 1.0  # share of the way to its goal that a target moves per step
         if action_filter is not None:
             self._filter_share -= math.exp(-2 * math.pi * float(action_filter) * self.dt)
-        if self._reward.weights.get("gait") and not self.phase_hz:
-            raise UserError("The reward's term gait needs a clock; give a phase_hz other than 0.")
         self._observer = Observer(
             sim_hz=self.sim_hz,
+            dt=self.dt,
             phase_hz=self.phase_hz,
             history=history,
             base_velocity=base_velocity,
             straight=straight,
+            target_speed=self.target_speed,
             commanded=self.task.commanded,
         )
         self._push_steps = max(1, round(conditions.PUSH_EVERY / self.dt))
-        self._command_steps = max(1, round(commands.EVERY / self.dt))
+        self._command_steps = max(1, round(episode.COMMAND_EVERY / self.dt))
         self.set_epoch(int(prev_epochs))
 
-        self._robot_kwargs = dict(
-            gui=self.render_mode == "human",
-            visible=self.render_mode == "rgb_array",
+        self._model = Model(
             sim_hz=self.sim_hz,
             kp=float(kp),
             kd=float(kd),
             torque_limit=float(torque_limit),
             velocity_limit=None if velocity_limit is None else float(velocity_limit),
-            self_collision=self.task.self_collision,
             roughness=max(self._randomized.get("roughness", (0.0,))),
             window=1 + max([round(KEPT * self.sim_hz), *self._observer.taps]),
+            self_collision=self.task.self_collision,
+            gui=self.render_mode == "human",
+            visible=self.render_mode == "rgb_array",
         )
-        self.robot = Robot(**self._robot_kwargs)
+        self.robot = Robot(self._model)
         self._episode = self._backup = None
         self._shown = 0.0  # time at which the window was last updated
         limits = (self.robot.lower, self.robot.upper) if absolute_actions else (-1.0, 1.0)
@@ -191,36 +183,45 @@ class QuadrupedEnv(gym.Env, EzPickle):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict]:
         self._check_open()
-        from_backup, other, command = reset_options(options or {}, self.task.commanded)
-        if from_backup:
+        options = self._checked_options(options or {})
+        if options.get("from_backup"):
             self.restore()
         super().reset(seed=seed)
-        if not from_backup:
-            if other is None:
+        if not options.get("from_backup"):
+            if options.get("take_over") is None:
                 self._place()
             else:
-                self._take_over(other)
-            self._begin(command)
+                self._take_over(options["take_over"])
+            self._begin(options.get("command"))
         if self.render_mode == "human":
             self.render()
         now = self._episode
-        return now.obs.copy(), self._info(self._motion(now.base, now.act, 0.0))
+        now.before, now.last_act, now.power = now.base, now.act, 0.0
+        return now.obs.copy(), self._info(self._motion())
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
         now = self._started()
-        act = self._checked(action)
-        now.target = self._target(act)
-        if now.steps and now.steps % self._push_steps == 0 and self.robot.conditions.pushed:
+        act = finite_numbers(action, 12)
+        if act is None:
+            raise UserError(f"The action is {action!r}; it must be 12 finite numbers.")
+        now.last_act = now.act
+        now.act = np.clip(act, self.action_space.low, self.action_space.high)
+        now.target = self._target(now.act)
+        is_pushed = self.robot.conditions.push or self.robot.conditions.push_speed
+        if is_pushed and now.steps and now.steps % self._push_steps == 0:
             self.robot.disturb(self.np_random.uniform(-math.pi, math.pi))
-        power = self.robot.hold(now.target.tolist(), self.action_repeat)
+        now.power = self.robot.hold(now.target.tolist(), self.action_repeat)
         now.steps += 1
-        before, now.base = now.base, self.robot.base()
-        last_act, now.act = now.act, act
+        now.before, now.base = now.base, self.robot.base()
         if self.render_mode == "human":
             self.render()
-        motion = self._motion(before, last_act, power)
-        if motion.tracking is not None:
-            motion = self._tracked(motion)
+        motion = self._motion()
+        if now.tracking is not None:
+            now.tracking = now.tracking.after(motion.errors, self.dt)
+            motion.tracking = now.tracking
+            if not now.tracking.fixed and now.steps % self._command_steps == 0:
+                command = episode.draw_command(self._commands, self.np_random)
+                now.tracking = replace(now.tracking, command=command, steps=0)
         now.obs, info = self._obs(), self._info(motion)
         obs = now.obs.copy()
         if not np.isfinite(obs).all():  # the simulation has failed
@@ -250,7 +251,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
     @property
     def robustness(self) -> dict[str, dict[str, Any]]:
         """Conditions for evaluation: for each name, the arguments of the environment to change."""
-        return conditions_of(self.task)
+        return conditions.robustness(self.task.commanded)
 
     # -------------------------------------------------------- interface of the original environment
 
@@ -335,13 +336,29 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     # --------------------------------------------------------------------------------- internals
 
+    def _checked_options(self, options):
+        """Return the options of `reset`, the command as floats `[3]`, after checking them."""
+        known = ["from_backup", "take_over"] + ["command"] * self.task.commanded
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            raise UserError(f"reset has the options {', '.join(known)}, not {unknown}.")
+        if options.get("from_backup") and len(options) > 1:
+            raise UserError("from_backup goes on with what was there; it has no other option.")
+        if options.get("command") is None:
+            return options
+        return options | {"command": episode.checked_command(options["command"])}
+
     def _take_over(self, other):
         """Use the robot of another environment from now on."""
         if not isinstance(other, QuadrupedEnv):
             raise UserError(f"take_over is {other!r}; it must be another QuadrupedEnv, unwrapped.")
         if other._started().broken:
             raise UserError("The simulation of take_over has failed; reset that environment first.")
-        check_same_robot(self._robot_kwargs, other._robot_kwargs)
+        if other._model != self._model:
+            raise UserError(
+                f"take_over needs environments whose robots are alike, and these are "
+                f"{self._model} and {other._model}. Make them with the same arguments."
+            )
         if self.robot is not other.robot:
             self.robot.close()
             self.robot, self._backup = other.robot, None
@@ -351,9 +368,9 @@ class QuadrupedEnv(gym.Env, EzPickle):
         rng = self.np_random
         if self._episode is not None and self._episode.broken:
             self.robot.close()
-            self.robot, self._backup = Robot(**self._robot_kwargs), None
+            self.robot, self._backup = Robot(self._model), None
         # Done even if nothing is drawn: the robot may have been taken over with other conditions.
-        self.robot.set_conditions(conditions.draw(self._randomized, rng))
+        self.robot.set_conditions(conditions.draw_conditions(self._randomized, rng))
         self.task.begin(self.robot, rng, self.reset_noise, self.sim_hz)
 
     def _begin(self, command):
@@ -362,29 +379,18 @@ class QuadrupedEnv(gym.Env, EzPickle):
         Args:
             command: The only command of the episode; None to draw commands.
         """
-        self._episode = Episode(
-            began=self.robot.base(),
-            base=self.robot.base(),
-            act=STANCE if self.absolute_actions else np.zeros(12),
-            target=np.array(self.robot.samples[-1].target),
-        )
+        base, act = self.robot.base(), STANCE if self.absolute_actions else np.zeros(12)
+        target = np.array(self.robot.samples[-1].target)
+        self._episode = Episode(base, base, base, act, act, target)
         if self.task.commanded:
-            drawn = commands.draw(self._commands, self.np_random) if command is None else command
-            self._episode.tracking = commands.at_rest(drawn, fixed=command is not None)
+            drawn = (
+                episode.draw_command(self._commands, self.np_random) if command is None else command
+            )
+            self._episode.tracking = episode.at_rest(drawn, fixed=command is not None)
         self._episode.obs = self._obs()
 
-    def _tracked(self, motion):
-        """Return the motion with the errors of its step added, and draw a new command if due."""
-        now = self._episode
-        tracking = now.tracking.after(motion.errors, self.dt)
-        if not tracking.fixed and now.steps % self._command_steps == 0:
-            now.tracking = tracking.given(commands.draw(self._commands, self.np_random))
-        else:
-            now.tracking = tracking
-        return replace(motion, tracking=tracking)
-
     def _check_open(self):
-        if self.robot is None or self.robot.client is None:
+        if self.robot is None or self.robot.p is None:
             raise UserError("The environment is closed.")
 
     def _started(self):
@@ -393,16 +399,6 @@ class QuadrupedEnv(gym.Env, EzPickle):
         if self._episode is None:
             raise UserError("The environment must be reset first.")
         return self._episode
-
-    def _checked(self, action):
-        """Return an action as floats `[12]`, clipped to the bounds."""
-        act = finite_numbers(action, 12)
-        if act is None:
-            given = action.tolist() if isinstance(action, np.ndarray) else action
-            raise UserError(
-                f"The action is {given!r}; it must be 12 finite numbers, one for each joint."
-            )
-        return np.clip(act, self.action_space.low, self.action_space.high)
 
     def _middle(self):
         """Return the joint angles that an action of 0 currently stands for."""
@@ -415,26 +411,12 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
     def _obs(self):
         """Return the observation, float32 `[n]`; see the table in the docs."""
-        now, space = self._episode, self.observation_space
-        obs = self._observer(
-            self.robot, now.base, now.began, now.act, self.t, now.tracking, self.np_random
-        )
+        obs = self._observer(self.robot, self._episode, self.np_random)
+        space = self.observation_space
         return obs.astype(np.float32).clip(space.low, space.high)
 
-    def _motion(self, before, last_act, power):
-        """Return the motion since the trunk was at `before`."""
-        return motion_since(
-            before,
-            self._episode,
-            self.robot,
-            last_act=last_act,
-            power=power,
-            dt=self.dt,
-            straight=self.straight,
-            target_speed=self.target_speed,
-            curriculum=self.curriculum_factor,
-            phase_hz=self.phase_hz,
-        )
+    def _motion(self):
+        return Motion(self.robot, self._episode, self._observer, self.curriculum_factor)
 
     def _info(self, motion):
         info = dict(

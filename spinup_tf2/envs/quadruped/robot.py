@@ -7,53 +7,43 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 
-from spinup_tf2.envs.quadruped.actuators import speed_limited
-from spinup_tf2.envs.quadruped.bullet import FUNCTIONS, has_display, load_pybullet, silenced
-from spinup_tf2.envs.quadruped.conditions import GRAVITY, PUSH_SECONDS, Conditions
+from spinup_tf2.envs.quadruped.bullet import open_simulation, silenced
+from spinup_tf2.envs.quadruped.conditions import CELL, GRAVITY, POINTS, Conditions, Terrain
 from spinup_tf2.envs.quadruped.gait import JOINTS
-from spinup_tf2.envs.quadruped.terrain import CELL, POINTS, Terrain
-from spinup_tf2.errors import UserError
 
 URDF = "a1/a1.urdf"  # of pybullet_data
-PICTURE = (480, 360)  # width, height
 LIFT = 5.0  # m, far above anything that could be touched
+PUSH_SECONDS = 0.2  # s, for which a pushing force acts
+_PICTURE = (480, 360)  # width, height
 _CAMERA = (1.1, 50, -20)  # distance in m, yaw and pitch in degrees
 
 
 class Sample(NamedTuple):
     """The joints' state after one substep, and the target and torque during it.
 
-    Each is a list of 12 numbers, in the order of JOINTS, in rad, rad/s, rad, Nm. The target is the
-    one that was sent, even if it takes effect later.
+    Each is a list of 12 numbers, in the order of JOINTS.
     """
 
-    position: list[float]
-    velocity: list[float]
-    target: list[float]
-    torque: list[float]
+    position: list[float]  # rad
+    velocity: list[float]  # rad/s
+    target: list[float]  # rad; the one that was sent, even if it takes effect later
+    torque: list[float]  # Nm
 
 
 @dataclass(frozen=True)
 class Base:
-    """State of the trunk.
+    """State of the trunk."""
 
-    Attributes:
-        position: `[3]`, in m.
-        rotation: `[3, 3]`, from the trunk's frame to the world's.
-        velocity: `[3]`, in m/s, in the world's frame.
-        angular_velocity: `[3]`, in rad/s, in the world's frame.
-    """
-
-    position: np.ndarray
-    rotation: np.ndarray
-    velocity: np.ndarray
-    angular_velocity: np.ndarray
+    position: np.ndarray  # [3], m
+    rotation: np.ndarray  # [3, 3], from the trunk's frame to the world's
+    velocity: np.ndarray  # [3], m/s, in the world's frame
+    angular_velocity: np.ndarray  # [3], rad/s, in the world's frame
 
     @functools.cached_property  # that of an episode's beginning is used in every step
     def heading(self) -> np.ndarray:
@@ -63,129 +53,120 @@ class Base:
         return np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
 
 
+def speed_limited(
+    torques: list[float], speeds: list[float], torque_limit: float, velocity_limit: float
+) -> list[float]:
+    """Limit torques `[12]`, in Nm, to what DC motors can do at their speeds `[12]`, in rad/s.
+
+    In the direction of motion, the largest torque falls linearly from `torque_limit` at rest to 0
+    at `velocity_limit`. For braking, all of `torque_limit` is available.
+    """
+    limited = []
+    for torque, speed in zip(torques, speeds, strict=True):
+        along = torque_limit * max(1.0 - abs(speed) / velocity_limit, 0.0)
+        highest, lowest = (along, -torque_limit) if speed > 0 else (torque_limit, -along)
+        limited.append(min(max(torque, lowest), highest))
+    return limited
+
+
+@dataclass(frozen=True)
+class Model:
+    """An A1 and its simulation. Robots with equal models can be exchanged."""
+
+    sim_hz: int  # substeps per second
+    kp: float  # gains of the PD control, Nm/rad
+    kd: float  # and Nms/rad
+    torque_limit: float  # Nm
+    velocity_limit: float | None  # rad/s, at which a joint has no torque left
+    roughness: float  # m, height of the roughest ground that it will stand on
+    window: int  # number of samples that are kept
+    self_collision: bool = field(compare=False)  # whether legs and trunk collide with each other
+    gui: bool = field(compare=False)  # whether it is shown in PyBullet's window
+    visible: bool = field(compare=False)  # whether shapes that rendering needs are loaded
+
+
 class Robot:
     """An A1 on a plane, or on rough ground.
 
-    Args:
-        gui: Whether to show it in PyBullet's window.
-        visible: Whether to load the shapes that rendering needs.
-        sim_hz: Substeps per second.
-        kp, kd, torque_limit: Gains and torque limit of the PD control, in Nm/rad, Nms/rad and Nm.
-        velocity_limit: Speed at which a joint has no torque left, in rad/s; None for a constant
-            torque limit.
-        self_collision: Whether legs and trunk collide with each other.
-        roughness: Height of the roughest ground that it will stand on, in m.
-        window: Number of samples that are kept.
-
     Attributes:
+        p: PyBullet, for this simulation; None when it is closed.
         position, velocity: Current angles and speeds of the joints, lists of 12 numbers.
         samples: The last samples, the newest last.
     """
 
-    def __init__(
-        self,
-        *,
-        gui: bool = False,
-        visible: bool = False,
-        sim_hz: int = 500,
-        kp: float = 60.0,
-        kd: float = 2.0,
-        torque_limit: float = 33.5,
-        velocity_limit: float | None = None,
-        self_collision: bool = False,
-        roughness: float = 0.0,
-        window: int = 25,
-    ):
-        self._p, data = load_pybullet()
-        p = self._p
-        if gui and not has_display():
-            raise UserError(
-                "There is no display to show the quadruped on; make it with "
-                "render_mode='rgb_array', or None, or set DISPLAY."
-            )
-        self.kp, self.kd, self.torque_limit = kp, kd, torque_limit
-        self.velocity_limit, self.sim_hz = velocity_limit, sim_hz
-        self.samples = deque(maxlen=window)
+    def __init__(self, model: Model):
+        self.model = model
+        self.samples = deque(maxlen=model.window)
         self._sent = deque()  # targets that were sent; the first one is in effect
         self._force, self._pushed = None, 0  # pushing force in N, and substeps that remain of it
-        with silenced(1):
-            self.client = p.connect(p.GUI if gui else p.DIRECT)
-        if self.client < 0:
-            self.client = None
-            raise UserError("PyBullet cannot open a window; a process can have one at a time.")
-        if gui:
+        self._terrain = Terrain(model.roughness) if model.roughness else None
+        self.p, data = open_simulation(model.gui)
+        if model.gui:
             atexit.register(self.close)  # before PyBullet closes the window itself, with a message
         try:
-            self._load(data, gui or visible, self_collision, roughness)
+            self._load(data)
         except BaseException:
             self.close()
             raise
 
-    def _load(self, data, visible, self_collision, roughness):
-        p, client = self._p, self.client
-        for name in FUNCTIONS:  # without an explicit client, calls go to the first simulation
-            function = functools.partial(getattr(p, name), physicsClientId=client)
-            setattr(self, f"_{name}", function)
+    def _load(self, data):
+        p = self.p
         # Without the inertia from the file, merged links get that of their shapes, and the PD
         # control of a moving A1 begins to chatter (that of a standing one does not).
         flags = p.URDF_MERGE_FIXED_LINKS | p.URDF_USE_INERTIA_FROM_FILE
-        if self_collision:
+        if self.model.self_collision:
             flags |= p.URDF_USE_SELF_COLLISION | p.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
-        if not visible:
+        if not (self.model.gui or self.model.visible):
             flags |= p.URDF_IGNORE_VISUAL_SHAPES
         with silenced(1):
-            self._ground = [self._loadURDF(os.path.join(data, "plane.urdf"))]
-            self.body = self._loadURDF(os.path.join(data, URDF), [0, 0, LIFT], flags=flags)
-        self._terrain = Terrain(roughness) if roughness else None
+            self._ground = [p.loadURDF(os.path.join(data, "plane.urdf"))]
+            self.body = p.loadURDF(os.path.join(data, URDF), [0, 0, LIFT], flags=flags)
         if self._terrain is not None:
             self._ground.append(self._build(self._terrain))
-        self._setPhysicsEngineParameter(
-            fixedTimeStep=1 / self.sim_hz, deterministicOverlappingPairs=1
+        p.setPhysicsEngineParameter(
+            fixedTimeStep=1 / self.model.sim_hz, deterministicOverlappingPairs=1
         )
 
-        infos = [self._getJointInfo(self.body, i) for i in range(self._getNumJoints(self.body))]
+        infos = [p.getJointInfo(self.body, i) for i in range(p.getNumJoints(self.body))]
         by_name = {info[1].decode(): info for info in infos}
-        missing = [name for name in JOINTS if name not in by_name]
-        if missing:
-            raise UserError(f"{URDF} has no joints {', '.join(missing)}; it has {[*by_name]}.")
         # A joint and the link below it share one index.
         self.joints = [by_name[name][0] for name in JOINTS]
         self.lower = np.array([by_name[name][8] for name in JOINTS])
         self.upper = np.array([by_name[name][9] for name in JOINTS])
-        self._setJointMotorControlArray(  # switches off the joints' default motors
+        self._states = functools.partial(p.getJointStates, self.body, self.joints)
+        p.setJointMotorControlArray(  # switches off the joints' default motors
             self.body, self.joints, p.VELOCITY_CONTROL, forces=[0.0] * len(JOINTS)
         )
         for link in [-1, *self.joints]:
-            self._changeDynamics(self.body, link, linearDamping=0.0, angularDamping=0.0)
+            p.changeDynamics(self.body, link, linearDamping=0.0, angularDamping=0.0)
         for ground in self._ground:
-            self._changeDynamics(ground, -1, lateralFriction=1.0)
-        self._mass, _, self._inertia = self._getDynamicsInfo(self.body, -1)[:3]
+            p.changeDynamics(ground, -1, lateralFriction=1.0)
+        self._mass, _, self._inertia = p.getDynamicsInfo(self.body, -1)[:3]
         self.set_conditions(Conditions())
 
     def _build(self, terrain):
-        shape = self._createCollisionShape(
-            self._p.GEOM_HEIGHTFIELD,
+        shape = self.p.createCollisionShape(
+            self.p.GEOM_HEIGHTFIELD,
             meshScale=[CELL, CELL, 1],
             heightfieldData=terrain.heights.ravel().tolist(),
             numHeightfieldRows=POINTS,
             numHeightfieldColumns=POINTS,
         )
-        return self._createMultiBody(0, shape, basePosition=terrain.center)
+        return self.p.createMultiBody(0, shape, basePosition=terrain.center)
 
     def set_conditions(self, conditions: Conditions) -> None:
         """Apply these conditions until further notice. The robot must be placed afterwards."""
-        self.conditions, mass = conditions, conditions.mass
-        self._setGravity(*(GRAVITY * conditions.down).tolist())
+        p, mass = self.p, conditions.mass
+        self.conditions = conditions
+        p.setGravity(*(GRAVITY * conditions.down).tolist())
         for link in self.joints:  # merging links has made each foot a part of its lower leg
-            self._changeDynamics(self.body, link, lateralFriction=conditions.friction)
+            p.changeDynamics(self.body, link, lateralFriction=conditions.friction)
         inertia = [mass * each for each in self._inertia]  # by default it is that of the shape
-        self._changeDynamics(self.body, -1, mass=mass * self._mass, localInertiaDiagonal=inertia)
-        self._sent = deque(maxlen=1 + round(conditions.latency * self.sim_hz))
+        p.changeDynamics(self.body, -1, mass=mass * self._mass, localInertiaDiagonal=inertia)
+        self._sent = deque(maxlen=1 + round(conditions.latency * self.model.sim_hz))
         if self._terrain is not None:
             self._terrain.place(conditions.roughness, conditions.shift)
-            self._resetBasePositionAndOrientation(
-                self._ground[1], self._terrain.center, [0, 0, 0, 1]
-            )
+            p.resetBasePositionAndOrientation(self._ground[1], self._terrain.center, [0, 0, 0, 1])
 
     # ---------------------------------------------------------------------------------- moving
 
@@ -201,28 +182,27 @@ class Robot:
             joints: Angles of the joints, `[12]`, in rad.
         """
         self._lift()
-        quaternion = self._p.getQuaternionFromEuler(list(euler))
         x, y, z = position
         if self._terrain is not None:
             z += self._terrain.highest(x, y)
-        self._resetBasePositionAndOrientation(self.body, [x, y, z], quaternion)
-        self._resetBaseVelocity(self.body, [0, 0, 0], [0, 0, 0])
-        self._resetJointStatesMultiDof(
-            self.body, self.joints, [[angle] for angle in joints], [[0.0]] * len(JOINTS)
-        )
+        p, quaternion = self.p, self.p.getQuaternionFromEuler(list(euler))
+        p.resetBasePositionAndOrientation(self.body, [x, y, z], quaternion)
+        p.resetBaseVelocity(self.body, [0, 0, 0], [0, 0, 0])
+        angles, speeds = [[angle] for angle in joints], [[0.0]] * len(JOINTS)
+        p.resetJointStatesMultiDof(self.body, self.joints, angles, speeds)
         self._measure()
         self._force, self._pushed = None, 0
-        self.forget()
+        self._forget()
 
     def _lift(self):
         """Lift the robot off the ground, so that PyBullet forgets old contacts.
 
         Otherwise it would keep those that are close to the next ones.
         """
-        self._resetBasePositionAndOrientation(self.body, [0, 0, LIFT], [0, 0, 0, 1])
-        self._performCollisionDetection()
+        self.p.resetBasePositionAndOrientation(self.body, [0, 0, LIFT], [0, 0, 0, 1])
+        self.p.performCollisionDetection()
 
-    def forget(self) -> None:
+    def _forget(self):
         """Fill `samples` with the current state, as if the joints had always been held there."""
         now = Sample(self.position, self.velocity, self.position, [0.0] * len(JOINTS))
         self.samples.extend([now] * self.samples.maxlen)
@@ -230,11 +210,14 @@ class Robot:
 
     def fall(self, substeps: int) -> None:
         """Let the robot fall for that many substeps, without torque."""
-        self._apply([0.0] * len(JOINTS))
+        p = self.p
+        p.setJointMotorControlArray(
+            self.body, self.joints, p.TORQUE_CONTROL, forces=[0.0] * len(JOINTS)
+        )
         for _ in range(substeps):
-            self._stepSimulation()
+            p.stepSimulation()
         self._measure()
-        self.forget()
+        self._forget()
 
     def hold(self, target: list[float], substeps: int) -> float:
         """Drive the joints towards `target` `[12]`, in rad, for that many substeps.
@@ -242,10 +225,11 @@ class Robot:
         Returns:
             The mean power over the substeps in W: sum of `|torque x velocity|` over the joints.
         """
-        kp, kd = np.multiply((self.kp, self.kd), self.conditions.gains).tolist()
-        high = self.conditions.torque_limit or self.torque_limit
-        low, fastest = -high, self.velocity_limit
-        step, measure, apply = self._stepSimulation, self._measure, self._apply
+        kp, kd = np.multiply((self.model.kp, self.model.kd), self.conditions.gains).tolist()
+        high = self.conditions.torque_limit or self.model.torque_limit
+        low, fastest = -high, self.model.velocity_limit
+        step, apply = self.p.stepSimulation, self.p.setJointMotorControlArray
+        mode = self.p.TORQUE_CONTROL
         torques, velocities = [], []
         for _ in range(substeps):  # lists are faster than arrays, comparisons than min and max
             self._sent.append(target)
@@ -255,11 +239,11 @@ class Robot:
             ]
             if fastest is not None:
                 torque = speed_limited(torque, self.velocity, high, fastest)
-            apply(torque)
+            apply(self.body, self.joints, mode, forces=torque)
             if self._pushed:
                 self._keep_pushing()
             step()
-            measure()
+            self._measure()
             self.samples.append(Sample(self.position, self.velocity, target, torque))
             torques.append(torque)
             velocities.append(self.velocity)
@@ -271,47 +255,39 @@ class Robot:
         if self.conditions.push_speed:
             self.kick((self.conditions.push_speed * towards).tolist())
         if self.conditions.push:
-            self.push((self.conditions.push * towards).tolist(), PUSH_SECONDS)
+            self.push((self.conditions.push * towards).tolist())
 
-    def push(self, force: Sequence[float], seconds: float) -> None:
-        """Apply a force `[3]`, in N, to the center of the trunk for some time from now on."""
-        self._force, self._pushed = list(force), round(seconds * self.sim_hz)
+    def push(self, force: Sequence[float]) -> None:
+        """Apply a force `[3]`, in N, to the center of the trunk for PUSH_SECONDS from now on."""
+        self._force, self._pushed = list(force), round(PUSH_SECONDS * self.model.sim_hz)
 
     def _keep_pushing(self):
         self._pushed -= 1
-        at, _ = self._getBasePositionAndOrientation(self.body)
-        self._applyExternalForce(self.body, -1, self._force, at, self._p.WORLD_FRAME)
+        at, _ = self.p.getBasePositionAndOrientation(self.body)
+        self.p.applyExternalForce(self.body, -1, self._force, at, self.p.WORLD_FRAME)
 
     def kick(self, velocity: Sequence[float]) -> None:
         """Change the trunk's velocity by `velocity` `[3]`, in m/s."""
-        linear, angular = self._getBaseVelocity(self.body)
-        self._resetBaseVelocity(self.body, np.add(linear, velocity).tolist(), angular)
-
-    def _apply(self, torque):
-        self._setJointMotorControlArray(
-            self.body, self.joints, self._p.TORQUE_CONTROL, forces=torque
-        )
+        linear, angular = self.p.getBaseVelocity(self.body)
+        self.p.resetBaseVelocity(self.body, np.add(linear, velocity).tolist(), angular)
 
     def _measure(self):
-        states = self._getJointStates(self.body, self.joints)
+        states = self._states()
         self.position = [state[0] for state in states]
         self.velocity = [state[1] for state in states]
 
     # --------------------------------------------------------------------------------- observing
 
     def base(self) -> Base:
-        position, quaternion = self._getBasePositionAndOrientation(self.body)
-        rotation = np.reshape(self._p.getMatrixFromQuaternion(quaternion), (3, 3))
-        velocity, angular_velocity = self._getBaseVelocity(self.body)
+        position, quaternion = self.p.getBasePositionAndOrientation(self.body)
+        rotation = np.reshape(self.p.getMatrixFromQuaternion(quaternion), (3, 3))
+        velocity, angular_velocity = self.p.getBaseVelocity(self.body)
         return Base(np.array(position), rotation, np.array(velocity), np.array(angular_velocity))
 
     def feet_on_ground(self) -> list[bool]:
         """Return whether each foot touches the ground, in the order of LEGS."""
-        touching = {
-            contact[3]
-            for ground in self._ground
-            for contact in self._getContactPoints(self.body, ground)
-        }
+        contacts = (self.p.getContactPoints(self.body, ground) for ground in self._ground)
+        touching = {contact[3] for each in contacts for contact in each}
         return [link in touching for link in self.joints[2::3]]  # a foot is part of its lower leg
 
     def ground_height(self, x: float, y: float) -> float:
@@ -320,18 +296,17 @@ class Robot:
 
     def look(self) -> None:
         """Point the window's camera at the robot."""
-        self._resetDebugVisualizerCamera(
-            *_CAMERA, self._getBasePositionAndOrientation(self.body)[0]
-        )
+        at, _ = self.p.getBasePositionAndOrientation(self.body)
+        self.p.resetDebugVisualizerCamera(*_CAMERA, at)
 
     def picture(self) -> np.ndarray:
         """Render a frame, uint8 `[height, width, 3]`, centered on the robot, without a GPU."""
-        p, (width, height) = self._p, PICTURE
+        p, (width, height) = self.p, _PICTURE
         distance, yaw, pitch = _CAMERA
-        x, y, _ = self._getBasePositionAndOrientation(self.body)[0]
+        x, y, _ = p.getBasePositionAndOrientation(self.body)[0]
         view = p.computeViewMatrixFromYawPitchRoll([x, y, 0.2], distance, yaw, pitch, 0, 2)
         projection = p.computeProjectionMatrixFOV(50, width / height, 0.1, 20)
-        rgba = self._getCameraImage(width, height, view, projection, renderer=p.ER_TINY_RENDERER)[2]
+        rgba = p.getCameraImage(width, height, view, projection, renderer=p.ER_TINY_RENDERER)[2]
         # An array, or a tuple if PyBullet was built without NumPy.
         return np.asarray(rgba, np.uint8).reshape(height, width, 4)[..., :3].copy()
 
@@ -340,7 +315,7 @@ class Robot:
     def save(self) -> SimpleNamespace:
         """Save the complete state for `restore`; `forget_saved` frees it."""
         saved = SimpleNamespace(
-            number=self._saveState(),
+            number=self.p.saveState(),
             conditions=self.conditions,
             samples=[*self.samples],
             sent=[*self._sent],
@@ -354,20 +329,20 @@ class Robot:
         self.set_conditions(saved.conditions)
         if self._terrain is not None:
             self._lift()
-        self._restoreState(saved.number)
+        self.p.restoreState(saved.number)
         self._measure()
         self.samples.extend(saved.samples)
         self._sent.extend(saved.sent)
         self._force, self._pushed = saved.pushing
 
     def forget_saved(self, saved: SimpleNamespace) -> None:
-        self._removeState(saved.number)
+        self.p.removeState(saved.number)
 
     def close(self) -> None:
         """End the simulation. A second call does nothing."""
         atexit.unregister(self.close)
-        client, self.client = self.client, None
-        if client is not None:
+        p, self.p = self.p, None
+        if p is not None:
             # PyBullet prints messages about its window, which the user may have closed already.
-            with silenced(1), suppress(self._p.error):
-                self._p.disconnect(client)
+            with silenced(1), suppress(p.error):
+                p.disconnect()

@@ -1,6 +1,6 @@
-"""Finds the keyframes of getting up, by trial and error, and writes them:
+"""Finds the keyframes of getting up, by trial and error, and writes them as JSON:
 
-    python -m spinup_tf2.envs.quadruped.search spinup_tf2/envs/quadruped/keyframes.py
+    python -m spinup_tf2.envs.quadruped.search spinup_tf2/envs/quadruped/keyframes.json
 
 It is an evolution strategy: variations of the best plan so far are tried on several falls, and the
 one that gets up from most of them becomes the next plan; the variations become smaller over time.
@@ -10,7 +10,7 @@ other falls.
 
 import argparse
 import itertools
-import time
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -24,23 +24,6 @@ KEYFRAMES = 4
 CANDIDATES = 24  # per iteration
 FALLS, TEST_FALLS = 5, 20
 UPRIGHT = 0.95  # the cosine of 18 degrees
-
-_MODULE = '''\
-"""How to get up from a side and from the back, found by:
-
-    python -m {command}
-
-{comment}
-"""
-
-import numpy as np
-
-# Hip, upper and lower joint of the right and of the left legs, in rad.
-_LEGS = {{
-{tables}
-}}
-KEYFRAMES = {{name: np.tile(legs, 2) for name, legs in _LEGS.items()}}
-'''
 
 
 def keyframes_of(plan: np.ndarray, env: QuadrupedEnv) -> np.ndarray:
@@ -80,11 +63,7 @@ def falls_on(env: QuadrupedEnv, place: str) -> Iterator[int]:
 
 
 def search(env: QuadrupedEnv, place: str, iterations: int, rng: np.random.Generator):
-    """Search keyframes for falls onto `place` ("side" or "back").
-
-    Returns:
-        The keyframes `[k, 12]`, in rad, and the share of other falls from which they get up.
-    """
+    """Return keyframes `[k, 12]`, in rad, for falls onto `place` ("side" or "back")."""
     seeds = falls_on(env, place)
     falls, tests = ([*itertools.islice(seeds, number)] for number in (FALLS, TEST_FALLS))
     rolled_over = KEYFRAME_SECONDS * (KEYFRAMES + 1)  # time by which the robot should crouch
@@ -106,7 +85,7 @@ def search(env: QuadrupedEnv, place: str, iterations: int, rng: np.random.Genera
     keyframes = keyframes_of(best, env)
     standing = [attempt(env, {place: keyframes}, each, rolled_over + 1.5)[1] for each in tests]
     print(f"gets up from {np.mean(standing):.0%} of {TEST_FALLS} other falls", flush=True)
-    return keyframes, np.mean(standing)
+    return keyframes
 
 
 def main() -> None:
@@ -117,22 +96,10 @@ def main() -> None:
     args = parser.parse_args()
     env = QuadrupedEnv("recover")
     rng = np.random.default_rng(args.seed)
-    tables, shares = [], []
-    for place in ("side", "back"):
-        keyframes, share = search(env, place, args.iterations, rng)
-        rows = [f"        ({', '.join(f'{x:.2f}' for x in row[:6])})," for row in keyframes]
-        tables += [f'    "{place}": (', *rows, "    ),"]
-        shares.append(f"{share:.0%} of those on {'a side' if place == 'side' else 'the back'}")
+    found = {place: search(env, place, args.iterations, rng) for place in ("side", "back")}
     env.close()
-    command = "spinup_tf2.envs.quadruped.search spinup_tf2/envs/quadruped/keyframes.py"
-    if args.seed:
-        command += f" --seed {args.seed}"
-    comment = (
-        f"It took {time.process_time():.0f} s of one core. Of {TEST_FALLS} falls of each kind that "
-        f"the search had not\nseen, the robot got up from {' and '.join(shares)}."
-    )
-    text = _MODULE.format(command=command, comment=comment, tables="\n".join(tables))
-    Path(args.path).write_text(text, encoding="utf-8")
+    legs = {place: keyframes[:, :6].round(2).tolist() for place, keyframes in found.items()}
+    Path(args.path).write_text(json.dumps(legs, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,53 +3,39 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from spinup_tf2.arguments.rules import NUMBER
-from spinup_tf2.envs.quadruped.episode import Motion
-from spinup_tf2.envs.quadruped.gait import STANCE, get_up, trot, trot_agreement
-from spinup_tf2.envs.quadruped.keyframes import KEYFRAMES
+from spinup_tf2.arguments import rules
+from spinup_tf2.envs.quadruped.episode import Motion, finite_numbers
+from spinup_tf2.envs.quadruped.gait import KEYFRAMES, STANCE, get_up, trot, trot_agreement
 from spinup_tf2.envs.quadruped.robot import Base, Robot
 from spinup_tf2.errors import UserError
 
 
 @dataclass(frozen=True)
 class Reward:
-    """A weighted sum of terms.
+    """A weighted sum of terms."""
 
-    Attributes:
-        terms: Function of a Motion that returns the terms by name.
-        weights: Weights of the terms by name.
-        optional: Further terms by name, each a function of a Motion. They are only computed if they
-            have a weight other than 0.
-    """
-
-    terms: Callable[[Motion], dict[str, float]]
-    weights: Mapping[str, float]
+    terms: Callable[[Motion], dict[str, float]]  # by name
+    weights: Mapping[str, float]  # by name
+    # Further terms by name, which are only computed if they have a weight other than 0.
     optional: Mapping[str, Callable[[Motion], float]] = field(default_factory=dict)
 
     def with_weights(self, weights: Mapping[str, float]) -> "Reward":
         """Return the same reward with other weights for some of its terms."""
         known = [*self.weights, *(name for name in self.optional if name not in self.weights)]
-        if not isinstance(weights, Mapping):
+        is_number, _ = rules.NUMBER
+        if (
+            not isinstance(weights, Mapping)
+            or not {*weights} <= {*known}
+            or not all(map(is_number, weights.values()))
+        ):
             raise UserError(
-                f"reward_weights is {weights!r}; it must be a dict of numbers for some of the "
-                f"terms {', '.join(known)}."
+                f"reward_weights is {weights!r}; it must be a dict of finite numbers for some of "
+                f"the terms {', '.join(known)}."
             )
-        unknown = [name for name in weights if name not in known]
-        if unknown:
-            raise UserError(
-                f"reward_weights has {', '.join(map(repr, unknown))}; the terms of this reward are "
-                f"{', '.join(known)}."
-            )
-        is_number, _ = NUMBER
-        for name, weight in weights.items():
-            if not is_number(weight):
-                raise UserError(
-                    f"{name} of reward_weights is {weight!r}; it must be a finite number, which is "
-                    "0 for a term that is to pay nothing."
-                )
         changed = {name: float(weight) for name, weight in weights.items()}
         return replace(self, weights={**self.weights, **changed})
 
@@ -62,30 +48,21 @@ class Reward:
 
 @dataclass(frozen=True)
 class Task:
-    """A task.
+    """A task."""
 
-    Attributes:
-        rewards: Rewards by name, the first of which is the default.
-        begin: `begin(robot, rng, noise, sim_hz)` puts the robot into the initial state of an
-            episode, which is always the same without `noise`.
-        terminated, success: Functions of the Motion in the last step.
-        show: `show(t, base)` returns the joint angles `[12]`, in rad, at time t of a demonstration,
-            for a robot whose trunk was at `base` when the episode began.
-        action_scale: Displacements of hip, upper and lower joints for an action of 1, in rad.
-        phase_hz: Frequency of the clock in the observation.
-        self_collision: Whether legs and trunk collide with each other.
-        commanded: Whether the robot is given commands how fast to walk and turn.
-    """
-
-    rewards: Mapping[str, Reward]
-    begin: Callable[..., None]
-    terminated: Callable[[Motion], bool]
+    rewards: Mapping[str, Reward]  # by name; the first one is the default
+    # begin(robot, rng, noise, sim_hz) puts the robot into the initial state of an episode, which is
+    # always the same without `noise`.
+    begin: Callable[[Robot, np.random.Generator, bool, int], None]
+    terminated: Callable[[Motion], bool]  # of the last step
     success: Callable[[Motion], bool]
-    show: Callable[..., np.ndarray]
-    action_scale: tuple[float, float, float]
-    phase_hz: float
-    self_collision: bool
-    commanded: bool = False
+    # show(t, base) returns the joint angles `[12]`, in rad, at time t of a demonstration, for a
+    # robot whose trunk was at `base` when the episode began.
+    show: Callable[[float, Base], np.ndarray]
+    action_scale: tuple[float, float, float]  # rad, of hip, upper and lower joints for an action 1
+    phase_hz: float  # of the clock in the observation
+    self_collision: bool  # whether legs and trunk collide with each other
+    commanded: bool = False  # whether the robot is given commands how fast to walk and turn
 
 
 # ------------------------------------------------------------------------------------------ walk
@@ -115,15 +92,7 @@ def _restraint(motion):
 
 
 _RESTRAINT_WEIGHTS = {"tilt_rate": 0.02, "energy": 3e-4, "action_rate": 0.0}
-
-
-_WALK_WEIGHTS = {
-    "forward": 1.0,
-    "alive": 0.2,
-    "lateral": 0.2,
-    "yaw": 0.1,
-    **_RESTRAINT_WEIGHTS,
-}
+_WALK_WEIGHTS = {"forward": 1.0, "alive": 0.2, "lateral": 0.2, "yaw": 0.1, **_RESTRAINT_WEIGHTS}
 
 # Optional terms against hopping.
 _FOOTFALL = {
@@ -246,3 +215,49 @@ RECOVER = Task(
 )
 
 TASKS = {"walk": WALK, "recover": RECOVER, "command": COMMAND}
+
+# ------------------------------------------------------------------------------------- arguments
+
+CONNECTIONS = {"GUI": "human", "DIRECT": None}  # PyBullet's names of the render modes
+RENDER_MODES = ("human", "rgb_array", *CONNECTIONS)
+
+
+def _is_scale(value):
+    numbers = finite_numbers(value, 3)
+    return numbers is not None and numbers.min() > 0
+
+
+_SCALE: rules.Rule = (_is_scale, "three numbers above 0, in rad, for hip, upper and lower joints")
+_RULES: dict[str, rules.Rule] = {
+    **dict.fromkeys(("sim_hz", "action_repeat"), rules.POSITIVE_INTEGER),
+    **dict.fromkeys(("kp", "kd", "torque_limit", "target_speed"), rules.POSITIVE),
+    **dict.fromkeys(("velocity_limit", "action_filter"), rules.optional(rules.POSITIVE)),
+    **dict.fromkeys(("absolute_actions", "residual_gait", "history", "straight"), rules.SWITCH),
+    **dict.fromkeys(("base_velocity", "reset_noise", "terminate_on_success"), rules.SWITCH),
+    "action_scale": rules.optional(_SCALE),
+    "phase_hz": rules.optional(rules.NON_NEGATIVE),
+    "prev_epochs": rules.NON_NEGATIVE_INTEGER,
+}
+_ONLY_FOR = {"straight": "walk", "command_ranges": "command", "terminate_on_success": "recover"}
+
+
+def check_arguments(task: str, render_mode: str | None, reward: str | None, **others: Any) -> None:
+    """Raise UserError for invalid arguments of QuadrupedEnv.
+
+    Weights and ranges are checked where they are used.
+    """
+    _check_choice("task", task, TASKS)
+    _check_choice("render_mode", render_mode, [None, *RENDER_MODES])
+    _check_choice("reward", reward, [None, *TASKS[task].rewards])
+    for name, rule in _RULES.items():
+        rules.check(rule, **{name: others[name]})
+    for name, only in _ONLY_FOR.items():
+        if others[name] not in (None, False) and task != only:
+            raise UserError(f"{name} is for the task {only!r} only.")
+    if others["absolute_actions"] and others["residual_gait"]:
+        raise UserError("absolute_actions and residual_gait exclude each other.")
+
+
+def _check_choice(name, value, choices):
+    if not isinstance(value, str | None) or value not in choices:
+        raise UserError(f"{name} is {value!r}; it must be one of {', '.join(map(str, choices))}.")

@@ -22,13 +22,8 @@ def steps(envs, number=60):
     rng, answers = np.random.default_rng(0), [envs.reset()]
     for _ in range(number):
         obs, rew, terminated, truncated, final_obs = envs.step(rng.integers(4, size=envs.num_envs))
-        answers += [
-            obs,
-            rew,
-            terminated,
-            truncated,
-            *[x for x in final_obs.values() if x is not None],
-        ]
+        last = [x for x in final_obs.values() if x is not None]
+        answers += [obs, rew, terminated, truncated, *last]
     return answers
 
 

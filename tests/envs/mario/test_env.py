@@ -15,9 +15,7 @@ from tests.envs.mario.consoles import (
     AT_THE_FLAG,
     DIES,
     LIVES,
-    RIGHT,
     STATE,
-    B,
     FakeConsole,
     fake_mario,
     needs_cv2,
@@ -46,14 +44,11 @@ def test_observations_are_pictures_and_copies(obs_type, shape):
     assert not any(np.shares_memory(a, b) for a, b in pairwise(kept))
 
 
-def test_colors():
+def test_pictures_are_red_green_blue():
     env = fake_mario(render_mode="rgb_array")
     env.reset()
     env.consoles[0].screen[:] = [30, 20, 10, 0]  # blue, green, red, nothing
     assert env.render()[100, 100].tolist() == [10, 20, 30]
-    kept = env.render()
-    env.consoles[0].screen[:] = 0
-    assert kept[0, 0].tolist() == [10, 20, 30]
 
 
 def test_the_memory_is_a_copy():
@@ -94,14 +89,6 @@ def test_action_sets_press_what_they_say():
     assert fake_mario(actions="complex").get_action_meanings()[-3:] == ["left A B", "down", "up"]
 
 
-def test_actions_of_ones_own():
-    env = fake_mario(actions=[[], ["start"], ["right", "B"]])
-    env.reset()
-    for action in range(3):
-        env.step(action)
-    assert env.consoles[0].pressed == [0, 8, RIGHT | B]
-
-
 @pytest.mark.parametrize("action", [-1, 2, 0.5, None, [0]])
 def test_bad_actions(action):
     env = fake_mario(actions="run")
@@ -116,15 +103,15 @@ def test_bad_actions(action):
     [
         (dict(stages=["1-1", "1-5"]), r"stages is \['1-1', '1-5'\]; it must be a list of names"),
         (dict(stages=[]), r"stages is \[\]; it must be"),
-        (dict(stages=[None]), r"stages is \[None\]"),
         (dict(stages=11), "stages is 11"),
-        (dict(rom="v0"), "rom is 'v0'; it must be one of vanilla, downsample"),
         (dict(actions="complx"), "actions is 'complx'; it must be one of right, simple, complex"),
-        (dict(actions=[["right", "X"]]), "'X' is not a button; the buttons are A, B, select"),
-        (dict(actions=["right", "A"]), "actions holds 'right'; each is a list of buttons"),
-        (dict(actions=[["A", "A"]]), r"actions holds \['A', 'A'\], with a button twice"),
+        (
+            dict(actions=[["right", "X"]]),
+            r"actions holds \['right', 'X'\]; .* buttons A, B, select",
+        ),
+        (dict(actions=["right", "A"]), "actions holds 'right'; each is a list"),
+        (dict(actions=[["A", "A"]]), r"actions holds \['A', 'A'\]"),
         (dict(actions=[]), r"actions is \[\]; it must be one of"),
-        (dict(actions=7), "actions is 7; it must be one of"),
         (dict(obs_type="gray"), "obs_type is 'gray'; it must be one of rgb, grayscale"),
         (dict(render_mode="ansi"), "render_mode is 'ansi'; it must be human, rgb_array or None"),
     ],
@@ -134,12 +121,16 @@ def test_bad_arguments(kwargs, message):
         fake_mario(**kwargs)
 
 
+SHARES = [-0.1, 1.1, (0.5, 0.2), "all", (0.1, 0.2, 0.3), None]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (dict(noop=3), r"options stages, noops, demonstration, from_backup, not \['noop'\]"),
         (dict(noops=-1), "noops is -1; it must be a number of frames"),
         (dict(noops=2.5), r"noops is 2\.5"),
+        *((dict(demonstration=x), "must be a share from 0 to 1, or two of them") for x in SHARES),
         (dict(noops=(3, 2)), r"noops is \(3, 2\)"),
         (dict(noops=[1, 2, 3]), r"noops is \[1, 2, 3\]"),
         (dict(stages=["9-1"]), r"stages is \['9-1'\]"),
@@ -198,15 +189,6 @@ def test_random_stages():
     assert [console.resets for console in env.consoles] == [1] * 3
 
 
-def test_stages_can_be_changed_for_all_following_episodes():
-    env = fake_mario()
-    assert levels(env, 2) == ["1-1"] * 2
-    assert levels(env, 3, options={"stages": ["2-3"]}) == ["2-3"] * 3
-    assert levels(env, 2, options={"stages": "8-4"}) == ["8-4"] * 2
-    _, info = env.reset(options={"stages": None})  # the whole game, from its beginning
-    assert (info["world"], info["stage"]) == (1, 1)
-
-
 def test_each_stage_can_be_started():
     assert fake_mario(stages=["4-2"]).fixed_starts == {"4-2": {"stages": ["4-2"]}}
     env = fake_mario(stages=["1-1", "8-3"])
@@ -215,6 +197,7 @@ def test_each_stage_can_be_started():
     (options,) = fake_mario(stages=None).fixed_starts.values()
     assert levels(env, 2, options=options) == ["1-1"] * 2  # the whole game
     assert env.fixed_starts.keys() == {"all stages"}
+    assert levels(env, 2, options={"stages": "8-4"}) == ["8-4"] * 2
 
 
 def test_the_whole_game_goes_on_after_a_death():
@@ -232,23 +215,14 @@ def play(env, actions):
     return [(obs.tolist(), *rest) for obs, *rest in map(env.step, actions)]
 
 
-def test_backup_and_restore():
-    env = fake_mario({6: score(100), 9: DIES}, actions="right", obs_type="grayscale")
-    env.reset(seed=0)
-    play(env, [1, 1, 1])
-    env.backup()
-    seen = play(env, [1, 0, 3, 1, 1, 1])
-    env.restore()
-    assert play(env, [1, 0, 3, 1, 1, 1]) == seen
-    assert seen[-1][2]  # terminated
-
-
 def test_backups_outlive_resets():
-    env = fake_mario(actions="right", obs_type="grayscale")
+    env = fake_mario({6: score(100)}, actions="right", obs_type="grayscale")
     env.reset(seed=0)
     play(env, [1, 1, 1])
     env.backup()
     seen = play(env, [1, 0, 1])
+    env.restore()
+    assert play(env, [1, 0, 1]) == seen
     for _ in range(3):
         obs, info = env.reset()
         assert (info["x_pos"], obs[0, 0]) == (40, 0)  # the start of the level is where it was
@@ -263,21 +237,12 @@ def test_backups_outlive_resets():
     env.step(1)
     env.backup()  # in the place of the other one, the emulator of which is given back
     assert [console.closed for console in env.consoles] == [1, 0]
-    env.reset()
+    assert env.reset(options={"stages": ["4-1"]})[1]["world"] == 4
     env.restore()
     assert env.step(0)[4]["x_pos"] == 42
     env.backup()
     env.close()
     assert [console.closed for console in env.consoles] == [1] * 3
-
-
-def test_a_backup_of_one_level_while_another_is_played():
-    env = fake_mario(stages=["4-2"])
-    env.reset()
-    env.backup()
-    env.reset(options={"stages": ["1-1"]})
-    assert env.reset(options={"from_backup": True})[1]["world"] == 4
-    assert env.reset()[1]["world"] == 1
 
 
 # ---------------------------------------------------------------- before, after, elsewhere
@@ -305,13 +270,12 @@ def test_before_reset_and_after_close():
     assert len(env.consoles) == 2
 
 
-@pytest.mark.parametrize("pickler", [pickle, cloudpickle])
-def test_pickled(pickler):
+def test_pickled():
     from spinup_tf2.envs.mario.env import MarioEnv
 
     env = MarioEnv(["1-2"], "pixel", "run", "grayscale", "rgb_array", make_core)
     env.reset()
-    copy = pickler.loads(pickler.dumps(env))
+    copy = pickle.loads(cloudpickle.dumps(env))
     assert copy.action_space == gym.spaces.Discrete(2)
     assert copy.render_mode == "rgb_array"
     obs, info = copy.reset()

@@ -77,7 +77,7 @@ def test_what_only_helps_to_train_is_left_out_for_watching(tmp_path):
     env = make_env(path, render_mode="rgb_array")
     assert wrapper_names(env) == ["MaxAndSkip", "ScoreReward", "StackFrames"]
     assert env.unwrapped.render_mode == "rgb_array"
-    assert play(env, 20) == play(make_mario("SuperMarioBros-1-2-v1", **other), 20)
+    assert play(env, 8) == play(make_mario("SuperMarioBros-1-2-v1", **other), 8)
     assert env.render().shape == (240, 256, 3)
 
 
@@ -96,24 +96,10 @@ def test_sizes_of_files_that_may_come_from_anybody(too_large, tmp_path):
 # ---------------------------------------------------------------- create_train_env
 
 
-def test_create_train_env():
-    env = create_train_env(1, 1, "simple")
-    assert env.observation_space == gym.spaces.Box(0, 255, (84, 84, 4), np.uint8)
-    assert env.action_space == gym.spaces.Discrete(7)
-    obs, info = env.reset(seed=0)
-    assert obs in env.observation_space
-    assert (info["world"], info["stage"]) == (1, 1)
-    obs, rew, *_ = env.step(1)
-    assert obs in env.observation_space
-    assert isinstance(rew, float)
-    env.close()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((9, 1, "simple"), "There is no level 9-1; worlds are 1 to 8, stages 1 to 4"),
-        ((1, 0, "simple"), "There is no level 1-0"),
         ((1.0, 1, "simple"), r"There is no level 1\.0-1"),
         ((1, 1, "complx"), "actions is 'complx'; it must be one of right, simple, complex, run"),
     ],
@@ -129,8 +115,10 @@ def test_videos_have_every_frame(tmp_path, capfd):
     import cv2
 
     env = create_train_env(1, 1, "run", tmp_path / "videos")
+    assert env.observation_space == gym.spaces.Box(0, 255, (84, 84, 4), np.uint8)
     for steps in (6, 3):
-        env.reset(seed=0)
+        _, info = env.reset(seed=0)
+        assert (info["world"], info["stage"]) == (1, 1)
         for _ in range(steps):
             env.step(0)
     env.close()

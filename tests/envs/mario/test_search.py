@@ -9,13 +9,15 @@ import pytest
 from spinup_tf2.envs.mario import search
 from spinup_tf2.envs.mario.demonstrations import (
     BUTTONS_OF,
-    demonstration,
+    HELD,
+    keep,
+    play_step,
+    reaches_flag,
     read,
     shortened,
     written_out,
 )
-from spinup_tf2.envs.mario.search import CONSOLES, Consoles, Search, keep, play_step, reaches_flag
-from spinup_tf2.errors import UserError
+from spinup_tf2.envs.mario.search import CONSOLES, Consoles, Search
 from tests.envs.mario.consoles import (
     AT_THE_FLAG,
     FALLS,
@@ -112,12 +114,6 @@ def test_a_plan_clears_the_course_on_another_console():
     assert not reaches_flag(LEVEL, "r" * len(plan), Courses(pits=PITS))
 
 
-def test_the_same_seed_finds_the_same_plan():
-    plans = {seed: Search(LEVEL, seed, make_core=Courses(pits=PITS)).run() for seed in (3, 4)}
-    again = Search(LEVEL, 3, make_core=Courses(pits=PITS)).run()
-    assert plans[3] == again != plans[4]
-
-
 def test_consoles_are_never_reset_a_second_time_and_are_closed():
     """The start after the console's reset button is another one."""
     courses = Courses(pits=PITS, walls=[(100, 124, 500)])
@@ -155,14 +151,6 @@ def test_a_search_ends_with_its_budget():
 # ---------------------------------------------------------------------- with something in advance
 
 
-def test_a_known_plan_is_taken_where_it_holds():
-    known = Search(LEVEL, make_core=Courses(pits=PITS)).run()
-    again = Search(LEVEL, seed=1, make_core=Courses(pits=PITS), known=known, noops=3)
-    assert again.run() == known
-    assert again.steps < 5 * len(known)
-    assert again._consoles._noops == 3
-
-
 def test_a_known_plan_is_mended_where_it_does_not_hold():
     known = Search(LEVEL, make_core=Courses(pits=PITS[:1])).run()
     assert not reaches_flag(LEVEL, known, Courses(pits=PITS))
@@ -197,19 +185,13 @@ def test_the_places_of_a_guide_are_those_before_its_steps():
     assert len(guided._letters(piece, 1, (1, 2000))) > 0  # beyond all places of the guide
 
 
-def test_a_search_goes_on_where_its_guide_has_ended():
-    guide = Search(LEVEL, make_core=Courses(pits=PITS)).run()[:30]
-    plan = Search(LEVEL, make_core=Courses(pits=PITS), known=guide, guide=guide).run()
-    assert reaches_flag(LEVEL, plan, Courses(pits=PITS))
-
-
 def test_frames_of_doing_nothing_come_first():
     courses = Courses(pits=PITS)
     plan = Search(LEVEL, make_core=courses, noops=5).run()
     assert reaches_flag(LEVEL, plan, courses, noops=5)
     begun = [each for each in courses.made if len(each.pressed) > 5]
     assert courses.made[-1] in begun
-    assert courses.made[-1].pressed[:6] == [0] * 5 + [search._HELD[plan[0]]]
+    assert courses.made[-1].pressed[:6] == [0] * 5 + [HELD[plan[0]]]
 
 
 @pytest.mark.parametrize("holds", [True, False])
@@ -274,19 +256,14 @@ def test_consoles_go_on_from_where_they_stand():
     assert all(each.closed == 1 for each in courses.made)
 
 
-def test_a_step_is_four_frames_of_its_buttons():
-    consoles = Consoles(LEVEL, Courses())
-    game = consoles.at("")
-    game.restore()
+def test_a_step_is_four_frames_of_its_buttons_or_ends_with_a_death():
+    game = Consoles(LEVEL, Courses()).at("")
     for letter in "rjn":
         play_step(game, letter)
     right, jump = game.core.pressed[0], game.core.pressed[4]
     assert game.core.pressed == [right] * 4 + [jump] * 4 + [0] * 4
     assert right & RIGHT
     assert jump == right | A
-
-
-def test_a_death_ends_a_step():
     game = Consoles(LEVEL, Courses(pits=[(44, 46)])).at("")
     assert play_step(game, "r")[0]
     assert game.core.pressed[-1] & RIGHT
@@ -325,18 +302,3 @@ def test_the_command_searches_and_keeps(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "1-1: cleared in 4 steps; 0 steps tried in 0 s" in printed
     assert "1-2: not cleared in 0 steps" in printed
-
-
-def test_the_command_refuses_what_is_not_a_level(capsys):
-    with pytest.raises(SystemExit):
-        search.main(["--stage", "9-1"])
-    assert "9-1 is not a level; they are 1-1 to 8-4" in capsys.readouterr().err
-
-
-def test_a_level_without_a_demonstration_is_refused(monkeypatch):
-    monkeypatch.setattr(
-        "spinup_tf2.envs.mario.demonstrations.demonstrated", lambda: {"1-1": "r", "1-2": "j"}
-    )
-    assert demonstration("1-2") == "j"
-    with pytest.raises(UserError, match=r"no demonstration of 1-3; there are some of 1-1, 1-2\."):
-        demonstration("1-3")

@@ -38,6 +38,7 @@ def test_pictures_are_shown_enlarged():
     one.show(picture)
     screen = pygame.surfarray.array3d(pygame.display.get_surface()).swapaxes(0, 1)
     np.testing.assert_array_equal(screen, picture.repeat(3, axis=0).repeat(3, axis=1))
+    assert not pygame.mixer.get_init()  # sound is left alone
     one.close()
     assert not pygame.display.get_init()
 
@@ -51,24 +52,15 @@ def test_it_keeps_the_speed_of_the_game():
     assert time.monotonic() - begin > 0.15
 
 
-def test_sound_is_left_alone():
-    window.Window(2, 4, 60)
-    assert not pygame.mixer.get_init()
-
-
 def test_closing_the_window_is_an_interrupt():
     one = window.Window(2, 4, 60)
     one.show(np.zeros((2, 4, 3), np.uint8))
+    pygame.event.post(pygame.event.Event(pygame.MOUSEMOTION))
+    one.show(np.zeros((2, 4, 3), np.uint8))
+    assert not pygame.event.peek(pygame.MOUSEMOTION)  # they would pile up
     pygame.event.post(pygame.event.Event(pygame.QUIT))
     with pytest.raises(KeyboardInterrupt, match="the window was closed"):
         one.show(np.zeros((2, 4, 3), np.uint8))
-
-
-def test_events_that_mean_nothing_do_not_pile_up():
-    one = window.Window(2, 4, 60)
-    pygame.event.post(pygame.event.Event(pygame.MOUSEMOTION))
-    one.show(np.zeros((2, 4, 3), np.uint8))
-    assert not pygame.event.peek(pygame.MOUSEMOTION)
 
 
 def test_without_pygame_it_says_what_to_install(monkeypatch):

@@ -5,7 +5,12 @@ import numpy as np
 import pytest
 
 from spinup_tf2.envs.mario.making import preprocess
-from spinup_tf2.envs.mario.wrappers import NoopStarts, ScoreReward, StopWithoutProgress
+from spinup_tf2.envs.mario.wrappers import (
+    DemonstrationStarts,
+    NoopStarts,
+    ScoreReward,
+    StopWithoutProgress,
+)
 from spinup_tf2.envs.wrappers import MaxAndSkip
 from spinup_tf2.errors import UserError
 from tests.envs.mario.consoles import (
@@ -34,7 +39,7 @@ def learner(script=None, **kwargs):
 # ---------------------------------------------------------------- frames of a step
 
 
-@pytest.mark.parametrize("skip", [1, 3, 4, 7])
+@pytest.mark.parametrize("skip", [1, 4])
 def test_a_step_has_exactly_as_many_frames(skip):
     env, console, _ = learner(frameskip=skip)
     for action in (1, 0, 1):
@@ -50,7 +55,7 @@ def test_rewards_of_all_frames_are_added_up():
     assert env.step(1)[1] == 4 * 2
 
 
-@pytest.mark.parametrize("last", [1, 2, 3, 4])
+@pytest.mark.parametrize("last", [1, 4])
 def test_a_step_stops_at_the_end(last):
     env, console, _ = learner({last: DIES})
     _, _, terminated, _, _ = env.step(1)
@@ -89,12 +94,6 @@ def test_terms_of_the_reward():
     assert learner({1: DIES | score(20)}, **terms)[0].step(0)[1] == 2 * (-15 - 3 + 10)
 
 
-def test_a_cut_off_episode_is_no_death():
-    env, _, _ = learner({}, no_progress=2)
-    _, rew, terminated, truncated, _ = [env.step(0) for _ in range(2)][-1]
-    assert (rew, terminated, truncated) == (0, False, True)
-
-
 def test_the_score_counts_from_where_the_episode_begins():
     base = fake_mario({3: score(1000), 9: score(1200), 10: score(1250)})
     env = ScoreReward(MaxAndSkip(base, 4), score_scale=1 / 40, scale=1)
@@ -111,11 +110,22 @@ def test_the_score_counts_from_where_the_episode_begins():
     assert env.step(0)[1] == 250 / 40
 
 
-@pytest.mark.parametrize("name", ["score_scale", "flag_bonus", "death_penalty", "reward_scale"])
-@pytest.mark.parametrize("value", [-1, float("nan"), "1", True])
-def test_bad_terms(name, value):
-    with pytest.raises(UserError, match=r"scale is|flag_bonus is|death_penalty is"):
-        learner(**{name: value})
+@pytest.mark.parametrize(
+    ("wrapped", "message"),
+    [
+        (lambda env: ScoreReward(env, score_scale=-1), "score_scale is -1"),
+        (lambda env: ScoreReward(env, flag_bonus=float("nan")), "flag_bonus is nan"),
+        (lambda env: ScoreReward(env, death_penalty="1"), "death_penalty is '1'"),
+        (lambda env: ScoreReward(env, scale=True), "scale is True"),
+        (lambda env: StopWithoutProgress(env, 2.5), "steps is 2.5"),
+        (lambda env: NoopStarts(env, -1), "noop_max is -1"),
+        (lambda env: DemonstrationStarts(env, epochs=0), "epochs is 0"),
+        (preprocess, "needs grayscale frames"),
+    ],
+)
+def test_what_is_refused(wrapped, message):
+    with pytest.raises(UserError, match=message):
+        wrapped(fake_mario())
 
 
 # ---------------------------------------------------------------- stop without progress
@@ -170,12 +180,6 @@ def test_another_level_or_another_life_begins_at_its_own_left_end():
     assert stuck_after(env, [1] * 20) == 6  # the best place was reached in step 2
 
 
-@pytest.mark.parametrize("steps", [0, -1, 2.5, True])
-def test_bad_number_of_steps(steps):
-    with pytest.raises(UserError, match="steps is"):
-        StopWithoutProgress(fake_mario(), steps)
-
-
 # ---------------------------------------------------------------- noop starts
 
 
@@ -196,23 +200,6 @@ def test_noop_starts_are_drawn_from_the_whole_range():
     numbers = starts(env, 80, seed=3)
     assert set(numbers) == {0, 1, 2, 3, 4, 5}
     assert starts(env, 80, seed=3) == numbers != starts(env, 80, seed=4)
-    assert starts(NoopStarts(fake_mario(), 5), 80, seed=3) == numbers
-    assert {starts(env, 1, seed=seed)[0] for seed in range(60)} == {0, 1, 2, 3, 4, 5}
-
-
-def test_one_reset_is_one_reset():
-    class Counted(gym.Wrapper):
-        resets = 0
-
-        def reset(self, **kwargs):
-            self.resets += 1
-            return super().reset(**kwargs)
-
-    inner = Counted(fake_mario())
-    env = NoopStarts(inner, 5)
-    env.reset(seed=3)
-    env.reset()
-    assert inner.resets == 2
 
 
 def test_noop_starts_that_are_asked_for():
@@ -231,15 +218,3 @@ def test_a_backup_is_not_followed_by_noops_unless_they_are_asked_for():
     env.unwrapped.backup()
     assert starts(env, 1, seed=0, options={"from_backup": True}) == [0]
     assert starts(env, 1, options={"from_backup": True, "noops": 3}) == [3]
-
-
-def test_noop_starts_in_the_preprocessing():
-    env = preprocess(fake_mario(obs_type="grayscale"), noop_max=30)
-    assert len(set(starts(env, 60, seed=0))) > 20
-    with pytest.raises(UserError, match="noop_max is -1"):
-        preprocess(fake_mario(obs_type="grayscale"), noop_max=-1)
-
-
-def test_color_cannot_be_preprocessed():
-    with pytest.raises(UserError, match="needs grayscale frames"):
-        preprocess(fake_mario())

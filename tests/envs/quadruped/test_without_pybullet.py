@@ -10,14 +10,14 @@ import pytest
 
 from spinup_tf2.envs import register_envs
 from spinup_tf2.envs.quadruped import gait
-from spinup_tf2.envs.quadruped.robot import load_pybullet
+from spinup_tf2.envs.quadruped.bullet import load_pybullet
 from spinup_tf2.errors import UserError
 
 register_envs()
 
 
 def test_the_error_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pybullet", None)
+    monkeypatch.setitem(sys.modules, "pybullet_data", None)
     load_pybullet.cache_clear()
     with pytest.raises(UserError, match=r'pip install "spinup_tf2\[quadruped\]"') as error:
         gym.make("QuadrupedWalk-v0")

@@ -1,0 +1,115 @@
+"""Figures of the learning benchmark."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from learning_data import CELL, Protocol, finished, protocols, published
+from learning_statistics import SMOOTHED
+
+
+def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
+    """A panel for each environment, with a line for each algorithm; or, if variants are compared,
+    for each environment and algorithm, with a line for each variant. Sources are markers.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
+
+    from spinup_tf2.results import figures
+
+    figures.set_theme()
+    names = protocol.variant_names if protocol.variants else _all_algorithms()
+    colors = figures.colors_for(names)
+    markers = dict(zip(protocol.published, "os^D", strict=False))
+    contents = _panels(protocol, data)
+    fig = plt.figure(layout="constrained")
+    handles, shown = {}, set()
+    for axis, (title, lines) in zip(
+        figures.panels(fig, len(contents)), contents.items(), strict=True
+    ):
+        axis.set_title(title)
+        for name, key in lines.items():
+            if not _draw_curve(axis, protocol, data, key, colors[name]):
+                continue
+            text = name if protocol.variants else name.upper()
+            handles[text] = Line2D([], [], color=colors[name])
+            color = "0.3" if protocol.variants else colors[name]
+            for number, (source, marker) in enumerate(markers.items()):
+                shift = 0.012 * protocol.steps * (number - (len(markers) - 1) / 2)
+                if _draw_published(axis, protocol, source, key, color, marker, shift):
+                    shown.add(source)
+        figures.dress(axis, "TotalEnvInteracts", "Performance")
+    for source in (source for source in markers if source in shown):
+        handles[source] = Line2D([], [], color="0.3", marker=markers[source], ls="", mfc="w")
+    figures.legend_above(fig, handles)
+    figures.save_figure(fig, path)
+    plt.close(fig)
+
+
+def _all_algorithms():
+    """Those of all protocols, so that each has its colour in all figures."""
+    return [*dict.fromkeys(name for each in protocols().values() for name in each.algorithms)]
+
+
+def _panels(protocol, data):
+    """{title: {name of a line: (algorithm, environment, variant)}} of what there is."""
+    contents = {}
+    for environment in protocol.environments:
+        for algorithm in protocol.algorithms:
+            for variant in protocol.variant_names:
+                key = (algorithm, environment, variant)
+                if (data[CELL] == [*key]).all(axis=1).any():
+                    title = environment
+                    if protocol.variants:
+                        title += f", {algorithm.upper()}"
+                    contents.setdefault(title, {})[variant or algorithm] = key
+    return contents
+
+
+def _draw_curve(axis, protocol, data, key, color):
+    """The mean of the finished runs and their range, or of those that there are; False if none.
+
+    Only where all of them have come: the mean would jump at the end of one.
+    """
+    from spinup_tf2.results.statistics import align
+
+    runs = data[(data[CELL] == [*key]).all(axis=1)].dropna()
+    runs = runs[runs["interactions"] <= protocol.steps]
+    steps_per_epoch = protocol.arguments["steps_per_epoch"]
+    window = max(1, min(SMOOTHED, protocol.steps // steps_per_epoch // 20))
+    done = runs["seed"].isin(seed for *which, seed in finished(protocol) if which == [*key])
+    curves = []
+    for _, run in runs[done if done.any() else slice(None)].groupby("seed"):
+        x, y = run["interactions"].to_numpy(), run["return"].to_numpy()
+        curves.append((x, _smooth(x, y, steps_per_epoch, window)))
+    if not curves:
+        return False
+    x, values = align(curves)
+    everywhere = np.isfinite(values).all(axis=0)
+    x, values = x[everywhere], values[:, everywhere]
+    axis.plot(x, values.mean(axis=0), color=color)
+    axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=color, alpha=0.15, lw=0)
+    return True
+
+
+def _draw_published(axis, protocol, source, key, color, marker, shift):
+    """The means and deviations of a source, moved sideways; whether it has any."""
+    points = published(source, *key[:2])
+    points = {n + shift: cell for n, cell in points.items() if n <= 1.01 * protocol.steps}
+    if points:
+        means, sds = zip(*points.values(), strict=True)
+        axis.errorbar(
+            [*points], means, sds, color=color, fmt=marker, ms=5, capsize=3, mfc="white", lw=1
+        )
+    return bool(points)
+
+
+def _smooth(x, y, steps_per_epoch, epochs):
+    """The mean of each row and its neighbours, as Spinning Up's figures show it."""
+    if len(y) < epochs:
+        return y
+    near = np.abs(x[:, None] - x) < epochs / 2 * steps_per_epoch
+    return near @ y / near.sum(axis=1)

@@ -1,0 +1,1 @@
+"""For each exercise its solution and, below it, the checks of an answer."""

@@ -1,0 +1,103 @@
+"""The Bellman backup, and how a step ends."""
+
+import numpy as np
+
+from spinup_tf2.exercises.checking import calls, compare, expect
+
+
+def backup(rew, terminated, truncated, next_val, gamma):
+    return rew + gamma * np.where(terminated, 0.0, next_val)
+
+
+def led_to(obs, final_obs, terminated, truncated):
+    return np.where((terminated | truncated)[:, None], final_obs, obs)
+
+
+# ---------------------------------------------------------------- checks
+
+_RNG = np.random.default_rng(7)
+
+
+def _one(terminated, truncated):
+    return np.array([1.0]), np.array([terminated]), np.array([truncated]), np.array([10.0]), 0.9
+
+
+_STEPS = {
+    "the episode goes on": _one(False, False),
+    "terminated": _one(True, False),
+    "truncated": _one(False, True),
+    "terminated and truncated at once": _one(True, True),
+    "20 random steps": (
+        _RNG.normal(size=20),
+        *(_RNG.random((2, 20)) < 0.4),
+        _RNG.normal(size=20),
+        0.97,
+    ),
+}
+
+
+def _right(rew, terminated, truncated, next_val, gamma):
+    steps = zip(rew, terminated, next_val, strict=True)
+    return [r if over else r + gamma * v for r, over, v in steps]
+
+
+def check_bellman_backup(student):
+    mistakes = {
+        "You treat a time limit (truncated) as termination: the world would have gone on, and what "
+        "follows is worth V(s').": "where(terminated => where(terminated | truncated",
+        "A state that is terminated and truncated at once is terminal all the same.": (
+            "where(terminated => where(terminated & ~truncated"
+        ),
+        "A terminal state has no future: V(s') counts as 0 there, whatever the network says.": (
+            "np.where(terminated, 0.0, next_val) => next_val"
+        ),
+        "You mixed up terminated and truncated.": "where(terminated => where(truncated",
+        "You bootstrap where the episode has terminated, and only there: it is the other way "
+        "round.": "0.0, next_val => next_val, 0.0",
+        "You forgot gamma.": "gamma * => ",
+        "You discount the reward as well: it comes now.": "rew + => gamma * rew +",
+        "You drop the reward of the last step: it counts, only the future does not.": (
+            "rew + => rew * ~terminated +"
+        ),
+        "You drop the reward where an episode ends: it counts, only the future does not.": (
+            "where(terminated => where(terminated | truncated\n"
+            "rew + => rew * ~(terminated | truncated) +"
+        ),
+        "You subtract the future: add it.": "rew + => rew -",
+    }
+    compare(student, calls("backup"), _STEPS, _right, mistakes)
+
+
+_OBS = _RNG.normal(size=(4, 2))
+_FINAL = np.array([[np.nan, np.nan], [5.0, 6.0], [7.0, 8.0], [9.0, 9.5]])
+_ENDS = np.array([False, True, False, True]), np.array([False, False, True, True])
+
+
+def check_next_observation(student):
+    cases = {"one goes on, one is terminated, one truncated, one both": (_OBS, _FINAL, *_ENDS)}
+    mistakes = {
+        "These are the observations after the reset: the value of another episode's beginning "
+        "would enter the target.": "final_obs, obs) => obs, obs)",
+        "Where the episode goes on there is no final_obs: take obs.": (
+            "final_obs, obs) => final_obs, final_obs)"
+        ),
+        "After truncation the reset observation is used: take final_obs there as well.": (
+            "(terminated | truncated)[ => terminated["
+        ),
+        "After termination the reset observation is used. It would not matter for y, but it is not "
+        "where the step led: take final_obs.": "(terminated | truncated)[ => truncated[",
+        "final_obs is taken only where the step is terminated and truncated at once: either is "
+        "enough.": "(terminated | truncated)[ => (terminated & truncated)[",
+    }
+
+    def right(obs, final_obs, *_):
+        return np.concatenate([obs[:1], final_obs[1:]])
+
+    compare(student, calls("led_to"), cases, right, mistakes)
+    obs = _OBS.copy()
+    student.led_to(obs, _FINAL, *_ENDS)
+    expect(
+        np.array_equal(obs, _OBS),
+        "You write into obs. The next actions would be chosen from observations of episodes that "
+        "are over: make a new array.",
+    )

@@ -1,0 +1,144 @@
+"""A DDPG that does not learn, fixed: the Q-functions' values lose their axis of length 1."""
+
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.exercises.checking import compare, expect, gradients
+
+
+def shape_of_error(batch_size):
+    # [batch] and [batch, 1] broadcast to [batch, batch]: each reward meets each next value. The
+    # mean over it fits every Q(s, a) to the mean of all targets.
+    return batch_size, batch_size
+
+
+def q_loss(q, q_target, pi_target, batch, gamma):
+    next_act = pi_target(batch["next_obs"])
+    next_q = q_target(tf.concat([batch["next_obs"], next_act], axis=-1))[:, 0]
+    y = tf.stop_gradient(batch["rew"] + gamma * (1 - batch["terminated"]) * next_q)
+    error = q(tf.concat([batch["obs"], batch["act"]], axis=-1))[:, 0] - y
+    return tf.reduce_mean(error**2)
+
+
+def pi_loss(q, pi, batch):
+    return -tf.reduce_mean(q(tf.concat([batch["obs"], pi(batch["obs"])], axis=-1)))
+
+
+# ---------------------------------------------------------------- checks
+
+_OBS_DIM, _ACT_DIM, _GAMMA = 3, 2, 0.9
+_RNG = np.random.default_rng(8)
+_Q, _Q_TARGET = _RNG.normal(size=(2, _OBS_DIM + _ACT_DIM, 1)).astype(np.float32)
+_PI, _PI_TARGET = _RNG.normal(size=(2, _OBS_DIM, _ACT_DIM)).astype(np.float32)
+
+
+def _batch(size):
+    return dict(
+        obs=_RNG.normal(size=(size, _OBS_DIM)).astype(np.float32),
+        act=_RNG.normal(size=(size, _ACT_DIM)).astype(np.float32),
+        rew=_RNG.normal(size=size).astype(np.float32),
+        next_obs=_RNG.normal(size=(size, _OBS_DIM)).astype(np.float32),
+        terminated=np.float32(_RNG.random(size) < 0.3),
+    )
+
+
+_CASES = {f"a batch of {size}": (_batch(size),) for size in (1, 4, 10)}
+
+
+def _network(weights):
+    """Return a network of a single dense layer with tanh, with the output [batch, n]."""
+    return lambda x: tf.math.tanh(x @ weights)
+
+
+def _tensors(batch):
+    return {key: tf.constant(array) for key, array in batch.items()}
+
+
+def _value(obs, act, weights):
+    return np.tanh(np.concatenate([obs, act], axis=1) @ weights)[:, 0]
+
+
+def _right_q_loss(batch):
+    """Compute the loss one transition at a time."""
+    q = _value(batch["obs"], batch["act"], _Q)
+    next_q = _value(batch["next_obs"], np.tanh(batch["next_obs"] @ _PI_TARGET), _Q_TARGET)
+    total = 0.0
+    for i, r in enumerate(batch["rew"]):
+        total += (q[i] - (r if batch["terminated"][i] else r + _GAMMA * next_q[i])) ** 2
+    return total / len(q)
+
+
+def check_shape_of_error(student):
+    for size in (2, 7):
+        answer = tuple(student.shape_of_error(size))
+        expect(
+            answer == (size, size),
+            f"shape_of_error({size}) is {answer}. Run q_loss as it was, and print error.shape: rew "
+            "is [batch], next_q is [batch, 1]. How does TensorFlow broadcast these?",
+        )
+
+
+def check_q_loss(student):
+    def answer(module, batch):
+        networks = map(_network, (_Q, _Q_TARGET, _PI_TARGET))
+        return module.q_loss(*networks, _tensors(batch), _GAMMA)
+
+    mistakes = {
+        "The bug is still there. Print the shapes of rew, next_q and y.": "[:, 0] => ",
+        "y is right now, [batch]. But Q(s, a) is [batch, 1], so that the difference is "
+        "[batch, batch].": "[:, 0] - y =>  - y",
+        "Q(s, a) is right now, [batch]. But y is [batch, batch] still: look at how rew and next_q "
+        "come together.": "next_act], axis=-1))[:, 0] => next_act], axis=-1))",
+        "You sum over the batch: take the mean.": "reduce_mean(error => reduce_sum(error",
+        "You return an error for each transition: take the mean.": (
+            "tf.reduce_mean(error**2) => error**2"
+        ),
+        "You take the square of the mean error, in which errors cancel out: take the mean of the "
+        "squares.": "tf.reduce_mean(error**2) => tf.reduce_mean(error) ** 2",
+        "The future counts after termination as well: (1 - terminated) is lost.": (
+            '(1 - batch["terminated"]) * => '
+        ),
+    }
+    compare(student, answer, _CASES, _right_q_loss, mistakes)
+
+
+def check_gradient_of_q_loss(student):
+    batch = _tensors(_batch(6))
+    own, *of_targets = gradients(
+        lambda *weights: student.q_loss(*map(_network, weights), batch, _GAMMA),
+        *map(tf.constant, (_Q, _Q_TARGET, _PI_TARGET)),
+    )
+    expect(own is not None, "No gradient reaches Q: the stop_gradient belongs around y alone.")
+    expect(
+        all(each is None or not np.any(each) for each in of_targets),
+        "The gradient flows into the target networks: y is a constant, inside stop_gradient.",
+    )
+
+
+def check_pi_loss(student):
+    mistakes = {
+        "There was no bug in pi_loss: its minus is missing now, and the policy would learn to do "
+        "its worst.": "return -tf => return tf",
+        "There was no bug in pi_loss: it was the mean, and is the sum now.": (
+            "-tf.reduce_mean => -tf.reduce_sum"
+        ),
+    }
+    compare(
+        student,
+        lambda module, batch: module.pi_loss(_network(_Q), _network(_PI), _tensors(batch)),
+        _CASES,
+        lambda batch: -_value(batch["obs"], np.tanh(batch["obs"] @ _PI), _Q).mean(),
+        mistakes,
+    )
+
+
+def check_gradient_of_pi_loss(student):
+    batch = _tensors(_batch(6))
+    [found] = gradients(
+        lambda weights: student.pi_loss(_network(_Q), _network(weights), batch), tf.constant(_PI)
+    )
+    expect(
+        found is not None,
+        "There was no bug in pi_loss: no gradient reaches the policy through its action now. Leave "
+        "out stop_gradient.",
+    )

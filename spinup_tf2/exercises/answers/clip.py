@@ -1,0 +1,114 @@
+"""The clipped objective of PPO (Schulman et al. 2017, eq. 7)."""
+
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.exercises.checking import calls, compare, expect, gradients, tensors
+
+
+def clipped_loss(logp, logp_old, adv, clip_ratio):
+    ratio = tf.exp(logp - logp_old)
+    clipped = tf.clip_by_value(ratio, 1 - clip_ratio, 1 + clip_ratio)
+    return -tf.reduce_mean(tf.minimum(ratio * adv, clipped * adv))
+
+
+# ---------------------------------------------------------------- checks
+
+_RNG = np.random.default_rng(3)
+_LOGP_OLD = _RNG.normal(-1.0, 0.5, size=12).astype(np.float32)
+_LOGP = _LOGP_OLD + _RNG.normal(0, 0.5, size=12).astype(np.float32)
+_ADV = _RNG.normal(size=12).astype(np.float32)
+
+
+def _one(ratio, adv):
+    return np.float32([np.log(ratio) - 1]), np.float32([-1.0]), np.float32([adv]), 0.2
+
+
+_CASES = {
+    "the policy has not changed": (_LOGP_OLD, _LOGP_OLD, _ADV, 0.2),
+    "a good action, ratio 1.5": _one(1.5, 2.0),
+    "a good action, ratio 0.5": _one(0.5, 2.0),
+    "a bad action, ratio 1.5": _one(1.5, -2.0),
+    "a bad action, ratio 0.5": _one(0.5, -2.0),
+    "12 actions": (_LOGP, _LOGP_OLD, _ADV, 0.2),
+    "12 actions, clip_ratio 0.4": (_LOGP, _LOGP_OLD, _ADV, 0.4),
+}
+
+
+def _right(logp, logp_old, adv, clip_ratio):
+    """Compute the loss one action at a time, by the four cases in the text."""
+    total = 0.0
+    for new, old, a in zip(logp, logp_old, adv, strict=True):
+        ratio = np.exp(np.float64(new) - old)
+        if a > 0:
+            total += min(ratio, 1 + clip_ratio) * a
+        else:
+            total += max(ratio, 1 - clip_ratio) * a
+    return -total / len(adv)
+
+
+_MISTAKES = {
+    "The minus is missing: optimizers minimize, and this is to be maximized.": (
+        "return -tf => return tf"
+    ),
+    "You sum over the batch: take the mean, or else the step depends on the batch size.": (
+        "reduce_mean => reduce_sum"
+    ),
+    "You return a number for each action: take the mean.": "tf.reduce_mean => ",
+    "You take the maximum of the two terms: the minimum is what takes away the reason to go far.": (
+        "minimum => maximum"
+    ),
+    "You use the clipped term alone. Without the minimum a bad action that has become more likely "
+    "is never corrected: its gradient is 0.": (
+        "tf.minimum(ratio * adv, clipped * adv) => clipped * adv"
+    ),
+    "Nothing is clipped: this is the surrogate objective without its limits.": (
+        "tf.minimum(ratio * adv, clipped * adv) => ratio * adv"
+    ),
+    "You use the difference of the logarithms for the ratio: r = exp(logp - logp_old).": (
+        "tf.exp(logp - logp_old) => logp - logp_old"
+    ),
+    "You divide the logarithms: r = exp(logp - logp_old).": (
+        "tf.exp(logp - logp_old) => logp / logp_old"
+    ),
+    "Your ratio is upside down: the new policy is above, r = exp(logp - logp_old).": (
+        "logp - logp_old => logp_old - logp"
+    ),
+    "You clip the ratio to -eps and eps: its limits are 1 - eps and 1 + eps.": (
+        "1 - clip_ratio, 1 + clip_ratio => -clip_ratio, clip_ratio"
+    ),
+    "You clip the ratio from above only: a bad action is not made less likely without end.": (
+        "1 - clip_ratio => -np.inf"
+    ),
+    "You clip the ratio from below only: a good action is not made more likely without end.": (
+        "1 + clip_ratio => np.inf"
+    ),
+    "You clip the product r A: clip r, and multiply then.": (
+        "clip_by_value(ratio, => clip_by_value(ratio * adv,\nclipped * adv => clipped"
+    ),
+    "You left out the advantage.": "ratio * adv, clipped * adv => ratio, clipped",
+}
+
+
+def check_value(student):
+    compare(student, calls("clipped_loss", tensors), _CASES, _right, _MISTAKES)
+
+
+def check_gradient(student):
+    def answer(module, *args):
+        logp, *others = tensors(args)
+        [found] = gradients(lambda logp: module.clipped_loss(logp, *others), logp)
+        expect(
+            found is not None,
+            "The value is right, but no gradient reaches logp: leave out stop_gradient, and keep "
+            "to TensorFlow's functions.",
+        )
+        return found
+
+    def slope(logp, logp_old, adv, eps):
+        """-r A / batch, and 0 where there is nothing to gain."""
+        ratio = np.exp(logp - logp_old)
+        beyond = np.where(adv > 0, ratio > 1 + eps, ratio < 1 - eps)
+        return np.where(beyond, 0.0, -ratio * adv / len(adv))
+
+    compare(student, answer, _CASES, slope)

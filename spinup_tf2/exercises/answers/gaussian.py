@@ -1,0 +1,96 @@
+"""The log-likelihood of a diagonal Gaussian."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.exercises.checking import calls, compare, expect, gradients, tensors
+
+
+def log_likelihood(x, mu, log_std):
+    z = (x - mu) / tf.exp(log_std)
+    return tf.reduce_sum(-0.5 * z**2 - log_std - 0.5 * np.log(2 * np.pi), axis=-1)
+
+
+# ---------------------------------------------------------------- checks
+
+_RNG = np.random.default_rng(0)
+_CASES = {
+    "the mean of a standard normal": tuple(np.zeros(s, np.float32) for s in ((1, 1), (1, 1), 1)),
+    "4 actions of 1 dimension": (
+        *_RNG.normal(size=(2, 4, 1)).astype(np.float32),
+        np.float32([-0.5]),
+    ),
+    "5 actions of 3 dimensions": (
+        *_RNG.normal(size=(2, 5, 3)).astype(np.float32),
+        np.float32([-1.0, 0.3, 0.6]),
+    ),
+}
+
+
+def right(x, mu, log_std):
+    """Compute the density one action, and one of its dimensions, at a time."""
+    total = np.zeros(len(x))
+    for i, j in np.ndindex(x.shape):
+        std = math.exp(log_std[j])
+        density = math.exp(-((x[i, j] - mu[i, j]) ** 2) / (2 * std**2))
+        total[i] += math.log(density / (std * math.sqrt(2 * math.pi)))
+    return total
+
+
+MISTAKES = {
+    "You return a number for each dimension: sum over the dimensions of an action (axis=-1).": (
+        "tf.reduce_sum( => (lambda terms, axis: terms)("
+    ),
+    "You sum over the batch as well: sum over the last axis only (axis=-1).": ", axis=-1 => ",
+    "You sum over the batch, axis 0: sum over the dimensions of an action (axis=-1).": (
+        "axis=-1 => axis=0"
+    ),
+    "You take the mean over the dimensions: log-densities of independent dimensions add up.": (
+        "reduce_sum => reduce_mean"
+    ),
+    "You forgot -1/2 log(2 pi), which belongs to each dimension.": " - 0.5 * np.log(2 * np.pi) => ",
+    "You subtract 1/2 log(2 pi) once: it belongs to each dimension, inside the sum.": (
+        " - 0.5 * np.log(2 * np.pi), axis=-1) => , axis=-1) - 0.5 * np.log(2 * np.pi)"
+    ),
+    "You subtract log(2 pi) without its factor 1/2.": "0.5 * np.log => np.log",
+    "You forgot -log sigma: a narrow Gaussian is higher, so that its area stays 1.": (
+        " - log_std => "
+    ),
+    "You add log sigma: subtract it.": " - log_std =>  + log_std",
+    "The sign is wrong: this is the negative log-likelihood.": "return tf => return -tf",
+    "You take log_std for the standard deviation: sigma = exp(log_std).": (
+        "tf.exp(log_std) => log_std"
+    ),
+    "You forgot the 1/2 in front of the quadratic term.": "-0.5 * z => -1 * z",
+    "You divide by sigma where it should be sigma squared.": (
+        "tf.exp(log_std) => tf.exp(0.5 * log_std)"
+    ),
+    "You add the quadratic term: the density falls with the distance from the mean.": (
+        "-0.5 * z => 0.5 * z"
+    ),
+    "This is the density itself: its logarithm is asked for.": (
+        "tf.reduce_sum(-0.5 => tf.exp(tf.reduce_sum(-0.5\naxis=-1) => axis=-1))"
+    ),
+}
+
+
+def check_log_likelihood(student):
+    compare(student, calls("log_likelihood", tensors), _CASES, right, MISTAKES)
+
+
+def check_gradient(student):
+    x, mu, log_std = _CASES["5 actions of 3 dimensions"]
+    z = (x - mu) / np.exp(log_std)
+    right_ones = [z / np.exp(log_std), np.sum(z**2 - 1, axis=0)]
+    variables = [tf.Variable(mu), tf.Variable(log_std)]
+    found = gradients(lambda *_: student.log_likelihood(tf.constant(x), *variables), *variables)
+    expect(
+        all(
+            each is not None and np.allclose(each, expected, rtol=1e-4, atol=1e-4)
+            for each, expected in zip(found, right_ones, strict=True)
+        ),
+        "The numbers are right, but not their gradient, from which a policy learns: compute with "
+        "TensorFlow's functions alone, of which each knows its derivative.",
+    )

@@ -1,0 +1,204 @@
+"""A Gaussian policy of one's own: network and distribution."""
+
+from functools import cache
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.exercises.answers import gaussian
+from spinup_tf2.exercises.checking import compare, expect, gradients
+
+
+class GaussianPolicy(keras.Model):
+    def __init__(self, obs_dim, act_dim, hidden_sizes):
+        super().__init__()
+        hidden = [keras.layers.Dense(size, activation="tanh") for size in hidden_sizes]
+        output = keras.layers.Dense(act_dim)
+        self.mu = keras.Sequential([keras.Input((obs_dim,)), *hidden, output])
+        start = keras.initializers.Constant(-0.5)
+        self.log_std = self.add_weight(shape=(act_dim,), initializer=start, name="log_std")
+
+    def call(self, obs):
+        return self.mu(obs)
+
+    def sample(self, obs, noise):
+        return self(obs) + tf.exp(self.log_std) * noise
+
+    def log_prob(self, obs, act):
+        log_std = self.log_std
+        z = (act - self(obs)) / tf.exp(log_std)
+        return tf.reduce_sum(-0.5 * z**2 - log_std - 0.5 * np.log(2 * np.pi), axis=-1)
+
+    def entropy(self):
+        return tf.reduce_sum(self.log_std + 0.5 + 0.5 * np.log(2 * np.pi))
+
+
+# ---------------------------------------------------------------- checks
+
+_OBS_DIM, _ACT_DIM, _HIDDEN = 3, 2, (5, 4)
+_SHAPES = [(3, 5), (5,), (5, 4), (4,), (4, 2), (2,), (2,)]  # the last one is log_std's
+_RNG = np.random.default_rng(1)
+_WEIGHTS = [_RNG.normal(size=shape).astype(np.float32) for shape in _SHAPES]
+_LOG_STD = np.float32([-0.7, 0.4])
+_OBS = _RNG.normal(size=(6, _OBS_DIM)).astype(np.float32)
+_NOISE, _ACT = _RNG.normal(size=(2, 6, _ACT_DIM)).astype(np.float32)
+
+
+def _made(module):
+    return module.GaussianPolicy(_OBS_DIM, _ACT_DIM, _HIDDEN)
+
+
+@cache
+def _with_weights(module):
+    """Return the module's policy with the weights above."""
+    policy = _made(module)
+    values = {weights.shape: weights for weights in _WEIGHTS[:-1]}  # no two have the same shape
+    for variable in policy.trainable_variables:
+        if variable is not policy.log_std:
+            variable.assign(values[tuple(variable.shape)])
+    policy.log_std.assign(_LOG_STD)
+    return policy
+
+
+def _mean(obs):
+    w1, b1, w2, b2, w3, b3, _ = _WEIGHTS
+    return np.tanh(np.tanh(obs @ w1 + b1) @ w2 + b2) @ w3 + b3
+
+
+def check_weights(student):
+    policy = _made(student)
+    expect(hasattr(policy, "log_std"), "The policy has no attribute log_std.")
+    trained = [tuple(each.shape) for each in policy.trainable_variables]
+    expect(
+        any(each is policy.log_std for each in policy.trainable_variables),
+        "log_std is not among trainable_variables, and would never be trained. Keras does not see "
+        "a tf.Variable or a tensor: make it with self.add_weight.",
+    )
+    expect(
+        len(trained) > 1,
+        "log_std is the only weight so far: build the layers for obs_dim in __init__, because an "
+        "optimizer trains what is there when it is made. keras.Input((obs_dim,)) at the front of a "
+        "keras.Sequential does it.",
+    )
+    expect(
+        sorted(trained) == sorted(_SHAPES),
+        f"With obs_dim 3, act_dim 2 and hidden_sizes (5, 4) the trainable weights should have the "
+        f"shapes {sorted(_SHAPES)}; they have {sorted(trained)}.",
+    )
+    mistakes = {
+        "log_std starts as the standard deviation exp(-0.5): it is its logarithm.": (
+            "Constant(-0.5) => Constant(np.exp(-0.5))"
+        ),
+        "log_std starts at 0.5: the sign is missing.": "Constant(-0.5) => Constant(0.5)",
+        "log_std starts at 0: it should start at -0.5.": "Constant(-0.5) => Constant(0.0)",
+    }
+    start = np.full(2, -0.5)
+    compare(
+        student, lambda module: _made(module).log_std, {"a new policy": ()}, lambda: start, mistakes
+    )
+
+
+def check_mean(student):
+    mistakes = {
+        "The output goes through tanh as well: no mean could leave (-1, 1). Make the last layer "
+        "linear.": 'Dense(act_dim) => Dense(act_dim, activation="tanh")',
+        "The hidden layers have no activation: all of them together are one linear layer.": (
+            ', activation="tanh" => '
+        ),
+        "The hidden layers use relu: tanh is asked for.": '"tanh" => "relu"',
+        "The output goes through relu: no mean could be negative. Make the last layer linear.": (
+            'Dense(act_dim) => Dense(act_dim, activation="relu")'
+        ),
+    }
+    cases = {"6 observations": (_OBS,)}
+    compare(
+        student, lambda module, obs: _with_weights(module)(tf.constant(obs)), cases, _mean, mistakes
+    )
+
+
+def check_sample(student):
+    mistakes = {
+        "The noise is not multiplied by sigma.": "tf.exp(self.log_std) * noise => noise",
+        "You take log_std for sigma: sigma = exp(log_std).": (
+            "tf.exp(self.log_std) * noise => self.log_std * noise"
+        ),
+        "You multiply the noise by the variance: the standard deviation is its root.": (
+            "tf.exp(self.log_std) * noise => tf.exp(2 * self.log_std) * noise"
+        ),
+        "The action does not depend on the noise: this is the mean.": (
+            " + tf.exp(self.log_std) * noise => "
+        ),
+    }
+    compare(
+        student,
+        lambda module, noise: _with_weights(module).sample(*map(tf.constant, (_OBS, noise))),
+        {"no noise": (np.zeros_like(_NOISE),), "noise": (_NOISE,)},
+        lambda noise: _mean(_OBS) + np.exp(_LOG_STD) * noise,
+        mistakes,
+    )
+
+
+def check_log_prob(student):
+    compare(
+        student,
+        lambda module, act: _with_weights(module).log_prob(*map(tf.constant, (_OBS, act))),
+        {"6 actions": (_ACT,)},
+        lambda act: gaussian.right(act, _mean(_OBS), _LOG_STD),
+        gaussian.MISTAKES,
+    )
+
+
+def _reached(variables, function):
+    """Return whether gradients of a function's result reach all of these variables."""
+    found = gradients(lambda *_: function(), *(each.value for each in variables))
+    return all(each is not None for each in found)
+
+
+def check_gradients(student):
+    policy = _with_weights(student)
+    obs, noise, act = map(tf.constant, (_OBS, _NOISE, _ACT))
+    results = dict(
+        sample=lambda: policy.sample(obs, noise), log_prob=lambda: policy.log_prob(obs, act)
+    )
+    for name, result in results.items():
+        expect(
+            _reached(policy.trainable_variables, result),
+            f"The gradient of {name} does not reach all weights: keep to TensorFlow's functions "
+            "from obs to the result, without .numpy() and without stop_gradient.",
+        )
+
+
+def check_entropy(student):
+    mistakes = {
+        "You forgot the 1/2 of each dimension, which comes from the mean of z^2 / 2.": (
+            "log_std + 0.5 + => log_std +"
+        ),
+        "You add the constants once: they belong to each dimension, inside the sum.": (
+            "log_std + 0.5 + 0.5 * np.log(2 * np.pi)) => log_std) + 0.5 + 0.5 * np.log(2 * np.pi)"
+        ),
+        "You return a number for each dimension: entropies of independent dimensions add up.": (
+            "tf.reduce_sum(self => (self"
+        ),
+        "You take the mean over the dimensions: their entropies add up.": (
+            "tf.reduce_sum(self => tf.reduce_mean(self"
+        ),
+        "You add sigma: its logarithm is asked for.": "(self.log_std + => (tf.exp(self.log_std) +",
+        "The sign is wrong: a wide Gaussian has a large entropy.": (
+            "tf.reduce_sum(self => -tf.reduce_sum(self"
+        ),
+    }
+    compare(
+        student,
+        lambda module: _with_weights(module).entropy(),
+        {"log_std [-0.7, 0.4]": ()},
+        lambda: 2 * (0.5 + 0.5 * np.log(2 * np.pi)) + _LOG_STD.sum(),
+        mistakes,
+    )
+    policy = _with_weights(student)
+    expect(
+        _reached([policy.log_std], policy.entropy),
+        "The value is right, but no gradient reaches log_std, so that an entropy bonus would train "
+        "nothing. Keep to TensorFlow, without float() and .numpy(). A number of NumPy plus log_std "
+        "is computed by NumPy: write log_std first.",
+    )

@@ -1,0 +1,159 @@
+"""The work of environments, divided over MPI ranks."""
+
+import numpy as np
+
+from spinup_tf2.exercises.checking import Wrong, calls, compare, expect
+
+
+def indices(rank, size, num_envs):
+    first = rank * num_envs
+    return [*range(first, first + num_envs)]
+
+
+def seeds(seed, indices):
+    return [int(np.random.SeedSequence([seed, i]).generate_state(1)[0]) for i in indices]
+
+
+def mean_return(returns):
+    total = sum(each.sum() for each in returns)
+    count = sum(len(each) for each in returns)
+    return total / count if count else np.nan
+
+
+# ---------------------------------------------------------------- checks
+
+_LAYOUTS = [(1, 4), (2, 2), (4, 1)]  # number of ranks, and of environments of each
+
+# Runs whose environments are compared. Among 46,000 random numbers of 32 bits there is an equal
+# pair in one of five cases; a rule that repeats seeds does so hundreds of times.
+_RUNS, _NUM_ENVS, _BY_CHANCE = [*range(21), 1000, 10_000], 2000, 10
+_CASES = {
+    f"rank {rank} of {size}, {num_envs} environments each": (rank, size, num_envs)
+    for size, num_envs in [*_LAYOUTS, (3, 5)]
+    for rank in range(size)
+}
+
+
+def _right_indices(rank, size, num_envs):
+    """Count all environments, and keep those of the rank."""
+    owners = [owner for owner in range(size) for _ in range(num_envs)]
+    return [i for i, owner in enumerate(owners) if owner == rank]
+
+
+def check_indices(student):
+    mistakes = {
+        "Every rank has the environments 0 to num_envs - 1: all ranks would see the same.": (
+            "rank * num_envs => 0"
+        ),
+        "You deal the environments out in turns (rank, rank + size, ...): rank 0 should have the "
+        "first num_envs, so that joining what the ranks have keeps the order.": (
+            "first, first + num_envs => rank, size * num_envs, size"
+        ),
+        "You divide num_envs by the number of ranks: each rank has num_envs.": (
+            "first = rank * num_envs => num_envs //= size; first = rank * num_envs"
+        ),
+        "Ranks overlap: rank r begins with number r * num_envs.": "rank * num_envs => rank",
+        "Numbers begin with 0.": "rank * num_envs => rank * num_envs + 1",
+        "The last one of each rank is missing: range leaves out its end.": (
+            "first + num_envs => first + num_envs - 1"
+        ),
+        "Every rank has all environments: divide them.": (
+            "first, first + num_envs => size * num_envs"
+        ),
+    }
+    compare(
+        student, lambda module, *args: [*module.indices(*args)], _CASES, _right_indices, mistakes
+    )
+
+
+def _of_all(student, seed, layout):
+    """Return the seeds of all environments, those of rank 0 first."""
+    found = []
+    for rank in range(layout[0]):
+        numbers = _right_indices(rank, *layout)
+        given = [int(each) for each in student.seeds(seed, [*numbers])]
+        expect(
+            len(given) == len(numbers),
+            f"seeds({seed}, {numbers}) has {len(given)} entries; it should have {len(numbers)}.",
+        )
+        expect(
+            min(given) >= 0,
+            f"seeds({seed}, {numbers}) has a negative one, which env.reset(seed=...) refuses.",
+        )
+        found += given
+    return found
+
+
+def check_seeds(student):
+    one_rank, two, four = (_of_all(student, 7, layout) for layout in _LAYOUTS)
+    expect(
+        _of_all(student, 7, (1, 4)) == one_rank,
+        "The same call gives other seeds: they must not depend on anything but the arguments.",
+    )
+    expect(
+        four[0] != four[1] or one_rank[0] == one_rank[1],
+        "The first environment of every rank has the same seed: a seed has to depend on the "
+        "environment's number, not on its place in the list.",
+    )
+    expect(
+        len(set(one_rank)) == 4,
+        f"Environments 0 to 3 of one rank have the seeds {one_rank}: each needs its own.",
+    )
+    expect(
+        one_rank == two == four,
+        "The seeds depend on the layout: 1 rank with 4 environments, 2 with 2 and 4 with 1 should "
+        f"have the same. They have {one_rank}, {two} and {four}.",
+    )
+    owners, again = {}, []
+    for run in _RUNS:
+        for index, each in enumerate(_of_all(student, run, (1, _NUM_ENVS))):
+            before = owners.setdefault(each, (run, index))
+            if before != (run, index):
+                again.append((index, run, *reversed(before)))
+    if len(again) > _BY_CHANCE:
+        raise Wrong(
+            "Environment {} of the run with seed {} has the same seed as environment {} of the run "
+            "with seed {}: their results are not independent.".format(*again[0])
+        )
+
+
+def check_mean_return(student):
+    def ranks(*lengths):
+        rng = np.random.default_rng(11)
+        return ([rng.normal(100, 30, size=length) for length in lengths],)
+
+    cases = {
+        "one rank": ranks(5),
+        "the same number of episodes everywhere": ranks(3, 3),
+        "1 episode here, 9 there": ranks(1, 9),
+        "a rank without episodes": ranks(4, 0, 2),
+    }
+    mistakes = {
+        "This is the mean of the ranks' means: a rank with few episodes counts as much as one with "
+        "many. Add up sums and numbers, and divide once.": (
+            "total / count => np.mean([each.mean() for each in returns if len(each)])"
+        ),
+        "A rank without episodes makes all of it nan: the mean of nothing. Add up sums and "
+        "numbers, and divide once.": (
+            "total / count => np.mean([each.sum() / len(each) for each in returns])"
+        ),
+        "A rank without episodes counts as one whose mean is 0. Add up sums and numbers, and "
+        "divide once.": (
+            "total / count => np.mean([each.sum() / max(len(each), 1) for each in returns])"
+        ),
+        "You divide by the number of ranks: divide by the number of all episodes.": (
+            "total / count => total / len(returns)"
+        ),
+        "This is the sum: divide it by the number of all episodes.": "total / count => total",
+        "This is the mean of rank 0 alone.": "total / count => returns[0].mean()",
+    }
+
+    def right(returns):
+        return np.mean(np.concatenate(returns))
+
+    compare(student, calls("mean_return"), cases, right, mistakes)
+    nothing = student.mean_return([np.zeros(0), np.zeros(0)])
+    expect(
+        np.ndim(nothing) == 0 and nothing is not None and np.isnan(nothing),
+        f"Without any episode there is no mean: nan is expected, and not {nothing}.",
+    )

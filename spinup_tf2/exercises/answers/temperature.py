@@ -1,0 +1,74 @@
+"""The temperature loss of SAC (Haarnoja et al. 2018b)."""
+
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.exercises.checking import calls, compare, expect, gradients, tensors
+
+
+def temperature_loss(log_alpha, logp, target_entropy):
+    return -log_alpha * tf.stop_gradient(tf.reduce_mean(logp) + target_entropy)
+
+
+# ---------------------------------------------------------------- checks
+
+_LOGP = np.random.default_rng(10).normal(1.0, 1.0, size=9).astype(np.float32)
+_CASES = {
+    "alpha 1": (np.float32(0.0), _LOGP, -2.0),
+    "entropy too low": (np.float32(-1.5), np.float32([4.0]), -3.0),
+    "entropy too high": (np.float32(-1.5), np.float32([2.0]), -3.0),
+    "9 actions, target -1": (np.float32(0.7), _LOGP, -1.0),
+    "9 actions, target 0.5": (np.float32(-0.7), _LOGP, 0.5),
+}
+
+
+def _right_slope(log_alpha, logp, target_entropy):
+    entropy = -sum(logp) / len(logp)
+    return entropy - target_entropy
+
+
+_MISTAKES = {
+    "The minus is missing: alpha would fall while the entropy is too low, and the policy would be "
+    "sure of itself sooner and sooner.": "-log_alpha => log_alpha",
+    "You subtract the target: it is log pi + H, because the entropy is minus the mean of log pi.": (
+        "+ target => - target"
+    ),
+    "You take log pi for the entropy, which is minus its mean.": (
+        "-log_alpha => log_alpha\n+ target => - target"
+    ),
+    "You multiply by alpha: here it is log(alpha).": "-log_alpha => -tf.exp(log_alpha)",
+    "The target entropy is missing.": " + target_entropy => ",
+    "You sum over the batch: take the mean.": (
+        "reduce_mean(logp) + target_entropy => reduce_sum(logp + target_entropy)"
+    ),
+    "You sum log pi over the batch: take its mean.": "reduce_mean => reduce_sum",
+    "You return a number for each action: take the mean.": "tf.reduce_mean => ",
+    "log alpha is not in the loss: nothing would be learned.": "-log_alpha * => -",
+}
+
+
+def check_value(student):
+    def right(log_alpha, *args):
+        return log_alpha * _right_slope(log_alpha, *args)
+
+    compare(student, calls("temperature_loss", tensors), _CASES, right, _MISTAKES)
+
+
+def check_gradients(student):
+    def answer(module, *args):
+        *inputs, target = tensors(args)
+        of_alpha, of_logp = gradients(
+            lambda log_alpha, logp: module.temperature_loss(log_alpha, logp, target), *inputs
+        )
+        expect(
+            of_alpha is not None,
+            "No gradient reaches log_alpha: stop_gradient belongs around the mean alone.",
+        )
+        expect(
+            of_logp is None or not np.any(of_logp),
+            "A gradient reaches the policy through logp: put tf.stop_gradient around the mean. As "
+            "it is, this loss would train the policy, too.",
+        )
+        return of_alpha
+
+    compare(student, answer, _CASES, _right_slope)

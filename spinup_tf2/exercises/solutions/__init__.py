@@ -1,1 +1,0 @@
-"""A solution for each exercise."""

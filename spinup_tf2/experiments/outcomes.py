@@ -1,0 +1,295 @@
+"""Which experiments of a grid are finished already, how each ended, and how the rest is run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from spinup_tf2 import user_config
+from spinup_tf2.arguments.checks import MAY_CHANGE
+from spinup_tf2.arguments.options import OPTIONS
+from spinup_tf2.envs.modules import modules_of
+from spinup_tf2.errors import UserError, shortened
+from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
+from spinup_tf2.experiments.experiment import Experiment
+from spinup_tf2.files.commands import resume_command
+from spinup_tf2.files.printing import RULE
+from spinup_tf2.files.run_directory import holds_run, read_json
+from spinup_tf2.files.saves import has_save
+from spinup_tf2.files.serialization import convert_json
+from spinup_tf2.parallel import launched, mpi
+from spinup_tf2.results.rows import read_rows
+from spinup_tf2.training.checkpoints import Checkpoints
+
+FINISHED, FAILED, STOPPED, SKIPPED = "finished", "failed", "stopped", "skipped"
+NOT_BEGUN = "not begun"
+
+# These may change without making it another run; config.json holds their values at the last start.
+_NOT_COMPARED = (*MAY_CHANGE, "logger_kwargs", "resume", "exp_name", "preset")
+
+# Arguments that can end a training run before its last epoch.
+_ENDING = ("callbacks", "stop_at_return", "stop_without_improvement", "stop_after")
+
+
+def progress_of(run_dir: str | os.PathLike) -> tuple[int, float | None]:
+    """Return the number of a run's epochs, and its last average return; (0, None) without rows."""
+    try:
+        rows = read_rows(Path(run_dir, "progress.txt"))
+    except (OSError, UserError):
+        return 0, None
+    returns = [number for number in rows.returns() if number is not None and not isnan(number)]
+    return rows.epochs, returns[-1] if returns else None
+
+
+# ---------------------------------------------------------------- what is finished already
+
+
+def finished_runs(experiments: Sequence[Experiment], num_procs: int) -> set[str]:
+    """Return the directories of finished experiments: with the same arguments, and complete.
+
+    A run is complete if it has all epochs, or was ended early by a callback, and has saved a
+    policy. Collective: rank 0 does the work.
+
+    Raises:
+        UserError: A directory holds a run that is unfinished (and neither resume nor overwrite is
+            set), or one that has other arguments (and overwrite is not set).
+    """
+
+    def look():
+        return {each.output_dir for each in experiments if _is_finished(each, num_procs)}
+
+    return mpi.on_root(look)
+
+
+def _is_finished(experiment, num_procs):
+    run_dir = experiment.output_dir
+    if experiment.algorithm is None or run_dir is None:
+        raise UserError(
+            "skip_finished compares the arguments of a run with those that were asked for, which "
+            "it can do for the algorithms of spinup_tf2, in directories that the grid has chosen; "
+            "leave skip_finished or logger_kwargs out."
+        )
+    if not holds_run(run_dir):
+        return False
+    overwrite, resume = experiment.logger_kwargs.get("overwrite"), experiment.kwargs.get("resume")
+    described = Checkpoints(run_dir).describe() or {}
+    if difference := _difference(experiment, num_procs, described):
+        if overwrite:
+            return False
+        raise UserError(
+            f"{run_dir} holds another run, which is neither skipped nor run again: {difference}. "
+            "Choose another exp_name, seed or data_dir, or pass --overwrite (overwrite=True) to "
+            "replace it."
+        )
+    done, epochs = _epochs_done(run_dir, described), _epochs_of(experiment)
+    if done < epochs and not _has_ended_early(experiment, described):
+        state = f"that is not finished ({done} of {epochs} epochs)"
+    elif not has_save(run_dir):
+        state = "without a trained agent (tf2_save): perhaps the disk was full"
+    else:
+        return True
+    if not (resume or overwrite):
+        go_on = "--resume (resume=True) to go on with it, or " if described else ""
+        raise UserError(
+            f"{run_dir} holds a run {state}; pass {go_on}--overwrite (overwrite=True) to replace "
+            "it."
+        )
+    return False
+
+
+def _has_ended_early(experiment, described):
+    """Return whether a callback has ended the run, and the experiment has the same callbacks."""
+    if not described.get("stopped"):
+        return False
+    before, now = read_json(Path(experiment.output_dir, "config.json")), _asked(experiment)
+    return all(before.get(name) == now[name] for name in _ENDING)
+
+
+def _epochs_of(experiment):
+    return (signature_of(experiment.algorithm).defaults | experiment.kwargs)["epochs"]
+
+
+def _epochs_done(run_dir: str, described: Mapping[str, Any]) -> int:
+    """Return the number of epochs that a run has completed, by both its rows and its checkpoint.
+
+    It is the smaller of the two, as a crash can come between the last row and its checkpoint.
+    """
+    rows, _ = progress_of(run_dir)
+    saved = described.get("epochs_done")
+    return min(rows, saved) if type(saved) is int else rows
+
+
+def _difference(experiment, num_procs, described):
+    """Return in words how the run in the directory differs from the experiment; "" if equal.
+
+    `described` is the description in the run's checkpoint; empty without one.
+    """
+    try:
+        before = dict(read_json(Path(experiment.output_dir, "config.json")))
+    except (OSError, TypeError, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and not progress_of(experiment.output_dir)[0]:
+            return ""  # it was killed before it could write its configuration
+        return f"its arguments are not known ({error})"
+    now = _asked(experiment)
+    of_user = ":" in experiment.algorithm
+    if of_user or before.get("actor_critic") in default_networks(experiment.algorithm):
+        now.setdefault("actor_critic", before.get("actor_critic"))  # the environment has chosen it
+    known = described.get("algorithm", experiment.algorithm)
+    before["algorithm"] = described.get("function") or known
+    # With another number of processes it is the same run if the total of environments is the same.
+    now["num_envs"] *= num_procs
+    own = before.get("num_envs")
+    before["num_envs"] = described.get("num_envs", own * num_procs if type(own) is int else own)
+    for name in [*now, *before]:
+        # An older version may not have had the option; it behaved as its default does now.
+        default = OPTIONS[name].default if name in OPTIONS else None
+        was, wanted = before.get(name, default), now.get(name)
+        if name not in _NOT_COMPARED and was != wanted:
+            was, wanted = (shortened(repr(value), 100) for value in (was, wanted))
+            return f"its {name} was {was} and would now be {wanted}"
+    return ""
+
+
+def _asked(experiment):
+    """Return the arguments of an experiment, as they would be read back from config.json."""
+    asked = signature_of(experiment.algorithm).defaults | dict(env_fn=experiment.env_fn)
+    asked.pop("actor_critic", None)
+    asked |= experiment.kwargs | dict(algorithm=experiment.algorithm)
+    asked = {name: value for name, value in asked.items() if name not in ENVIRONMENT}
+    return json.loads(json.dumps(convert_json(asked)))
+
+
+# ---------------------------------------------------------------- how each has ended
+
+
+@dataclass
+class Outcome:
+    """An experiment of a grid, and what became of it.
+
+    Attributes:
+        experiment: The experiment.
+        number: Its position in the grid, counted from 1.
+        state: NOT_BEGUN, FINISHED, FAILED, STOPPED (by a signal), or SKIPPED (it was already
+            finished).
+        seconds: Duration in seconds, from the start of its process to its end; None before.
+        reason: Why it failed, or how it was stopped.
+        status: Exit status of its process; 128 + signal if that has stopped it.
+    """
+
+    experiment: Experiment
+    number: int
+    state: str = NOT_BEGUN
+    seconds: float | None = None
+    reason: str = ""
+    status: int = 1
+
+    @property
+    def where(self) -> str:
+        """Directory of the experiment, or its name if the logger chooses the directory."""
+        return self.experiment.output_dir or self.experiment.exp_name
+
+    def end(self, began: float, state: str, reason: str = "", status: int = 1) -> None:
+        """Set the final state; `began` is the reading of `time.monotonic` at the start."""
+        self.seconds = time.monotonic() - began
+        self.state, self.reason, self.status = state, reason, status
+
+    def describe(self) -> str:
+        """Return a line with state, directory, last return and duration."""
+        run_dir = self.experiment.output_dir
+        performance = progress_of(run_dir)[1] if run_dir else None
+        reached = "" if performance is None else f"return {performance:.5g}"
+        took = "" if self.seconds is None else _duration(self.seconds)
+        return f"{self.state:>10}  {self.where}  {reached:16} {took:>9}".rstrip()
+
+
+def summary(outcomes: Sequence[Outcome], seconds: float, again: Again) -> str:
+    """Return the table of a grid that has ended, and how to run the unfinished experiments."""
+    states = [outcome.state for outcome in outcomes]
+    known = (FINISHED, FAILED, STOPPED, SKIPPED, NOT_BEGUN)
+    counts = ", ".join(f"{states.count(state)} {state}" for state in known if state in states)
+    lines = [f"{RULE}\n\n{len(outcomes)} experiments: {counts}, in {_duration(seconds)}:\n"]
+    for outcome in outcomes:
+        lines.append(outcome.describe())
+        if outcome.reason:
+            lines.append(f"{'':12}{outcome.reason}")
+    missing = [outcome for outcome in outcomes if outcome.state not in (FINISHED, SKIPPED)]
+    if missing:
+        lines += ["", again.explain([outcome.experiment for outcome in missing])]
+    return "\n".join([*lines, "", RULE])
+
+
+def _duration(seconds):
+    """Format a duration: 20 s, 1 min 05 s, 2 h 03 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+@dataclass(frozen=True)
+class Again:
+    """How a grid was started; explains how to run the experiments that are not finished.
+
+    Attributes:
+        command: The words after `python -m spinup_tf2.run`; None for a Python program.
+        overwrite: Whether existing runs were to be replaced.
+        datestamp: Whether the names of directories contain dates, and so differ at each start.
+    """
+
+    command: Sequence[str] | None = None
+    overwrite: bool = False
+    datestamp: bool = False
+
+    def explain(self, missing: Sequence[Experiment]) -> str:
+        """Return a text on how to run the experiments that are not finished."""
+        if self.datestamp or user_config.FORCE_DATESTAMP:
+            return _resume_each(missing)
+        known = all(each.algorithm for each in missing)
+        # Without checkpoints nothing can be resumed: unfinished experiments start over.
+        anew = known and all(each.kwargs.get("checkpoint_freq") == 0 for each in missing)
+        if self.command is not None:
+            words = _without(self.command, ("--resume", "--overwrite", "--skip_finished"))
+            words += ["--overwrite" if anew or not known else "--resume"]
+            words += ["--skip_finished"] if known else []
+            if launched.by_mpi() and not {"--cpu", "--num_cpu"} & {*words}:
+                words += ["--num_cpu", str(launched.size())]
+            return f"This does the rest:\n\npython -m spinup_tf2.run {shlex.join(words)}"
+        how = "run(..., overwrite=True" if anew else "grid.add('resume', True) and run(..."
+        skipping = ", skip_finished=True)" if known else ")"
+        instead = " instead of overwrite" if self.overwrite and not anew else ""
+        return f"The same grid with {how}{skipping}{instead} does the rest."
+
+
+def _without(words, flags):
+    """Return a command line without some flags and their values."""
+    kept, dropping = [], False
+    for word in words:
+        if word.startswith("--"):
+            dropping = word in flags
+        if not dropping:
+            kept.append(word)
+    return kept
+
+
+def _resume_each(missing):
+    """Return a command for each run with a checkpoint; the grid's command would not find them."""
+    lines = ["The same grid again would make directories of another date."]
+    for each in missing:
+        run = Checkpoints(each.output_dir).describe() if each.output_dir else None
+        if run and run.get("command") is not None:  # it is None for some runs of Python programs
+            env_name = each.kwargs.get("env_name", "")
+            modules = [*each.modules, *modules_of(each.kwargs.get("callbacks"))]
+            modules += modules_of([run.get("function")])
+            lines.append(resume_command(each.output_dir, env_name, modules))
+    if len(lines) > 1:
+        lines[0] += " What has a checkpoint goes on with:\n"
+    return "\n".join(lines)

@@ -1,0 +1,283 @@
+"""Presets: settings of an algorithm that are known to work well on some environments.
+
+    python -m spinup_tf2.run ppo --preset mujoco --env Hopper-v5
+
+They are plain data that replace the algorithm's defaults, in a TOML file for each algorithm in
+`spinup_tf2/presets`, and in files of users. docs/presets.rst describes them. Does not import
+TensorFlow.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache, reduce
+from pathlib import Path
+from typing import Any
+
+from spinup_tf2.algos import ALGORITHMS
+from spinup_tf2.arguments.checks import PYTHON_ONLY, whole_numbers
+from spinup_tf2.errors import UserError, did_you_mean
+from spinup_tf2.experiments.checks import network_arguments, signature_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_DIRECTORY = Path(__file__).parent.parent / "presets"
+# What the keys of a preset must be, and those of its settings that are no arguments.
+_KEYS = dict(algorithm=str, doc=str, env=str, fits=list, extends=str)
+_KEYS_OF_PART = dict(origin=str, fits=list, ac_kwargs=dict, env_kwargs=dict)
+_KINDS = {str: "a text", list: "a list of texts", dict: "a table"}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Tuned settings of an algorithm for an environment.
+
+    Attributes:
+        name: Name of the preset, or the file that it is from.
+        algorithm: Name of the algorithm.
+        doc: Description in one line.
+        env: Id of the environment that the settings are for.
+        fits: Ids of environments that the preset is meant for, as patterns with `*`.
+        settings: Keyword arguments of the algorithm, which replace its defaults.
+        env_kwargs: Keyword arguments of the environment.
+        origins: Source of each argument: `{"gamma": "Tianshou", "ac_kwargs:hidden_sizes": ...}`.
+    """
+
+    name: str
+    algorithm: str
+    doc: str
+    env: str
+    fits: tuple[str, ...]
+    settings: dict[str, Any]
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """All settings as keyword arguments, for `call_experiment` and `ExperimentGrid`."""
+        return dict(env_name=self.env, env_kwargs=dict(self.env_kwargs), **self.settings)
+
+
+def load(algorithm: str, name: str, env: str | None = None) -> Preset:
+    """Load a preset with its settings for an environment.
+
+    Args:
+        algorithm: Name of the algorithm.
+        name: Name of the preset, or the path of a file with one, which ends with .toml.
+        env: Id of the environment; None for the preset's own.
+
+    Raises:
+        UserError: There is no such preset, it is invalid, or it is for another algorithm or other
+            environments.
+    """
+    if algorithm not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise UserError(f"{algorithm!r} is not an algorithm; they are {known}.")
+    table = _own_table(algorithm, name) if name.endswith(".toml") else _named(algorithm, name)
+    env = table.env if env is None else env
+    if not env:
+        raise UserError(f"the preset {name} names no environment; give --env.")
+    if not _fit(table.fits, env):
+        such = f", such as {table.env}" if table.env and table.env != env else ""
+        raise UserError(
+            f"the preset {name} does not fit {env}: it is for {', '.join(table.fits)}{such}. "
+            "Choose one of these environments, or leave --preset out."
+        )
+    preset = _for_env(algorithm, name, table, env)
+    if not preset.origins:
+        fits = [pattern for part in table.parts for pattern in part.fits or ()]
+        raise UserError(
+            f"the preset {name} has no settings for {env}: its settings are for {', '.join(fits)}."
+        )
+    return preset
+
+
+def presets_for(algorithm: str, env: str | None = None) -> dict[str, Preset]:
+    """Return the presets of an algorithm by name; with `env`, those that fit the environment."""
+    return {
+        name: _for_env(algorithm, name, table, table.env if env is None else env)
+        for name, table in tables(algorithm).items()
+        if env is None or _fit(table.fits, env)
+    }
+
+
+def _named(algorithm, name):
+    """Return the table of a preset that comes with this package."""
+    own = tables(algorithm)
+    if name in own:
+        return own[name]
+    others = [each for each in ALGORITHMS if name in tables(each)]
+    if others:
+        raise UserError(f"the preset {name} is for {' and '.join(others)}, not for {algorithm}.")
+    known = f"those of {algorithm} are {', '.join(own)}" if own else f"{algorithm} has none"
+    raise UserError(
+        f"{name!r} is not a preset;{did_you_mean(name, own)} {known}. A file of your own ends with "
+        ".toml."
+    )
+
+
+def _fit(patterns, env):
+    plain = env.rpartition(":")[2]  # without the module that registers it
+    return any(fnmatchcase(plain, pattern) for pattern in patterns)
+
+
+def _for_env(algorithm, name, table, env):
+    parts = [part for part in table.parts if part.fits is None or _fit(part.fits, env)]
+    arguments = copy.deepcopy(reduce(merged, (part.arguments for part in parts), {}))
+    origins = {flag: part.origin for part in parts for flag in as_flags(part.arguments)}
+    env_kwargs = arguments.pop("env_kwargs", {})
+    return Preset(name, algorithm, table.doc, env, table.fits, arguments, env_kwargs, origins)
+
+
+# ---------------------------------------------------------------- nested arguments
+
+
+def merged(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of `base` updated with `other`; nested dicts are merged key by key."""
+    result = dict(base)
+    for key, value in other.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else value
+    return result
+
+
+def as_flags(arguments: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten `{"gamma": 1, "ac_kwargs": {"conv": 2}}` to `{"gamma": 1, "ac_kwargs:conv": 2}`."""
+    flags = {}
+    for name, value in arguments.items():
+        name = f"{prefix}{name}"
+        flags |= as_flags(value, f"{name}:") if isinstance(value, dict) else {name: value}
+    return flags
+
+
+# ---------------------------------------------------------------- files
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some settings of a preset.
+
+    Attributes:
+        origin: Source of the settings.
+        fits: Patterns of the environments that they are for; None for all that the preset fits.
+        arguments: Arguments of the algorithm by name, and env_kwargs, those of the environment.
+    """
+
+    origin: str
+    fits: tuple[str, ...] | None
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A preset as given in a file: the attributes of a Preset, and its settings in parts.
+
+    Later parts override earlier ones; `env` is "" if the file names none.
+    """
+
+    doc: str
+    env: str
+    fits: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+
+@cache
+def tables(algorithm: str) -> dict[str, Table]:
+    """Return the presets of an algorithm that come with this package, by name."""
+    found: dict[str, Table] = {}
+    path = _DIRECTORY / f"{algorithm}.toml"
+    for name, content in (_read(path) if path.exists() else {}).items():
+        found[name] = _table(content, f"{name} in {path}", found, origin="")
+    return found
+
+
+def _own_table(algorithm, path):
+    """Read and check the preset in a user's own file."""
+    content = _read(Path(path))
+    meant = content.get("algorithm", algorithm)
+    if meant != algorithm:
+        raise UserError(f"the preset {path} is for {meant}, not for {algorithm}.")
+    table = _table(content, path, tables(algorithm), origin=path)
+    for part in table.parts:
+        _check_arguments(algorithm, part.arguments, path)
+    return table
+
+
+def _read(path):
+    try:
+        # -sig: some editors put a byte order mark at the beginning.
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise UserError(f"there is no file {path}; --preset takes a name, or a file.") from None
+    except (OSError, ValueError) as error:  # UnicodeDecodeError and TOMLDecodeError as well
+        raise UserError(f"the preset {path} cannot be read: {error}.") from None
+
+
+def _table(content, where, others, origin):
+    """Convert a TOML table, which may extend one of `others`; `where` is its name in messages."""
+    _check_known(content, [*_KEYS, "settings"], "a key of a preset", where)
+    _check_kinds(content, _KEYS, where)
+    base = Table("", "", ("*",), ())
+    if "extends" in content:
+        _check_known([content["extends"]], others, "the name of another preset", where)
+        base = others[content["extends"]]
+    settings = content.get("settings", [])
+    settings = settings if isinstance(settings, list) else [settings]
+    parts = (*base.parts, *(_part(each, where, origin) for each in settings))
+    if not parts:
+        raise UserError(f"there are no settings ({where}); write for instance [settings].")
+    fits = tuple(content.get("fits", base.fits))
+    return Table(content.get("doc", base.doc), content.get("env", base.env), fits, parts)
+
+
+def _part(settings, where, origin):
+    if not isinstance(settings, dict):
+        raise UserError(f"settings is {settings!r} ({where}); it must be a table, or several.")
+    _check_kinds(settings, _KEYS_OF_PART, where)
+    arguments = _with_none(settings)
+    origin, fits = arguments.pop("origin", origin), arguments.pop("fits", None)
+    return Part(origin, None if fits is None else tuple(fits), whole_numbers(arguments))
+
+
+def _with_none(value):
+    """Replace the string "None" by None, for which TOML has no value."""
+    if isinstance(value, dict):
+        return {key: _with_none(each) for key, each in value.items()}
+    return None if value == "None" else value
+
+
+def _check_kinds(table, kinds, where):
+    for name, kind in kinds.items():
+        if not isinstance(table.get(name, kind()), kind):
+            raise UserError(f"{name} is {table[name]!r} ({where}); it must be {_KINDS[kind]}.")
+
+
+def _check_arguments(algorithm, arguments, where):
+    """Check the names of arguments; their values are checked later, when all are known."""
+    known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
+    networks = network_arguments(algorithm)
+    for name in arguments:
+        network = name.removeprefix("ac_kwargs:")
+        if name not in signature_of(algorithm).defaults and network in networks:
+            raise UserError(
+                f"{name!r} is an argument of the networks ({where}); write ac_kwargs.{network} = "
+                "..., or a table [settings.ac_kwargs]."
+            )
+    _check_known(arguments, [*known, "env_kwargs"], f"an argument of {algorithm}", where)
+    _check_known(arguments.get("ac_kwargs", {}), networks, "an argument of the networks", where)
+
+
+def _check_known(names, known, what, where):
+    for name in names:
+        if name not in known:
+            raise UserError(
+                f"{name!r} is not {what} ({where});{did_you_mean(name, known)} they are "
+                f"{', '.join(known)}."
+            )

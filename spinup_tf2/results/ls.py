@@ -1,0 +1,348 @@
+"""Lists the runs in a directory: `python -m spinup_tf2.run ls [DIR]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from spinup_tf2 import user_config
+from spinup_tf2.envs.modules import modules_of
+from spinup_tf2.errors import UserError, one_line, printable
+from spinup_tf2.files.commands import plot_command, resume_command, watch_command
+from spinup_tf2.files.lock import is_locked
+from spinup_tf2.files.printing import colored, print_safely
+from spinup_tf2.files.run_directory import read_json
+from spinup_tf2.results.reading import (
+    NO_NUMBER,
+    UNFINISHED,
+    algorithm,
+    env_name,
+    name_in,
+    read_config,
+    read_rows,
+    walk,
+)
+
+# Folders that belong to a run, and contain no other runs.
+_OF_A_RUN = re.compile(r"(tf[12]_save\d*|pyt_save|checkpoint)(\.tmp|\.old)?")
+_SAVE = re.compile(r"tf2_save\d*")
+
+# Keys by which runs can be sorted, such that the most interesting ones come first.
+_SORT = {
+    "age": lambda run: -run.modified,
+    "name": lambda run: run.path,
+    "state": lambda run: ["running", "stopped", "damaged", "finished"].index(run.state),
+    "epochs": lambda run: -run.epochs_done,
+    "last": lambda run: -run.last if run.last is not None else math.inf,
+    "best": lambda run: -run.best if run.best is not None else math.inf,
+    "env": lambda run: (run.env == "", run.env.lower()),
+    "algorithm": lambda run: (run.algorithm == "", run.algorithm),
+    "seed": lambda run: run.seed if run.seed is not None else math.inf,
+}
+
+_HEADER = ("Run", "State", "Epochs", "Last", "Best", "Age", "Env", "Algo", "Seed")
+_STATE = _HEADER.index("State")
+_RIGHT = ("Epochs", "Last", "Best", "Age", "Seed")  # columns that are aligned to the right
+_LEAST = {"Env": 10, "Run": 20}  # characters to which these columns may be shortened
+_MAY_GO = ("Seed", "Algo", "Best", "Env", "Age")  # columns that may be left out, in this order
+_COLORS = {"running": "green", "damaged": "red", "stopped": "yellow"}
+_GAP = "  "
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """Information on a run.
+
+    Attributes:
+        path: Directory of the run.
+        state: "running": another process holds its lock. "finished": it has all its epochs, or was
+            ended by a callback. "stopped": it is not finished, and no process continues it.
+            "damaged": see `problem`.
+        problem: What is missing or cannot be read, or how many rows are damaged; "" if nothing is.
+        epochs_done: Number of completed epochs, by its rows.
+        epochs: Number of epochs requested; None if unknown.
+        last, best: The last and the highest return (AverageTestEpRet, or else AverageEpRet); None
+            if there are none.
+        modified: Time at which a row was last written, in seconds since 1970.
+        exp_name, env: Name of the experiment and id of the environment; "" if unknown.
+        algorithm: Name of the algorithm, from its checkpoint or else inferred from the arguments in
+            config.json; "" if unknown.
+        seed: Seed of the run; None if unknown.
+        commands: The commands among "resume", "plot" and "watch" that make sense, as command lines.
+    """
+
+    path: str
+    state: str
+    problem: str
+    epochs_done: int
+    epochs: int | None
+    last: float | None
+    best: float | None
+    modified: float
+    exp_name: str
+    env: str
+    algorithm: str
+    seed: int | None
+    commands: dict[str, str]
+
+
+def find_runs(directory: str | os.PathLike) -> Iterator[RunInfo]:
+    """Describe each run at or below a directory, in the order of their names.
+
+    A run is a directory with a progress.txt or a config.json. Damaged runs are included.
+
+    Raises:
+        UserError: There is no such directory.
+    """
+    if not os.path.isdir(directory):
+        raise UserError(f"There is no directory {directory}; give one in which runs are.")
+    for root, folders, files in walk(directory):
+        is_run = "progress.txt" in files or "config.json" in files
+        if is_run:
+            yield _describe(root, folders)
+        folders[:] = [name for name in folders if not (is_run and _OF_A_RUN.fullmatch(name))]
+
+
+def _describe(run_dir, folders):
+    """Return the RunInfo of a run whose directory contains these folders."""
+    # Checked first: a run that ends in the meantime still counts as running, with all its rows.
+    running = is_locked(run_dir)
+    problems = []
+    config = {}
+    try:
+        config = read_config(run_dir)
+    except FileNotFoundError:
+        problems.append("no config.json")
+    except (OSError, ValueError) as error:
+        problems.append(one_line(error))
+    done, returns, damage = _progress(run_dir, running)
+    problems += damage
+    epochs, seed = _whole(config, "epochs"), _whole(config, "seed")
+    checkpoint = _newest_checkpoint(run_dir) if "checkpoint" in folders else {}
+    over = epochs is not None and min(done, checkpoint.get("epochs_done", done)) >= epochs
+    if over and "checkpoint" in folders and not any(map(_SAVE.match, folders)):
+        problems.append("no trained agent (tf2_save)")
+    if running:
+        state = "running"
+    elif problems:
+        state = "damaged"
+    else:
+        state = "finished" if over or checkpoint.get("stopped") else "stopped"
+    env = env_name(config, run_dir)
+    commands = {}
+    # Some runs that were started by Python programs have no command to resume them.
+    command = checkpoint.get("command")
+    if state in ("stopped", "damaged") and isinstance(command, dict):
+        named = [*modules_of(command.get("callbacks")), *modules_of([checkpoint.get("function")])]
+        commands["resume"] = resume_command(run_dir, env, named)
+    commands["plot"] = plot_command(run_dir)
+    if any(map(_SAVE.fullmatch, folders)):
+        commands["watch"] = watch_command(run_dir, env)
+    return RunInfo(
+        path=run_dir,
+        state=state,
+        problem="; ".join(problems),
+        epochs_done=done,
+        epochs=epochs,
+        last=returns[-1] if returns else None,
+        best=max(returns, default=None),
+        modified=_modified(run_dir),
+        exp_name=name_in(config, "exp_name"),
+        env=env,
+        algorithm=algorithm(config, name_in(checkpoint, "algorithm")),
+        seed=seed,
+        commands=commands,
+    )
+
+
+def _whole(entries, key):
+    """Return the whole number at a key; None if there is none."""
+    return entries[key] if type(entries.get(key)) is int else None
+
+
+def _newest_checkpoint(run_dir):
+    """Return what the newest checkpoint tells: `algorithm`, `command`, `stopped` (the reason) and
+    `epochs_done`, if it is known; {} if there is none that can be read.
+    """
+    root = os.path.join(run_dir, "checkpoint")
+    try:
+        newest = max((name for name in os.listdir(root) if name.isdecimal()), key=int)
+        manifest = read_json(os.path.join(root, newest, "manifest.json"))
+        run, counters = manifest["run"], manifest["counters"]
+        known = dict(algorithm=run.get("algorithm"), command=run["command"])
+        known["function"] = run.get("function")
+        known["stopped"] = counters.get("stopped", "")
+        if type(counters.get("epoch")) is int:
+            known["epochs_done"] = counters["epoch"]
+        return known
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def _progress(run_dir, running):
+    """Return the number of completed epochs, all returns, and a list of problems."""
+    try:
+        rows = read_rows(os.path.join(run_dir, "progress.txt"))
+    except FileNotFoundError:
+        return 0, [], [] if running else ["no progress.txt"]
+    except (OSError, ValueError) as error:
+        return 0, [], [one_line(error)]
+    rows.damage.pop(UNFINISHED, None)  # normal if a run is killed while it writes a row
+    done, returns = rows.epochs, rows.returns()
+    if None in returns:
+        rows.damage[NO_NUMBER] = returns.count(None)
+    known = [number for number in returns if number is not None and math.isfinite(number)]
+    return done, known, [rows.report("progress.txt")] if rows.damage else []
+
+
+def _modified(run_dir):
+    for path in (os.path.join(run_dir, "progress.txt"), run_dir):
+        with suppress(OSError):
+            return os.stat(path).st_mtime
+    return 0.0
+
+
+# ---------------------------------------------------------------- the table
+
+
+def show(
+    runs: Sequence[RunInfo], directory: str, width: int | None = None, commands: bool = False
+) -> None:
+    """Print a table of runs.
+
+    Args:
+        runs: The runs, one per line.
+        directory: Directory to which paths are relative.
+        width: Number of characters in a line. If necessary, names are shortened and columns are
+            left out. None for no limit.
+        commands: Whether to print the commands for each run below it.
+    """
+    now = time.time()
+    names, rows = _fitting([_row(run, directory, now) for run in runs], width)
+    print(_GAP.join(names).rstrip())
+    for run, cells in zip(runs, rows, strict=True):
+        if run.state in _COLORS:
+            cells[_STATE] = colored(cells[_STATE], _COLORS[run.state])
+        print(_GAP.join(cells).rstrip())
+        if commands:
+            for name, command in run.commands.items():
+                print_safely(f"    {name + ':':8} {command}")
+    for run in runs:
+        if run.state == "damaged":
+            print_safely(f"{run.path}: {run.problem}")
+
+
+def _row(run, directory, now):
+    """Return the cells of a run as {title: text}."""
+    cells = (
+        run.path.removeprefix(directory.rstrip("/") + "/"),
+        run.state,
+        f"{run.epochs_done}/{'?' if run.epochs is None else run.epochs}",
+        "" if run.last is None else f"{run.last:.4g}",
+        "" if run.best is None else f"{run.best:.4g}",
+        human_age(now - run.modified),
+        run.env,
+        run.algorithm,
+        "" if run.seed is None else str(run.seed),
+    )
+    cells = [printable(text).replace("\n", "\\n").replace("\t", "\\t") for text in cells]
+    return dict(zip(_HEADER, cells, strict=True))
+
+
+def human_age(seconds: float) -> str:
+    """Format a duration as `45 s`, `3 min`, `2 h` or `5 d`."""
+    for unit, length, limit in (("s", 1, 60), ("min", 60, 60), ("h", 3600, 48)):
+        if seconds < limit * length:
+            return f"{max(0, seconds) // length:.0f} {unit}"
+    return f"{seconds // 86400:.0f} d"
+
+
+def _fitting(rows, width):
+    """Return titles and cells, padded to the widths of their columns, to fit into `width`."""
+    widths = _full_widths(rows)
+    if width is not None and _total(widths) > width:
+        # For exp/exp_s0, the last part of the path is enough, unless it is ambiguous.
+        last = [row["Run"].rpartition("/")[2] for row in rows]
+        if len({*last}) == len(last):
+            rows = [row | dict(Run=name) for row, name in zip(rows, last, strict=True)]
+        widths = _full_widths(rows)
+        _narrow(widths, width)
+    titles, *lines = (
+        [_cell(row[title], title, size) for title, size in widths.items()]
+        for row in [dict(zip(_HEADER, _HEADER, strict=True)), *rows]
+    )
+    return titles, lines
+
+
+def _full_widths(rows):
+    return {title: max(len(title), *(len(row[title]) for row in rows)) for title in _HEADER}
+
+
+def _total(widths):
+    return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
+
+
+def _narrow(widths, width):
+    """Reduce the widths of the columns, in place, until they fit."""
+    for gone in (None, *_MAY_GO):
+        widths.pop(gone, None)
+        spare = {t: max(0, widths[t] - least) for t, least in _LEAST.items() if t in widths}
+        if _total(widths) - width <= sum(spare.values()):
+            break
+    for title, characters in spare.items():
+        widths[title] -= min(max(0, _total(widths) - width), characters)
+    widths["Run"] = max(1, widths["Run"] - max(0, _total(widths) - width))
+
+
+def _cell(text, title, size):
+    if len(text) > size:
+        # Keeps both ends, which distinguish names: the experiment in front, the seed at the end.
+        before = (size - 1) // 2
+        text = f"{text[:before]}…{text[len(text) - (size - 1 - before) :]}"
+    return text.rjust(size) if title in _RIGHT else text.ljust(size)
+
+
+# ---------------------------------------------------------------- the command
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command line; `argv` holds the arguments after `ls`."""
+    args = _parser().parse_args(argv)
+    directory = args.directory or user_config.DEFAULT_DATA_DIR
+    runs = sorted(find_runs(directory), key=_SORT["name"])
+    runs.sort(key=_SORT[args.sort], reverse=args.reverse)
+    if args.json:
+        print(json.dumps([vars(run) for run in runs], indent=2))
+    elif not runs:
+        print_safely(f"No runs in {directory}.")
+    else:
+        # Output to a file or another program is not shortened.
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        show(runs, directory, width, args.commands)
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m spinup_tf2.run ls", description="List runs and how far they are."
+    )
+    add = parser.add_argument
+    add(
+        "directory",
+        nargs="?",
+        metavar="DIR",
+        help="where the runs are, at any depth; by default where experiments are written",
+    )
+    add("--sort", choices=[*_SORT], default="age", help="by default the newest first (%(default)s)")
+    add("--reverse", "-r", action="store_true", help="the other way round")
+    add("--commands", action="store_true", help="the commands that resume, plot and watch each run")
+    add("--json", action="store_true", help="everything as JSON, for programs")
+    return parser

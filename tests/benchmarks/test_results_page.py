@@ -1,0 +1,439 @@
+"""The page of results says what the data say: each of its numbers is computed here once more.
+
+If a test fails after new results: run `python benchmarks/learning.py report`, and correct the
+sentences that are no longer true.
+"""
+
+import math
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from spinup_tf2.experiments.presets import load
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "results.rst"
+TF1, PYTORCH = "Spinning Up, TensorFlow 1", "Spinning Up, PyTorch"
+WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+
+with pytest.MonkeyPatch.context() as patched:
+    patched.syspath_prepend(ROOT / "benchmarks")
+    import learning
+    import learning_data
+    import learning_figure
+    import learning_statistics
+
+PROTOCOLS = learning_data.protocols()
+SENTENCES = {}
+
+
+def says(sentence):
+    """Keep what computes the numbers in a sentence of the page; a place for each is in braces."""
+
+    def keep(numbers):
+        SENTENCES[sentence] = numbers
+        return numbers
+
+    return keep
+
+
+@cache
+def data(name):
+    return learning_data.read(PROTOCOLS[name])
+
+
+def runs(name, algorithm, environment, variant=""):
+    """{seed: its returns, by the number of interactions} of a cell."""
+    table = data(name).dropna().set_index("interactions")
+    own = table[(table[learning_data.CELL] == [algorithm, environment, variant]).all(axis=1)]
+    return {seed: run["return"] for seed, run in own.groupby("seed")}
+
+
+def final(name, algorithm, environment, variant=""):
+    """The return of each seed at the end of the protocol, by its own measure."""
+    protocol = PROTOCOLS[name]
+    per_epoch = protocol.arguments["steps_per_epoch"]
+    finals = learning_statistics.performance(
+        data(name), protocol.steps, protocol.measure, per_epoch
+    )
+    return finals[algorithm, environment, variant]
+
+
+def cells(name):
+    """Those after the protocol's own number of steps."""
+    table = learning_statistics.cells(PROTOCOLS[name], data(name))
+    return table[table["steps"] == PROTOCOLS[name].steps]
+
+
+def between(run, begin, end):
+    return run[(run.index > begin) & (run.index <= end)]
+
+
+# ---------------------------------------------------------------------------------- settings
+
+
+def steps(name):
+    return PROTOCOLS[name].steps
+
+
+def arguments(name):
+    return PROTOCOLS[name].arguments
+
+
+SENTENCES |= {
+    "They take {:,} interactions with": lambda: [steps("init-on-policy")],
+    "networks of {} and {} units, after {:,} interactions": lambda: [
+        *arguments("on-policy")["ac_kwargs"]["hidden_sizes"],
+        steps("on-policy"),
+    ],
+    "after {:,} interactions, with a test every {:,} interactions": lambda: [
+        steps("off-policy"),
+        arguments("off-policy")["steps_per_epoch"],
+    ],
+    "curves go on after {:,} steps": lambda: [steps("off-policy")],
+    "our largest mean over {:,} steps": lambda: [learning_statistics.BETWEEN_TESTS],
+    "with the preset ``atari`` after {:,} agent steps": lambda: [steps("a2c-pong")],
+    "which are {:,} frames": lambda: [4 * steps("a2c-pong")],
+    "with the preset ``atari``, after {:,} agent steps": lambda: [steps("ppg-pong")],
+    "bigfish, after {:,} agent steps": lambda: [steps("procgen")],
+    "on {} levels of": lambda: [arguments("procgen")["env_kwargs"]["num_levels"]],
+    '(SAC with ``init="glorot"``), after {:,} interactions': lambda: [steps("classic-discrete")],
+    "in each epoch, which is {} in all": lambda: [
+        steps("classic-discrete") // arguments("classic-discrete")["steps_per_epoch"]
+    ],
+    "entropy bonus of up to {:.2f} per step": lambda: [0.2 * math.log(3)],
+    'would be "above" or "within 1 sd" in {:.0f} % of cases': lambda: [
+        100 * 0.5 * (1 + math.erf(0.5 / math.sqrt(2)))
+    ],
+    "random actions reach {}": lambda: [
+        *learning_data.published("Random actions", "random", "procgen/bigfish")[0][:1]
+    ],
+    "far from the {} of a solved environment": lambda: [
+        learning_data.about("Solved")["MountainCarContinuous"]
+    ],
+}
+
+
+@says("is :math:`1/n + 1/10` for our :math:`n` seeds and the published {},")
+def published_seeds():
+    return {WORDS[learning_data.about(source)["seeds"]] for source in (TF1, PYTORCH)}
+
+
+@says("none of {} runs is further from their mean than {} standard deviations")
+def furthest():
+    return *published_seeds(), WORDS[round(math.sqrt(learning_data.about(TF1)["seeds"] - 1))]
+
+
+@says(
+    "``mujoco``: {} environments at a time, observations and rewards normalized by their "
+    "running statistics, minibatches of {}, and {:,} interactions."
+)
+def mujoco():
+    preset = load("ppo", PROTOCOLS["ppo-mujoco"].preset, "HalfCheetah-v5").settings
+    return preset["num_envs"], preset["minibatch_size"], steps("ppo-mujoco")
+
+
+@says("where all {} environments end their episodes together")
+def environments():
+    return mujoco()[:1]
+
+
+# ------------------------------------------------------------------------------ first weights
+
+
+def later(algorithm, environment, goal):
+    """How many steps later the mean of the runs with Glorot's weights reaches a return."""
+
+    def reached(variant):
+        smooth = []
+        for run in runs("init-on-policy", algorithm, environment, variant).values():
+            values = learning_figure._smooth(run.index.to_numpy(), run.to_numpy(), 4000, 11)
+            smooth.append(pd.Series(values, run.index))
+        mean = pd.concat(smooth, axis=1).mean(axis=1)
+        return mean.index[mean >= goal][0]
+
+    return reached("glorot") - reached("torch")
+
+
+@says(
+    "On HalfCheetah, TensorFlow's weights learn more slowly than PyTorch's with all three "
+    "algorithms. The mean of PPO's seeds needs {:,} more interactions to reach a return of -200, "
+    "and still {:,} more to reach 500."
+)
+def ppo_later():
+    assert all(later("vpg", "HalfCheetah-v5", goal) > 0 for goal in (-300, -250))
+    return [later("ppo", "HalfCheetah-v5", goal) for goal in (-200, 500)]
+
+
+@says("TRPO's needs {:,} more to reach 0, and {} of its {} seeds stays far behind.")
+def trpo_later():
+    finals = final("init-on-policy", "trpo", "HalfCheetah-v5", "glorot")
+    usual = final("init-on-policy", "trpo", "HalfCheetah-v5", "torch").min()
+    behind = sum(finals < 0.3 * usual)
+    return later("trpo", "HalfCheetah-v5", 0), WORDS[behind], WORDS[len(finals)]
+
+
+@says(
+    "PPO is {:,} to {:,} interactions behind with TensorFlow's weights, at returns of 300 to 800, "
+    "whereas VPG learns faster with them."
+)
+def hopper_later():
+    behind = [later("ppo", "Hopper-v5", goal) for goal in range(300, 801, 100)]
+    assert all(later("vpg", "Hopper-v5", goal) < 0 for goal in (150, 200, 250))
+    return min(behind), max(behind)
+
+
+@says("the intervals of the {} seeds overlap")
+def overlapping():
+    table = cells("init-on-policy")
+    for _, group in table.groupby(["algorithm", "environment"]):
+        each = group.set_index("variant")
+        assert each.loc["glorot", "high"] > each.loc["torch", "low"]
+        assert each.loc["torch", "high"] > each.loc["glorot", "low"]
+    return {WORDS[seeds] for seeds in table["seeds"]}
+
+
+@says(
+    "differ by {:.0f} on HalfCheetah at this point: in ours PyTorch's weights are ahead by "
+    "{:.0f}, with a 95 % interval from {:,.0f} to {:,.0f}."
+)
+def gap_of_ppo():
+    from scipy.stats import ttest_ind
+
+    cell = "ppo", "HalfCheetah-v5"
+    theirs = [learning_data.published(source, *cell)[500_000][0] for source in (PYTORCH, TF1)]
+    ours = [final("init-on-policy", *cell, variant) for variant in ("torch", "glorot")]
+    low, high = ttest_ind(*ours, equal_var=False).confidence_interval(0.95)
+    return theirs[0] - theirs[1], ours[0].mean() - ours[1].mean(), low, high
+
+
+@says(
+    "{} of {} runs of DDPG on Hopper had the same return in all tests of {:,} interactions. This "
+    "did not happen in any run on Hopper with PyTorch's or with orthogonal weights, or in any "
+    "of {} runs on Swimmer."
+)
+def saturated():
+    def lost(environment, *variants):
+        cells = [runs("init-saturation", "ddpg", environment, each) for each in variants]
+        return [run.nunique() == 1 for cell in cells for run in cell.values()]
+
+    assert lost("Hopper-v5", "torch", "orthogonal") == [False] * 20
+    swimmers = lost("Swimmer-v5", "glorot", "torch", "orthogonal")
+    assert not any(swimmers)
+    glorot = lost("Hopper-v5", "glorot")
+    return WORDS[sum(glorot)], WORDS[len(glorot)], steps("init-saturation"), len(swimmers)
+
+
+# --------------------------------------------------------------------------------- off-policy
+
+
+@says("the same seed reaches {:.0f}")
+def swimmer():
+    return [final("off-policy", "ddpg", "Swimmer-v5")[1]]
+
+
+@says(
+    "they vary from {:,.0f} to {:,.0f} with seed 0, and from {:,.0f} to {:,.0f} with seed 1, "
+    "during the last 100,000 interactions."
+)
+def swinging():
+    of_seeds = runs("off-policy", "ddpg", "Hopper-v5")
+    tails = [between(of_seeds[seed], 400_000, 500_000) for seed in (0, 1)]
+    return [end for tail in tails for end in (tail.min(), tail.max())]
+
+
+@says("SAC's seeds 0 and 1 reach {:,.0f} and {:,.0f} instead of {:,.0f} and {:,.0f}:")
+def walkers():
+    names = "off-policy-walker2d", "off-policy"
+    return [final(name, "sac", "Walker2d-v5")[seed] for name in names for seed in (0, 1)]
+
+
+@says("its first {:,} interactions")
+def stopped():
+    return [runs("off-policy-glorot", "ddpg", "Hopper-v5")[0].index[-1]]
+
+
+@says(
+    "seeds 1 and 2 of SAC reach {:,.0f} and {:,.0f}, which is about the published mean. Seed 0 "
+    "reaches {:,.0f}. Its return hardly rises after 250,000 interactions;"
+)
+def plateau():
+    name, cell = "off-policy-glorot", ("sac", "HalfCheetah-v5")
+    low = learning_statistics.outliers(PROTOCOLS[name], cells(name))
+    assert [(row["algorithm"], row["environment"], row["count"]) for row in low] == [(*cell, 1)]
+    run = runs(name, *cell)[0]
+    assert between(run, 400_000, 500_000).mean() < 1.1 * between(run, 200_000, 300_000).mean()
+    finals = final(name, *cell)
+    return finals[1], finals[2], finals[0]
+
+
+@says("sbx, reaches {:,.0f} ({} seed,")
+def sbx():
+    table = learning_data.read_table(learning_data.RESULTS / "off-policy-sbx.csv")
+    finals = learning_statistics.performance(table, 500_000, "smoothed", 10_000)
+    return finals.mean(), WORDS[len(finals)]
+
+
+# ------------------------------------------------------------------------------------- images
+
+
+@says(
+    "the mean over the last eleven epochs and {} seeds is {:.1f}. Means over eleven epochs reach "
+    "14 for the first time after {:,} to {:,} steps. {} of the {} seeds then fall once more, and "
+    "stay above 14 from {:,} steps on."
+)
+def pong():
+    of_seeds = [*runs("a2c-pong", "a2c", "PongNoFrameskip-v4").values()]
+    means = [run.rolling(11).mean().dropna() for run in of_seeds]
+    first = [mean.index[mean >= 14][0] for mean in means]
+    ever = [between(mean, mean.index[mean < 14][-1], math.inf).index[0] for mean in means]
+    again = [stays for stays, begins in zip(ever, first, strict=True) if stays > begins]
+    number, last = WORDS[len(of_seeds)], np.mean([run.tail(11).mean() for run in of_seeds])
+    falls = WORDS[len(again)].capitalize(), number, max(again)
+    return number, last, min(first), max(first), *falls
+
+
+def duel(begin, end, algorithm):
+    of_seeds = runs("ppg-pong", algorithm, "PongNoFrameskip-v4").values()
+    return [between(run, begin, end).mean() for run in of_seeds]
+
+
+@says(
+    "in the 50,000 steps before, its seeds are at {:.1f}, {:.1f} and {:.1f}, and PPO's at "
+    "{:.1f}, {:.1f} and {:.1f}."
+)
+def duel_early():
+    return [mean for name in ("ppg", "ppo") for mean in duel(700_000, 750_000, name)]
+
+
+@says(
+    "at {:.1f}, {:.1f} and {:.1f} in the last 50,000 steps, whereas one of PPO's seeds is at "
+    "{:.1f} and the others are at {:.1f} and {:.1f}."
+)
+def duel_late():
+    ppg, ppo = (duel(950_000, 1_000_000, name) for name in ("ppg", "ppo"))
+    return *ppg, max(ppo), *(mean for mean in ppo if mean < max(ppo))
+
+
+@says("PPG is ahead: {:.2f} to {:.2f} in the last tenth.")
+def bigfish():
+    ppg, ppo = (final("procgen", name, "procgen/bigfish") for name in ("ppg", "ppo"))
+    assert ppg.min() > ppo.max()
+    return ppg.mean(), ppo.mean()
+
+
+@says(
+    "In {} episodes on all levels, nearly all of which they have never seen, both score "
+    "about {:.1f}."
+)
+def unseen():
+    played = learning_data.read_table(learning_data.evaluations_of(PROTOCOLS["procgen"]))
+    means = played[played["evaluation"] == "all levels"].groupby("algorithm")["return"].mean()
+    assert round(means["ppo"], 1) == round(means["ppg"], 1)
+    return played["episodes"].max(), means.mean()
+
+
+# ---------------------------------------------------------------------------- classic control
+
+
+@says("SAC solves CartPole, but never reaches the goal of Acrobot in a test episode.")
+def sac():
+    cartpole, acrobot = (
+        runs("classic-discrete", "sac", name).values() for name in ("CartPole-v1", "Acrobot-v1")
+    )
+    assert all(run.max() >= learning_data.about("Solved")["CartPole"] for run in cartpole)
+    assert all(run.max() == -500 for run in acrobot)
+    return ()
+
+
+@says("and {:,} interactions, DDPG, TD3 and SAC all learn Pendulum in {:,} interactions.")
+def continuous():
+    for algorithm in PROTOCOLS["classic-continuous"].algorithms:
+        for run in runs("classic-continuous", algorithm, "Pendulum-v1").values():
+            assert run[run.index <= 12_000].max() > -210
+        for run in runs("classic-continuous", algorithm, "MountainCarContinuous-v0").values():
+            assert run.max() <= 0
+    return steps("classic-continuous"), 12_000
+
+
+# What else has a number, and where it is from.
+ELSEWHERE = [
+    # The page's own words.
+    *(
+        "version 3",
+        "version 4",
+        "version 5",
+        "versions 4 and 5",
+        "Version 5",
+        "TensorFlow 1",
+        "MuJoCo 2",
+    ),
+    *("95 %", "1 sd", "A score is 0", "It is 1 for", "which has return 0."),
+    *("(2026-02)", "`issue 214 of gymnasium", "At 750,000 steps PPG is ahead:"),
+    "A game is won with 21 points, so returns are between -21 and 21.",
+    # docs/algorithms/a2c.rst has these runs, and TianhongDai's figure the last one.
+    "three seeds end at 19.0, -5.1 and 17.2.",
+    "is 0.003 instead of 0.01. A run with 0.01, without the subtraction, was at -2.4 and",
+    "0.01 with the subtraction has not been tried.",
+    "reaches about 14 after 2,000,000 steps",
+    # float32, and runs of earlier versions of which no file is kept.
+    "is exactly 0 if its argument is above 8 or below -8",
+    "PyTorch's gradient is 0 from 9 on.",
+    "does not help far from 0.",
+    "the arguments are between 12 and 77. There the true gradient is below 1e-9,",
+    "(seed 1) had the same return, -18.0, in all tests from 20,000 to 150,000 interactions",
+    "its return was 37 in every test of 200,000 interactions.",
+    "with a return such as 5.",
+    # Settings, and the environments.
+    "updates begin after 10,000 interactions",
+    "``vf_coef`` is 0.25. The paper's 0.5,",
+    "agents train for 25 million steps",
+    "each step costs 1. With the default temperature of 0.2,",
+    "which are 78 additional numbers.",
+    "these were all 0,",
+    "which were all 0 in",
+    "scores 1 for",
+    "chosen on this game with seed 0.",
+]
+
+
+@cache
+def prose():
+    """The text of the page, without programs, names of tables, and targets of links."""
+    text = PAGE.read_text(encoding="utf-8")
+    text = re.sub(r"\.\. code-block:: bash\n\n(   .*\n|\n)+", "", text)
+    text = re.sub(r"\.\. (learning::|_).*", "", text)
+    text = re.sub(r":ref:`[^`]*`", "", text)
+    return " ".join(re.sub(r"\s<https?:[^>]*>`_", "`", text).split())
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_a_sentence_says_what_the_data_say(sentence):
+    assert sentence.format(*SENTENCES[sentence]()) in prose()
+
+
+def test_every_number_of_the_page_is_computed_or_has_a_source():
+    """One that is in no sentence above would stay when the data change."""
+    text = prose()
+    for sentence, numbers in SENTENCES.items():
+        text = text.replace(sentence.format(*numbers()), "")
+    for phrase in ELSEWHERE:
+        assert phrase in text
+        text = text.replace(phrase, "")
+    assert re.findall(r".{0,40}(?<![A-Za-z])\d.{0,40}", text) == []
+
+
+def test_tables_are_those_of_the_data():
+    """`python benchmarks/learning.py report` has been run since the data changed."""
+    texts = learning.texts_over_all()
+    for name, protocol in PROTOCOLS.items():
+        if learning_data.file_of(protocol).exists():
+            table = learning_statistics.cells(protocol, data(name))
+            texts[name] = learning.text_of(protocol, table, data(name))
+    for name, text in texts.items():
+        path = learning_data.RESULTS / f"{name}.md"
+        assert path.read_text(encoding="utf-8") == text, name

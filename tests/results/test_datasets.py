@@ -1,0 +1,200 @@
+"""Which runs are found, and what becomes of damaged and unfinished ones."""
+
+import math
+import os
+
+import numpy as np
+import pytest
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.results.datasets import get_all_datasets, get_datasets
+from spinup_tf2.results.ls import find_runs
+from spinup_tf2.results.statistics import get_curves
+from tests.results.runs import add_run
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """Three experiments with two runs each, in ./data."""
+    for name in ("ppo", "ppo_big", "my_ppo"):
+        for seed in range(2):
+            add_run(tmp_path / "data" / name / f"{name}_s{seed}", exp_name=name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data"
+
+
+def conditions(datasets, column="Condition1"):
+    return [data[column].iloc[0] for data in datasets]
+
+
+ALL = ["my_ppo", "my_ppo", "ppo", "ppo", "ppo_big", "ppo_big"]
+
+
+@pytest.mark.parametrize(
+    ("logdir", "found"),
+    [
+        ("data/ppo", ["ppo", "ppo", "ppo_big", "ppo_big"]),  # a beginning; not my_ppo
+        ("data/ppo/", ["ppo", "ppo"]),
+        ("data/ppo/ppo_s1", ["ppo"]),
+        ("dat", ALL),
+        (".", ALL),
+        ("data/..", ALL),
+    ],
+)
+def test_names_and_beginnings_of_names(data, logdir, found, capsys):
+    datasets = get_all_datasets([logdir])
+    assert conditions(datasets) == found
+    assert conditions(datasets, "Unit") == list(range(len(found)))
+    assert conditions(datasets, "Condition2") == [f"{name}-{i}" for i, name in enumerate(found)]
+    printed = capsys.readouterr().out
+    assert printed.startswith("Plotting from...\n" + "=" * 50 + "\n\n")
+    assert printed.endswith("\n\n" + "=" * 50 + "\n")
+
+
+@pytest.mark.parametrize(
+    ("logdirs", "legend", "found"),
+    [
+        (["data/ppo", "data/ppo_big"], ["A", "B"], list("AABB")),  # data/ppo stands for both
+        (["data/ppo", "./data/../data/ppo/", "data/ppo_big/"], ["A", "B"], list("AABB")),
+        (["data", "data/ppo_big", "data/ppo/ppo_s1"], None, ALL),
+        (["data/ppo/", "data/ppo/ppo_s1"], ["both", "one"], ["both", "both", "one"]),
+    ],
+)
+def test_what_is_found_twice_counts_once_for_each_title(data, logdirs, legend, found):
+    datasets = get_all_datasets(logdirs, legend)
+    assert conditions(datasets) == found
+    assert conditions(datasets, "Unit") == list(range(len(found)))
+
+
+@pytest.mark.parametrize(
+    ("logdirs", "arguments", "found"),
+    [
+        (["data/ppo", "data/my"], dict(select=["ppo", "big"]), ["ppo_big"] * 2),
+        (["data/ppo", "data/my"], dict(exclude=["big", "my"]), ["ppo"] * 2),
+        (["data/"], dict(exclude=["ppo_big"]), ["my_ppo"] * 2 + ["ppo"] * 2),
+        ("data/", dict(select="my_ppo_s1", exclude="big", legend="mine"), ["mine"]),
+        # Only directories of which runs are left need a title.
+        (["data/ppo", "data/my"], dict(legend=["A", "B", "B"]), list("AABBBB")),
+        (["data/ppo", "data/my"], dict(legend=["A", "B", "none", "C"]), list("AABBCC")),
+        (["data/ppo/", "data/my_ppo/"], dict(exclude=["my"], legend=["A"]), ["A"] * 2),
+    ],
+)
+def test_select_exclude_and_legend(data, logdirs, arguments, found):
+    (data / "my_notes").mkdir()  # no run is in it
+    assert conditions(get_all_datasets(logdirs, **arguments)) == found
+
+
+@pytest.mark.parametrize(
+    ("logdir", "arguments", "message"),
+    [
+        ("data/xyz", {}, r"begins with 'xyz'; there is my_ppo, ppo, ppo_big\.$"),
+        ("nowhere/ppo", {}, "no directory nowhere, so nothing to plot"),
+        ("nowhere/", {}, "no directory nowhere/"),
+        ("data/ppo/ppo_s0/prog", {}, "there is none at all"),
+        ("empty", {}, r"No run with results \(progress.txt\) in empty"),
+        ("data/", dict(exclude=["ppo"]), "No directory is left to plot after"),
+        ("data/", dict(select=["Big"]), "No directory is left to plot after"),
+        ("data/ppo", dict(legend=["A"]), "a legend title for each set .*1 titles for 2 dir"),
+    ],
+)
+def test_what_is_not_there(data, logdir, arguments, message):
+    (data.parent / "empty").mkdir()
+    with pytest.raises(UserError, match=message):
+        get_all_datasets([logdir], **arguments)
+
+
+def test_runs_behind_links_count_and_each_once(tmp_path):
+    real = add_run(tmp_path / "scratch" / "ppo" / "ppo_s0", exp_name="ppo").parent
+    (tmp_path / "data").mkdir()
+    add_run(tmp_path / "data" / "ppo_s1", exp_name="ppo")
+    for link in ("a", "b"):
+        (tmp_path / "data" / link).symlink_to(real)
+    (real / "back").symlink_to(tmp_path / "data")  # round and round
+    paths = [run.attrs["path"] for run in get_datasets(tmp_path / "data")]
+    assert paths == [str(tmp_path / "data" / each) for each in ("a/ppo_s0", "ppo_s1")]
+    assert [run.path for run in find_runs(tmp_path / "data")] == paths
+
+
+# ---------------------------------------------------------------- damaged and unfinished runs
+
+
+def test_damaged_rows_are_skipped_and_counted_in_one_sentence(tmp_path, capsys):
+    run = add_run(tmp_path / "run", [1.0, 2.0, "#!", 4.0, None, "nan"], exp_name="run")
+    lines = (run / "progress.txt").read_text().splitlines()
+    lines[2:2] = ["1\t2.0", "1\t2.0\t8000\t", "\0" * 30, "\ufffd\t1\t1"]
+    lines.append("6\t4.0\t160")  # of 16000
+    (run / "progress.txt").write_text("\n".join(lines))
+    (table,) = get_datasets(run)
+    assert list(table["Epoch"]) == [0, 1, 3, 4, 5]
+    np.testing.assert_array_equal(table["Performance"], [1, 2, 4, np.nan, np.nan])
+    assert capsys.readouterr().out == (
+        f"Skipped 6 damaged rows of {run}/progress.txt: 3 with a wrong number of fields, "
+        "1 unfinished at the end, 2 with text in the place of a number\n"
+    )
+
+
+def test_a_column_of_text_is_no_damage(tmp_path, capsys):
+    run = add_run(tmp_path / "run", ["warm up", "train", 3.0], exp_name="run")
+    (table,) = get_datasets(run)
+    assert list(table["AverageEpRet"]) == ["warm up", "train", "3.0"]
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "contents", [b"", b"Epoch\tAverageEpRet\n", b"Epoch\tAver", bytes(range(256))]
+)
+def test_runs_without_rows_are_left_out(tmp_path, capsys, contents):
+    add_run(tmp_path / "good", exp_name="good")
+    bad = add_run(tmp_path / "bad", exp_name="bad")
+    (bad / "progress.txt").write_bytes(contents)
+    assert conditions(get_datasets(tmp_path)) == ["good"]
+    assert f"Could not read from {bad}/progress.txt" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (None, "No file named config.json in {run}\n"),
+        ("{", "Could not read from {run}/config.json\n"),
+        ("[1]", "Could not read from {run}/config.json\n"),
+        ('{"exp_name": null}', ""),
+    ],
+)
+def test_without_a_name_the_runs_are_called_exp(tmp_path, capsys, config, said):
+    run = add_run(tmp_path / "run")
+    if config is not None:
+        (run / "config.json").write_text(config)
+    assert conditions(get_datasets(run)) == ["exp"]
+    assert capsys.readouterr().out == said.format(run=run)
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "performance"),
+    [
+        (("AverageTestEpRet", "AverageEpRet"), ["1\t3.0", "2\t4.0"], [1, 2]),
+        (("AverageTestEpRet", "AverageEpRet"), ["\t3.0", "\t4.0"], [3, 4]),  # no tests
+        (("Epoch", "AverageEpRet"), ["1\t3.0", "2\t4.0"], [3, 4]),
+        (("Epoch", "LossPi"), ["1\t3.0", "2\t4.0"], None),
+    ],
+)
+def test_performance_is_the_test_return_if_there_is_one(tmp_path, header, rows, performance):
+    path = add_run(tmp_path / "run") / "progress.txt"
+    path.write_text("\n".join(["\t".join(header), *rows, ""]))
+    [table], [run] = get_datasets(tmp_path), find_runs(tmp_path)
+    assert (list(table["Performance"]) if "Performance" in table else None) == performance
+    assert run.last == (performance[-1] if performance else None)
+
+
+def test_a_run_without_tests_so_far_is_not_mixed_with_tested_ones(tmp_path, capsys):
+    for name, test in (("ddpg_s0", "100.0"), ("ddpg_s1", ""), ("td3_s0", "")):
+        run = add_run(tmp_path / name, exp_name=name.partition("_")[0])
+        header = "AverageTestEpRet\tAverageEpRet\tTotalEnvInteracts"
+        (run / "progress.txt").write_text(f"{header}\n{test}\t10.0\t4000\n")
+    runs = get_datasets(tmp_path)
+    performance = [(*run["Condition1"], *run["Performance"]) for run in runs]
+    # No run of td3 is tested: its returns in training are all there is.
+    np.testing.assert_equal(performance, [("ddpg", 100.0), ("ddpg", math.nan), ("td3", 10.0)])
+    young = os.path.join(tmp_path, "ddpg_s1")
+    assert f"Left out of Performance: {young} has no test" in capsys.readouterr().out
+    assert get_curves(runs)["ddpg"].estimate == [100]
+    np.testing.assert_array_equal(get_curves(runs, value="AverageEpRet")["ddpg"].estimate, [10])

@@ -1,0 +1,385 @@
+"""Figures: the numbers in them, panels, legends, warnings, files."""
+
+import os
+import subprocess
+import sys
+import time
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from spinup_tf2.errors import UserError
+from spinup_tf2.results import figures
+from spinup_tf2.results.plot import main
+from spinup_tf2.utils.plot import (
+    get_all_datasets,
+    get_datasets,
+    make_plots,
+    plot_data,
+)
+from tests.results.runs import add_run
+
+ENVS = ("CartPole-v1", "Acrobot-v1")
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """Grids of two algorithms over two environments with two seeds, in ./data."""
+    monkeypatch.chdir(tmp_path)
+    for algorithm in ("ppo", "vpg"):
+        for env in ENVS:
+            for seed in range(2):
+                name = f"{algorithm}_env{env.lower()}"
+                path = tmp_path / "data" / name / f"{name}_s{seed}"
+                add_run(path, np.arange(5) + seed, exp_name=name, env_name=env)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def saved(monkeypatch):
+    """The figures that are saved, {name of the file: figure}."""
+    saved = {}
+    monkeypatch.setattr(figures, "save_figure", lambda fig, path: saved.update({str(path): fig}))
+    return saved
+
+
+@pytest.fixture
+def ax():
+    figure, ax = plt.subplots()
+    yield ax
+    plt.close(figure)
+
+
+def curves(ax):
+    """The curves of a plot: {name in the legend: y values}."""
+    handles, names = ax.get_legend_handles_labels()
+    by_color = {line.get_color(): line.get_ydata() for line in ax.lines}
+    return {name: by_color[handle.get_color()] for handle, name in zip(handles, names, strict=True)}
+
+
+def legend_of(figure):
+    [legend] = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+# ---------------------------------------------------------------- what is drawn
+
+
+def band_of(ax):
+    """The lower and the upper edge of the only band: (x, low, high)."""
+    (band,) = ax.collections
+    vertices = band.get_paths()[0].vertices
+    x = np.unique(vertices[:, 0])
+    edges = [[f(vertices[vertices[:, 0] == each, 1]) for each in x] for f in (np.min, np.max)]
+    return x, *map(np.array, edges)
+
+
+@pytest.mark.parametrize(("errorbar", "share"), [("sd", 1.0), ("se", 1 / 2)])  # of four runs
+def test_mean_and_band_over_runs(tmp_path, ax, errorbar, share):
+    offsets = np.array([0.0, 1.0, 2.0, 10.0])
+    for seed, offset in enumerate(offsets):
+        add_run(tmp_path / f"s{seed}", np.arange(3) + offset)
+    plot_data(get_datasets(tmp_path), errorbar=errorbar, ax=ax)
+    mean, half = np.arange(3) + offsets.mean(), share * np.std(offsets, ddof=1)
+    np.testing.assert_allclose(curves(ax)["exp"], mean)
+    x, low, high = band_of(ax)
+    np.testing.assert_array_equal(x, [4000, 8000, 12000])
+    np.testing.assert_allclose(low, np.maximum(mean - half, np.arange(3)))
+    np.testing.assert_allclose(high, mean + half)
+
+
+@pytest.mark.parametrize("errorbar", ["sd", "se", "ci"])
+@pytest.mark.parametrize("estimator", ["mean", "median", "iqm", "min", "max"])
+def test_bands_stay_within_the_runs(tmp_path, ax, errorbar, estimator):
+    returns = np.random.default_rng(0).exponential(size=(6, 4))
+    for seed, row in enumerate(returns):
+        add_run(tmp_path / f"s{seed}", row)
+    plot_data(get_datasets(tmp_path), estimator=estimator, errorbar=errorbar, ax=ax)
+    _, low, high = band_of(ax)
+    estimate = curves(ax)["exp"]
+    edges = np.array([returns.min(axis=0), low, estimate, high, returns.max(axis=0)])
+    assert (np.diff(edges, axis=0) >= 0).all()
+    assert (low < high).any()
+
+
+def test_the_band_ends_where_only_one_run_goes_on(tmp_path, ax):
+    add_run(tmp_path / "a", [1.0, 2.0, 3.0, 4.0])
+    add_run(tmp_path / "b", [3.0, 4.0])
+    plot_data(get_datasets(tmp_path), ax=ax)
+    np.testing.assert_allclose(curves(ax)["exp"], [2, 3, 3, 4])
+    assert list(band_of(ax)[0]) == [4000, 8000]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"), [("median", [2, 3, 4]), ("sum", [12, 15, 18]), ("iqm", [4, 5, 6])]
+)
+def test_estimators(tmp_path, ax, estimator, expected):
+    for seed, offset in enumerate((1, 2, 9)):
+        add_run(tmp_path / f"s{seed}", np.arange(3) + offset)
+    plot_data(get_datasets(tmp_path), estimator=estimator, ax=ax)
+    np.testing.assert_allclose(curves(ax)["exp"], expected)
+    assert len(ax.collections) == (estimator != "sum")
+
+
+def test_count_draws_every_run_without_a_band(data, ax):
+    plot_data(get_all_datasets(["data/ppo_envc"]), condition="Condition2", ax=ax)
+    name = "ppo_envcartpole-v1"
+    expected = {f"{name}-0": [0, 1, 2, 3, 4], f"{name}-1": [1, 2, 3, 4, 5]}
+    assert {name: list(y) for name, y in curves(ax).items()} == expected
+    assert len(ax.collections) == 0
+
+
+@pytest.mark.parametrize("smooth", [1, 2, 3, 4, 7])
+def test_smoothing_equals_the_original_formula(tmp_path, ax, smooth):
+    """numpy's 'same' convolution, normalised at the ends (it wants no fewer rows than `smooth`)."""
+    returns = np.random.default_rng(0).normal(size=7)
+    add_run(tmp_path / "run", returns)
+    plot_data(get_datasets(tmp_path), smooth=smooth, ax=ax)
+    ones, window = np.ones(7), np.ones(smooth)
+    expected = np.convolve(returns, window, "same") / np.convolve(ones, window, "same")
+    np.testing.assert_allclose(curves(ax)["exp"], expected)
+
+
+def test_blank_fields_are_neither_drawn_nor_averaged(tmp_path, ax, capsys):
+    add_run(tmp_path / "a", [None, 2.0, "nan", 4.0])
+    add_run(tmp_path / "b", [None, 4.0, 6.0, "inf"])
+    add_run(tmp_path / "c", [None, None])
+    add_run(tmp_path / "d", header=("Epoch", "LossPi", "TotalEnvInteracts"))
+    plot_data(get_datasets(tmp_path), ax=ax)
+    np.testing.assert_allclose(curves(ax)["exp"], [3.0, 6.0, 4.0])
+    out = capsys.readouterr().out
+    assert f"Leaving out {tmp_path / 'c'}: there are no numbers in Performance" in out
+    assert f"Leaving out {tmp_path / 'd'}: it has no column Performance" in out
+
+
+@pytest.mark.parametrize(
+    ("xaxis", "value", "labels", "ticks"),
+    [
+        (
+            *("TotalEnvInteracts", "Performance"),
+            *(("Environment steps", "Average return"), ["0", "4k", "8k"]),
+        ),
+        ("Epoch", "AverageEpRet", ("Epoch", "Average return"), ["0", "1", "2"]),
+    ],
+)
+def test_labels_and_ticks(tmp_path, ax, xaxis, value, labels, ticks):
+    add_run(tmp_path / "run")
+    plot_data(get_datasets(tmp_path), xaxis, value, ax=ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == labels
+    ax.set_xticks([0, 1, 2] if xaxis == "Epoch" else [0, 4000, 8000])
+    ax.figure.canvas.draw()
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ticks
+
+
+def test_runs_of_one_epoch_are_seen_and_names_with_an_underscore_are_in_the_legend(tmp_path, ax):
+    add_run(tmp_path / "one", [3.0], exp_name="_one")  # matplotlib leaves such names out
+    add_run(tmp_path / "two", [1.0, 2.0], exp_name="two")
+    plot_data(get_datasets(tmp_path), ax=ax)
+    markers = {len(line.get_xdata()): line.get_marker() for line in ax.lines}
+    assert (markers[1], markers[2]) == ("o", "None")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["_one", "two"]
+
+
+# ---------------------------------------------------------------- panels and legends
+
+
+def test_a_panel_for_each_environment_with_one_legend(data, saved):
+    add_run(data / "sac" / "sac_s0", exp_name="sac", env_name="CartPole-v1")
+    add_run(data / "who" / "who_s0", exp_name="ppo")
+    main(["data", "--by", "env", "--savefig", "x.png"])
+    panels = {ax.get_title(): ax for ax in saved["x.png"].axes}
+    assert [*panels] == ["Acrobot-v1", "CartPole-v1", "unknown environment"]
+    left, middle, right = panels.values()
+    assert [ax.get_ylabel() for ax in (left, middle)] == ["Average return", ""]
+    assert [ax.get_xlabel() for ax in (left, middle)] == ["Environment steps"] * 2
+    assert [line.get_label() for line in left.lines] == ["ppo", "vpg"]
+    assert [line.get_label() for line in right.lines] == ["ppo"]
+    lines = [line for ax in panels.values() for line in ax.lines]
+    assert len(lines) == 6
+    assert len({(line.get_label(), line.get_color()) for line in lines}) == 3
+    assert len({line.get_color() for line in lines}) == 3
+    assert legend_of(saved["x.png"]) == ["ppo", "vpg", "sac"]
+
+
+def test_without_panels_the_names_stay(data, saved):
+    main(["data", "--savefig", "x.png"])
+    [ax] = saved["x.png"].axes
+    names = [f"{name}_env{env.lower()}" for name in ("ppo", "vpg") for env in sorted(ENVS)]
+    assert legend_of(saved["x.png"]) == [line.get_label() for line in ax.lines] == names
+
+
+def test_environments_without_the_column_have_no_panel(data, saved):
+    header = ("Entropy", "LossPi", "TotalEnvInteracts")
+    add_run(data / "loss", header=header, exp_name="loss", env_name="Ant-v5")
+    main(["data", "--by", "env", "-y", "Performance", "LossPi", "--savefig", "x.png"])
+    titles = {name: [ax.get_title() for ax in saved[name].axes] for name in saved}
+    assert titles == {"x_Performance.png": sorted(ENVS), "x_LossPi.png": ["Ant-v5"]}
+
+
+@pytest.mark.parametrize(
+    ("number", "rows", "columns"), [(1, 1, 1), (4, 1, 4), (5, 2, 3), (9, 3, 3)]
+)
+def test_the_grid_of_panels(number, rows, columns):
+    axes = figures.panels(Figure(), number)
+    grid = axes[0].get_gridspec()
+    assert (len(axes), grid.nrows, grid.ncols) == (number, rows, columns)
+
+
+@pytest.mark.parametrize("names", [["W" * 20] * 3, ["short"] * 14, ["W" * 300, "a"]])
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_legend_is_within_the_figure_and_above_the_axes(
+    tmp_path, saved, monkeypatch, names, shared
+):
+    monkeypatch.chdir(tmp_path)
+    for i, name in enumerate(names):
+        for env in ENVS if shared else ENVS[:1]:
+            add_run(tmp_path / f"d/{i}{env}", exp_name=f"{name}{i}", env_name=env)
+    if shared:
+        make_plots(["d"], savefig="x.png", by="env")
+        figure = saved["x.png"]
+        [legend] = figure.legends
+    else:
+        figure = Figure(figsize=(9, 5.5), layout="constrained")
+        legend = plot_data(get_datasets(tmp_path), ax=figure.subplots()).get_legend()
+    figure.draw_without_rendering()
+    extent = legend.get_window_extent()
+    assert -1 <= extent.x0 < extent.x1 <= figure.bbox.x1 + 1
+    for ax in figure.axes:
+        top = (ax.get_tightbbox() if shared else ax.get_window_extent()).y1  # with its title
+        assert top <= extent.y0 + 1
+        assert extent.y1 <= figure.bbox.y1 + 1
+        assert ax.get_window_extent().height > 150  # the figure has grown by what the legend takes
+        assert len({line.get_color() for line in ax.lines}) == len(names)
+
+
+# ---------------------------------------------------------------- warnings
+
+
+def test_a_curve_of_several_environments_is_warned_of(data, saved, capsys):
+    main(["data", "-l", "all", "--savefig", "x.png"])
+    out = capsys.readouterr().out
+    assert "Warning: all has runs of Acrobot-v1, CartPole-v1 in one curve; --by env" in out
+    for apart in (["--savefig", "x.png", "--by", "env"], ["--table"]):
+        main(["data", "-l", "all", *apart])
+        assert "Warning" not in capsys.readouterr().out
+
+
+CARTPOLE = "EnvFn(env_name='CartPole-v1', env_kwargs={})"
+BASE = dict(exp_name="x", env_fn=CARTPOLE.format(None), lam=0.9, net="<class Net at 0x7f2>")
+
+
+@pytest.mark.parametrize(
+    ("changes", "different", "where", "panel"),
+    [
+        (dict(seed=1, epochs=9, resume=True, net="<class Net at 0x7f3>", new=1), "", "--table", ""),
+        (dict(lam=0.8, net="<class Other at 0x7f2>"), "lam, net", "--savefig=x.png", ""),
+        (dict(env_fn=CARTPOLE.format({"a": (1, 2)})), "env_kwargs", "--table", " in CartPole-v1"),
+        (dict(clip_ratio=0.2), "algorithm", "--table", " in CartPole-v1"),
+    ],
+)
+def test_a_curve_of_several_settings_is_warned_of(
+    tmp_path, saved, capsys, changes, different, where, panel
+):
+    add_run(tmp_path / "a" / "s0", **BASE, train_v_iters=80, seed=0, epochs=3, resume=False)
+    add_run(tmp_path / "b" / "s0", **BASE | dict(train_v_iters=80) | changes)
+    main([f"{tmp_path}/", where])
+    out = capsys.readouterr().out
+    warning = f"Warning: the runs of x{panel} differ in {different}, and count as one"
+    assert (warning in out) if different else ("Warning" not in out)
+    main([f"{tmp_path}/a/", f"{tmp_path}/b/", "-l", "a", "b", where])
+    assert "Warning" not in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- the command and its files
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--savefig", "x.xyz"], r"to x.xyz: its name must end in .png or .svg or .pdf"),
+        (["--savefig", "no/such/x.png"], "to no/such/x.png: there is no directory no/such"),
+        (["--savefig", "dir.png"], "to dir.png: it is a directory"),
+        (["--table", "x.txt"], "to x.txt: its name must end in .md or .csv"),
+        (["-y", "Performance", "Reward", "--table", "x.md"], "No run has a column 'Reward'; there"),
+        (["-x", "Steps", "--savefig", "x.png"], "No run has a column 'Steps'; there is Epoch, Av"),
+        (["-y", "Condition1", "--savefig", "x.png"], "no numbers to plot in column 'Condition1'"),
+        ([], "no display .* --savefig FILE"),  # the backend of this process is Agg
+        (["nowhere/"], "There is no directory nowhere/"),  # said first
+    ],
+)
+def test_bad_arguments(data, arguments, message):
+    (data.parent / "dir.png").mkdir()
+    with pytest.raises(UserError, match=message):
+        main(["data", *arguments])
+    assert sorted(os.listdir()) == ["data", "dir.png"]
+
+
+def test_windows_are_shown(data, monkeypatch):
+    shown = []
+    monkeypatch.setattr(plt, "show", lambda: shown.extend(plt.get_fignums()))
+    make_plots(["data"], values=["Performance", "Epoch"])
+    assert len(shown) == 2
+    plt.close("all")
+
+
+def test_one_file_or_one_for_each_value_and_the_same_curves_are_the_same_file(data, capsys):
+    first, second = [], []
+    for contents in (first, second):
+        main(["data/ppo", "--savefig", "one.PNG"])
+        main(["data/ppo", "--savefig", "one.svg"])
+        main(["data/ppo", "-y", "Epoch", "Performance", "--count", "--savefig", "two.v1.pdf"])
+        assert "Saved two.v1_Epoch.pdf" in capsys.readouterr().out
+        names = ["data", "one.PNG", "one.svg", "two.v1_Epoch.pdf", "two.v1_Performance.pdf"]
+        assert sorted(os.listdir()) == names
+        contents += [(data.parent / name).read_bytes() for name in names[1:]]
+    assert first == second
+    assert [text[:4] for text in first] == [b"\x89PNG", b"<?xm", b"%PDF", b"%PDF"]
+
+
+def test_a_figure_that_cannot_be_written_leaves_the_old_one(data, monkeypatch):
+    (data.parent / "x.png").write_text("old")
+
+    def full(figure, path, **kwargs):
+        with open(path, "w") as file:
+            file.write("half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", full)
+    with pytest.raises(UserError, match=r"Cannot write to x.png: No space left"):
+        main(["data/ppo", "--savefig", "x.png"])
+    assert (data.parent / "x.png").read_text() == "old"
+    assert sorted(os.listdir()) == ["data", "x.png"]
+
+
+def test_spinning_ups_module_is_a_program_and_its_help_is_fast():
+    code = (
+        "import runpy, sys; sys.argv = ['plot', '--help']\n"
+        "try: runpy.run_module('spinup_tf2.utils.plot', run_name='__main__')\n"
+        "except SystemExit: sys.exit(bool({'tensorflow', 'seaborn', 'pandas'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "--savefig FILE" in done.stdout
+
+
+@pytest.mark.slow
+def test_many_runs_are_plotted_quickly(tmp_path, saved, monkeypatch):
+    """Of processor time: 300 runs of 500 rows with 20 columns in less than 15 seconds."""
+    monkeypatch.chdir(tmp_path)
+    columns = ["Epoch", "AverageEpRet", "TotalEnvInteracts", *(f"C{i}" for i in range(17))]
+    rest = "\t".join(map(str, np.random.default_rng(0).normal(size=17)))
+    returns = np.random.default_rng(1).normal(size=(300, 500))
+    for i, row in enumerate(returns):
+        run = add_run(tmp_path / f"d/e{i // 10}/s{i}", exp_name=f"e{i // 10}")
+        lines = [f"{n}\t{ret}\t{4000 * (n + 1)}\t{rest}" for n, ret in enumerate(row)]
+        (run / "progress.txt").write_text("\n".join(["\t".join(columns), *lines]) + "\n")
+    start = time.process_time()
+    main(["d", "--errorbar", "ci", "--est", "iqm", "--savefig", "x.png"])
+    assert time.process_time() - start < 15
+    assert len(saved["x.png"].axes[0].lines) == 30
