@@ -14,22 +14,20 @@ PACKAGE = Path(spinup_tf2.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 # The one place that loads what may run code: see there who may call it, and below who does.
-AUDITED = "persistence/unpickling.py"
+AUDITED = "files/unpickling.py"
 CALLERS = {
     "load_trusted": ["cli/agents.py"],
     # The second reads back what it has just written.
-    "load_saved_model": ["core/runs/saved_policy.py", "exporting/to_tensorflow.py"],
+    "load_saved_model": ["training/saved_policy.py", "exporting/formats.py"],
     "load_private": ["experiments/run_entrypoint.py"],
     # Of this package, of what the user has typed, and of what a file names, where it may.
     "import_module": [
         "__init__.py",
         "algos/__init__.py",
         "run.py",
-        "moved.py",
         "envs/making.py",
         "envs/modules.py",
         "exercises/checking.py",
-        "tracking/tracker.py",
     ],
 }
 

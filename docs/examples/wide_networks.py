@@ -1,8 +1,8 @@
 """Networks that are built again from a run's weights, as the default ones are."""
 
 from spinup_tf2.core.nets.actor_critic import ActorCritic
-from spinup_tf2.core.nets.heads import ValueFunction, policy_for, policy_shapes
-from spinup_tf2.core.nets.layers import mlp, mlp_shapes
+from spinup_tf2.core.nets.heads import ValueFunction, policy_for
+from spinup_tf2.core.nets.layers import mlp
 
 
 class WideActorCritic(ActorCritic):
@@ -13,10 +13,3 @@ class WideActorCritic(ActorCritic):
         pi = policy_for(action_space, lambda outputs: mlp(obs_dim, (width,), outputs))
         v = ValueFunction(mlp(obs_dim, (2 * width,), 1))
         super().__init__(pi, v, action_space, arguments=dict(width=width))
-
-    @staticmethod
-    def variable_shapes(observation_space, action_space, width):
-        """Known before anything is built, so that a file cannot ask for more than it holds."""
-        (obs_dim,) = observation_space.shape
-        policy = policy_shapes(action_space, lambda outputs: mlp_shapes(obs_dim, (width,), outputs))
-        return policy + mlp_shapes(obs_dim, (2 * width,), 1)

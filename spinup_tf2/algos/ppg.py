@@ -26,7 +26,7 @@ from spinup_tf2.core.nets.recurrent_acting import actor_for
 from spinup_tf2.core.on_policy import Rollouts, networks
 from spinup_tf2.core.phase_memory import PhaseMemory
 from spinup_tf2.core.trajectories import estimates
-from spinup_tf2.parallel.heartbeat import beat
+from spinup_tf2.parallel.mpi import beat
 from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings, algorithm
 

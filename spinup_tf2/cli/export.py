@@ -7,12 +7,9 @@ from collections.abc import Sequence
 
 from spinup_tf2.cli.test_policy import add_agent_arguments
 from spinup_tf2.envs.modules import import_for_command
-from spinup_tf2.tensorflow_import import quiet_tensorflow, stderr_without
+from spinup_tf2.tensorflow_import import quiet_tensorflow
 
-FORMATS = ("numpy", "tflite", "savedmodel")
-
-# Notes that TensorFlow Lite's converter and interpreter print.
-_NOISE = r"INFO: |[IW]\d{4} |WARNING: All log messages before absl"
+FORMATS = ("numpy", "savedmodel")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -22,17 +19,16 @@ def main(argv: Sequence[str]) -> None:
     quiet_tensorflow()
     from spinup_tf2.exporting.export import export
 
-    with stderr_without(_NOISE):
-        exported = export(
-            args.fpath,
-            args.format,
-            args.output,
-            sample=args.sample,
-            itr=args.itr,
-            best=args.best,
-            overwrite=args.overwrite,
-            allow_pickle=args.allow_pickle,
-        )
+    exported = export(
+        args.fpath,
+        args.format,
+        args.output,
+        sample=args.sample,
+        itr=args.itr,
+        best=args.best,
+        overwrite=args.overwrite,
+        allow_pickle=args.allow_pickle,
+    )
     print(exported)
 
 
@@ -47,8 +43,8 @@ def _parser():
         "--format",
         required=True,
         choices=FORMATS,
-        help="numpy: a directory with policy.npz and policy.py, which needs NumPy only; tflite: a "
-        "TensorFlow Lite file; savedmodel: a SavedModel with one signature",
+        help="numpy: a directory with policy.npz and policy.py, which needs NumPy only; "
+        "savedmodel: a SavedModel with one signature",
     )
     parser.add_argument(
         "--output",

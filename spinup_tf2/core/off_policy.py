@@ -16,8 +16,7 @@ from spinup_tf2.core.replay_buffer import ReplayBuffer, batch_rows
 from spinup_tf2.core.update_block import UpdateBlock
 from spinup_tf2.core.vector_env import VectorEnv, lost
 from spinup_tf2.envs.spaces import ActionSpec
-from spinup_tf2.parallel.heartbeat import beat
-from spinup_tf2.parallel.mpi import num_procs
+from spinup_tf2.parallel.mpi import beat, num_procs
 
 XLA_PAYS_AFTER = 5000  # updates; with fewer, XLA saves less time than it takes to compile
 

@@ -25,7 +25,7 @@ from spinup_tf2.files.run_directory import holds_run, read_json
 from spinup_tf2.files.saves import has_save
 from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import launched, mpi
-from spinup_tf2.results.rows import read_rows
+from spinup_tf2.results.reading import read_rows
 from spinup_tf2.training.checkpoints import Checkpoints
 
 FINISHED, FAILED, STOPPED, SKIPPED = "finished", "failed", "stopped", "skipped"

@@ -153,7 +153,7 @@ def main(folder: str | os.PathLike) -> None:
     from spinup_tf2.errors import Interrupted, UserError
     from spinup_tf2.files.printing import lose_lines
     from spinup_tf2.parallel import mpi
-    from spinup_tf2.parallel.interruption import interrupt_once
+    from spinup_tf2.parallel.stopping import interrupt_once
 
     lose_lines()  # training goes on even if its output cannot be written
     if sys.stderr is not None:

@@ -36,7 +36,7 @@ from spinup_tf2.experiments.outcomes import (
 from spinup_tf2.files.printing import colored, say
 from spinup_tf2.files.run_directory import OUTPUT, PRINTED_TO
 from spinup_tf2.parallel import launch, launched
-from spinup_tf2.parallel.interruption import SIGNALS, Interruption, name_of_signal
+from spinup_tf2.parallel.stopping import SIGNALS, Interruption, name_of_signal
 
 _POLL = 0.1  # seconds
 _END_OF_OUTPUT = 2**14  # bytes at the end of the output that are searched for the last line

@@ -1,83 +1,48 @@
-"""Exports a trained policy for other programs: `spinup_tf2.export(run_dir, "numpy")`."""
+"""Exports a trained policy for other programs: `spinup_tf2.export(run_dir, "numpy")`.
+
+The exported policy is checked before it gets its final name. The run's actions are computed with
+its Keras networks, gymnasium's flattening of observations, and the ActionSpec, none of which the
+exported policy has. Sampling policies are functions of observation and noise, so both policies are
+given the same noise.
+"""
 
 import os
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from gymnasium import spaces
+from gymnasium.vector.utils import batch_space
 
 from spinup_tf2.core.nets.checks import two_observations
+from spinup_tf2.core.nets.distributions import choice_logits
+from spinup_tf2.core.nets.normalization import Normalized
 from spinup_tf2.envs.modules import import_named
-from spinup_tf2.envs.spaces import network_observation_space
+from spinup_tf2.envs.spaces import ActionSpec, network_observation_space, to_network
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.exporting.checking import OBSERVATIONS, check
-from spinup_tf2.exporting.described import parts_of
-from spinup_tf2.exporting.to_numpy import ARRAYS, PROGRAM, read_numpy, write_numpy
-from spinup_tf2.exporting.to_tensorflow import (
+from spinup_tf2.exporting.formats import (
     DTYPES,
+    FILES,
     SIGNATURE,
-    input_names,
+    Act,
+    parts_of,
+    put_together,
+    read_numpy,
     read_savedmodel,
-    read_tflite,
+    write_numpy,
     write_savedmodel,
-    write_tflite,
 )
 from spinup_tf2.files.run_directory import atomic_output
 from spinup_tf2.files.saves import find_save
 from spinup_tf2.training.saved_policy import LoadedPolicy, load_networks
 
-
-class _Format(NamedTuple):
-    """How a format is written and read back.
-
-    Attributes:
-        suffix: Suffix that is added to the run's name for the default of `output`.
-        files: Names in the directory that is written; empty if a single file is written.
-        write: `write(loaded, sample, path)` writes the policy.
-        read: `read(path, loaded)` returns the function `act(observations, noise)`.
-        use: Python code that uses it, with placeholders for the file's `name` and the `inputs`.
-    """
-
-    suffix: str
-    files: tuple[str, ...]
-    write: Callable[[LoadedPolicy, bool, Path], None]
-    read: Callable[[Path, LoadedPolicy], Callable[[Any, Any], Any]]
-    use: str
-
-
-_FORMATS = {
-    "numpy": _Format(
-        "_numpy",
-        (ARRAYS, PROGRAM, "__pycache__"),
-        write_numpy,
-        lambda path, _: read_numpy(path).act,
-        'from policy import Policy  # policy.py\nact = Policy("policy.npz").act(obs)',
-    ),
-    "tflite": _Format(
-        ".tflite",
-        (),
-        write_tflite,
-        read_tflite,
-        "from ai_edge_litert.interpreter import Interpreter\n"
-        "import numpy as np\n\n"
-        'runner = Interpreter("{name}").get_signature_runner()\n'
-        'act = runner({inputs})["act"][0]',
-    ),
-    "savedmodel": _Format(
-        "_savedmodel",
-        ("saved_model.pb", "fingerprint.pb", "variables", "assets"),
-        write_savedmodel,
-        read_savedmodel,
-        "import numpy as np\n"
-        "import tensorflow as tf\n\n"
-        'model = tf.saved_model.load("{name}")\n'
-        f'policy = model.signatures["{SIGNATURE}"]\n'
-        'act = policy({inputs})["act"][0].numpy()',
-    ),
-}
+OBSERVATIONS = 1000
+TOLERANCE = 1e-5
+ROUNDINGS = 10  # tolerated multiple of the effect of rounding observations on the run's actions
+_CHUNK = 50  # observations at a time, each of which may be a large image
 
 
 @dataclass(frozen=True)
@@ -85,8 +50,7 @@ class Exported:
     """A policy that `export` has written. As a string, it is a report on all of this.
 
     Attributes:
-        path: Path of the file or directory.
-        format: 'numpy', 'tflite' or 'savedmodel'.
+        path: Path of the directory.
         sample: Whether the policy samples its actions.
         sizes: Size in bytes of each file.
         difference: Largest difference between its actions and the run's, as a share of their size.
@@ -95,7 +59,6 @@ class Exported:
     """
 
     path: Path
-    format: str
     sample: bool
     sizes: dict[str, int]
     difference: float
@@ -133,9 +96,8 @@ def export(
 
     Args:
         run_dir: Directory of the run.
-        format: 'numpy', a directory with policy.npz and policy.py, which needs only NumPy;
-            'tflite', a TensorFlow Lite file; or 'savedmodel', a SavedModel's directory.
-        output: Path to write to; by default the run's name, with a suffix for the format, in the
+        format: 'numpy', policy.npz and policy.py, which need only NumPy; or 'savedmodel'.
+        output: Directory to write; by default the run's name, with `_` and the format, in the
             current directory.
         sample: Whether the policy samples its actions as in training, instead of taking the most
             likely one each time.
@@ -151,19 +113,12 @@ def export(
         UserError: There is no such run, its policy cannot be exported to this format, or `output`
             exists already.
     """
-    if format not in _FORMATS:
-        raise UserError(f"There is no format {format!r}; the formats are {', '.join(_FORMATS)}.")
-    how = _FORMATS[format]
+    if format not in FILES:
+        raise UserError(f"There is no format {format!r}; the formats are {', '.join(FILES)}.")
     import_named(modules)
     save_dir = find_save(run_dir, itr)
-    name = Path(run_dir).resolve().name
-    path = Path(output if output is not None else f"{name}{how.suffix}")
-    _check_place(path, how, overwrite)
-    if format == "savedmodel" and "[" in path.name:
-        raise UserError(
-            f"{path.name} has a bracket in its name, and TensorFlow finds no SavedModel in such a "
-            "directory; give another --output."
-        )
+    path = Path(output if output is not None else f"{Path(run_dir).resolve().name}_{format}")
+    _check_place(path, format, overwrite)
     loaded = load_networks(save_dir, allow_pickle=allow_pickle, best=best)
     if loaded.state_size:
         raise UserError(
@@ -172,23 +127,23 @@ def export(
             "returns the state."
         )
     if sample and _is_deterministic(loaded):
-        raise UserError(
-            "This policy is deterministic, as those of DDPG and TD3 are: there is nothing to "
-            "sample from. Leave --sample (sample=True) out."
-        )
+        raise UserError("This policy is deterministic: there is nothing to sample from.")
+    write = write_numpy if format == "numpy" else write_savedmodel
+    read = read_numpy if format == "numpy" else read_savedmodel
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_output(path) as temporary:
-            how.write(loaded, sample, Path(temporary))
-            checked = check(loaded, how.read(Path(temporary), loaded), sample)
+            write(loaded, sample, Path(temporary))
+            act = read(Path(temporary), parts_of(loaded.observation_space))
+            difference, seconds = check(loaded, act, sample)
     except (OSError, tf.errors.OpError) as error:  # TensorFlow's error for a full disk
         raise UserError(f"{path} cannot be written ({one_line(error)}).") from error
-    return Exported(
-        path, format, sample, _sizes(path), *checked, use=_use(how, loaded, sample, path)
-    )
+    files = sorted(each for each in path.rglob("*") if each.is_file())
+    sizes = {str(each.relative_to(path)): each.stat().st_size for each in files}
+    return Exported(path, sample, sizes, difference, seconds, _use(loaded, format, sample, path))
 
 
-def _check_place(path, how, overwrite):
+def _check_place(path, format, overwrite):
     """Raise UserError if `path` exists, unless it is an exported policy to be overwritten."""
     if not os.path.lexists(path):
         return
@@ -197,48 +152,140 @@ def _check_place(path, how, overwrite):
             f"{path} is there already; give another --output, or --overwrite (overwrite=True) to "
             "replace it."
         )
-    if not how.files:
-        if not path.is_file():
-            raise UserError(f"{path} is not a file, and this format is one; give another --output.")
-        with open(path, "rb") as file:
-            if file.read(8)[4:] != b"TFL3":
-                raise UserError(f"{path} is no TensorFlow Lite file; give another --output.")
-        return
-    others = {each.name for each in path.iterdir()} - {*how.files} if path.is_dir() else {path.name}
-    if path.is_symlink() or others:
+    theirs = {each.name for each in path.iterdir()} if path.is_dir() else {path.name}
+    if path.is_symlink() or theirs - {*FILES[format]}:
         raise UserError(
             f"{path} is not replaced, since it is not only an exported policy of this format (it "
-            f"has {', '.join(sorted(others)[:3]) or 'another name'}); give another --output."
+            f"has {', '.join(sorted(theirs)[:3])}); give another --output."
         )
 
 
 def _is_deterministic(loaded):
-    """Return whether the policy's actions do not depend on noise."""
     obs = two_observations(network_observation_space(loaded.observation_space))
-    if loaded.ac is not None:
-        return tf.is_tensor(loaded.ac.pi(obs))
-    noise = 1000 * loaded.action_spec.draw_noise(np.random.default_rng(0), 2)
-    outputs = loaded.outputs(obs, noise)
-    return np.array_equal(outputs["pi"], outputs["mu"])
+    return loaded.ac is not None and tf.is_tensor(loaded.ac.pi(obs))
 
 
-def _sizes(path):
-    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
-    base = path.parent if path.is_file() else path
-    return {str(each.relative_to(base)): each.stat().st_size for each in files}
-
-
-def _use(how, loaded, sample, path):
-    inputs = "" if how.files[:1] == (ARRAYS,) else _inputs(loaded, sample)
-    return how.use.format(name=path.name, inputs=inputs)
-
-
-def _inputs(loaded, sample):
-    """Return code for a signature's arguments, which converts observations to the right types."""
-    parts, inputs = parts_of(loaded.observation_space), []
-    for part, name in zip(parts, input_names(parts), strict=True):
+def _use(loaded, format, sample, path):
+    """Return Python code that uses the policy."""
+    if format == "numpy":
+        return 'from policy import Policy  # policy.py\nact = Policy("policy.npz").act(obs)'
+    inputs = []
+    for part in parts_of(loaded.observation_space):
         entry = "".join(f"[{key!r}]" for key in part.path)
-        inputs.append(f"{name}=np.asarray(obs{entry}, np.{DTYPES[part.kind].name})[None]")
+        inputs.append(f"{part.name}=np.asarray(obs{entry}, np.{DTYPES[part.kind].name})[None]")
     if sample:
         inputs.append("noise=np.asarray(noise, np.float32)")
-    return inputs[0] if len(inputs) == 1 else "".join(f"\n    {each}," for each in inputs) + "\n"
+    lines = inputs[0] if len(inputs) == 1 else "".join(f"\n    {each}," for each in inputs) + "\n"
+    return (
+        "import numpy as np\n"
+        "import tensorflow as tf\n\n"
+        f'model = tf.saved_model.load("{path.name}")\n'
+        f'policy = model.signatures["{SIGNATURE}"]\n'
+        f'act = policy({lines})["act"][0].numpy()'
+    )
+
+
+# ---------------------------------------------------------------------------------- the check
+
+
+def check(loaded: LoadedPolicy, act: Act, samples: bool) -> tuple[float, float]:
+    """Compare an exported policy with the run's on random observations.
+
+    Other libraries compute the sums in a network in another order, and so round differently. If
+    large weights amplify that to more than TOLERANCE, actions may differ by up to ROUNDINGS times
+    the difference that changing the last bit of each observation makes to the run's own actions.
+
+    Args:
+        loaded: The run's policy.
+        act: The exported policy.
+        samples: Whether the exported policy samples its actions.
+
+    Returns:
+        The largest difference between two actions (see `largest_difference`), and the median time
+        of one action in seconds.
+
+    Raises:
+        UserError: An action differs by more.
+    """
+    spec, rng = loaded.action_spec, np.random.default_rng(0)
+    differences, seconds, roundings = [], [], [TOLERANCE]
+    for _ in range(OBSERVATIONS // _CHUNK):
+        values = random_values(loaded, rng)
+        noise = spec.draw_noise(rng, _CHUNK)
+        expected, margin, rounded = _expected(loaded, values, noise if samples else 0 * noise)
+        if spec.num_choices is None:
+            roundings.append(ROUNDINGS * largest_difference(spec, rounded, expected, margin))
+        for rows in (slice(None), *(slice(i, i + 1) for i in range(_CHUNK))):
+            inputs = [value[rows] for value in values], noise[rows] if samples else None
+            began = time.perf_counter()
+            actions = act(*inputs)
+            seconds.append(time.perf_counter() - began)
+            differences.append(largest_difference(spec, actions, expected[rows], margin[rows]))
+    difference, allowed = float(np.max(differences)), float(np.max(roundings))
+    if not difference <= allowed:  # NaN
+        raise UserError(
+            f"The exported policy's actions are not those of the run: they differ by up to "
+            f"{difference:.3g} of their size, more than {allowed:.3g}. Nothing has been written."
+        )
+    return difference, float(np.median(seconds))
+
+
+def random_values(loaded: LoadedPolicy, rng: np.random.Generator) -> list[np.ndarray]:
+    """Return random values `[_CHUNK, ...]` of each part of observations.
+
+    They are uniform between bounds of at most 1,000, and otherwise normal. If the policy normalizes
+    observations, numbers are normal with twice the standard deviation seen in training.
+    """
+    parts, values, end = parts_of(loaded.observation_space), [], 0
+    for part in parts:
+        space, end = batch_space(part.space, _CHUNK), end + part.width
+        if part.kind == "numbers" and space.dtype.kind == "f":
+            low = np.where(space.low < -1000, -np.inf, space.low)
+            high = np.where(space.high > 1000, np.inf, space.high)
+            space = spaces.Box(low, high, dtype=space.dtype)
+        space.seed(int(rng.integers(2**31)))
+        value = space.sample()
+        pi = None if loaded.ac is None else loaded.ac.pi
+        if part.kind == "numbers" and isinstance(pi, Normalized):
+            shift, scale = (x[end - part.width : end] for x in pi.normalizer.shift_and_scale())
+            normal = shift + 2 / scale * rng.standard_normal((_CHUNK, part.width))
+            value = np.clip(normal.reshape(value.shape), space.low, space.high).astype(value.dtype)
+        values.append(value)
+    return values
+
+
+def _expected(loaded, values, noise):
+    """Return the run's actions `[n, ...]`, the margin by which each discrete choice was made, and
+    the actions for observations that differ in the last bit."""
+    spec, space = loaded.action_spec, loaded.observation_space
+    singles = [put_together(parts_of(space), each) for each in zip(*values, strict=True)]
+    x = np.stack([to_network(space, obs) for obs in singles])
+    # With zero noise, the result is the most likely action.
+    expected = rounded = spec.to_env(loaded.outputs(x, noise)["pi"].numpy())
+    if np.issubdtype(x.dtype, np.floating):
+        up = np.arange(x.size).reshape(x.shape) % 2
+        beside = np.nextafter(x, np.where(up, np.inf, -np.inf).astype(x.dtype))
+        rounded = spec.to_env(loaded.outputs(beside, noise)["pi"].numpy())
+    margin = np.full(expected.shape, np.inf)
+    if spec.num_choices is not None and loaded.ac is not None:
+        best = np.sort(choice_logits(loaded.ac.pi(x)).numpy() + noise, axis=-1)[..., -2:]
+        if best.shape[-1] == 2:
+            margin = (best[..., 1] - best[..., 0]) / np.maximum(1, np.abs(best[..., 1]))
+    return expected, margin.reshape(expected.shape), rounded
+
+
+def largest_difference(spec: ActionSpec, acts, expected, margin) -> float:
+    """Return the largest difference between actions `[n, ...]`, as a share of their size.
+
+    The size is the absolute value of the expected number, but at least 1 and at least half of the
+    distance between the bounds to which actions are scaled. For discrete actions the result is 0
+    if they are equal, and 1 if not; where the best and the second best choice are closer than
+    TOLERANCE, any action is accepted.
+    """
+    if acts.shape != expected.shape:
+        return np.inf
+    if spec.num_choices is not None:
+        return float(np.any((acts != expected) & (margin > TOLERANCE)))
+    half = (spec.space.high - spec.space.low) / 2 if spec.bounded else 1
+    size = np.maximum(np.abs(expected), np.maximum(half, 1))
+    return float(np.max(np.abs(acts - expected) / size))

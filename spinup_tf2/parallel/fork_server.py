@@ -17,8 +17,7 @@ from multiprocessing import forkserver, process, resource_tracker
 
 import gymnasium.vector  # noqa: F401  (needed by environments, imported once for all of them)
 
-from spinup_tf2.errors import UserError
-from spinup_tf2.parallel.interruption import SIGNALS
+from spinup_tf2.parallel.stopping import SIGNALS
 
 PATIENCE = 2.0  # seconds that multiprocessing's own processes are given to end
 
@@ -29,9 +28,6 @@ def start(preload: Sequence[str] = ()) -> None:
     Args:
         preload: Modules that the server imports once for all processes that it forks, besides this
             one.
-
-    Raises:
-        UserError: The path of the directory for temporary files is too long for sockets.
     """
     _find_room_for_sockets()
     if forkserver._forkserver._forkserver_pid is None:
@@ -48,28 +44,19 @@ def start(preload: Sequence[str] = ()) -> None:
 
 
 # Longest path of a socket in bytes (the limit with the terminating null is 104 on macOS and 108 on
-# Linux), and the length of the name that multiprocessing gives a socket.
-_LONGEST_PATH, _NAME = 103, len("/listener-12345678")
+# Linux), less what multiprocessing adds to the directory.
+_LONGEST_TMPDIR = 103 - len("/pymp-12345678/listener-12345678")
 
 
 def _find_room_for_sockets():
     """Put multiprocessing's sockets into /tmp if TMPDIR is too long for the path of a socket."""
-    longest = _LONGEST_PATH - _NAME
-    chosen, folder = tempfile.gettempdir(), len("/pymp-12345678")
     before = tempfile.tempdir
-    if len(os.fsencode(chosen)) + folder > longest:
+    if len(os.fsencode(tempfile.gettempdir())) > _LONGEST_TMPDIR:
         tempfile.tempdir = "/tmp"
     try:
-        path = multiprocessing.util.get_temp_dir()  # the first call decides for good
-    except OSError:
-        path = chosen
+        multiprocessing.util.get_temp_dir()  # the first call decides for good
     finally:
         tempfile.tempdir = before
-    if len(os.fsencode(path)) > longest:
-        raise UserError(
-            f"TMPDIR is {chosen}, which is too long for the sockets of processes; set it to a "
-            f"directory with a shorter path (at most {longest - folder} bytes)."
-        )
 
 
 def _end():

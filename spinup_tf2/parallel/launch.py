@@ -1,19 +1,14 @@
-"""Starts and ends the processes of an experiment, on this machine or on several."""
+"""Starts and ends the processes of an experiment."""
 
 from __future__ import annotations
 
-import functools
 import os
-import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,9 +16,8 @@ from typing import Any
 import psutil
 
 from spinup_tf2.errors import Interrupted, UserError
-from spinup_tf2.parallel.interruption import SAME_CTRL_C, SIGNALS
 from spinup_tf2.parallel.mpi import INSTALL_HINT
-from spinup_tf2.parallel.reaper import family_of, kill_all
+from spinup_tf2.parallel.stopping import SIGNALS, Interruption, family_of
 from spinup_tf2.parallel.threads import available_cores
 
 # ---------------------------------------------------------------- commands
@@ -66,7 +60,6 @@ def mpirun_command(
     arguments: Iterable[str],
     *,
     bind_to_core: bool = False,
-    hosts: Mapping[str, int] | None = None,
     launcher: str | None = None,
 ) -> list[str]:
     """Return the command that runs this Python interpreter with `arguments` on `n` ranks.
@@ -75,15 +68,11 @@ def mpirun_command(
         n: Number of ranks.
         arguments: Command-line arguments for Python.
         bind_to_core: Whether to bind each rank to one core.
-        hosts: Number of ranks for each machine. None means this machine, or the machines that the
-            launcher chooses.
         launcher: Command to use instead of mpirun: a program with arguments, as in a shell.
     """
     command = [*(parse_launcher(launcher) if launcher else [find_mpirun()]), "-n", str(n)]
     if bind_to_core:
         command += ["-bind-to", "core"]
-    if hosts:
-        command += _host_arguments(command[0], hosts)
     return [*command, sys.executable, *arguments]
 
 
@@ -103,110 +92,6 @@ def parse_launcher(launcher: str) -> list[str]:
             "it must be one that starts MPI processes, such as 'srun --mpi=pmi2'."
         )
     return words
-
-
-def parse_hosts(hosts: str, n: int | None = None) -> dict[str, int]:
-    """Parse a string such as `node1:2,node2:2` into the number of ranks for each machine.
-
-    If it has no numbers, the machines share `n` ranks equally, or get one each if `n` is None.
-
-    Raises:
-        UserError: The string is malformed, or `n` ranks cannot be shared equally.
-    """
-    names = {}
-    for entry in str(hosts).split(","):
-        name, colon, number = entry.partition(":")
-        known = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name)
-        if not known or (colon and not re.fullmatch("[1-9][0-9]*", number)) or name in names:
-            raise UserError(
-                f"hosts is {hosts!r}; it must be names of different machines, each with the number "
-                "of its processes, such as node1:2,node2:2."
-            )
-        names[name] = int(number) if colon else None
-    if n is not None and not any(names.values()):
-        share, rest = divmod(n, len(names))
-        if rest or not share:
-            raise UserError(
-                f"num_cpu is {n}, which {len(names)} hosts cannot share equally; "
-                "give each its number, such as node1:2,node2:2."
-            )
-        return dict.fromkeys(names, share)
-    return {name: number or 1 for name, number in names.items()}
-
-
-# Pattern in a launcher's --version output, and the flag by which it is given the machines.
-_HOST_FLAGS = (
-    (r"HYDRA|MPICH|Intel\(R\) MPI", "-hosts"),
-    (r"Open MPI|OpenRTE|PRRTE|prterun", "--host"),
-)
-
-# Open MPI hands over only the variables that it is told to; MPICH the whole environment.
-_HANDED_OVER = re.compile(
-    "OMP_NUM_THREADS|OPENBLAS_NUM_THREADS|MKL_NUM_THREADS|LD_LIBRARY_PATH|PATH|"
-    "(PYTHON|MPI4PY_|SPINUP_TF2_|TF_|KERAS_|CUDA_|XLA_).*"
-)
-
-
-def check_takes_hosts(launcher: str | None) -> None:
-    """Raise UserError if it is not known how to pass machines to `launcher` (None: mpirun)."""
-    _host_flag(parse_launcher(launcher)[0] if launcher else find_mpirun())
-
-
-def check_hosts(hosts: Iterable[str]) -> None:
-    """Raise UserError if one of these names does not belong to any machine.
-
-    Nothing is checked if the MPI library is set up to start its processes by other means than ssh,
-    which may resolve the names in its own way.
-    """
-    if not any(re.match("HYDRA_LAUNCHER|.*_plm", name) for name in os.environ):
-        for name in hosts:
-            if not _is_known(name):
-                raise UserError(
-                    f"hosts has {name!r}, and there is no machine of that name; correct it, or "
-                    "make it known in /etc/hosts or ~/.ssh/config."
-                )
-
-
-def _is_known(name):
-    with suppress(OSError):  # without ssh, the name is taken as it is
-        settings = subprocess.run(["ssh", "-G", name], capture_output=True, text=True, check=False)
-        settings = dict(line.split(" ", 1) for line in settings.stdout.splitlines() if " " in line)
-        if {"proxyjump", "proxycommand"} & settings.keys():
-            return True
-        name = settings.get("hostname", name)
-    try:
-        return bool(socket.getaddrinfo(name, None))
-    except OSError:
-        return False
-
-
-def _host_arguments(program, hosts):
-    text = ",".join(f"{name}:{number}" for name, number in hosts.items())
-    flag = _host_flag(program)
-    if flag == "-hosts":
-        return [flag, text]
-    names = sorted(
-        name for name in os.environ | mpirun_environment(1) if _HANDED_OVER.fullmatch(name)
-    )
-    return [flag, text, *(word for name in names for word in ("-x", name))]
-
-
-@functools.cache
-def _host_flag(program):
-    try:
-        done = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=30, check=False
-        )
-        version = done.stdout + done.stderr
-    except (OSError, subprocess.TimeoutExpired):
-        version = ""
-    for pattern, flag in _HOST_FLAGS:
-        if re.search(pattern, version):
-            return flag
-    raise UserError(
-        f"hosts cannot be given to {program}, which is no mpirun of MPICH or Open MPI; "
-        "give them in its own way, as part of launcher."
-    )
 
 
 # ---------------------------------------------------------------- running
@@ -266,8 +151,9 @@ def ask_to_stop(child: subprocess.Popen[bytes], signum: int, *, mpi: bool = Fals
 
 def kill(child: subprocess.Popen[bytes]) -> None:
     """Kill a command and all its descendants, without waiting for anything to be saved."""
-    with suppress(psutil.NoSuchProcess):
-        kill_all(family_of(psutil.Process(child.pid)))
+    for process in family_of(psutil.Process(child.pid)) if psutil.pid_exists(child.pid) else ():
+        with suppress(psutil.Error):
+            process.kill()
 
 
 def shell_status(returncode: int) -> int:
@@ -289,47 +175,26 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
         mpi: Whether the program is an MPI launcher; see `start` and `ask_to_stop`.
         **popen_kwargs: Arguments for subprocess.Popen.
     """
-    child, first, since, killed = None, None, 0.0, False
-
-    def handle(signum, _):
-        nonlocal first, since, killed
-        if first is None:
-            since, first = time.monotonic(), signum  # in this order: handlers interrupt each other
-            pass_on()
-        elif signum == signal.SIGINT and time.monotonic() - since >= SAME_CTRL_C:
-            killed = True
-            kill(child)
-
-    def pass_on():
-        if child is not None and first is not None:
-            ask_to_stop(child, first, mpi=mpi)
-
     sys.stdout.flush()
-    previous = {}
-    if threading.current_thread() is threading.main_thread():
-        for signum in SIGNALS:
-            if signal.getsignal(signum) is not signal.SIG_IGN:
-                previous[signum] = signal.signal(signum, handle)
-    try:
-        child = start(command, mpi=mpi, **popen_kwargs)
-        pass_on()  # a signal that came before the child was started
-        status = _wait_for(child)
-    finally:
-        for signum, handler in previous.items():
-            # None: a handler that Python did not install, and cannot put back.
-            signal.signal(signum, signal.SIG_DFL if handler is None else handler)
-        if child is not None and child.poll() is None:
-            child.kill()
-    status = shell_status(status)
+    child, asked_to, killed = None, 0, False
+    with Interruption(before=None) as interruption:
+        try:
+            child = start(command, mpi=mpi, **popen_kwargs)
+            while child.poll() is None:
+                try:
+                    if interruption.signum != asked_to:
+                        asked_to = interruption.signum
+                        ask_to_stop(child, asked_to, mpi=mpi)
+                    with suppress(subprocess.TimeoutExpired):
+                        child.wait(timeout=0.1)
+                except KeyboardInterrupt:  # the second Ctrl-C
+                    killed = True
+                    kill(child)
+        finally:
+            if child is not None and child.poll() is None:
+                kill(child)
+    status = shell_status(child.returncode)
     left = [0, *(128 + signum for signum in SIGNALS)]  # it may have received another signal first
-    if first is not None and (mpi or killed or status in left):
-        raise Interrupted(first)
+    if interruption.requested and (mpi or killed or status in left):
+        raise Interrupted(interruption.signum)
     return status
-
-
-def _wait_for(child):
-    # Waits in short intervals: a signal delivered to another thread, such as one of NumPy's, does
-    # not wake the main thread, and only that one runs Python's handlers.
-    while True:
-        with suppress(subprocess.TimeoutExpired):
-            return child.wait(timeout=1)

@@ -25,7 +25,6 @@ import numpy as np
 
 from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.parallel import launched
-from spinup_tf2.parallel.heartbeat import beat
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -35,6 +34,22 @@ Number = TypeVar("Number", float, np.ndarray)
 INSTALL_HINT = 'install one with: pip install "spinup_tf2[mpi]"'
 
 PATIENCE = 1.0  # seconds to wait for ranks that fail together, or for a failed one to exit
+
+_alive = False
+
+
+def beat() -> None:
+    """Tell the watchdog of this process that there is progress: a step, or news from others."""
+    global _alive
+    _alive = True
+
+
+def has_beaten() -> bool:
+    """Return whether there has been a `beat` since the last call of this function."""
+    global _alive
+    alive, _alive = _alive, False
+    return alive
+
 
 # ---------------------------------------------------------------- the communicator
 

@@ -2,80 +2,31 @@
 
     python -m spinup_tf2.run ppo --env CartPole-v1 --track tensorboard wandb
 
-Each has a module of its own in this package, with a Client. Clients work in a thread, behind a
-queue of limited length, so that one that fails or blocks does not slow down or end training.
+Clients work in a thread, behind a queue of limited length, so that one that fails or blocks does
+not slow down or end training.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from queue import Full, Queue
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-
-from spinup_tf2.callbacks import Callback
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.files.run_directory import read_json
+from spinup_tf2.tracking.clients import CLIENTS, Epoch, TrackedRun
 
-# The names of trackers, which are also the packages that they need, and extras of this package.
-TRACKERS = ("tensorboard", "wandb", "mlflow")
+TRACKERS = (*CLIENTS,)
 
 # Values of which histograms are sent, if they are logged.
 HISTOGRAMS = ("EpRet", "TestEpRet", "EpLen", "TestEpLen", "VVals", "QVals", "Q1Vals", "Q2Vals")
 
 MOST_WAITING = 100  # maximum number of epochs that wait to be sent
 PATIENCE = 60.0  # seconds that training waits at its end for epochs to be sent
-
-
-@dataclass(frozen=True)
-class TrackedRun:
-    """Information on a run for a client.
-
-    Attributes:
-        id: Id of the run, which stays the same when it is resumed.
-        directory: Directory of the run.
-        exp_name: Name of the experiment that it belongs to.
-        config: Contents of config.json.
-    """
-
-    id: str
-    directory: Path
-    exp_name: str
-    config: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """The values that an epoch has logged.
-
-    Attributes:
-        step: Number of environment interactions so far, TotalEnvInteracts.
-        scalars: The row of the epoch, without columns that have no number.
-        histograms: Values `[n]` whose statistics are in the row, by name.
-        videos: Paths of videos that were recorded in this epoch.
-    """
-
-    step: int
-    scalars: Mapping[str, float]
-    histograms: Mapping[str, np.ndarray]
-    videos: Sequence[Path]
-
-
-class Client(Protocol):
-    """Interface of the client of a tracker. Its constructor takes a TrackedRun."""
-
-    def log(self, epoch: Epoch) -> None:
-        """Send the values of an epoch."""
-
-    def close(self) -> None:
-        """Finish. Called once, after the last epoch."""
 
 
 def check_installed(name: str) -> None:
@@ -88,7 +39,7 @@ def check_installed(name: str) -> None:
         )
 
 
-class Tracker(Callback):
+class Tracker:
     """Callback that sends the rows of a training run to one of TRACKERS."""
 
     def __init__(self, name: str):
@@ -103,7 +54,7 @@ class Tracker(Callback):
 
     def on_start(self, run: Any) -> None:
         directory = Path(run.logger.output_dir)
-        config = read_json(directory / "config.json")
+        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
         exp_name = run.logger.exp_name or directory.name
         tracked = TrackedRun(self.id, directory, exp_name, config)
         self._warn_once = run.logger.warn_once
@@ -131,7 +82,7 @@ class Tracker(Callback):
     def _send_all(self, tracked):
         """Make the client, and pass on to it what is put into the queue. Runs in the thread."""
         try:
-            client = import_module(f"spinup_tf2.tracking.{self.name}").Client(tracked)
+            client = CLIENTS[self.name](tracked)
             while (item := self._queue.get()) is not None:
                 client.log(item)
             client.close()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from spinup_tf2.core.vector_env import VectorEnv
-from spinup_tf2.parallel.heartbeat import beat
+from spinup_tf2.parallel.mpi import beat
 
 
 class ActionLog:

@@ -23,8 +23,8 @@ ELSEWHERE = {
         "core/nets/test_initialization.py": "init",
         "core/nets/test_init_from.py": "init_from",
         "resume/test_variants.py": "resume deterministic_resume",
-        "training/test_callbacks.py": "callbacks stop_at_return stop_after "
-        "stop_without_improvement",
+        "training/test_callbacks.py": "callbacks stop_at_return stop_without_improvement "
+        "stop_after",
         "training/test_recording.py": "record_every render_every",
     },
     ON_POLICY: {

@@ -7,7 +7,7 @@ import pytest
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples import cloning, mario_demo
-from spinup_tf2.experiments.presets import PRESETS, load
+from spinup_tf2.experiments.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
 from tests.envs.mario.consoles import needs_emulator
 
@@ -102,7 +102,9 @@ def test_each_task_has_its_epochs_and_its_environment(task, epochs, run, tmp_pat
     pytest.importorskip("pybullet")
     run.run(quadruped_demo, "--task", task)
     (_, (env_fn, *_)), (_, imitation), (name, settings) = run.done
-    assert env_fn == EnvFn(f"Quadruped{task.title()}-v0", PRESETS[f"quadruped-{task}"].env_kwargs)
+    assert env_fn == EnvFn(
+        f"Quadruped{task.title()}-v0", load("ppo", f"quadruped-{task}").env_kwargs
+    )
     assert imitation == str(tmp_path / f"{task}-clone" / f"{task}-clone_s0")
     assert (name, settings["epochs"]) == (f"{task}-demo", epochs)
     assert settings["init_from"] == imitation

@@ -13,7 +13,7 @@ from spinup_tf2.experiments import grid as grids
 from spinup_tf2.experiments.calling import Processes
 from spinup_tf2.experiments.experiment import NamedAlgorithm
 from spinup_tf2.experiments.grid import ExperimentGrid, valid_str
-from spinup_tf2.parallel.interruption import SIGNALS
+from spinup_tf2.parallel.stopping import SIGNALS
 from tests.cli.closed_pipe import closed_pipe
 
 

@@ -16,7 +16,7 @@ import pytest
 from spinup_tf2.errors import Interrupted
 from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.parallel import mpi
-from spinup_tf2.parallel.interruption import Interruption
+from spinup_tf2.parallel.stopping import Interruption
 from tests.experiments.fakes import wait_for
 
 pytestmark = pytest.mark.slow

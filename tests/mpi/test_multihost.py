@@ -150,18 +150,26 @@ def hosts(request, tmp_path):
 
 def test_training_on_two_hosts_of_which_one_is_lost(mpi, hosts, tmp_path):  # noqa: F811
     node1, node2 = hosts
-    environment = mpi.environment(2) | {
-        "HYDRA_LAUNCHER_EXEC": str(tmp_path / "ssh"),
-        "PRTE_MCA_plm_ssh_agent": str(tmp_path / "ssh"),
+    mine = {
         "SPINUP_TF2_DATA_DIR": str(tmp_path / "data"),
         "SPINUP_TF2_CHECKPOINT_INTERVAL": "0",
     }
-    on_both = ["--hosts", "node1:2,node2:2", *(mpi.flags if mpi.variables else [])]
+    ssh = str(tmp_path / "ssh")
+    environment = mpi.environment(2) | mine
+    environment |= {"HYDRA_LAUNCHER_EXEC": ssh, "PRTE_MCA_plm_ssh_agent": ssh}
+    on_both = [mpi.mpirun, "-n", "4", "-hosts", "node1:2,node2:2"]
+    if mpi.variables:  # Open MPI
+        variables = ("PATH", "PYTHONPATH", *mpi.variables, *mine)
+        on_both[3:] = [
+            "--host",
+            "node1:2,node2:2",
+            *(x for name in variables for x in ("-x", name)),
+        ]
     line = "ppo --env CartPole-v1 --steps_per_epoch 400 --hid [8] --train_pi_iters 2 --quiet"
     run_dir = tmp_path / "data" / "two" / "two_s0"
 
     def run(*words):
-        command = node1.command(sys.executable, "-m", "spinup_tf2.run", *words, *on_both)
+        command = node1.command(*on_both, sys.executable, "-m", "spinup_tf2.run", *words)
         with open(tmp_path / "stderr", "w") as errors:  # a pipe might be kept open by what is left
             return start(command, environment, cwd=tmp_path, stdout=errors, stderr=errors)
 

@@ -87,7 +87,10 @@ FILES = {
         "tests/training/test_evaluation.py",
     ],
     "core/off_policy.py": ["tests/core/test_off_policy.py", OFF_BY_HAND, OFF_POLICY],
-    "core/settings.py": ["tests/core/test_settings.py", "tests/algos/test_environment_by_name.py"],
+    "training/settings.py": [
+        "tests/training/test_settings.py",
+        "tests/algos/test_environment_by_name.py",
+    ],
     "training/best.py": ["tests/training/test_best.py"],
 }
 

@@ -1,3 +1,5 @@
+"""Stopping by signals, and by the watchdog."""
+
 import os
 import pty
 import signal
@@ -5,11 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+import timeit
 
+import numpy as np
 import pytest
 
-from spinup_tf2.parallel import interruption, mpi
-from spinup_tf2.parallel.interruption import SIGNALS, Interrupted, Interruption
+from spinup_tf2.errors import Interrupted
+from spinup_tf2.parallel import launched, mpi, stopping
+from spinup_tf2.parallel.stopping import SIGNALS, Interruption, Watchdog
 from tests.cli.closed_pipe import closed_pipe
 from tests.fake_mpi import run_ranks
 
@@ -23,6 +28,7 @@ def send(signum):
 
 @pytest.mark.parametrize("signum", SIGNALS)
 def test_a_signal_asks_and_leaving_says_how_to_go_on(signum, capfd):
+    before = {each: signal.getsignal(each) for each in SIGNALS}
     with Interruption() as asked:
         assert not asked.requested
         assert not asked.agreed()
@@ -34,8 +40,8 @@ def test_a_signal_asks_and_leaving_says_how_to_go_on(signum, capfd):
             asked.leave(RESUME)
     assert left.value.signum == signum
     assert isinstance(left.value, KeyboardInterrupt)
-    out = capfd.readouterr().out
-    assert f"\nStopped by {signum.name}. {RESUME}\n" in out
+    assert f"\nStopped by {signum.name}. {RESUME}\n" in capfd.readouterr().out
+    assert {each: signal.getsignal(each) for each in SIGNALS} == before
 
 
 def test_leaving_is_an_interruption_also_where_nobody_reads(capfd):
@@ -45,29 +51,18 @@ def test_leaving_is_an_interruption_also_where_nobody_reads(capfd):
         asked.leave(RESUME)
 
 
-def test_handlers_are_put_back():
-    before = {signum: signal.getsignal(signum) for signum in SIGNALS}
-    with Interruption():
-        assert all(signal.getsignal(signum) != before[signum] for signum in SIGNALS)
-    assert {signum: signal.getsignal(signum) for signum in SIGNALS} == before
-
-
 def test_a_forked_process_leaves_the_stop_to_the_run_and_can_be_ended(capfd):
     """As multiprocessing ends processes: with SIGTERM, and it then waits for them."""
     with Interruption() as asked:
         child = os.fork()
         if child == 0:
             try:
-                for signum in (
-                    *(each for each in SIGNALS if each != signal.SIGTERM),
-                    signal.SIGTERM,
-                ):
+                for signum in sorted(SIGNALS, key=lambda each: each == signal.SIGTERM):
                     send(signum)
             finally:
                 os._exit(0)
         _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status)
-        assert os.WTERMSIG(status) == signal.SIGTERM
+        assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
         assert not asked.requested
         send(signal.SIGUSR1)
         assert asked.requested
@@ -88,7 +83,7 @@ def test_one_ctrl_c_that_arrives_twice_is_one(monkeypatch):
     with Interruption() as asked:
         send(signal.SIGINT)
         send(signal.SIGINT)
-        monkeypatch.setattr(interruption, "SAME_CTRL_C", 0.0)
+        monkeypatch.setattr(stopping, "SAME_CTRL_C", 0.0)
         send(signal.SIGTERM)  # which cannot stop it any sooner
         assert asked.signum == signal.SIGINT
         with pytest.raises(KeyboardInterrupt) as left:
@@ -144,7 +139,7 @@ def test_a_request_during_the_agreement_is_not_lost(monkeypatch):
 def test_a_terminal_that_is_gone_does_not_stop_the_save(tmp_path):
     program = (
         "import os, signal, sys, time\n"
-        "from spinup_tf2.parallel.interruption import Interruption\n"
+        "from spinup_tf2.parallel.stopping import Interruption\n"
         "with Interruption() as asked:\n"
         "    print('ready', flush=True)\n"
         "    while not asked.requested:\n"
@@ -175,12 +170,70 @@ def test_a_terminal_that_is_gone_does_not_stop_the_save(tmp_path):
 def test_interrupt_once(monkeypatch):
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        interruption.interrupt_once()
+        stopping.interrupt_once()
         with pytest.raises(KeyboardInterrupt):
             send(signal.SIGINT)
         send(signal.SIGINT)
-        monkeypatch.setattr(interruption, "SAME_CTRL_C", 0.0)
+        monkeypatch.setattr(stopping, "SAME_CTRL_C", 0.0)
         with pytest.raises(KeyboardInterrupt):
             send(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+# ---------------------------------------------------------------- the watchdog
+
+
+def threads():
+    return {thread.name for thread in threading.enumerate()}
+
+
+def test_a_beat_costs_next_to_nothing():
+    seconds = min(timeit.repeat(mpi.beat, number=10_000, repeat=20)) / 10_000
+    assert seconds < 0.2e-6
+
+
+def test_one_process_needs_no_watchdog(monkeypatch):
+    with Watchdog(0.1, "message"):
+        assert "watchdog" not in threads()
+    # neither do ranks that are threads
+    assert run_ranks(2, lambda: Watchdog(0.1, "").__enter__()._thread) == [None, None]
+    monkeypatch.setattr(launched, "size", lambda: 2)
+    with Watchdog(None, "message"):
+        assert "watchdog" not in threads()
+    with Watchdog(60, "message"):
+        assert "watchdog" in threads()
+    assert "watchdog" not in threads()
+
+
+@pytest.fixture
+def alarms(monkeypatch):
+    """The times at which a watchdog would have ended the job."""
+    monkeypatch.setattr(launched, "size", lambda: 2)
+    times = []
+    monkeypatch.setattr(Watchdog, "_end_job", lambda self: times.append(time.monotonic()))
+    return times
+
+
+def test_progress_keeps_it_quiet_and_silence_does_not(alarms):
+    with Watchdog(1, "message"):
+        for _ in range(30):
+            mpi.beat()
+            time.sleep(0.05)
+        assert alarms == []
+        begin = time.monotonic()
+        time.sleep(1.8)
+        assert 0.7 < alarms[0] - begin < 1.7
+
+
+def test_collectives_are_progress():
+    for call, argument in [
+        (mpi.mpi_sum, 1.0),
+        (mpi.broadcast, np.zeros(1)),
+        (mpi.broadcast_object, 1),
+        (mpi.gather_objects, 1),
+    ]:
+        mpi.has_beaten()
+        call(argument)
+        assert mpi.has_beaten()
+        assert not mpi.has_beaten()
