@@ -142,7 +142,9 @@ def open_run(
                 logger.warn_once(text)
         if proc_id() == 0:
             write_env_spec(Path(run_dir, "env_spec.json"), env, settings.env_fn)
-        sync_params(ac.trainable_variables)
+        # All networks, also frozen copies of them; counters are the same on all ranks.
+        of_run = variables_of({"ac": ac, **state})
+        sync_params([each for each in of_run if each.dtype == "float32"])
         _seed_global_generators(settings, envs, saved)
         counts = ", ".join(f"\t {name}: {size}" for name, size in ac.sizes().items())
         logger.log(f"\nNumber of parameters: {counts}\n")

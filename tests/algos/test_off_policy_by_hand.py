@@ -328,7 +328,7 @@ def test_the_temperature_is_read_before_it_is_written(tmp_path, monkeypatch):
     options = {}
     monkeypatch.setattr(tf.config.optimizer, "set_experimental_options", options.update)
     recorded, _ = two_blocks_of_seven(sac, tmp_path / "run", monkeypatch, alpha="auto")
-    log_alpha = recorded.steps[1].variables[-1]
+    log_alpha = recorded.steps[1].trained[-1]
     assert log_alpha.name == "log_alpha"
     update = tf.function(partial(UpdateBlock(recorded.steps)._updates, phase=0))
     _, batches, _, _ = recorded.blocks[0]

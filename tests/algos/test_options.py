@@ -35,10 +35,11 @@ ELSEWHERE = {
     OFF_POLICY: {
         "core/test_off_policy.py": "replay_size batch_size start_steps update_after update_every",
         "algos/test_off_policy_family.py": "num_test_episodes act_noise",
+        "off_policy_runs.py": "gamma polyak",  # of the runs by hand
     },
-    (ddpg,): {BY_HAND: "gamma polyak pi_lr q_lr"},
-    (td3,): {BY_HAND: "gamma polyak pi_lr q_lr target_noise noise_clip policy_delay"},
-    (sac,): {BY_HAND: "gamma polyak lr alpha target_entropy"},
+    (ddpg,): {BY_HAND: "pi_lr q_lr"},
+    (td3,): {BY_HAND: "pi_lr q_lr target_noise noise_clip policy_delay"},
+    (sac,): {BY_HAND: "lr alpha target_entropy"},
 }
 BESIDES = {"keep_checkpoints", "track", "stall_timeout"}  # in units of their own
 

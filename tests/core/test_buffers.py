@@ -207,7 +207,7 @@ def test_a_full_or_unfilled_buffer_says_so():
     with pytest.raises(ValueError, match="holds 3 of 4"):
         buffer.get(value, np.zeros((2, 1)))
     fill(buffer, 1)
-    with pytest.raises(IndexError, match="full"):
+    with pytest.raises(IndexError, match="out of bounds"):
         fill(buffer, 1)
 
 

@@ -1,7 +1,7 @@
 """Changes the source in small ways, one at a time, and looks whether the tests notice.
 
     nice python tests/mutation/run.py                          # every file of FILES: some hours
-    nice python tests/mutation/run.py algos/ppo.py core/optimize/losses.py
+    nice python tests/mutation/run.py algos/ppo.py core/gradient_steps.py
     nice python tests/mutation/run.py --sample 20 --jobs 2     # of each file, 20 at random
 
 Each mutant is the whole package with one change: an operator, a comparison or a number replaced by
@@ -30,72 +30,47 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 BY_HAND = "tests/algos/test_on_policy_by_hand.py"
-OFF_POLICY = "tests/algos/test_off_policy_family.py -k (happened or sum or exploration)"
-LOSSES = "-k (loss or gradient or surrogate or divergence or soft or smoothed or beta)"
+OFF_BY_HAND = "tests/algos/test_off_policy_by_hand.py"
+OFF_POLICY = "tests/algos/test_off_policy_family.py -k (sum or exploration)"
+LOSSES = "tests/algos/test_losses.py"
+CONTRACT = "tests/algos/test_contract.py -k columns"
 
 # Each file below spinup_tf2/ and the tests that must notice what is changed in it, in the order in
 # which they are run: fast ones first. They stop at the first failure.
 FILES = {
-    "algos/vpg.py": [f"tests/algos/test_vpg.py {LOSSES}", f"{BY_HAND} -k vpg"],
-    "algos/trpo.py": [
-        f"tests/algos/test_trpo.py {LOSSES}",
-        f"{BY_HAND} -k (trpo or npg)",
-        "tests/algos/test_trpo.py -k (candidates or accepted)",
-    ],
-    "algos/ppo.py": [
-        f"tests/algos/test_ppo.py {LOSSES}",
-        f"tests/algos/test_ppo_variants.py {LOSSES}",
-        f"{BY_HAND} -k ppo",
-        "tests/algos/test_ppo_variants.py -k closed_forms",
-    ],
-    "algos/a2c.py": [f"tests/algos/test_a2c.py {LOSSES}", f"{BY_HAND} -k a2c"],
-    "algos/ddpg.py": ["tests/algos/test_ddpg.py -k (by_hand or columns)", f"{OFF_POLICY} and ddpg"],
-    "algos/td3.py": ["tests/algos/test_td3.py -k (by_hand or columns)", f"{OFF_POLICY} and td3"],
-    "algos/sac.py": [
-        f"tests/algos/test_sac.py {LOSSES}",
-        "tests/algos/test_sac.py -k (by_hand or columns)",
-        f"{OFF_POLICY} and sac",
-    ],
-    "core/experience/advantages.py": [
-        "tests/core/experience/test_advantages.py",
-        "tests/core/experience/test_buffers.py",
-    ],
-    "core/optimize/losses.py": [
-        "tests/core/optimize/test_losses.py",
-        "tests/algos/test_ppo.py -k value_loss",
-        "tests/algos/test_ddpg.py -k (by_hand or columns)",
-        f"{BY_HAND} -k penalty",
-    ],
-    "core/experience/trajectory_buffer.py": [
-        "tests/core/experience/test_buffers.py",
+    "algos/vpg.py": [LOSSES, f"{BY_HAND} -k vpg"],
+    "algos/trpo.py": [LOSSES, f"{BY_HAND} -k (trpo or npg)", "tests/algos/test_trpo.py"],
+    "algos/ppo.py": [LOSSES, f"{BY_HAND} -k ppo", "tests/algos/test_networks.py -k refused"],
+    "algos/a2c.py": [LOSSES, f"{BY_HAND} -k a2c"],
+    "algos/ppg.py": [LOSSES, "tests/algos/test_ppg.py"],
+    "algos/ddpg.py": [LOSSES, f"{OFF_BY_HAND} -k ddpg", f"{CONTRACT} and ddpg", OFF_POLICY],
+    "algos/td3.py": [LOSSES, f"{OFF_BY_HAND} -k td3", f"{CONTRACT} and td3", OFF_POLICY],
+    "algos/sac.py": [LOSSES, f"{OFF_BY_HAND} -k sac", f"{CONTRACT} and sac", OFF_POLICY],
+    "core/trajectories.py": [
+        "tests/core/test_trajectories.py",
+        "tests/core/test_buffers.py",
         f"{BY_HAND} -k vpg",
     ],
-    "core/experience/ppo_buffer.py": ["tests/core/experience/test_buffers.py"],
-    "core/optimize/natural_gradient.py": [
-        "tests/core/optimize/test_natural_gradient.py",
+    "core/ppo_buffer.py": ["tests/core/test_buffers.py"],
+    "core/natural_gradient.py": [
+        "tests/core/test_natural_gradient.py",
         f"{BY_HAND} -k (trpo or npg)",
     ],
     "core/nets/normalization.py": [
         "tests/core/nets/test_normalization.py",
         f"{BY_HAND} -k normalized",
     ],
-    "core/optimize/gradient_steps.py": [
-        "tests/core/optimize/test_gradient_steps.py",
+    "core/gradient_steps.py": [
+        LOSSES,
+        "tests/core/test_gradient_steps.py",
         f"{BY_HAND} -k (a2c or penalty or minibatches or recomputed)",
     ],
-    "core/optimize/take_steps.py": [
-        "tests/core/optimize/test_gradient_steps.py",
-        f"{BY_HAND} -k (ppo or recomputed)",
-    ],
-    "core/optimize/update_block.py": [
-        "tests/core/optimize/test_update_block.py",
-        "tests/algos/test_td3.py -k (by_hand or columns)",
-    ],
-    "core/experience/replay_buffer.py": ["tests/core/experience/test_replay_buffer.py"],
+    "core/update_block.py": ["tests/core/test_update_block.py", f"{OFF_BY_HAND} -k td3"],
+    "core/replay_buffer.py": ["tests/core/test_replay_buffer.py"],
     "core/nets/actor_critic.py": [
         "tests/core/nets/test_actor_critic.py",
         f"{BY_HAND} -k (vpg or shared)",
-        "tests/algos/test_a2c.py -k images",
+        "tests/algos/test_networks.py -k images",
     ],
     "core/nets/q_actor_critic.py": ["tests/core/nets/test_q_actor_critic.py"],
     "core/nets/distributions.py": ["tests/core/nets/test_distributions.py"],
@@ -109,11 +84,14 @@ FILES = {
         "tests/core/test_on_policy.py",
         f"{BY_HAND} -k a2c",
         "tests/algos/test_demonstrations.py",
-        "tests/core/runs/test_evaluation.py",
+        "tests/training/test_evaluation.py",
     ],
-    "core/off_policy.py": ["tests/core/test_off_policy.py", OFF_POLICY],
-    "core/settings.py": ["tests/core/test_settings.py", "tests/algos/test_environment_by_name.py"],
-    "core/runs/best.py": ["tests/core/runs/test_best.py"],
+    "core/off_policy.py": ["tests/core/test_off_policy.py", OFF_BY_HAND, OFF_POLICY],
+    "training/settings.py": [
+        "tests/training/test_settings.py",
+        "tests/algos/test_environment_by_name.py",
+    ],
+    "training/best.py": ["tests/training/test_best.py"],
 }
 
 OPERATORS = {

@@ -12,7 +12,6 @@ import pytest
 from spinup_tf2 import trpo, user_config, vpg
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.errors import UserError
-from spinup_tf2.files.run_directory import set_aside
 from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.training import opening
 from tests.fake_mpi import run_ranks
@@ -129,50 +128,23 @@ def contents(path):
     return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
-def test_a_run_comes_back_whose_successor_cannot_begin(tmp_path):
-    replaced_by(tmp_path / "run", epochs=2)
-    before = contents(tmp_path)
-    with pytest.raises(UserError, match="names a column Epoch"):
-        replaced_by(tmp_path / "run", callbacks=[NamesAnotherColumn()])
-    assert contents(tmp_path) == before
-    replaced_by(tmp_path / "run", seed=1)
-    config = tmp_path / "run" / "config.json"
-    assert contents(tmp_path)[config] != before[config]
-    assert not [*tmp_path.rglob(".replaced*")]
-
-
-def test_a_run_that_cannot_begin_leaves_nothing(tmp_path):
-    """So that it can be started again, with the mistake mended, under the same name."""
-    for name in ("notes.txt", "wandb/log", "videos/dog.mp4", "vars.pkl"):  # of other programs
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("mine")
-    before = contents(tmp_path)
-    train = dict(VPG, env_fn="CartPole-v1", logger_kwargs=dict(output_dir=tmp_path, quiet=True))
-    with pytest.raises(UserError, match="names a column Epoch"):
-        vpg(**train, epochs=1, callbacks=[NamesAnotherColumn()])
-    assert contents(tmp_path) == before
-
-    class Fails:
-        def on_epoch_end(self, run, row):
-            raise RuntimeError("later")
-
-    with pytest.raises(RuntimeError, match="later"):
-        vpg(**train, epochs=2, callbacks=[Fails()])
-    assert len((tmp_path / "progress.txt").read_text().splitlines()) == 2
-    vpg(**train, epochs=2, resume=True)
-    assert len((tmp_path / "progress.txt").read_text().splitlines()) == 3
-
-
-def test_a_run_that_is_aside_is_not_forgotten_by_one_that_need_not_replace_it(tmp_path):
-    """As of a grid, which sets runs aside, and whose experiment then cannot begin."""
-    replaced_by(tmp_path, epochs=2)
-    set_aside(tmp_path, "progress.txt")
-    train = dict(VPG, epochs=1, logger_kwargs=dict(output_dir=str(tmp_path), quiet=True))
-    with pytest.raises(UserError, match="names a column Epoch"):
-        vpg("CartPole-v1", **train, callbacks=[NamesAnotherColumn()])
-    with pytest.raises(UserError, match="already holds a run"):
-        vpg("CartPole-v1", **train)
-    assert len((tmp_path / ".replaced" / "progress.txt").read_text().splitlines()) == 3
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_run_that_is_replaced_lies_beside_the_new_one(tmp_path, begins):
+    """Also if the new one cannot begin. What is not a run's own stays where it is."""
+    run = tmp_path / "run"
+    replaced_by(run, epochs=2)
+    (run / "notes.txt").write_text("mine")
+    before = {path.name: data for path, data in contents(run).items() if path.parent == run}
+    if begins:
+        replaced_by(run, seed=1)
+    else:
+        with pytest.raises(UserError, match="names a column Epoch"):
+            replaced_by(run, callbacks=[NamesAnotherColumn()])
+    [aside] = tmp_path.glob("run.old-*")
+    after = {path.name: data for path, data in contents(aside).items() if path.parent == aside}
+    assert after == {name: data for name, data in before.items() if name != "notes.txt"}
+    assert (run / "notes.txt").read_text() == "mine"
+    assert (len(contents(run)) > len(before)) == begins
 
 
 def test_images_that_become_vectors_are_warned_of(tmp_path, capsys):

@@ -9,11 +9,10 @@ import pytest
 from typing_extensions import Unpack
 
 from spinup_tf2 import ppo, vpg
-from spinup_tf2.algos import ALGORITHMS, load
+from spinup_tf2.algos import ALGORITHMS, load, module_of
 from spinup_tf2.arguments.docs import NOT_DESCRIBED
 from spinup_tf2.arguments.options import OPTIONS, OnPolicyOptions
 from spinup_tf2.cli.resume import parse_resume
-from spinup_tf2.core import off_policy, on_policy
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.presets import presets_for
@@ -123,18 +122,19 @@ def test_defaults_are_of_options():
 
 
 class Begun(Exception):
-    """Nothing was wrong with the arguments."""
+    """Nothing was wrong with the arguments. Its argument are the settings."""
 
 
 @pytest.fixture
 def begun(monkeypatch):
-    """Algorithms raise Begun where they would open a run."""
+    """Algorithms raise Begun where they would make environments."""
 
-    def opened(*args, **kwargs):
-        raise Begun
+    def environments(settings, *args):
+        raise Begun(settings)
 
-    for family in (on_policy, off_policy):
-        monkeypatch.setattr(family, "opened", opened)
+    for name in ALGORITHMS:
+        load(name)
+        monkeypatch.setattr(sys.modules[module_of(name)], "environments", environments)
 
 
 @pytest.mark.parametrize(
@@ -225,20 +225,10 @@ def test_settings_stay_as_they_are():
         settings().epochs = 2
 
 
-class Recorded(Exception):
-    """Its argument is what config.json would hold."""
-
-
 @pytest.mark.parametrize("debugged", [False, True])
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_all_arguments_are_recorded_and_nothing_else(name, debugged, monkeypatch):
+def test_all_arguments_are_recorded_and_nothing_else(name, debugged, begun):
     """Also while a debugger looks at the algorithm's own variables, of which `locals()` is made."""
-
-    def opened(_, settings, arguments, *args, **kwargs):
-        raise Recorded(settings.recorded(arguments))
-
-    monkeypatch.setattr(on_policy, "opened", opened)
-    monkeypatch.setattr(off_policy, "opened", opened)
     function, before = load(name), sys.gettrace()
     code = inspect.unwrap(function).__code__
 
@@ -248,13 +238,14 @@ def test_all_arguments_are_recorded_and_nothing_else(name, debugged, monkeypatch
     if debugged:
         sys.settrace(look)
     try:
-        with pytest.raises(Recorded) as found:
+        with pytest.raises(Begun) as found:
             function(print, seed=3, resume=True, save_freq=2)
     finally:
         sys.settrace(before)
     parameters = inspect.signature(function).parameters
     expected = {name: parameter.default for name, parameter in parameters.items()}
-    assert found.value.args == (expected | dict(env_fn=print, seed=3, resume=True, save_freq=2),)
+    [settings] = found.value.args
+    assert settings.arguments == expected | dict(env_fn=print, seed=3, resume=True, save_freq=2)
 
 
 def test_numbers_of_numpy_are_as_good(tmp_path):
