@@ -18,20 +18,19 @@ COMMON_SECTIONS = {
         "spinup_tf2.core.workers.randomness:Randomness.noise",
     ],
     "environment": [
-        "spinup_tf2.core.vector_env:VectorEnv.begin",
-        "spinup_tf2.core.vector_env:VectorEnv.finish",
+        "spinup_tf2.core.vector_env:VectorEnv.step",
     ],
     "logging": [
-        "spinup_tf2.utils.logx:EpochLogger.store",
-        "spinup_tf2.utils.logx:EpochLogger.log_tabular",
-        "spinup_tf2.utils.logx:EpochLogger.dump_tabular",
+        "spinup_tf2.files.logger:EpochLogger.store",
+        "spinup_tf2.files.logger:EpochLogger.log_tabular",
+        "spinup_tf2.files.logger:EpochLogger.dump_tabular",
     ],
-    "saving": ["spinup_tf2.utils.logx:EpochLogger.save_state"],
+    "saving": ["spinup_tf2.files.logger:EpochLogger.save_state"],
 }
 ON_POLICY_SECTIONS = COMMON_SECTIONS | {
     "storing": ["spinup_tf2.core.trajectories:TrajectoryBuffer.store"],
     "advantage": ["spinup_tf2.core.trajectories:TrajectoryBuffer.get"],
-    "update": ["spinup_tf2.core.gradient_steps:GradientSteps.beside"],
+    "update": ["spinup_tf2.core.gradient_steps:Training.__call__"],
 }
 OFF_POLICY_SECTIONS = COMMON_SECTIONS | {
     "storing": ["spinup_tf2.core.replay_buffer:ReplayBuffer.store"],

@@ -252,14 +252,6 @@ def test_every_example_is_run():
         assert path.stem in commands or path.stem in ("reinforce", "baselines"), path.name
 
 
-@pytest.mark.parametrize("folder", ["arguments", "core", "parallel", "persistence", "runs"])
-def test_every_module_is_in_the_reference(folder):
-    text = "".join(path.read_text(encoding="utf-8") for path in DOCS.rglob("*.rst"))
-    for path in (ROOT / "spinup_tf2" / folder).rglob("[!_]*.py"):
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        assert re.search(rf"^\.\. auto\w+:: {module}\b", text, re.MULTILINE), module
-
-
 @pytest.mark.commands
 @pytest.mark.parametrize("name", EXAMPLE_COMMANDS)
 def test_examples_run(tmp_path, name):

@@ -16,8 +16,6 @@ from typing import Any
 from spinup_tf2.arguments.checks import may_be_true
 from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
 from spinup_tf2.errors import UserError
-from spinup_tf2.experiments.calling import resolve_processes
-from spinup_tf2.experiments.grid import ExperimentGrid
 
 # Shorter forms of some common but long flags.
 SUBSTITUTIONS = {
@@ -179,6 +177,8 @@ def only_value(key: str, values: list) -> Any:
 
 def number_of_processes(num_cpu: int | str | None = None, launcher: str | None = None) -> int:
     """Return the number of processes of an experiment; None stands for a flag that is not given."""
+    from spinup_tf2.experiments.calling import resolve_processes
+
     number = resolve_processes(1 if num_cpu is None else num_cpu, launcher=launcher).number
     if num_cpu == 1 != number:  # in a program 1 may be just the default, but here it was typed
         raise UserError(f"--num_cpu is 1, but the MPI launcher started {number} processes.")
@@ -196,6 +196,8 @@ def split_env_kwargs(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     They are for commands that make environments without training in them. Each flag
     `--env_kwargs:NAME` takes exactly one word, so that it may also precede positional arguments.
     """
+    from spinup_tf2.experiments.grid import ExperimentGrid
+
     others, grid = [], ExperimentGrid()
     words = iter(split_equals(argv))
     for word in words:

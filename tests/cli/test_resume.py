@@ -8,10 +8,7 @@ import pytest
 
 from spinup_tf2 import run
 from spinup_tf2.cli.resume import RESUME_KEYS, parse_resume
-from spinup_tf2.cli.test_policy import main as watch
 from spinup_tf2.errors import UserError
-from spinup_tf2.results.ls import main as ls
-from spinup_tf2.results.plot import main as plot
 from spinup_tf2.training import checkpoints as checkpoint
 from spinup_tf2.utils.run_utils import EnvFn
 from tests.cli import own, own_vpg  # noqa: F401  (their modules are imported)
@@ -34,12 +31,8 @@ def write_run(tmp_path):
             format=checkpoint.FORMAT,
             counters=changes.pop("counters", {}),
             run=saved | changes,
-            variables=[],
             num_ranks=1,
-            files={
-                name: dict(size=0, sha256="")
-                for name in ("variables.index", "best.npz", "rank0.npz")
-            },
+            files={"rank0.npz": dict(size=0, sha256="")},
             replay=[],
         )
         folder = tmp_path / "run" / "checkpoint" / "000007"
@@ -151,20 +144,6 @@ def test_a_directory_without_a_checkpoint(write_run, tmp_path):
     (tmp_path / "run" / "progress.txt").touch()
     with pytest.raises(UserError, match="its checkpoint_freq was 0, it was killed before the"):
         parse_resume([run_dir])
-
-
-def test_what_a_crash_has_left_aside_is_named(tmp_path, capsys):
-    aside = tmp_path / "ppo" / "ppo_s0" / ".replaced"
-    aside.mkdir(parents=True)
-    named = f"What was to be replaced there, and has not been, is in {aside}."
-    for directory in (aside.parents[1], aside.parent):
-        for looks, *more in ((parse_resume,), (plot, "--table"), (watch, "--norender"), (ls,)):
-            try:
-                looks([str(directory), *more])
-                said = capsys.readouterr().out
-            except UserError as error:
-                said = str(error)
-            assert named in said, looks
 
 
 def test_ones_own_algorithm_goes_on_once_its_module_is_named(tmp_path, monkeypatch, capsys):

@@ -20,7 +20,7 @@ def test_env_fn():
     [
         ("HalfCheetah-v2", r"HalfCheetah-v2 is no longer there; use HalfCheetah-v5 .*\[mujoco\]"),
         ("CartPole", r"not registered with gymnasium.* Did you mean CartPole-v1\?"),
-        ("Cartpole-v1", "Did you mean: `CartPole`"),
+        ("Cartpole-v1", r"Did you mean CartPole-v1\?"),
         ("ALE/Pong", r"Did you mean ALE/Pong-v5\?"),
         ("LunarLander-v2", "^Environment version v2 for `LunarLander` is deprecated"),
         ("no_such_module:A-v0", "no_such_module:A-v0: there is no module no_such_module"),

@@ -66,7 +66,7 @@ def test_a_bar_for_every_foot_on_the_ground():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ([WALK, "--savefig", "gait.xyz"], "its name must end in one of"),
+        ([WALK, "--savefig", "gait.xyz"], "its name must end in .png or"),
         (["data/ppo_cartpole/ppo_cartpole_s0", "--savefig", "{}/gait.png"], "run of a quadruped"),
         ([WALK, "--savefig", "{}/gait.png", "--after", "9"], "over after less than 9.0 s"),
     ],

@@ -279,13 +279,14 @@ def test_overwrite_removes_nothing_where_there_is_no_run(tmp_path):
     assert (tmp_path / "output.txt").read_text() == "x"
 
 
-def test_what_marks_a_run_goes_last(tmp_path, monkeypatch):
-    """So that the rest can be removed where a crash came between."""
-    names, removed = ["config.json", "progress.txt", "vars.pkl", "checkpoint"], []
-    monkeypatch.setattr(os, "listdir", lambda path: names)
-    monkeypatch.setattr(run_files, "_remove", lambda path: removed.append(os.path.basename(path)))
-    run_files.remove_run(tmp_path, "progress.txt")
-    assert removed == ["checkpoint", "vars.pkl", "config.json", "progress.txt"]
+def test_what_marks_a_run_is_moved_last(tmp_path, monkeypatch):
+    """So that the rest can be moved where a crash came between."""
+    names, moved = ["config.json", "progress.txt", "vars.pkl", "checkpoint"], []
+    for name in names:
+        (tmp_path / name).touch()
+    monkeypatch.setattr(os, "rename", lambda old, new: moved.append(os.path.basename(old)))
+    run_files.set_aside(tmp_path, "progress.txt")
+    assert moved == ["checkpoint", "vars.pkl", "config.json", "progress.txt"]
 
 
 def test_overwrite_leaves_the_file_that_this_run_prints_to(tmp_path, monkeypatch):

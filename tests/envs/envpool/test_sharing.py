@@ -52,7 +52,7 @@ def test_all_are_waited_for_at_once(stand_in):
         envs.reset()
         for _ in range(10):
             envs.step(np.zeros(N, int))
-        assert envs.groups[0]._pool._pool.steps == 10
+        assert envs._groups[0][0]._pool._pool.steps == 10
 
 
 class Twice(gym.Wrapper):
