@@ -20,11 +20,11 @@ from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
-from spinup_tf2.core.runs import run as runs
 
 import spinup_tf2
 from spinup_tf2 import user_config
 from spinup_tf2.core.replay_buffer import ReplayBuffer
+from spinup_tf2.training import run as runs
 
 
 def measured_saves():

@@ -15,13 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as on the command line
 
 import numpy as np
-from collection import training
+from spinup_tf2.experiments.presets import load
 
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.envs.mario.emulator import NesPy
 from spinup_tf2.envs.mario.game import BUTTONS, Game
 from spinup_tf2.parallel.threads import threads_per_rank
-from spinup_tf2.presets import load
 from spinup_tf2.utils.run_utils import EnvFn
 
 SKIP = 4  # frames in an agent's step

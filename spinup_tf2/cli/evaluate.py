@@ -36,7 +36,7 @@ from spinup_tf2.core.workers.faults import environment_failed
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.envs.protocol import success_of
 from spinup_tf2.errors import UserError, kind_and_line
-from spinup_tf2.experiments.nested import merged
+from spinup_tf2.experiments.presets import merged
 from spinup_tf2.files.run_directory import atomic_output
 from spinup_tf2.files.saves import find_save
 from spinup_tf2.parallel.threads import threads_per_rank

@@ -25,8 +25,7 @@ from spinup_tf2.envs.modules import (
 from spinup_tf2.errors import UserError, did_you_mean, one_line
 from spinup_tf2.experiments.calling import resume_experiment
 from spinup_tf2.experiments.checks import ENVIRONMENT, check_values, signature_of
-from spinup_tf2.experiments.directories import check_exp_name
-from spinup_tf2.experiments.experiment import NamedAlgorithm
+from spinup_tf2.experiments.experiment import NamedAlgorithm, check_exp_name
 from spinup_tf2.files.env_spec import register_for_file
 from spinup_tf2.files.kwargs_json import from_json
 from spinup_tf2.files.run_directory import runs_in

@@ -9,7 +9,7 @@ import tensorflow as tf
 from spinup_tf2.core.gradient_steps import floats
 from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.parallel.mpi import broadcast_object
-from spinup_tf2.utils.mpi_tf import (
+from spinup_tf2.parallel.tensors import (
     assign_params_from_flat,
     flat_concat,
     mpi_avg_grads,

@@ -12,14 +12,14 @@ import keras
 import numpy as np
 
 from spinup_tf2.errors import UserError
+from spinup_tf2.experiments.calling import resolve_num_cpu
 from spinup_tf2.experiments.checks import check_experiment
-from spinup_tf2.experiments.processes import resolve_num_cpu
 from spinup_tf2.files.env_spec import write_env_spec
 from spinup_tf2.files.run_directory import holds_run, read_json
+from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.training.saved_policy import SavedPolicy
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.run_utils import EnvFn, setup_logger_kwargs
-from spinup_tf2.utils.serialization_utils import convert_json
 
 
 def add_arguments(parser: argparse.ArgumentParser, usual_name: str, usual_epochs: str) -> None:

@@ -47,8 +47,8 @@ from spinup_tf2.examples.cloning import (
 )
 from spinup_tf2.examples.mario_corrections import LONGEST, correct_with
 from spinup_tf2.examples.mario_ways import Shown, Start, Ways, first_ways, frames_of, together
+from spinup_tf2.experiments.presets import load
 from spinup_tf2.files.lock import run_lock
-from spinup_tf2.presets import load
 from spinup_tf2.training.init_from import begin_with, network_arguments
 from spinup_tf2.utils.run_utils import EnvFn, call_experiment
 

@@ -30,7 +30,7 @@ from spinup_tf2.examples.cloning import (
     check_same_imitation,
     run_options,
 )
-from spinup_tf2.presets import load
+from spinup_tf2.experiments.presets import load
 from spinup_tf2.utils.run_utils import EnvFn, call_experiment
 
 EPOCHS = {"walk": 60, "recover": 30, "command": 200}  # epochs of PPO

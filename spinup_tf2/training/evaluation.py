@@ -12,8 +12,8 @@ from spinup_tf2.core.nets.recurrent_acting import RecurrentActor
 from spinup_tf2.core.vector_env import VectorEnv, lost
 from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV
 from spinup_tf2.parallel.heartbeat import beat
-from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.mpi import num_procs, proc_id
+from spinup_tf2.parallel.stopping import Interruption
 
 NO_RESULTS: dict[str, list[float]] = dict(TestEpRet=[], TestEpLen=[], TestSuccessRate=[])
 

@@ -19,9 +19,8 @@ from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.commands import resume_command
 from spinup_tf2.parallel.heartbeat import beat
-from spinup_tf2.parallel.interruption import Interruption
 from spinup_tf2.parallel.mpi import broadcast_object, proc_id
-from spinup_tf2.parallel.watchdog import Watchdog
+from spinup_tf2.parallel.stopping import Interruption, Watchdog
 from spinup_tf2.tracking.tracker import HISTOGRAMS
 from spinup_tf2.training.action_log import ActionLog
 from spinup_tf2.training.best import BestWeights, score_of

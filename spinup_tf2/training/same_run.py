@@ -16,10 +16,10 @@ from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.files.env_spec import describe_env
 from spinup_tf2.files.kwargs_json import to_json, without_tags
 from spinup_tf2.files.run_directory import holds_rows, holds_run
+from spinup_tf2.files.serialization import convert_json, is_json_serializable
 from spinup_tf2.files.space_json import space_to_json
 from spinup_tf2.parallel.mpi import gather_objects, num_procs, on_root
 from spinup_tf2.training.checkpoints import Checkpoints, Saved
-from spinup_tf2.utils.serialization_utils import convert_json, is_json_serializable
 
 if TYPE_CHECKING:
     import keras

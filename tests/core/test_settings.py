@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from spinup_tf2.experiments.presets import presets_for
 from typing_extensions import Unpack
 
 from spinup_tf2 import ppo, vpg
@@ -16,7 +17,6 @@ from spinup_tf2.cli.resume import parse_resume
 from spinup_tf2.core import off_policy, on_policy
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import UserError
-from spinup_tf2.presets import presets_for
 from spinup_tf2.training.settings import Settings, algorithm
 from tests.fake_mpi import run_ranks
 from tests.progress import rows_without_time

@@ -9,12 +9,12 @@ import gymnasium as gym
 import numpy as np
 import pandas as pd
 import pytest
+from spinup_tf2.experiments.presets import load
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples import mario_demo, mario_ways
 from spinup_tf2.examples.mario_demo import commonest_grey
 from spinup_tf2.examples.mario_ways import Start, Way
-from spinup_tf2.presets import load
 from spinup_tf2.training.saved_policy import load_policy
 from spinup_tf2.utils.run_utils import EnvFn
 from tests.envs.mario.consoles import needs_emulator

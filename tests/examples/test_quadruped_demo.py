@@ -10,10 +10,11 @@ import pytest
 
 pytest.importorskip("pybullet", reason='needs pip install ".[quadruped]"')
 
+from spinup_tf2.experiments.presets import PRESETS
+
 from spinup_tf2.envs.quadruped.gait import trot
 from spinup_tf2.errors import UserError
 from spinup_tf2.examples import quadruped_demo
-from spinup_tf2.presets import PRESETS
 from spinup_tf2.training.saved_policy import load_policy
 from spinup_tf2.utils.run_utils import EnvFn
 

@@ -2,12 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-
-from spinup_tf2 import ppo, sac
-from spinup_tf2.parallel import mpi
-from spinup_tf2.training import run as training
-from spinup_tf2.training.checkpoints import Checkpoints
-from spinup_tf2.utils.mpi_tf import (
+from spinup_tf2.parallel.tensors import (
     MpiAdamOptimizer,
     assign_params_from_flat,
     check_params,
@@ -15,6 +10,11 @@ from spinup_tf2.utils.mpi_tf import (
     mpi_avg_grads,
     sync_params,
 )
+
+from spinup_tf2 import ppo, sac
+from spinup_tf2.parallel import mpi
+from spinup_tf2.training import run as training
+from spinup_tf2.training.checkpoints import Checkpoints
 from tests import off_policy_runs
 from tests import on_policy_runs as runs
 from tests.fake_mpi import run_ranks

@@ -22,8 +22,8 @@ from spinup_tf2.core.workers.randomness import (
 from spinup_tf2.envs.protocol import ProtocolError
 from spinup_tf2.errors import UserError, kind_and_line, one_line
 from spinup_tf2.files.printing import lose_lines, say
-from spinup_tf2.parallel.interruption import SIGNALS
 from spinup_tf2.parallel.mpi import proc_id
+from spinup_tf2.parallel.stopping import SIGNALS
 
 FAULTS = (Exception, SystemExit)  # what counts as a failure; KeyboardInterrupt passes through
 

@@ -12,12 +12,12 @@ from spinup_tf2.arguments.options import OPTIONS
 from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
 from spinup_tf2.experiments.experiment import Experiment
-from spinup_tf2.experiments.schedule.progress import progress_of
+from spinup_tf2.experiments.outcomes import progress_of
 from spinup_tf2.files.run_directory import holds_run, read_json
 from spinup_tf2.files.saves import has_save
+from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import mpi
 from spinup_tf2.training.checkpoints import Checkpoints
-from spinup_tf2.utils.serialization_utils import convert_json
 
 # These may change without making it another run; config.json holds their values at the last start.
 _NOT_COMPARED = (*MAY_CHANGE, "logger_kwargs", "resume", "exp_name", "preset")

@@ -11,7 +11,7 @@ from spinup_tf2 import user_config
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, printable, shortened
 from spinup_tf2.experiments.experiment import Experiment
-from spinup_tf2.experiments.schedule.progress import progress_of
+from spinup_tf2.experiments.outcomes import progress_of
 from spinup_tf2.files.commands import resume_command
 from spinup_tf2.files.printing import RULE
 from spinup_tf2.parallel import launched

@@ -10,7 +10,7 @@ from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.update_block import Minimize
 from spinup_tf2.parallel import mpi
-from spinup_tf2.utils import mpi_tf
+from spinup_tf2.parallel import tensors as mpi_tf
 from tests.fake_mpi import run_ranks
 
 
@@ -410,7 +410,7 @@ def test_side_by_side_on_ranks_takes_half_of_the_messages(minibatches, monkeypat
     messages = []
     average = mpi.mpi_avg
     monkeypatch.setattr(
-        "spinup_tf2.utils.mpi_tf.mpi_avg", lambda x: messages.append(len(x)) or average(x)
+        "spinup_tf2.parallel.tensors.mpi_avg", lambda x: messages.append(len(x)) or average(x)
     )
     parts = [{k: x[r::2] for k, x in batch().items()} for r in range(2)]
     found = {}

@@ -12,9 +12,9 @@ import pytest
 from spinup_tf2 import ppo, run
 from spinup_tf2.errors import ExperimentsFailed, UserError
 from spinup_tf2.experiments import run_entrypoint
+from spinup_tf2.experiments.calling import Processes
 from spinup_tf2.experiments.checks import signature_of
 from spinup_tf2.experiments.grid import ExperimentGrid
-from spinup_tf2.experiments.processes import Processes
 from spinup_tf2.experiments.schedule import finished
 from spinup_tf2.files.run_directory import holds_run
 from spinup_tf2.results.reading import walk
