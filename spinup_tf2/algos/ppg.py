@@ -19,8 +19,8 @@ from spinup_tf2.core.gradient_steps import (
     value_loss,
 )
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic, unique
-from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.heads import FrozenPolicy, both, value_beside
+from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.normalization import RewardScaler
 from spinup_tf2.core.nets.recurrent_acting import actor_for
 from spinup_tf2.core.on_policy import Rollouts, networks

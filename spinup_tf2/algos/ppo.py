@@ -20,7 +20,7 @@ from spinup_tf2.core.gradient_steps import (
     value_loss,
 )
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.compiled import compiled
+from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
 from spinup_tf2.core.nets.recurrent_acting import actor_for
 from spinup_tf2.core.on_policy import networks, train

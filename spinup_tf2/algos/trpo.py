@@ -19,8 +19,8 @@ from spinup_tf2.core.gradient_steps import (
 )
 from spinup_tf2.core.natural_gradient import PolicyObjective, conjugate_gradient
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import Distribution
+from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.recurrent_acting import actor_for
 from spinup_tf2.core.on_policy import networks, train
 from spinup_tf2.core.trajectories import estimates

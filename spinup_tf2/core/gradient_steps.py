@@ -9,8 +9,8 @@ import tensorflow as tf
 from keras.optimizers import Optimizer
 
 from spinup_tf2.core.nets import distributions
-from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import Distribution
+from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.recurrent import Sequences
 from spinup_tf2.core.trajectories import normalized_in_minibatches
 from spinup_tf2.parallel.tensors import mpi_avg_grads, mpi_avg_scalars

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from spinup_tf2.core.gradient_steps import floats
-from spinup_tf2.core.nets.compiled import compiled
+from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.parallel.mpi import broadcast_object
 from spinup_tf2.parallel.tensors import (
     assign_params_from_flat,

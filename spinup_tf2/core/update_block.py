@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from spinup_tf2.core.gradient_steps import GradientSteps, Info, Loss
-from spinup_tf2.core.nets.compiled import compiled
+from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.errors import UserError, one_line
 from spinup_tf2.parallel.mpi import num_procs
 from spinup_tf2.parallel.tensors import mpi_avg_grads

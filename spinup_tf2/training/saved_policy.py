@@ -22,8 +22,7 @@ from gymnasium import spaces
 
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic
-from spinup_tf2.core.nets.compiled import compiled
-from spinup_tf2.core.nets.layers import activation_name
+from spinup_tf2.core.nets.layers import activation_name, compiled
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 from spinup_tf2.envs.modules import is_own

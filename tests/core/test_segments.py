@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.nets.checks import check_memory
-from spinup_tf2.core.nets.compiled import compiled
+from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.recurrent import Sequences
 from spinup_tf2.core.nets.recurrent_acting import (
     RecurrentActor,

@@ -1,50 +1,57 @@
-"""Turns a policy into a fast `act(obs, noise)` and a value function into a fast `value(obs)`.
+"""Fast acting: stacks of Dense layers are mirrored in NumPy, other networks are compiled.
 
 While acting, time is spent not on arithmetic but on the overhead of small calls: one observation
-through a 64x64 policy takes about 10 microseconds in NumPy and 300 or more through a compiled
-TensorFlow function. So stacks of Dense layers are mirrored in NumPy; every other Keras model is
-called through one compiled function for all environments.
+through a 64x64 policy takes about 10 microseconds in NumPy, and 300 or more through a compiled
+TensorFlow function. Other Keras models are called once for all environments.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Optional
 
 import keras
 import numpy as np
 
 from spinup_tf2.core.nets import numpy_policy
-from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import sample
-from spinup_tf2.core.nets.layers import NAMES
+from spinup_tf2.core.nets.layers import activation_name, compiled
 from spinup_tf2.core.nets.normalization import CLIP, Normalized
 from spinup_tf2.errors import UserError
 
-_NUMPY_NAME = {
-    function: name for function, name in NAMES.items() if name in numpy_policy.ACTIVATIONS
-}
+# ------------------------------------------------------------------- stacks of layers in NumPy
 
 
-def numpy_steps(model: keras.Model) -> list[Callable[..., np.ndarray]]:
-    """Return a model as a sequence of functions of NumPy arrays, with its current weights.
+def is_dense_stack(net: Any) -> bool:
+    """Return whether a network is a stack of Dense layers that has an equivalent in NumPy.
 
-    All but the last take a batch `[n, ...]` and return one. The last is the head, which also takes
-    noise if the model is a policy.
-
-    Args:
-        model: A head on a `keras.Sequential`, or a Normalized model of this kind.
-
-    Raises:
-        UserError: A part of the model has no equivalent in NumPy.
+    A class derived from Sequential or Dense may compute something else.
     """
-    head, normalizer = _without_normalization(model)
-    if not _is_stack(head):
-        raise UserError(f"there is no copy in NumPy of {type(head).__name__}, or of its network")
-    steps = []
-    if normalizer is not None:
-        shift, scale = normalizer.shift_and_scale()
-        steps.append(partial(numpy_policy.normalize, shift=shift, scale=scale, clip=CLIP))
-    return [*steps, *map(_numpy_layer, layers_of(head.net)), head.numpy_head()]
+    return type(net) is keras.Sequential and all(
+        type(layer) is keras.layers.Dense and layer.use_bias and _activation(layer)
+        for layer in net.layers
+    )
+
+
+def dense_layers(net: keras.Sequential) -> list[tuple[np.ndarray, np.ndarray, Callable]]:
+    """Return (kernel, bias, activation) of each layer of a stack of Dense layers, for NumPy."""
+    return [(*_weights(layer).values(), _activation(layer)) for layer in net.layers]
+
+
+def through(layers: list[tuple[np.ndarray, np.ndarray, Callable]], x: np.ndarray) -> np.ndarray:
+    """Return the output of `dense_layers` for `x` `[n, inputs]`."""
+    for kernel, bias, activation in layers:
+        x = x @ kernel
+        x += bias
+        x = activation(x)
+    return x
+
+
+def _activation(layer):
+    return numpy_policy.ACTIVATIONS.get(activation_name(layer.activation))
+
+
+def _weights(layer):
+    return dict(kernel=layer.kernel.numpy(), bias=layer.bias.numpy())
 
 
 def has_numpy_head(head: keras.Model) -> bool:
@@ -52,73 +59,15 @@ def has_numpy_head(head: keras.Model) -> bool:
     return "numpy_head" in vars(type(head))
 
 
-def _is_stack(head):
-    # A subclass may compute something else with its layers.
-    return has_numpy_head(head) and type(head.net) is keras.Sequential
-
-
-def layers_of(net: keras.Sequential) -> Iterator[keras.layers.Layer]:
-    """Yield the layers of a stack, including those of nested stacks."""
-    for layer in net.layers:
-        if type(layer) is keras.Sequential:
-            yield from layers_of(layer)
-        else:
-            yield layer
-
-
-def _numpy_layer(layer):
-    kind = type(layer)
-    if kind is keras.layers.Rescaling:
-        return partial(numpy_policy.rescale, scale=layer.scale, offset=layer.offset)
-    if kind is keras.layers.Permute:
-        return partial(numpy_policy.transpose, axes=(0, *layer.dims))
-    if kind is keras.layers.Flatten:
-        return partial(numpy_policy.flatten)
-    if is_numpy_dense(layer):
-        activation = _NUMPY_NAME[layer.activation]
-        return partial(numpy_policy.dense, **_weights(layer), activation=activation)
-    plain = dict(dilation_rate=(1, 1), groups=1, data_format="channels_last", use_bias=True)
-    if (
-        kind is keras.layers.Conv2D
-        and all(getattr(layer, name) == value for name, value in plain.items())
-        and layer.strides[0] == layer.strides[1]
-        and layer.activation in _NUMPY_NAME
-    ):
-        return partial(
-            numpy_policy.conv2d,
-            **_weights(layer),
-            activation=_NUMPY_NAME[layer.activation],
-            stride=layer.strides[0],
-            same=layer.padding == "same",
-        )
-    function = getattr(layer, "activation", None)
-    activation = f" with activation {getattr(function, '__name__', function)}" if function else ""
-    raise UserError(f"there is no copy in NumPy of a layer {kind.__name__}{activation}")
-
-
-def is_numpy_dense(layer: keras.layers.Layer) -> bool:
-    """Return whether a layer is a Dense layer that has an equivalent in NumPy."""
-    return type(layer) is keras.layers.Dense and layer.use_bias and layer.activation in _NUMPY_NAME
-
-
-def _weights(layer):
-    return dict(kernel=layer.kernel.numpy(), bias=layer.bias.numpy())
-
-
-def dense_layers(net: keras.Sequential) -> list[tuple[np.ndarray, np.ndarray, Callable]]:
-    """Return (kernel, bias, activation) of each layer of a stack of Dense layers, for NumPy."""
-    return [
-        (*_weights(layer).values(), numpy_policy.ACTIVATIONS[_NUMPY_NAME[layer.activation]])
-        for layer in net.layers
-    ]
+def _without_normalization(model):
+    """Return the model inside a Normalized one, and its normalizer (None for any other model)."""
+    return (model.model, model.normalizer) if isinstance(model, Normalized) else (model, None)
 
 
 class Mirror:
-    """A NumPy copy of a head on a stack of Dense layers; `refresh` copies the weights again.
+    """A NumPy copy of a head on a stack of Dense layers, and of its normalization of observations.
 
-    Args:
-        model: A model for which `can_mirror` is True. Its normalization of observations is copied
-            as well.
+    Call `refresh` after the weights have changed.
     """
 
     def __init__(self, model: keras.Model):
@@ -126,26 +75,23 @@ class Mirror:
         self.refresh()
 
     @staticmethod
-    def can_mirror(model: keras.Model) -> bool:
-        """Return whether a model can be mirrored. (Convolutions are faster in TensorFlow.)"""
+    def of(model: keras.Model) -> Optional["Mirror"]:
+        """Return the mirror of a model, or None. (Convolutions are faster in TensorFlow.)"""
         head, _ = _without_normalization(model)
-        return _is_stack(head) and all(map(is_numpy_dense, head.net.layers))
+        return Mirror(model) if has_numpy_head(head) and is_dense_stack(head.net) else None
 
     def refresh(self) -> None:
-        # The functions of numpy_steps, inlined: calling each layer would take a quarter longer.
-        self.layers = dense_layers(self.head.net)
-        self.numpy_head = self.head.numpy_head()
+        self.layers, self.numpy_head = dense_layers(self.head.net), self.head.numpy_head()
         if self.normalizer is not None:
             self.shift, self.scale = self.normalizer.shift_and_scale()
 
     def __call__(self, x: np.ndarray, *noise: np.ndarray) -> np.ndarray:
         if self.normalizer is not None:
             x = ((x - self.shift) * self.scale).clip(-CLIP, CLIP)
-        for kernel, bias, activation in self.layers:
-            x = x @ kernel
-            x += bias
-            x = activation(x)
-        return self.numpy_head(x, *noise)
+        return self.numpy_head(through(self.layers, x), *noise)
+
+
+# ---------------------------------------------------------------------------- actor and critic
 
 
 class Actor:
@@ -167,8 +113,7 @@ class Actor:
             pi, val = ac.pi_and_v(obs)
             return sample(pi, noise), dict(val=val)
 
-        self.mirror = Mirror(ac.pi) if Mirror.can_mirror(ac.pi) else None
-        self._compiled = compiled(act)
+        self.mirror, self._compiled = Mirror.of(ac.pi), compiled(act)
 
     def refresh(self) -> None:
         if self.mirror is not None:
@@ -190,9 +135,8 @@ class Critic:
     """
 
     def __init__(self, v: keras.Model):
-        self.mirror = Mirror(v) if Mirror.can_mirror(v) else None
         # reduce_retracing lets the batch size change, from a whole epoch to a few time limits.
-        self._compiled = compiled(v, reduce_retracing=True)
+        self.mirror, self._compiled = Mirror.of(v), compiled(v, reduce_retracing=True)
 
     def refresh(self) -> None:
         if self.mirror is not None:
@@ -213,6 +157,59 @@ class Critic:
         return self(obs)
 
 
-def _without_normalization(model):
-    """Return the model inside a Normalized one, and its normalizer (None for any other model)."""
-    return (model.model, model.normalizer) if isinstance(model, Normalized) else (model, None)
+# ------------------------------------------------------------------------- for exports to NumPy
+
+
+def numpy_steps(model: keras.Model) -> list[Callable[..., np.ndarray]]:
+    """Return a model as a sequence of functions of NumPy arrays, with its current weights.
+
+    All but the last take a batch `[n, ...]` and return one. The last is the head, which also takes
+    noise if the model is a policy.
+
+    Args:
+        model: A head on a `keras.Sequential`, or a Normalized model of this kind.
+
+    Raises:
+        UserError: A part of the model has no equivalent in NumPy.
+    """
+    head, normalizer = _without_normalization(model)
+    if not (has_numpy_head(head) and type(head.net) is keras.Sequential):
+        raise UserError(f"there is no copy in NumPy of {type(head).__name__}, or of its network")
+    steps = []
+    if normalizer is not None:
+        shift, scale = normalizer.shift_and_scale()
+        steps.append(partial(numpy_policy.normalize, shift=shift, scale=scale, clip=CLIP))
+    return [*steps, *map(_numpy_layer, layers_of(head.net)), head.numpy_head()]
+
+
+def layers_of(net: keras.Sequential) -> Iterator[keras.layers.Layer]:
+    """Yield the layers of a stack, including those of nested stacks."""
+    for layer in net.layers:
+        if type(layer) is keras.Sequential:
+            yield from layers_of(layer)
+        else:
+            yield layer
+
+
+def _numpy_layer(layer):
+    kind, name = type(layer), activation_name(getattr(layer, "activation", None))
+    if kind is keras.layers.Rescaling:
+        return partial(numpy_policy.rescale, scale=layer.scale, offset=layer.offset)
+    if kind is keras.layers.Permute:
+        return partial(numpy_policy.transpose, axes=(0, *layer.dims))
+    if kind is keras.layers.Flatten:
+        return partial(numpy_policy.flatten)
+    if name in numpy_policy.ACTIVATIONS and getattr(layer, "use_bias", False):
+        if kind is keras.layers.Dense:
+            return partial(numpy_policy.dense, **_weights(layer), activation=name)
+        if kind is keras.layers.Conv2D and _is_plain(layer):
+            window = dict(stride=layer.strides[0], same=layer.padding == "same")
+            return partial(numpy_policy.conv2d, **_weights(layer), activation=name, **window)
+    function = getattr(layer, "activation", None)
+    activation = f" with activation {getattr(function, '__name__', function)}" if function else ""
+    raise UserError(f"there is no copy in NumPy of a layer {kind.__name__}{activation}")
+
+
+def _is_plain(conv):
+    options = conv.dilation_rate, conv.groups, conv.data_format
+    return options == ((1, 1), 1, "channels_last") and conv.strides[0] == conv.strides[1]

@@ -1,6 +1,6 @@
 """The actor-critics of the on-policy algorithms, and the base class of all actor-critics."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -9,22 +9,15 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2.arguments.checks import check_network_arguments
-from spinup_tf2.core.nets.distributions import (
-    Distribution,
-    mode,
-    sample,
-)
-from spinup_tf2.core.nets.heads import (
-    ValueFunction,
-    both,
-    policy_for,
-    value_beside,
-)
-from spinup_tf2.core.nets.layers import cnn, count_variables, mlp, vector_size
+from spinup_tf2.core.nets.distributions import Distribution, mode, sample
+from spinup_tf2.core.nets.heads import ValueFunction, both, policy_for, value_beside
+from spinup_tf2.core.nets.layers import Activation, cnn, count_variables, mlp, vector_size
 from spinup_tf2.core.nets.recurrent import (
     Memory,
     RecurrentNet,
     Trunk,
+    memory_arguments,
+    recurrent_mlp,
 )
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, to_network
 from spinup_tf2.errors import UserError
@@ -72,8 +65,7 @@ class BaseActorCritic:
         for each in self.networks:
             if not isinstance(each, keras.Layer):
                 raise UserError(
-                    f"{type(self).__name__} was given a {type(each).__name__}, {each!r}, as one of "
-                    "its networks; they are Keras models (keras.Model)."
+                    f"{type(self).__name__} was given {each!r}; networks are keras.Model."
                 )
         self.action_spec = action_spec
         self.arguments = arguments
@@ -119,13 +111,15 @@ class BaseActorCritic:
             deterministic: Whether to take the mode of the policy instead of a sample.
         """
         batch, single = self._batch(obs)
-        distribution = self.pi(batch)
-        if deterministic:
-            act = mode(distribution)
-        else:
-            act = sample(distribution, self.action_spec.draw_noise(self._rng, len(batch)))
+        act = self._choose(self.pi(batch), len(batch), deterministic)
         act = self.action_spec.to_env(act.numpy())
         return act[0] if single else act
+
+    def _choose(self, distribution, n, deterministic=False):
+        """Return the mode or a sample of a distribution for n observations."""
+        if deterministic:
+            return mode(distribution)
+        return sample(distribution, self.action_spec.draw_noise(self._rng, n))
 
     def _batch(self, obs):
         """Return observations as the networks see them, `[batch, ...]`, and whether it was one."""
@@ -199,17 +193,17 @@ class ActorCritic(BaseActorCritic):
 
     def outputs(self, obs: tf.Tensor, noise: tf.Tensor, *state: tf.Tensor) -> dict[str, tf.Tensor]:
         """The function of tensors that is saved as the actor-critic's SavedModel."""
-        distribution, val, *next_state = self._step(obs, *state)
-        outputs = {"pi": sample(distribution, noise), "mu": mode(distribution), "v": val}
-        return outputs | dict(zip(("state",), next_state, strict=False))
+        pi, val, *after = self.memory.step(obs, *state) if self.memory else self.pi_and_v(obs)
+        outputs = dict(pi=sample(pi, noise), mu=mode(pi), v=val)
+        return outputs | dict(zip(("state",), after, strict=False))
 
     def step(self, obs: Any, state: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
         """Sample an action, as `act` does; return it with V(obs) and its log-probability."""
         batch, single = self._batch(obs)
-        distribution, val, *next_state = self._step(batch, *self._state(state, batch, single))
-        act = sample(distribution, self.action_spec.draw_noise(self._rng, len(batch)))
-        a, logp = self.action_spec.to_env(act.numpy()), distribution.log_prob(act)
-        results = (a, *(x.numpy() for x in (val, logp, *next_state)))
+        pi, val, *after = self._step(batch, single, state)
+        act = self._choose(pi, len(batch))
+        a, logp = self.action_spec.to_env(act.numpy()), pi.log_prob(act)
+        results = (a, *(x.numpy() for x in (val, logp, *after)))
         return tuple(x[0] for x in results) if single else results
 
     def act(self, obs: Any, deterministic: bool = False, state: np.ndarray | None = None) -> Any:
@@ -223,34 +217,18 @@ class ActorCritic(BaseActorCritic):
         if self.memory is None and state is None:
             return super().act(obs, deterministic)
         batch, single = self._batch(obs)
-        distribution, _, *next_state = self._step(batch, *self._state(state, batch, single))
-        noise = self.action_spec.draw_noise(self._rng, len(batch))
-        act = mode(distribution) if deterministic else sample(distribution, noise)
-        results = self.action_spec.to_env(act.numpy()), next_state[0].numpy()
+        pi, _, after = self._step(batch, single, state)
+        act = self._choose(pi, len(batch), deterministic)
+        results = self.action_spec.to_env(act.numpy()), after.numpy()
         return tuple(x[0] for x in results) if single else results
 
-    def _step(self, batch, *state):
-        """Return the distribution and values of a step, and with a memory the next state."""
-        return self.memory.step(batch, *state) if self.memory else self.pi_and_v(batch)
-
-    def _state(self, state, batch, single):
-        """Return the arguments of `_step` besides the batch: the state, if there is a memory."""
+    def _step(self, batch, single, state):
+        """Return pi(batch) and v(batch), and with a memory the next state."""
         if self.memory is not None:
-            return [self.memory.state_for(state, len(batch), single)]
+            return self.memory.step(batch, self.memory.state_for(state, len(batch), single))
         if state is not None:
             raise UserError("state was given, and these networks have no memory; leave it out.")
-        return []
-
-
-def memory_arguments(memory: str | None, memory_size: int, seq_len: int) -> dict[str, Any]:
-    """Return the arguments with which a memory can be rebuilt; an empty dict without one.
-
-    Raises:
-        UserError: An argument cannot be used, even if there is no memory.
-    """
-    known = dict(memory=memory, memory_size=memory_size)
-    check_network_arguments(known | dict(seq_len=seq_len))
-    return known if memory else {}
+        return self.pi_and_v(batch)
 
 
 class CNNActorCritic(ActorCritic):
@@ -281,7 +259,7 @@ class CNNActorCritic(ActorCritic):
         action_space: spaces.Space,
         conv: str | Sequence[tuple[int, int, int]] = "nature",
         hidden_sizes: Sequence[int] = (512,),
-        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
+        activation: Activation = "relu",
         shared: bool = True,
         log_std_init: float = -0.5,
         memory: str | None = None,
@@ -342,7 +320,7 @@ class MLPActorCritic(ActorCritic):
         observation_space: spaces.Box,
         action_space: spaces.Space,
         hidden_sizes: Sequence[int] = (64, 64),
-        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
+        activation: Activation = "tanh",
         log_std_init: float = -0.5,
         shared: bool = False,
         memory: str | None = None,
@@ -355,11 +333,8 @@ class MLPActorCritic(ActorCritic):
         obs_dim = vector_size(observation_space, type(self))
 
         def make_net(outputs):
-            if memory is None:
-                return mlp(obs_dim, hidden_sizes, outputs, activation)
-            *widths, features = obs_dim, *hidden_sizes
-            body = mlp(widths[0], widths[1:], features, activation, activation) if widths else None
-            return RecurrentNet(Trunk(body, features, memory, memory_size), outputs)
+            layers = obs_dim, hidden_sizes, outputs, activation
+            return recurrent_mlp(*layers, memory, memory_size) if memory else mlp(*layers)
 
         pi = policy_for(action_space, make_net, log_std_init)
         v = value_beside(pi) if shared else ValueFunction(make_net(1))

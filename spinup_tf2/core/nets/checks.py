@@ -1,7 +1,12 @@
-"""Creation of a run's actor-critic, with checks for custom networks."""
+"""Creation of a run's actor-critic, with checks of networks before anything is written.
+
+The checks refuse what would train on and be wrong: values `[batch, 1]`, which broadcast in losses;
+variables that Keras does not track; networks that share what must be separate; sizes that do not
+fit; a divergence that has no closed form.
+"""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
@@ -12,13 +17,13 @@ from gymnasium import spaces
 from spinup_tf2.core.nets.actor_critic import ActorCritic, BaseActorCritic
 from spinup_tf2.core.nets.distributions import (
     Distribution,
-    check_closed_forms,
     choice_logits,
     is_bijection,
     is_categorical,
     is_choice,
     sample,
 )
+from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 from spinup_tf2.core.nets.recurrent import Memory, single_steps
 from spinup_tf2.envs.spaces import ActionSpec, is_image, network_dtype
@@ -30,43 +35,6 @@ def class_for(actor_critic: Callable[..., Any], observation_space: spaces.Space)
     """Return `actor_critic`, or the class that takes its place if observations are images."""
     for_images = getattr(actor_critic, "for_images", None)  # a function has none
     return for_images if for_images and is_image(observation_space) else actor_critic
-
-
-def parameters_of(actor_critic: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of `actor_critic`; an empty dict if it cannot be called."""
-    return inspect.signature(actor_critic).parameters if callable(actor_critic) else {}
-
-
-def called(
-    actor_critic: Callable[..., Any],
-    observation_space: spaces.Box,
-    action_space: spaces.Space,
-    kwargs: Mapping[str, Any],
-) -> Any:
-    """Return the result of `actor_critic(observation_space, action_space, **kwargs)`.
-
-    Raises:
-        UserError: `actor_critic` is not a function or class, or does not take these arguments.
-    """
-    if isinstance(actor_critic, keras.Layer | BaseActorCritic) or not callable(actor_critic):
-        raise UserError(
-            f"actor_critic is a {type(actor_critic).__name__}; give the class or function that "
-            "makes the networks: it is called with the observation space, the action space and "
-            "ac_kwargs."
-        )
-    try:
-        inspect.signature(actor_critic).bind(observation_space, action_space, **kwargs)
-    except TypeError as error:
-        name = getattr(actor_critic, "__name__", repr(actor_critic))
-        raise UserError(
-            f"{name} cannot make the networks: {error}. It takes "
-            f"{', '.join(parameters_of(actor_critic))}, and is given the observation space, the "
-            f"action space and {dict(kwargs)}. Change ac_kwargs or actor_critic."
-        ) from error
-    return actor_critic(observation_space, action_space, **kwargs)
-
-
-# --------------------------------------------------------------------------------- on-policy
 
 
 def make_actor_critic(
@@ -92,15 +60,17 @@ def make_actor_critic(
         UserError: The networks do not meet these requirements.
     """
     actor_critic, kwargs = class_for(actor_critic, observation_space), dict(ac_kwargs or {})
-    if shared is not None and "shared" in parameters_of(actor_critic):
+    if shared is not None and "shared" in _parameters_of(actor_critic):
         kwargs.setdefault("shared", shared)
-    ac = called(actor_critic, observation_space, action_space, kwargs)
-    check_returned(ac, ActorCritic, "pi, v, action_space")
+    ac = _called(actor_critic, observation_space, action_space, kwargs)
+    _check_returned(ac, ActorCritic, "pi, v, action_space")
     obs: Any = two_observations(observation_space)
-    if ac.memory is None:
-        _build_actor_critic(ac, obs)
-    else:  # the package's own networks
+    if ac.memory is not None:  # the package's own networks
         obs = single_steps(tf.constant(obs), tf.constant(ac.memory.begin(2)))
+    else:
+        _check_policy(ac, ac.pi(obs))
+        _check_values([ac.v(obs)], (2,), "v(obs)", 1)
+        check_tracked(ac.networks)
     if shared is False and ac.shared:
         raise UserError(
             "The policy and the value function share variables; this algorithm trains them apart. "
@@ -115,40 +85,6 @@ def make_actor_critic(
     if closed_forms:
         check_closed_forms(ac.pi, obs, closed_forms)
     return ac
-
-
-def _build_actor_critic(ac: ActorCritic, obs: np.ndarray) -> None:
-    """Run an actor-critic on two observations, which creates all variables, and check it.
-
-    Raises:
-        UserError: `ac.pi` or `ac.v` violates the contract of ActorCritic, or has a variable that
-            Keras does not track.
-    """
-    distribution, val, spec = ac.pi(obs), ac.v(obs), ac.action_spec
-    check_tracked(ac.networks)
-    if not isinstance(distribution, Distribution):
-        raise UserError(
-            f"The actor-critic's pi(obs) returned {type(distribution).__name__}; it must return a "
-            "distribution of tensorflow_probability over the actions."
-        )
-    check_size(distribution, spec)
-    act = sample(distribution, spec.draw_noise(np.random.default_rng(0), 2))
-    logp = distribution.log_prob(act)
-    if tuple(act.shape) != (2, *spec.shape) or tuple(logp.shape) != (2,):
-        raise UserError(
-            f"For 2 observations the actor-critic's pi gives actions of shape {tuple(act.shape)} "
-            f"and log_prob of shape {tuple(logp.shape)}; they must be {(2, *spec.shape)} "
-            "and (2,). For actions with several dimensions, use MultivariateNormalDiag, or "
-            "Independent(..., 1)."
-        )
-    if tuple(val.shape) != (2,):
-        raise UserError(
-            f"The actor-critic's v(obs) returned shape {tuple(val.shape)} for 2 observations; it "
-            "must return (2,): squeeze the last axis."
-        )
-
-
-# -------------------------------------------------------------------------------- off-policy
 
 
 def make_q_actor_critic(
@@ -173,88 +109,97 @@ def make_q_actor_critic(
         UserError: The networks do not meet these requirements.
     """
     actor_critic, kwargs = class_for(actor_critic, observation_space), dict(ac_kwargs or {})
-    known = parameters_of(actor_critic)
     chosen = dict(stochastic=stochastic, num_q=num_q)
     if chosen.keys() & kwargs.keys():
         raise UserError(f"ac_kwargs has {kwargs}; the algorithm itself chooses {chosen}.")
-    chosen = {name: value for name, value in chosen.items() if name in known}
-    ac = called(actor_critic, observation_space, action_space, kwargs | chosen)
-    check_returned(ac, QActorCritic, "pi, [q, ...], action_space")
-    _build_q_actor_critic(ac, two_observations(observation_space), stochastic, num_q)
-    check_no_variable_in_both(
-        ac.pi.trainable_variables, ac.q_variables, "the policy and the Q-functions"
-    )
+    known = _parameters_of(actor_critic)
+    kwargs |= {name: value for name, value in chosen.items() if name in known}
+    ac = _called(actor_critic, observation_space, action_space, kwargs)
+    _check_returned(ac, QActorCritic, "pi, [q, ...], action_space")
+    obs, spec = two_observations(observation_space), ac.action_spec
+    pi = ac.pi(obs)
+    if stochastic:
+        act = _check_policy(ac, pi)
+        _check_trainable_by_sac(pi, spec)
+    elif not tf.is_tensor(pi) or tuple(pi.shape) != (2, *spec.shape):
+        raise UserError(
+            f"For 2 observations the actor-critic's pi returned {_described(pi)}; this algorithm "
+            f"needs a deterministic policy, a tensor of actions {(2, *spec.shape)}."
+        )
+    else:
+        act = pi
+    if spec.num_choices is not None:
+        _check_values(ac.q_values(obs), (2, *spec.num_choices), "q_values(obs)", num_q)
+    else:
+        _check_values(ac.q_values(obs, act), (2,), "q_values(obs, act)", num_q)
+    check_tracked(ac.networks)
+    names = "the policy and the Q-functions"
+    check_no_variable_in_both(ac.pi.trainable_variables, ac.q_variables, names)
     return ac
 
 
-def check_no_variable_in_both(
-    some: Iterable[keras.Variable], others: Iterable[keras.Variable], names: str
-) -> None:
-    """Raise UserError if networks that must be separate have a variable in common."""
-    if {id(variable) for variable in some} & {id(variable) for variable in others}:
+def _parameters_of(actor_critic):
+    return inspect.signature(actor_critic).parameters if callable(actor_critic) else {}
+
+
+def _called(actor_critic, observation_space, action_space, kwargs):
+    """Return the result of `actor_critic(observation_space, action_space, **kwargs)`."""
+    if isinstance(actor_critic, keras.Layer | BaseActorCritic) or not callable(actor_critic):
         raise UserError(
-            f"In the actor_critic {names} share variables; they are trained apart. Make new Keras "
-            "layers for each, every time that it is called."
+            f"actor_critic is a {type(actor_critic).__name__}; give the class or function that "
+            "makes the networks."
+        )
+    try:
+        inspect.signature(actor_critic).bind(observation_space, action_space, **kwargs)
+    except TypeError as error:
+        name = getattr(actor_critic, "__name__", repr(actor_critic))
+        raise UserError(
+            f"{name} cannot make the networks: {error}. It takes "
+            f"{', '.join(_parameters_of(actor_critic))}, and is given the observation space, the "
+            f"action space and {dict(kwargs)}. Change ac_kwargs or actor_critic."
+        ) from error
+    return actor_critic(observation_space, action_space, **kwargs)
+
+
+def _check_returned(ac, expected, arguments):
+    if not isinstance(ac, expected):
+        raise UserError(
+            f"The actor_critic returned {type(ac).__name__}; this algorithm needs "
+            f"{expected.__name__}: return {expected.__module__}.{expected.__name__}({arguments})."
         )
 
 
-def _build_q_actor_critic(ac, obs, stochastic, num_q):
-    """Run an actor-critic on two observations, which creates all variables, and check it."""
-    pi, spec = ac.pi(obs), ac.action_spec
-    if stochastic and not isinstance(pi, Distribution):
-        raise UserError(
-            f"The actor-critic's pi(obs) returned {type(pi).__name__}; this algorithm needs a "
-            "distribution of tensorflow_probability over the actions."
-        )
-    if not stochastic and not tf.is_tensor(pi):
-        raise UserError(
-            f"The actor-critic's pi(obs) returned {type(pi).__name__}; this algorithm needs a "
-            "deterministic policy, which returns the actions themselves as a tensor."
-        )
-    if stochastic:
-        _check_distribution(pi, spec)
-        check_size(pi, spec)
-    act = sample(pi, spec.draw_noise(np.random.default_rng(0), 2))
-    if tuple(act.shape) != (2, *spec.shape):
-        raise UserError(
-            f"For 2 observations the actor-critic's pi gives actions of shape {tuple(act.shape)}; "
-            f"they must be {(2, *spec.shape)}."
-        )
-    choice = spec.num_choices is not None
-    values = ac.q_values(obs) if choice else ac.q_values(obs, act)
-    expected = (2, *spec.num_choices) if choice else (2,)
-    if len(values) != num_q or any(tuple(q.shape) != expected for q in values):
-        raise UserError(
-            f"For 2 observations the actor-critic's q_values returned shapes "
-            f"{[tuple(q.shape) for q in values]}; this algorithm needs {num_q} of shape {expected}."
-        )
-    check_tracked(ac.networks)
-
-
-def _check_distribution(pi, spec):
-    """Check that a distribution is of a kind that SAC can train."""
-    if spec.num_choices is not None:
-        if not is_categorical(pi):
-            raise UserError(
-                f"The actor-critic's pi(obs) returned {type(pi).__name__}; for Discrete actions "
-                "this algorithm needs a Categorical of tensorflow_probability."
-            )
-        return
-    if not is_bijection(pi) or pi.event_shape.rank != 1:
-        raise UserError(
-            f"The actor-critic's pi(obs) returned {type(pi).__name__}, of events of shape "
-            f"{tuple(pi.event_shape)}; this algorithm needs tensorflow_probability's "
-            "TransformedDistribution(MultivariateNormalDiag(mean, std), bijectors.Tanh()), whose "
-            f"events are actions of shape {spec.shape} in [-1, 1]."
-        )
-
-
-# ------------------------------------------------------------------------ checks of networks
+# -------------------------------------------------------------------------- checks of networks
 
 
 def two_observations(observation_space: spaces.Box) -> np.ndarray:
     """Return two observations `[2, ...]` as networks see them, with which to try these."""
     return np.zeros((2, *observation_space.shape), network_dtype(observation_space))
+
+
+def _described(output):
+    return f"shape {tuple(output.shape)}" if tf.is_tensor(output) else type(output).__name__
+
+
+def _check_policy(ac, distribution):
+    """Check the distribution of a policy for two observations; return sampled actions."""
+    spec = ac.action_spec
+    if not isinstance(distribution, Distribution):
+        raise UserError(
+            f"The actor-critic's pi(obs) returned {type(distribution).__name__}; it must return a "
+            "distribution of tensorflow_probability over the actions."
+        )
+    check_size(distribution, spec)
+    act = sample(distribution, spec.draw_noise(np.random.default_rng(0), 2))
+    logp = distribution.log_prob(act)
+    if tuple(act.shape) != (2, *spec.shape) or tuple(logp.shape) != (2,):
+        raise UserError(
+            f"For 2 observations the actor-critic's pi gives actions of shape {tuple(act.shape)} "
+            f"and log_prob of shape {tuple(logp.shape)}; they must be {(2, *spec.shape)} "
+            "and (2,). For actions with several dimensions, use MultivariateNormalDiag, or "
+            "Independent(..., 1)."
+        )
+    return act
 
 
 def check_size(distribution: Distribution, spec: ActionSpec) -> None:
@@ -288,19 +233,36 @@ def check_size(distribution: Distribution, spec: ActionSpec) -> None:
         )
 
 
-def check_returned(ac: object, expected: type[BaseActorCritic], arguments: str) -> None:
-    """Raise UserError if `actor_critic` did not return an instance of `expected`.
-
-    Args:
-        ac: The returned object.
-        expected: The class that the algorithm needs.
-        arguments: The constructor arguments of `expected`, for the message.
-    """
-    if not isinstance(ac, expected):
+def _check_trainable_by_sac(pi, spec):
+    if spec.num_choices is not None:
+        fits, needed = is_categorical(pi), "for Discrete actions a Categorical"
+    else:
+        fits = is_bijection(pi) and pi.event_shape.rank == 1
+        needed = "TransformedDistribution(MultivariateNormalDiag(mean, std), bijectors.Tanh())"
+    if not fits:
         raise UserError(
-            f"The actor_critic returned {type(ac).__name__}; this algorithm needs "
-            f"{expected.__name__}: return "
-            f"{expected.__module__}.{expected.__name__}({arguments})."
+            f"The actor-critic's pi(obs) returned {type(pi).__name__}, of events of shape "
+            f"{tuple(pi.event_shape)}; this algorithm needs {needed} of tensorflow_probability."
+        )
+
+
+def _check_values(values, shape, name, number):
+    if [tuple(each.shape) for each in values] != [shape] * number:
+        raise UserError(
+            f"For 2 observations the actor-critic's {name} returned shapes "
+            f"{[tuple(each.shape) for each in values]}; this algorithm needs {number} of shape "
+            f"{shape}. Squeeze a last axis of length 1."
+        )
+
+
+def check_no_variable_in_both(
+    some: Iterable[keras.Variable], others: Iterable[keras.Variable], names: str
+) -> None:
+    """Raise UserError if networks that must be separate have a variable in common."""
+    if {id(variable) for variable in some} & {id(variable) for variable in others}:
+        raise UserError(
+            f"In the actor_critic {names} share variables; they are trained apart. Make new Keras "
+            "layers for each, every time that it is called."
         )
 
 
@@ -339,6 +301,41 @@ def _bare_variables(value):
     parts = value.values() if isinstance(value, dict) else value
     parts = parts if isinstance(value, dict | list | tuple) else [value]
     return [part for part in parts if isinstance(part, tf.Variable)]
+
+
+def check_closed_forms(
+    pi: Callable[[Any], Distribution], obs: Any, closed_forms: Iterable[str]
+) -> None:
+    """Check that a policy's distribution has the closed forms that an algorithm needs.
+
+    Args:
+        pi: The policy.
+        obs: Observations `[batch, ...]`, or Sequences, with which to try it.
+        closed_forms: Any of 'entropy' and 'kl_divergence' (from another policy of its kind).
+
+    Raises:
+        UserError: tensorflow_probability has no closed form of one of them.
+    """
+    # Compiled, as in training: it makes a difference for divergences between bijections.
+    distribution = compiled(pi, autograph=True)(tf.nest.map_structure(tf.constant, obs))
+    known = dict(
+        entropy=compiled(lambda old: old.entropy(), autograph=True),
+        kl_divergence=compiled(lambda old: old.kl_divergence(pi(obs)), autograph=True),
+    )
+    for name in closed_forms:
+        try:
+            known[name](distribution)
+        except NotImplementedError as error:
+            raise UserError(
+                f"The policy's distribution {type(distribution).__name__} has no {name}() in "
+                "closed form, which this run needs. Use a distribution that has one, or do "
+                "without: ppo, ppg and a2c need entropy for ent_coef, ppo kl_divergence for "
+                "objective='penalty' and normalize_obs, ppg for train_aux_iters above 0, and trpo "
+                "in any case."
+            ) from error
+
+
+# ------------------------------------------------------------------------------------- memory
 
 
 def check_memory(memory: Memory, settings: Any) -> None:

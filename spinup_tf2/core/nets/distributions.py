@@ -5,16 +5,12 @@ This is the only module of the package that imports tensorflow-probability. Othe
 here.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 from tensorflow_probability.python.bijectors import Tanh
 from tensorflow_probability.python.distributions import Distribution
 
-from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.errors import UserError
 
 tfd = tfp.distributions
@@ -198,35 +194,3 @@ def rows(distribution: Distribution, index: tf.Tensor) -> Distribution:
             one_for_each_row = value.shape.rank == rank and value.shape[0] != 1
             chosen[name] = tf.gather(value, index) if one_for_each_row else value
     return distribution.copy(**chosen)
-
-
-def check_closed_forms(
-    pi: Callable[[tf.Tensor], Distribution], obs: Any, closed_forms: Iterable[str]
-) -> None:
-    """Check that a policy's distribution has the closed forms that an algorithm needs.
-
-    Args:
-        pi: The policy.
-        obs: Observations `[batch, ...]`, or Sequences, with which to try it.
-        closed_forms: Any of 'entropy' and 'kl_divergence' (from another policy of its kind).
-
-    Raises:
-        UserError: tensorflow_probability has no closed form of one of them.
-    """
-    # Compiled, as in training: it makes a difference for divergences between bijections.
-    distribution = compiled(pi, autograph=True)(tf.nest.map_structure(tf.constant, obs))
-    known = dict(
-        entropy=compiled(lambda old: old.entropy(), autograph=True),
-        kl_divergence=compiled(lambda old: old.kl_divergence(pi(obs)), autograph=True),
-    )
-    for name in closed_forms:
-        try:
-            known[name](distribution)
-        except NotImplementedError as error:
-            raise UserError(
-                f"The policy's distribution {type(distribution).__name__} has no {name}() in "
-                "closed form, which this run needs. Use a distribution that has one, or do "
-                "without: ppo, ppg and a2c need entropy for ent_coef, ppo kl_divergence for "
-                "objective='penalty' and normalize_obs, ppg for train_aux_iters above 0, and trpo "
-                "in any case."
-            ) from error

@@ -51,23 +51,6 @@ class Head(keras.Model):
         raise NotImplementedError
 
 
-def check_outputs(of: str, output: tf.Tensor, expected: int, what: str) -> None:
-    """Raise UserError if a network does not have the expected number of outputs.
-
-    Args:
-        of: Name of the function that the network computes: pi, v or q.
-        output: The network's output `[..., outputs]`.
-        expected: The expected number of outputs.
-        what: Name of the outputs in the message, such as 'means'.
-    """
-    if output.shape[-1] != expected:
-        units = "1 unit" if expected == 1 else f"{expected} units"
-        raise UserError(
-            f"{of} gives {output.shape[-1]} {what} for each observation, and needs {expected}: "
-            f"give its last layer {units}."
-        )
-
-
 class GaussianPolicy(Head):
     """Gaussian policy with diagonal covariance and state-independent standard deviation.
 
@@ -88,7 +71,11 @@ class GaussianPolicy(Head):
         )
 
     def head(self, output: tf.Tensor) -> Distribution:
-        check_outputs("pi", output, self.log_std.shape[0], "means")
+        if output.shape[-1] != (act_dim := self.log_std.shape[0]):  # one would be broadcast
+            raise UserError(
+                f"pi gives {output.shape[-1]} means for each observation, and needs {act_dim}: "
+                f"give the last layer of its network {act_dim} units."
+            )
         return gaussian(output, tf.exp(self.log_std))
 
     def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -99,8 +86,7 @@ class GaussianPolicy(Head):
 class CategoricalPolicy(Head):
     """Policy over one discrete action (Discrete) or several (MultiDiscrete, MultiBinary).
 
-    Several actions are independent. Calling it raises UserError if `net` does not have
-    `sum(num_choices)` outputs.
+    Several actions are independent.
 
     Args:
         net: A model from observations to logits `[batch, sum(num_choices)]`.
@@ -110,7 +96,7 @@ class CategoricalPolicy(Head):
 
     def __init__(self, net: keras.Model, num_choices: Sequence[int], single: bool):
         super().__init__(net)
-        self.single, self.num_logits = single, sum(num_choices)
+        self.single = single
         # The logits of several actions are padded to a rectangle, with logits of probability 0.
         starts = np.cumsum([0, *num_choices[:-1]])
         column = np.arange(max(num_choices))
@@ -118,7 +104,6 @@ class CategoricalPolicy(Head):
         self.index = np.where(self.padding, 0, starts[:, None] + column)
 
     def head(self, output: tf.Tensor) -> Distribution:
-        check_outputs("pi", output, self.num_logits, "logits")
         if self.single:
             return categorical(output)
         return categoricals(tf.where(self.padding, NEVER, tf.gather(output, self.index, axis=-1)))
@@ -133,20 +118,12 @@ class CategoricalPolicy(Head):
 class SquashedGaussianPolicy(Head):
     """Policy that is the tanh of a diagonal Gaussian (Haarnoja et al. 2018, appendix C).
 
-    Calling it raises UserError if `net` has an odd number of outputs.
-
     Args:
         net: A model from observations to `[batch, 2 act_dim]`: the means, and the log standard
             deviations, which are clipped to [LOG_STD_MIN, LOG_STD_MAX].
     """
 
     def head(self, output: tf.Tensor) -> Distribution:
-        if output.shape[-1] % 2:
-            raise UserError(
-                f"The network of a SquashedGaussianPolicy gives {output.shape[-1]} outputs; give "
-                "its last layer two units for each dimension of the action, one for the mean and "
-                "one for the log standard deviation."
-            )
         mean, log_std = tf.split(output, 2, axis=-1)
         return squashed_gaussian(mean, tf.exp(tf.clip_by_value(log_std, LOG_STD_MIN, LOG_STD_MAX)))
 
@@ -159,7 +136,7 @@ class SquashedGaussianPolicy(Head):
 class DeterministicPolicy(Head):
     """Policy that returns the action itself, `[batch, act_dim]` in [-1, 1].
 
-    Its network must end in `bodies.tanh`.
+    Its network must end in `layers.tanh`.
     """
 
     def head(self, output: tf.Tensor) -> tf.Tensor:
@@ -171,10 +148,9 @@ class DeterministicPolicy(Head):
 
 
 class ValueFunction(Head):
-    """V(s) as `[batch]`, from a network with one output; raises UserError for several outputs."""
+    """V(s) as `[batch]`, from a network with one output."""
 
     def head(self, output: tf.Tensor) -> tf.Tensor:
-        check_outputs("v", output, 1, "values")
         return tf.squeeze(output, axis=-1)  # critical: [batch], or losses broadcast
 
     def numpy_head(self) -> Callable[[np.ndarray], np.ndarray]:
@@ -186,28 +162,21 @@ def value_beside(pi: keras.Model) -> ValueFunction:
     """Return a value function that shares a policy's layers but has its own output layer.
 
     Raises:
-        UserError: The policy is not a Head on a `keras.Sequential` that ends in a Dense layer.
+        UserError: The policy has no `net`, a `keras.Sequential` that ends in a Dense layer.
     """
-    check_features(pi)
-    if isinstance(pi.net, RecurrentNet):
-        return ValueFunction(RecurrentNet(pi.net.trunk, 1))
-    *features, to_policy = pi.net.layers
-    to_value = keras.layers.Dense(1)
-    to_value.build((None, to_policy.kernel.shape[0]))
-    return ValueFunction(keras.Sequential([*features, to_value]))
-
-
-def check_features(pi: keras.Model) -> None:
-    """Raise UserError unless a value function can share a policy's layers: see `value_beside`."""
-    if isinstance(pi, Head) and isinstance(pi.net, RecurrentNet):
-        return
-    stack = isinstance(pi, Head) and isinstance(pi.net, keras.Sequential)
-    if not (stack and isinstance(pi.net.layers[-1], keras.layers.Dense)):
+    net = getattr(pi, "net", None)
+    if isinstance(net, RecurrentNet):
+        return ValueFunction(RecurrentNet(net.trunk, 1))
+    if not (isinstance(net, keras.Sequential) and isinstance(net.layers[-1], keras.layers.Dense)):
         raise UserError(
             f"A value function shall share the layers of the policy {type(pi).__name__}, all but "
             "the last; it must be a GaussianPolicy or CategoricalPolicy on a keras.Sequential "
             "that ends in a Dense layer."
         )
+    *features, to_policy = net.layers
+    to_value = keras.layers.Dense(1)
+    to_value.build((None, to_policy.kernel.shape[0]))
+    return ValueFunction(keras.Sequential([*features, to_value]))
 
 
 def both(pi: Head, v: Head, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
@@ -250,8 +219,6 @@ class FrozenPolicy:
 class QFunction(keras.Model):
     """Q(s, a) as `[batch]`; without an action, Q(s, .) of all actions as `[batch, num_actions]`.
 
-    Calling it with an action raises UserError if `net` has several outputs.
-
     Args:
         net: A model from `[batch, features + act_dim]` to one output, or from features to one
             output per action.
@@ -271,7 +238,6 @@ class QFunction(keras.Model):
         if act is None:
             return self.net(features)
         q = self.net(tf.concat([features, act], axis=-1))
-        check_outputs("q", q, 1, "values")
         return tf.squeeze(q, axis=-1)  # critical: [batch], or losses broadcast
 
 

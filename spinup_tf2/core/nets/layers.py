@@ -1,7 +1,8 @@
-"""Multilayer perceptrons and convolutions, and the initial weights of all networks."""
+"""Multilayer perceptrons and convolutions, the initial weights of networks, and compilation."""
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -18,17 +19,23 @@ if keras.backend.backend() != "tensorflow":  # loaded before spinup_tf2 could ch
         "keras, or set KERAS_BACKEND=tensorflow."
     )
 
-# TensorFlow functions that Spinning Up's users pass, and the names of the same in Keras.
-_KERAS_NAME = {
-    tf.nn.relu: "relu",
-    tf.nn.tanh: "tanh",
-    tf.nn.elu: "elu",
-    tf.nn.selu: "selu",
-    tf.nn.sigmoid: "sigmoid",
-    tf.nn.softplus: "softplus",
-    tf.nn.silu: "silu",
-    tf.identity: "linear",
-}
+Activation = str | Callable[[tf.Tensor], tf.Tensor] | None  # None is linear
+
+
+def compiled(
+    function: Callable, autograph: bool = False, **options: Any
+) -> tf.types.experimental.PolymorphicFunction:
+    """Compile a function of a run with `tf.function`, by default without AutoGraph.
+
+    AutoGraph rewrites Python's `if` and `while` for tensors, in everything that is called. That
+    takes seconds at the start of a run, and hardly anything here needs it (GradientSteps does).
+    """
+    # TensorFlow warns of functions that are compiled again and again, which it identifies by their
+    # code; several runs in one program would trigger it. A partial has no code of its own.
+    return tf.function(partial(function), autograph=autograph, **options)
+
+
+# ------------------------------------------------------------------------------- activations
 
 
 @keras.saving.register_keras_serializable("spinup_tf2")
@@ -54,20 +61,46 @@ def _tanh(x):
     return tf.tanh(x), gradient
 
 
+# Functions of TensorFlow that Spinning Up's users pass, and the names of the same in Keras.
+_SAME_IN_KERAS = {
+    getattr(tf.nn, name): name
+    for name in ("elu", "relu", "selu", "sigmoid", "silu", "softplus", "tanh")
+} | {tf.identity: "linear"}
+
+
+def _keras_activation(activation):
+    if inspect.isclass(activation):
+        activation = activation_of_class(activation.__name__) or activation
+    if callable(activation):
+        activation = _SAME_IN_KERAS.get(activation, activation)
+    return keras.activations.get(activation)
+
+
+# One name for each activation function of Keras layers: silu, not swish.
+_NAMES = {_keras_activation(name): name for name in reversed(ACTIVATIONS)} | {tanh: "tanh"}
+
+
+def activation_name(activation: Activation) -> str | None:
+    """Return the name in ACTIVATIONS of an activation as `mlp` takes it; None if it has none."""
+    return _NAMES.get(_keras_activation(activation))
+
+
+# ------------------------------------------------------------------------------------ layers
+
+
 def mlp(
     input_dim: int,
     hidden_sizes: Sequence[int],
     output_dim: int,
-    activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "tanh",
-    output_activation: str | Callable[[tf.Tensor], tf.Tensor] | None = None,
+    activation: Activation = "tanh",
+    output_activation: Activation = None,
 ) -> keras.Sequential:
     """Return a multilayer perceptron: Dense layers with Glorot-uniform kernels and zero biases.
 
     Args:
         input_dim, output_dim: Widths of the input `[batch, input_dim]` and output.
         hidden_sizes: Widths of the hidden layers.
-        activation, output_activation: Names that Keras knows, or functions of a tensor; None is
-            linear.
+        activation, output_activation: Names that Keras knows, or functions of a tensor.
     """
     layers = [keras.layers.Dense(size, _keras_activation(activation)) for size in hidden_sizes]
     layers.append(keras.layers.Dense(output_dim, _keras_activation(output_activation)))
@@ -122,7 +155,7 @@ def cnn(
     input_shape: tuple[int, ...],
     conv: str | Sequence[tuple[int, int, int]] = "nature",
     hidden_sizes: Sequence[int] = (512,),
-    activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
+    activation: Activation = "relu",
     background: float = 0.0,
 ) -> keras.Sequential:
     """Return convolutions and dense layers, from uint8 images `[batch, *input_shape]` to features.
@@ -153,7 +186,12 @@ def cnn(
         convolutions = impala(function)
     else:
         layers, padding = LAYERS_OF[conv] if isinstance(conv, str) else (conv, "same")
-        _check_size(height, width, conv, smallest_image(layers) if padding == "valid" else 1)
+        if padding == "valid" and min(height, width) < (smallest := smallest_image(layers)):
+            raise UserError(
+                f"Images of {height} x {width} pixels are too small for the convolutions {conv!r}, "
+                f"which need {smallest} x {smallest}. Use the convolutions 'small', a list of "
+                "(filters, kernel size, stride), or a wrapper that enlarges the images."
+            )
         convolutions = [keras.layers.Conv2D(*each, padding, activation=function) for each in layers]
     return keras.Sequential(
         [
@@ -186,15 +224,6 @@ def vector_size(observation_space: spaces.Box, user: type) -> int:
     return observation_space.shape[0]
 
 
-def _check_size(height, width, conv, smallest):
-    if min(height, width) < smallest:
-        raise UserError(
-            f"Images of {height} x {width} pixels are too small for the convolutions {conv!r}, "
-            f"which need {smallest} x {smallest}. Use the convolutions 'small', or a list of "
-            "(filters, kernel size, stride); or enlarge the images with a wrapper."
-        )
-
-
 def smallest_image(layers: Sequence[tuple[int, int, int]]) -> int:
     """Return the smallest height and width of which convolutions without padding leave one pixel.
 
@@ -205,23 +234,6 @@ def smallest_image(layers: Sequence[tuple[int, int, int]]) -> int:
     for _, kernel_size, stride in reversed(layers):
         size = (size - 1) * stride + kernel_size
     return size
-
-
-def _keras_activation(activation):
-    if inspect.isclass(activation):
-        activation = activation_of_class(activation.__name__) or activation
-    if callable(activation):
-        activation = _KERAS_NAME.get(activation, activation)
-    return keras.activations.get(activation)
-
-
-# One name for each activation function of Keras layers: silu, not swish.
-NAMES = {_keras_activation(name): name for name in reversed(ACTIVATIONS)} | {tanh: "tanh"}
-
-
-def activation_name(activation: str | Callable[[tf.Tensor], tf.Tensor] | None) -> str | None:
-    """Return the name in ACTIVATIONS of an activation as `mlp` takes it; None if it has none."""
-    return NAMES.get(_keras_activation(activation))
 
 
 def count_variables(model: Any) -> int:

@@ -16,8 +16,8 @@ from gymnasium import spaces
 from gymnasium.wrappers.utils import update_mean_var_count_from_moments
 
 from spinup_tf2.core.nets.actor_critic import ActorCritic
-from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import Distribution
+from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.envs.spaces import is_image
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import mpi_avg, mpi_sum

@@ -5,7 +5,7 @@ Policies act in [-1, 1]; actions are rescaled to the environment's own bounds
 bounds, and log-probabilities are exact: they are those of actions in [-1, 1].
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -13,21 +13,15 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2.arguments.checks import check_network_arguments
-from spinup_tf2.core.nets.actor_critic import (
-    BaseActorCritic,
-    unique,
-)
-from spinup_tf2.core.nets.distributions import (
-    mode,
-    sample,
-)
+from spinup_tf2.core.nets.actor_critic import BaseActorCritic, unique
+from spinup_tf2.core.nets.distributions import mode, sample
 from spinup_tf2.core.nets.heads import (
     DeterministicPolicy,
     QFunction,
     SquashedGaussianPolicy,
     policy_for,
 )
-from spinup_tf2.core.nets.layers import cnn, count_variables, mlp, tanh, vector_size
+from spinup_tf2.core.nets.layers import Activation, cnn, count_variables, mlp, tanh, vector_size
 from spinup_tf2.envs.spaces import bounded_action_spec
 
 
@@ -118,7 +112,7 @@ class CNNQActorCritic(QActorCritic):
         action_space: spaces.Space,
         conv: str | Sequence[tuple[int, int, int]] = "nature",
         hidden_sizes: Sequence[int] = (256, 256),
-        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
+        activation: Activation = "relu",
         background: float = 0.0,
         *,
         stochastic: bool,
@@ -169,7 +163,7 @@ class MLPQActorCritic(QActorCritic):
         observation_space: spaces.Box,
         action_space: spaces.Space,
         hidden_sizes: Sequence[int] = (256, 256),
-        activation: str | Callable[[tf.Tensor], tf.Tensor] | None = "relu",
+        activation: Activation = "relu",
         *,
         stochastic: bool,
         num_q: int,

@@ -4,13 +4,16 @@ They take `Sequences` instead of observations, and return distributions and valu
 [segments, steps]. The state of all cells of an actor-critic is one vector.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets.distributions import Distribution
+from spinup_tf2.core.nets.layers import Activation, mlp
 from spinup_tf2.errors import UserError
 
 
@@ -189,6 +192,31 @@ class RecurrentNet(keras.Model):
 
     def call(self, sequences: Sequences) -> tf.Tensor:
         return self.to_output(self.trunk(sequences))
+
+
+def recurrent_mlp(
+    input_dim: int,
+    hidden_sizes: Sequence[int],
+    outputs: int,
+    activation: Activation,
+    memory: str,
+    memory_size: int,
+) -> RecurrentNet:
+    """Return a multilayer perceptron with a recurrent cell before its last layer; see `mlp`."""
+    *widths, features = input_dim, *hidden_sizes
+    body = mlp(widths[0], widths[1:], features, activation, activation) if widths else None
+    return RecurrentNet(Trunk(body, features, memory, memory_size), outputs)
+
+
+def memory_arguments(memory: str | None, memory_size: int, seq_len: int) -> dict[str, Any]:
+    """Return the arguments with which a memory can be rebuilt; an empty dict without one.
+
+    Raises:
+        UserError: An argument cannot be used, even if there is no memory.
+    """
+    known = dict(memory=memory, memory_size=memory_size)
+    check_network_arguments(known | dict(seq_len=seq_len))
+    return known if memory else {}
 
 
 class Memory:

@@ -16,11 +16,12 @@ from spinup_tf2.core.nets.acting import (
     Critic,
     dense_layers,
     has_numpy_head,
-    is_numpy_dense,
+    is_dense_stack,
+    through,
 )
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic
-from spinup_tf2.core.nets.compiled import compiled
 from spinup_tf2.core.nets.distributions import sample
+from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.recurrent import LSTM, Memory, RecurrentNet, Sequences
 from spinup_tf2.core.vector_env import VectorEnv
 
@@ -177,21 +178,17 @@ class RecurrentMirror:
     @staticmethod
     def can_mirror(model: keras.Model) -> bool:
         """Return whether a model is a head on a `RecurrentNet` of Dense layers."""
-        net = model.net
-        if not has_numpy_head(model) or type(net) is not RecurrentNet:
+        if not has_numpy_head(model) or type(model.net) is not RecurrentNet:
             return False
-        body = net.trunk.body
-        return body is None or (
-            type(body) is keras.Sequential and all(map(is_numpy_dense, body.layers))
-        )
+        body = model.net.trunk.body
+        return body is None or is_dense_stack(body)
 
     def refresh(self) -> None:
-        net, cell = self.model.net, self.trunk.cell
-        self.body = dense_layers(self.trunk.body) if self.trunk.body is not None else []
-        weights = cell.kernel, cell.recurrent_kernel, cell.bias
-        self.kernel, self.recurrent_kernel, self.bias = (each.numpy() for each in weights)
-        self.output_kernel, self.output_bias = (
-            each.numpy() for each in (net.to_output.kernel, net.to_output.bias)
+        cell, last = self.trunk.cell, self.model.net.to_output
+        self.body = [] if self.trunk.body is None else dense_layers(self.trunk.body)
+        weights = cell.kernel, cell.recurrent_kernel, cell.bias, last.kernel, last.bias
+        self.kernel, self.recurrent_kernel, self.bias, self.output_kernel, self.output_bias = (
+            each.numpy() for each in weights
         )
         self.numpy_head = self.model.numpy_head()
 
@@ -199,12 +196,8 @@ class RecurrentMirror:
         self, x: np.ndarray, state: np.ndarray, *noise: np.ndarray
     ) -> tuple[Any, np.ndarray]:
         """Return the head's output for the observations, and the trunk's next state."""
-        for kernel, bias, activation in self.body:
-            x = x @ kernel
-            x += bias
-            x = activation(x)
         step = self._lstm if type(self.trunk.cell) is LSTM else self._gru
-        remembered = step(x @ self.kernel, state[:, self.trunk.place])
+        remembered = step(through(self.body, x) @ self.kernel, state[:, self.trunk.place])
         output = remembered[:, : self.trunk.cell.units] @ self.output_kernel
         output += self.output_bias
         return self.numpy_head(output, *noise), remembered

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import tensorflow as tf
 
-from spinup_tf2.core.nets.compiled import compiled
+from spinup_tf2.core.nets.layers import compiled
 
 
 @pytest.fixture
