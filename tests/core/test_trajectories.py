@@ -103,8 +103,6 @@ def test_discount_cumsum_by_hand():
     # 3 + .5 * (2 + .5 * 1) = 4.25;  2 + .5 * 1 = 2.5;  1
     x = np.array([3.0, 2.0, 1.0])
     np.testing.assert_allclose(discount_cumsum(x, 0.5), [4.25, 2.5, 1])
-    columns = np.stack([x, 2 * x], axis=1)
-    np.testing.assert_allclose(discount_cumsum(columns, 0.5), [[4.25, 8.5], [2.5, 5], [1, 2]])
 
 
 def test_steps_that_do_not_count_have_advantage_0_and_change_no_other():

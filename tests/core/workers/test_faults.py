@@ -446,14 +446,14 @@ def test_a_process_that_dies_is_named(fault, told):
     started = time.monotonic()
     envs.close()
     assert time.monotonic() - started < 15
-    assert not any(process.is_alive() for process in envs.groups[0].processes)
+    assert not any(process.is_alive() for process in envs._groups[0][0].processes)
 
 
 def test_a_process_that_dies_between_two_steps_is_named():
     with VectorEnv(Faulty, 3, vectorization="async") as envs:
         envs.reset()
         envs.step(np.zeros(3, int))
-        process = envs.groups[0].processes[1]
+        process = envs._groups[0][0].processes[1]
         process.kill()
         process.join()
         with pytest.raises(EnvironmentFailure, match=r"environment 1 .*SIGKILL.* after 1 steps"):
@@ -494,7 +494,7 @@ if __name__ == "__main__":
     envs = VectorEnv(lambda: gym.make("CartPole-v1"), 2, vectorization="async")
     envs.reset()
     envs.step(np.zeros(2, int))
-    print(*(process.pid for process in envs.groups[0].processes), flush=True)
+    print(*(process.pid for process in envs._groups[0][0].processes), flush=True)
     {text}
 """
     )
@@ -519,7 +519,7 @@ def test_signals_that_ask_a_run_to_stop_leave_its_environments_alone(tmp_path):
     for _ in range(100):
         envs.step(np.zeros(2, int))
     envs.close()
-    print([process.exitcode for process in envs.groups[0].processes])
+    print([process.exitcode for process in envs._groups[0][0].processes])
     """
     ended = run_script(tmp_path, text)
     assert (ended.returncode, ended.stderr) == (0, "")
