@@ -64,8 +64,8 @@ def test_stale_weights_are_used_until_refresh():
     ac = MLPActorCritic(OBS, spaces.Box(-1, 1, (3,)))
     act = acting.Actor(ac)
     noise = np.zeros((50, 3), np.float32)
-    before, val = act(batch(), noise)
-    assert val is None  # separate networks: values come later, all at once
+    before, extras = act(batch(), noise)
+    assert extras == {}  # separate networks: values come later, all at once
     perturb(ac.pi, 0)
     np.testing.assert_array_equal(act(batch(), noise)[0], before)
     act.refresh()
@@ -146,13 +146,13 @@ def test_images(space, shared):
     perturb(ac.pi.net.layers[-1], 0)
     perturb(ac.v.net.layers[-1], 1)
     assert ac.shared == shared
-    act, val = acting.Actor(ac)(obs, noise)
+    act, extras = acting.Actor(ac)(obs, noise)
     np.testing.assert_allclose(act, sample(ac.pi(obs), noise), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(acting.Critic(ac.v)(obs), ac.v(obs), rtol=1e-5, atol=1e-5)
     if shared:
-        np.testing.assert_allclose(val, ac.v(obs), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(extras["val"], ac.v(obs), rtol=1e-5, atol=1e-5)
     else:
-        assert val is None
+        assert extras == {}
 
 
 # ---------------------------------------------------------------- off-policy actor-critics
@@ -177,8 +177,8 @@ def test_numpy_equals_keras_for_bounded_actions(space, stochastic, activation, h
     for seed in range(2):
         perturb(ac.pi, seed)
         act.refresh()
-        found, val = act(batch(), noise)
-        assert val is None
+        found, extras = act(batch(), noise)
+        assert extras == {}
         assert found.dtype == (np.int64 if space == spaces.Discrete(5) else np.float32)
         pi = ac.pi(batch())
         np.testing.assert_allclose(found, sample(pi, noise), rtol=1e-5, atol=1e-5)

@@ -228,29 +228,24 @@ TWO, BOX = spaces.Discrete(2), spaces.Box(-1, 1, (2,))
         (
             TWO,
             CategoricalPolicy(mlp(4, (), 3), (2,), True),
-            "^pi gives 3 logits .*needs 2: .*2 unit",
+            "^pi gives 3 logits .*needs 2: give",
         ),
         (
             TWO,
             CategoricalPolicy(mlp(4, (), 1), (2,), True),
-            "^pi gives 1 logits .*needs 2: .*2 unit",
+            "^pi gives 1 logits .*needs 2: give",
         ),
         (TWO, Policy(3, categorical), r"^pi gives 3 logits .* Discrete\(2\) needs 2: give"),
         (TWO, Policy(1, categorical), r"^pi gives 1 logits .* Discrete\(2\) needs 2: give"),
         (TWO, Policy(2, unit_gaussian), r"returned Multi\w*; .* Discrete\(2\) use Categorical"),
-        (BOX, GaussianPolicy(mlp(4, (), 3), 2), "^pi gives 3 means .*needs 2: .*2 units"),
-        (BOX, GaussianPolicy(mlp(4, (), 1), 2), "^pi gives 1 means .*needs 2: .*2 units"),
+        (BOX, GaussianPolicy(mlp(4, (), 3), 2), "^pi gives 3 means .*needs 2: give"),
+        (BOX, GaussianPolicy(mlp(4, (), 1), 2), "^pi gives 1 means .*needs 2: give"),
         (BOX, Policy(3, unit_gaussian), r"^pi gives 3 means .*Box.* needs 2: give"),
         (BOX, Policy(2, categorical), r"returned Categorical; .*Box.* use MultivariateNormalDiag"),
         (
             spaces.MultiBinary(3),
             Policy(4, bernoulli),
             "^pi gives 4 x 2 logits .* needs 3 x 2: give",
-        ),
-        (
-            spaces.MultiDiscrete([2, 3]),
-            CategoricalPolicy(mlp(4, (), 6), (2, 3), False),
-            "^pi gives 6 logits .* needs 5: .*5 units",
         ),
     ],
 )
@@ -282,15 +277,6 @@ def test_policies_of_the_right_size_are_taken(space, pi):
         return ActorCritic(pi, ValueFunction(mlp(4, (), 1)), action_space)
 
     assert make_actor_critic(own, OBS, space, None).pi is pi
-
-
-def test_a_value_function_of_several_outputs_is_refused():
-    def own(observation_space, action_space):
-        ac = MLPActorCritic(observation_space, action_space)
-        return ActorCritic(ac.pi, ValueFunction(mlp(4, (), 2)), action_space)
-
-    with pytest.raises(UserError, match=r"^v gives 2 values .*needs 1: .*1 unit\."):
-        make_actor_critic(own, OBS, TWO, None)
 
 
 class Scaled(keras.layers.Layer):
@@ -470,9 +456,9 @@ def test_networks_for_other_observations_are_refused(make, message):
 
 @pytest.mark.parametrize("net", [lambda obs: obs, tf.Module()])
 def test_networks_are_keras_models(net):
-    with pytest.raises(UserError, match=r"ActorCritic was given a \w+, .*; they are Keras models"):
+    with pytest.raises(UserError, match=r"ActorCritic was given .*; networks are keras\.Model"):
         ActorCritic(net, mlp(4, (), 1), TWO)
-    with pytest.raises(UserError, match=r"ActorCritic was given a \w+, .*; they are Keras models"):
+    with pytest.raises(UserError, match=r"ActorCritic was given .*; networks are keras\.Model"):
         ActorCritic(mlp(4, (), 1), net, TWO)
 
 
@@ -495,8 +481,6 @@ def test_answers_are_not_inherited():
     assert class_for(MLPActorCritic, OBS) is MLPActorCritic
     assert (MLPActorCritic.takes_init, Derived.takes_init) == (True, False)
     assert WithAnAnswer.takes_init
-    assert CNNActorCritic.variable_shapes is not None
-    assert WithAnAnswer.variable_shapes is Derived.variable_shapes is None
 
 
 def test_step_and_act_take_one_image_or_a_batch():

@@ -125,20 +125,6 @@ def test_images(shared):
         np.testing.assert_allclose(values, val[:, t], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("memory", [None, *KERAS_CELLS])
-@pytest.mark.parametrize("shared", [True, False])
-def test_shapes_are_known_before_the_networks_are_made(memory, shared):
-    remembering = dict(memory=memory, memory_size=5) if memory else {}
-    for make, space, kwargs in (
-        (MLPActorCritic, OBS, dict(hidden_sizes=(6,))),
-        (CNNActorCritic, IMAGES, dict(conv="nature", hidden_sizes=(7,), shared=shared)),
-    ):
-        ac = make(space, DISCRETE, **kwargs, **remembering)
-        expected = make.variable_shapes(space, DISCRETE, **ac.arguments)
-        assert sorted(expected) == sorted(tuple(each.shape) for each in ac.variables)
-        assert ("memory" in ac.arguments) == (memory is not None)
-
-
 def test_act_and_step_take_and_return_the_state():
     ac = MLPActorCritic(OBS, DISCRETE, memory="gru", memory_size=5)
     perturb(ac.pi)
