@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import gymnasium as gym
 import keras
@@ -171,7 +172,7 @@ def ppg(
 
         actor = actor_for(ac, envs)
         scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
-        state = dict(actor=actor, steps=steps, scaler=scaler)
+        state: dict[str, Any] = dict(actor=actor, steps=steps, scaler=scaler)
         columns = {}
         if train_aux_iters > 0:
             v_aux = value_beside(ac.pi) if arch == "dual" else ac.v
@@ -201,6 +202,7 @@ def ppg(
             if done == 0:
                 frozen.freeze()
             minibatches = run.minibatches(aux_minibatch_size, train_aux_iters, n_pi, stream=3)
+            assert minibatches is not None  # they have a size
             for index in np.concatenate(minibatches)[int(done) :]:
                 if run.asked_to_stop():
                     run.leave(settings.local_steps)

@@ -209,13 +209,13 @@ class Training:
 
     def _take(self, batch, minibatches, active):
         """Return (info before, info after, passes) of each of the active GradientSteps."""
-        befores = [each.info(batch) for each in self.steps]
+        before = [each.info(batch) for each in self.steps]
         results = []
         for i, each in enumerate(self.steps):
-            passes = each.take(batch, minibatches, befores[i]) if active[i] else tf.constant(0)
+            passes = each.take(batch, minibatches, before[i]) if active[i] else tf.constant(0)
             results.append(passes)
         afters = [each.info(batch) for each in self.steps]
-        return befores, afters, results
+        return before, afters, results
 
     def __call__(
         self,
@@ -236,8 +236,8 @@ class Training:
         """
         every = (True,) * len(self.steps)
         if renewed is None:
-            befores, afters, passes = self._compiled(batch, minibatches, every)
-            return joined(befores), joined(afters), int(passes[0])
+            before, afters, passes = self._compiled(batch, minibatches, every)
+            return joined(before), joined(afters), int(passes[0])
         if minibatches is None:  # each pass is one step on the whole batch
             most = max(each.num_steps for each in self.steps)
             minibatches = np.tile(np.arange(len(batch["adv"])), (max(most, 1), 1, 1))
@@ -247,11 +247,12 @@ class Training:
 
     def _pass_by_pass(self, batch, minibatches, renewed):
         active, total = (True,) * len(self.steps), [0] * len(self.steps)
-        first, last = [], [{}] * len(self.steps)
+        first: list[Info] = []
+        last: list[Info] = [{}] * len(self.steps)
         for i, of_pass in enumerate(minibatches):
             batch = batch | {name: tf.constant(x) for name, x in renewed(of_pass).items()}
-            befores, afters, passes = self._compiled(batch, of_pass[None], active)
-            first = first or befores
+            before, afters, passes = self._compiled(batch, of_pass[None], active)
+            first = first or before
             for k in np.flatnonzero(active):
                 last[k] = afters[k]
                 total[k] += int(passes[k])
@@ -263,7 +264,9 @@ class Training:
 
 
 def renewal(
-    batch: Batch, fresh: Callable[[], Mapping[str, np.ndarray]] | None, per_minibatch: bool
+    batch: Mapping[str, Any],
+    fresh: Callable[[], Mapping[str, np.ndarray]] | None,
+    per_minibatch: bool,
 ) -> Renewed | None:
     """Return the `renewed` argument of Training; None if batches do not change between passes.
 

@@ -111,7 +111,7 @@ class Rollouts:
         self.behavior: Any = actor
         if settings.behavior_policy is not None:
             self.behavior = Demonstrations(actor, settings.behavior_policy, envs)
-        self.obs: np.ndarray | None = None  # the latest observations; None before the first reset
+        self.obs: Any = None  # the latest observations; None before the first reset
 
     def __call__(self) -> Iterator[tuple[dict[str, Any], Fresh]]:
         """Yield `(batch, fresh)` for each batch of the current epoch; see `Update`."""

@@ -158,7 +158,7 @@ class VectorEnv:
         if self._counts_epochs:
             self._tell_epochs(epoch)
         seeds = self.randomness.environment_seeds(epoch, step) if seeds is None else seeds
-        first = []
+        first: list[np.ndarray] = []
         for envs, which in self._groups:
             obs, infos = envs.reset(seed=[*seeds[which]])
             self.episodes.hear(infos)
@@ -180,7 +180,8 @@ class VectorEnv:
     def _answer(self, envs, act, which):
         """Return the Answer of the environments `envs`, which have been given `act`."""
         obs, rew, terminated, truncated, infos = envs.step_wait()
-        obs, final_obs = obs.astype(self.obs_dtype), {}  # a copy
+        obs = obs.astype(self.obs_dtype)  # a copy
+        final_obs: FinalObs = {}
         self.elapsed[which] += 1
         if infos:
             self.episodes.hear(infos, which.start)
@@ -281,9 +282,11 @@ def _close_quietly(prototype):
 
 def _joined(answers: Sequence[Answer]) -> Answer:
     """Join the answers of consecutive groups of environments."""
-    *arrays, final_obs = zip(*answers, strict=True)
-    merged = {i: last for each in final_obs for i, last in each.items()}
-    return Answer(*map(np.concatenate, arrays), merged)
+    obs, rew, terminated, truncated = (
+        np.concatenate(each) for each in list(zip(*answers, strict=True))[:-1]
+    )
+    final_obs = {i: last for answer in answers for i, last in answer.final_obs.items()}
+    return Answer(obs, rew, terminated, truncated, final_obs)
 
 
 def lost(final_obs: FinalObs) -> list[int]:

@@ -40,7 +40,9 @@ class RecurrentActor:
         envs: The environments in which to act. They know where episodes begin (`elapsed`).
     """
 
-    def __init__(self, ac: BaseActorCritic, envs: VectorEnv):
+    state: np.ndarray
+
+    def __init__(self, ac: Any, envs: VectorEnv):
         self.step, self.envs = RecurrentStep(ac.memory), envs
         self.restart()
 
