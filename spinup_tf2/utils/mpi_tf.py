@@ -7,7 +7,6 @@ from spinup_tf2.parallel.tensors import (
     flat_concat,
     mpi_avg_grads,
     mpi_avg_scalars,
-    split_flat,
     sync_params,
 )
 
@@ -18,6 +17,5 @@ __all__ = [
     "flat_concat",
     "mpi_avg_grads",
     "mpi_avg_scalars",
-    "split_flat",
     "sync_params",
 ]

@@ -332,13 +332,13 @@ def cached():
     [
         (ppo, own(unsummed), {}, r"log_prob of shape \(2, 1\).*Independent"),
         (ppo, with_another("pi", mlp(3, (), 2)), {}, r"pi\(obs\) returned EagerTensor; it must re"),
-        (ppo, with_another("v", mlp(3, (), 1)), {}, r"v\(obs\) returned shape \(2, 1\).*squeeze"),
+        (ppo, with_another("v", mlp(3, (), 1)), {}, r"v\(obs\) returned shapes \[\(2, 1\)\].*Squeeze"),
         (ppo, own(bent), dict(ent_coef=0.01), r"no entropy\(\) in closed form.*ppo, ppg and a2c"),
         (ppo, own(bent), dict(objective="penalty"), r"no kl_divergence\(\) in closed form"),
         (trpo, own(bent), {}, r"no kl_divergence\(\) in closed form"),
         # Divergences are tried out between what one compiled function has returned and another.
         (ppo, own(squashed), dict(objective="penalty"), r"no kl_divergence\(\) in closed form"),
-        (sac, of_kind(False, 2), {}, "needs a distribution of tensorflow_probability"),
+        (sac, of_kind(False, 2), {}, "must return a distribution of tensorflow_probability"),
         (ddpg, of_kind(True, 1), {}, "needs a deterministic policy"),
         (td3, of_kind(False, 1), {}, "needs 2 of shape"),
         (ddpg, cached(), {}, "the networks and the target networks share variables"),
