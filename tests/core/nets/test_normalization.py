@@ -90,8 +90,7 @@ def test_numpy_acts_as_the_normalised_networks():
     act.refresh()
     value.refresh()
     obs, noise = samples(), np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
-    found, val = act(obs, noise)
-    assert val is None
+    found, _ = act(obs, noise)
     np.testing.assert_allclose(found, sample(ac.pi(obs), noise), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(value(obs), ac.v(obs), rtol=1e-4, atol=1e-5)
     seen = ac.normalizer(obs)
@@ -245,22 +244,22 @@ def test_the_first_statistics_are_in_use_before_the_first_update():
     ac, _ = gaussian()
     x = samples()
 
-    def update(batch):
+    def update(batch, fresh):
         np.testing.assert_allclose(ac.normalizer.mean, batch["obs"].mean(axis=0), rtol=1e-4)
         np.testing.assert_allclose(ac.normalizer.var, batch["obs"].var(axis=0), rtol=1e-4)
         return dict(LossPi=0.5)
 
-    assert ac.with_update(update)(dict(obs=x)) == dict(LossPi=0.5, NormKL=0)
+    assert ac.with_update(update)(dict(obs=x), None) == dict(LossPi=0.5, NormKL=0)
 
 
 @pytest.mark.parametrize(("moved", "bounded"), [(0.01, False), (3.0, True)])
 def test_later_statistics_come_into_use_between_updates_and_within_a_bound(moved, bounded):
     ac, std = gaussian()
-    update = ac.with_update(lambda batch: {})
-    update(dict(obs=samples()))
+    update = ac.with_update(lambda batch, fresh: {})
+    update(dict(obs=samples()), None)
     obs = samples() + np.float32([moved, 0, 0])
     before = ac.pi(obs).mean().numpy()
-    kl = update(dict(obs=obs))["NormKL"]
+    kl = update(dict(obs=obs), None)["NormKL"]
     np.testing.assert_array_equal(ac.pi(obs).mean(), before)
     assert 0 < kl <= MAX_KL
     assert (ac.normalizer.share.numpy() < 1) == bounded
@@ -284,8 +283,8 @@ def test_ranks_go_the_same_part_of_the_way():
         ac, _ = gaussian()
         for variable, value in zip(ac.variables, weights, strict=True):
             variable.assign(value)
-        update = ac.with_update(lambda batch: {})
-        kls = [update(dict(obs=x))["NormKL"] for x in pieces]
+        update = ac.with_update(lambda batch, fresh: {})
+        kls = [update(dict(obs=x), None)["NormKL"] for x in pieces]
         return [ac.normalizer.share.numpy(), *kls]
 
     first, second = samples(), samples(seed=1) + np.float32([3, 0, 0])
@@ -315,14 +314,14 @@ def test_the_policy_that_is_tested_and_saved_is_the_one_that_was_trained(tmp_pat
     """Its outputs on the batch are those after the last gradient step, and not yet the next's."""
     train_run, evaluate, trained, acting, tested = on_policy.train, run.evaluate, [], [], []
 
-    def watched_train(run, update, *args, **kwargs):
-        def watched(batch):
-            info = update(batch)
+    def watched_train(run, actor, update, *args, **kwargs):
+        def watched(batch, fresh):
+            info = update(batch, fresh)
             obs = batch["obs"].numpy()
             trained.append((obs, run.ac.outputs(obs, np.zeros((len(obs), 2), np.float32))))
             return info
 
-        train_run(run, watched, *args, **kwargs)
+        train_run(run, actor, watched, *args, **kwargs)
 
     def watched_collect(envs, act, *args, collect=on_policy.collect):
         for obs, _ in trained[-1:]:
@@ -331,10 +330,11 @@ def test_the_policy_that_is_tested_and_saved_is_the_one_that_was_trained(tmp_pat
 
     def watched_evaluate(envs, act, *args):
         obs, _ = trained[-1]
+        act.refresh()
         tested.append(act(obs, np.zeros((len(obs), 2), np.float32))[0])
         return evaluate(envs, act, *args)
 
-    monkeypatch.setattr(on_policy, "train", watched_train)
+    monkeypatch.setattr("spinup_tf2.algos.ppo.train", watched_train)
     monkeypatch.setattr(on_policy, "collect", watched_collect)
     monkeypatch.setattr(run, "evaluate", watched_evaluate)
     kwargs = dict(normalize_obs=True, num_test_episodes=1, epochs=3, save_freq=1, pi_lr=1e-2)
