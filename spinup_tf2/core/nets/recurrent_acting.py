@@ -36,11 +36,13 @@ class RecurrentActor:
         state: The state of each environment, `[n, size]`.
 
     Args:
-        ac: The actor-critic.
+        ac: The actor-critic, which has a memory.
         envs: The environments in which to act. They know where episodes begin (`elapsed`).
     """
 
-    def __init__(self, ac: BaseActorCritic, envs: VectorEnv):
+    state: np.ndarray
+
+    def __init__(self, ac: Any, envs: VectorEnv):
         self.step, self.envs = RecurrentStep(ac.memory), envs
         self.restart()
 
