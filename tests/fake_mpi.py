@@ -14,7 +14,7 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 
-from spinup_tf2.parallel import mpi
+from spinup_tf2.parallel import mpi, tensors
 
 _REDUCE = {"SUM": np.add, "MIN": np.minimum, "MAX": np.maximum, "PROD": np.multiply}
 _this_thread = threading.local()
@@ -89,6 +89,7 @@ def run_ranks(n, fn, timeout=180):
     The exception of the first rank that failed by itself is raised here.
     """
     world = _World(n, timeout)
+    tensors._order()  # threads that make it at the same time would get different ones
 
     def run(rank):
         _this_thread.comm = FakeComm(world, rank)

@@ -128,8 +128,9 @@ def _describe(ac, extra):
     arguments = plain_arguments(inner)
     if name is None or arguments is None:
         return None
-    if not is_own(type(inner).__module__):
-        _check_arguments(type(inner), arguments)
+    # A custom class is rebuilt only if it has passed on all of its arguments, and no others.
+    if not is_own(type(inner).__module__) and _parameters_of(type(inner)) != {*arguments}:
+        return None
     return {
         "actor_critic": name,
         "arguments": arguments,
@@ -158,15 +159,10 @@ def plain_arguments(ac: BaseActorCritic) -> dict[str, Any] | None:
         return None
 
 
-def _check_arguments(make, arguments):
-    """Check that a custom class has recorded all arguments that are needed to rebuild it."""
-    _, _, *parameters = inspect.signature(make).parameters.values()
-    taken = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
-    if missing := [name for name in taken if name not in arguments]:
-        raise UserError(
-            f"{make.__name__} takes {', '.join(missing)}, which it does not pass on with its other "
-            "arguments: a saved agent would be made again without. Pass all of them on, or none."
-        )
+def _parameters_of(make):
+    """Return the names of a class's constructor arguments, apart from the spaces."""
+    _, _, *parameters = inspect.signature(make).parameters
+    return {*parameters}
 
 
 def _name_of(make: type) -> str | None:

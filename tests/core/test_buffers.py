@@ -132,23 +132,6 @@ def test_the_step_before_the_first_one_is_none_of_this_batch():
     assert (batch["adv"].tolist(), batch["ret"].tolist()) == ([0], [1])
 
 
-def test_rows_of_all_environments_are_in_the_batch():
-    buffer = fill(make(4, 2), 4)
-    batch = buffer.get(value, np.zeros((2, 1), np.float32))
-    assert batch["obs"].shape == (8, 1)
-    assert {batch[k].shape for k in ("act", "adv", "ret", "val")} == {(8,)}
-    np.testing.assert_array_equal(batch["obs"][2:4], buffer.rows["obs"][1])
-    assert all(x.dtype == np.float32 for k, x in batch.items() if k not in ("act", "valid"))
-
-
-def test_equal_advantages_become_zero_not_nan():
-    buffer = make(2, 1)
-    no = np.zeros(1, bool)
-    for _ in range(2):
-        buffer.store(np.zeros((1, 1)), np.zeros(1), [0], no, no, {})
-    assert (buffer.get(value, np.zeros((1, 1)))["adv"] == 0).all()
-
-
 def test_advantages_are_normalised_over_all_ranks():
     def rank(seed):
         return fill(make(50), 50, seed).get(value, np.zeros((2, 1), np.float32))["adv"]
@@ -176,18 +159,6 @@ def test_values_that_were_stored_are_not_computed_again():
     np.testing.assert_array_equal(batch["val"], [7, 7, 7])
     np.testing.assert_allclose(batch["ret"], [1 + 0.5 * 3, 1 + 0.5 * 4, 1 + 0.5 * 8])
     np.testing.assert_allclose(batch["adv"], batch["ret"] - 7)
-
-
-def test_stored_values_give_what_computed_ones_give():
-    stored, computed = make(normalize=False), fill(make(normalize=False), 4)
-    for t in range(4):
-        no = np.zeros(2, bool)
-        row = [computed.rows[name][t] for name in ("obs", "act", "rew")]
-        stored.store(*row, no, no, {}, val=value(row[0]))
-    last_obs = np.ones((2, 1), np.float32)
-    expected = computed.get(value, last_obs)
-    for key, x in stored.get(value, last_obs).items():
-        np.testing.assert_array_equal(x, expected[key])
 
 
 def test_images_are_kept_as_bytes():

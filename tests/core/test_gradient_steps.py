@@ -10,7 +10,6 @@ from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.update_block import Minimize
 from spinup_tf2.parallel import mpi
-from spinup_tf2.parallel import tensors as mpi_tf
 from tests.fake_mpi import run_ranks
 
 
@@ -121,12 +120,6 @@ def test_ranks_with_parts_of_a_batch_equal_one_with_the_whole(stop_at):
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
-def sync(*all_steps):
-    """What every run does before its first step, as the first run of a process."""
-    mpi_tf._order.cache_clear()
-    run_ranks(2, lambda: mpi_tf.sync_params(all_steps[mpi.proc_id()].steps[0].trained))
-
-
 @pytest.mark.parametrize("kind", [GradientSteps, Minimize])
 def test_info_is_averaged_over_ranks_or_is_each_ranks_own(kind):
     """The gradient of the mean of x is averaged in any case: of 1, 2 and 6 it is 3."""
@@ -188,16 +181,6 @@ def test_minibatch_steps_equal_adam_by_hand():
     assert after["Loss"] == pytest.approx(np.mean(error**2), rel=1e-5)  # of the whole batch
 
 
-def test_a_minibatch_of_everything_is_the_batch():
-    (net, steps), (other, other_steps) = make(5), make(5)
-    full, mini = steps(batch()), other_steps(batch(), shuffled(5, 1, 64))
-    assert mini[2] == full[2] == 5
-    for a, b in zip(full[:2], mini[:2], strict=True):
-        assert a == pytest.approx(b, rel=1e-4)
-    for a, b in zip(net.variables, other.variables, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-5)
-
-
 @pytest.mark.parametrize("num_procs", [1, 2])
 def test_passes_stop_by_the_whole_batch(num_procs):
     """MaxError of the whole batch decides; that of a minibatch of four would stop at once."""
@@ -232,7 +215,6 @@ def test_minibatches_over_ranks_equal_those_of_one_process():
 @pytest.mark.parametrize("minibatches", [False, True])
 def test_one_process_and_ranks_compile_once(minibatches):
     ranks, (_, one) = [make(2)[1] for _ in range(2)], make(2)
-    sync(*ranks)
 
     def train(training):
         for seed in range(3):
@@ -289,19 +271,6 @@ def test_decay_sets_the_learning_rate():
     training(batch())
     assert any(np.any(a != b) for a, b in zip(net.variables, start, strict=True))
     assert times_compiled(training) == 1
-
-
-def test_several_steps_on_one_batch_report_together():
-    """Two variables, one step each of size 0.1: Adam's first step is the learning rate."""
-    x, y = keras.Variable(1.0), keras.Variable(1.0)
-    both = [
-        GradientSteps(lambda batch: (x * 1, dict(X=x * 1)), [x], adam(0.1), 1),
-        GradientSteps(lambda batch: (y * 1, dict(Y=y * 1)), [y], adam(0.1), 2),
-    ]
-    before, after, steps = Training(*both)(dict(x=tf.ones(3)))
-    assert (before["X"], before["Y"], steps) == (1, 1, 1)
-    assert after["X"] == pytest.approx(0.9, abs=1e-4)
-    assert after["Y"] == pytest.approx(0.8, abs=1e-4)
 
 
 def test_a_loss_that_depends_on_what_another_trains_waits_for_it():
@@ -382,7 +351,6 @@ def test_several_losses_on_ranks(minibatches):
     ranks = [pair() for _ in range(2)]
     nets, steps = zip(*ranks, strict=True)
     trainings = [Training(*each) for each in steps]
-    sync(*trainings)
     results = run_ranks(2, lambda: trainings[mpi.proc_id()](parts[mpi.proc_id()], minibatches))
     others, apart = pair()
     if minibatches is not None:  # row k of rank r is row 2 k + r

@@ -210,10 +210,6 @@ def test_an_episode_that_nothing_resets_is_counted_where_it_ends():
         assert len(steps) == MOST_LIVES + 2
 
 
-def test_no_test_environments_no_test_episodes():
-    assert evaluate(None, actor()) == dict(TestEpRet=[], TestEpLen=[], TestSuccessRate=[])
-
-
 def test_evaluation_is_without_noise():
     """A stochastic policy takes its mode: two evaluations of the same policy are the same."""
     ac = MLPQActorCritic(
@@ -480,12 +476,6 @@ def test_columns_and_epochs(tmp_path):
     assert float(run.rows[1]["AverageQVals"]) == pytest.approx(rew.mean(), rel=1e-4)
     assert float(run.rows[1]["MaxQVals"]) == pytest.approx(rew.max(), rel=1e-4)
     assert float(run.rows[1]["LossQ"]) == 1
-
-
-def test_no_test_episodes_leave_their_columns_blank(tmp_path):
-    run = Run(tmp_path, epochs=1)
-    assert run.rows[0]["AverageTestEpRet"] == run.rows[0]["TestEpLen"] == ""
-    assert run.rows[0]["AverageEpRet"] != ""
 
 
 def test_test_environments_are_others_than_those_that_train(tmp_path):

@@ -159,31 +159,6 @@ def test_streams_differ_between_environments_epochs_and_seeds():
     assert len({environment_seed(s, i) for s in range(20) for i in range(20)}) == 400
 
 
-def test_async_equals_sync():
-    outputs = []
-    for vectorization in ("sync", "async"):
-        envs = VectorEnv(
-            lambda: gym.make("CartPole-v1"), 2, seed=5, max_ep_len=20, vectorization=vectorization
-        )
-        rows = [envs.reset()]
-        for t in range(60):
-            obs, rew, terminated, truncated, final_obs = envs.step(np.array([t % 2, 1]))
-            rows += [obs, rew, terminated, truncated, *final_obs.values()]
-        envs.close()
-        outputs.append(rows)
-    assert len(outputs[0]) == len(outputs[1])
-    for a, b in zip(*outputs, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_unsupported_observations_are_refused():
-    class Pair(Counter):
-        observation_space = gym.spaces.Tuple([gym.spaces.Discrete(2)] * 2)
-
-    with pytest.raises(UserError, match="Tuple"):
-        VectorEnv(Pair)
-
-
 def test_unfinished_episodes_are_carried_over_epochs():
     episodes = Episodes(2)
 

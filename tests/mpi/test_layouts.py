@@ -36,7 +36,7 @@ collect, store, epochs, steps = on_policy.collect, ReplayBuffer.store, [], []
 
 def remember(envs, act, buffer, *args):
     obs = collect(envs, act, buffer, *args)
-    epochs.append(buffer.act.copy())
+    epochs.append(buffer.rows["act"].copy())
     return obs
 
 def remember_step(self, obs, act, *args):

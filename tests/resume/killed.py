@@ -83,11 +83,10 @@ def left_by(run_dir: str | os.PathLike) -> dict:
     manifest = json.loads((newest / "manifest.json").read_text())
     counters = {key: x for key, x in manifest["counters"].items() if key != "seconds"}
     state = dict(rows=rows_without_time(run_dir / "progress.txt"), counters=counters)
-    for name, folder in dict(checkpoint=newest, policy=run_dir / "tf2_save" / "variables").items():
-        variables = tf.train.load_checkpoint(str(folder / "variables"))
-        for key in variables.get_variable_to_shape_map():
-            if key != "_CHECKPOINTABLE_OBJECT_GRAPH":  # names, which a process gives only once
-                state[f"{name}: {key}"] = _exactly(variables.get_tensor(key))
+    variables = tf.train.load_checkpoint(str(run_dir / "tf2_save" / "variables" / "variables"))
+    for key in variables.get_variable_to_shape_map():
+        if key != "_CHECKPOINTABLE_OBJECT_GRAPH":  # names, which a process gives only once
+            state[f"policy: {key}"] = _exactly(variables.get_tensor(key))
     for path in newest.glob("*.npz"):
         with np.load(path) as arrays:
             state |= {f"{path.name}: {name}": _exactly(arrays[name]) for name in arrays.files}
@@ -145,8 +144,8 @@ def be_killed(rank, step=None, save=None, file=None):
 
         return call
 
-    trains = lambda envs, group, _: group == 0 and envs.indices.start < FIRST_TEST_ENV  # noqa: E731
-    VectorEnv.begin = counted(VectorEnv.begin, "step", lambda: count["step"] == step, trains)
+    trains = lambda envs, _: envs.indices.start < FIRST_TEST_ENV  # noqa: E731
+    VectorEnv.step = counted(VectorEnv.step, "step", lambda: count["step"] == step, trains)
     never = lambda: False  # noqa: E731
     writer = checkpoint_writer.CheckpointWriter
     writer.save = counted(writer.save, "save", never)

@@ -38,21 +38,21 @@ def train(algorithm, path, env_id, **kwargs):
 
 def stopped(monkeypatch, steps, testing=False):
     """`with stopped(...)`: a signal comes in this step of the training, or of the evaluations."""
-    count, begin = [0], VectorEnv.begin
+    count, step = [0], VectorEnv.step
 
-    def begin_or_stop(self, group, act):
-        if group == 0 and (self.indices.start >= FIRST_TEST_ENV) == testing:
+    def step_or_stop(self, act):
+        if (self.indices.start >= FIRST_TEST_ENV) == testing:
             count[0] += 1
             if count[0] == steps:
                 os.kill(os.getpid(), signal.SIGUSR1)
-        return begin(self, group, act)
+        return step(self, act)
 
     class Stopped:
         def __enter__(self):
-            monkeypatch.setattr(VectorEnv, "begin", begin_or_stop)
+            monkeypatch.setattr(VectorEnv, "step", step_or_stop)
 
         def __exit__(self, kind, error, _):
-            monkeypatch.setattr(VectorEnv, "begin", begin)
+            monkeypatch.setattr(VectorEnv, "step", step)
             assert kind is Interrupted, f"was not stopped in step {steps}: {error!r}"
             assert error.signum == signal.SIGUSR1
             return True
@@ -279,7 +279,7 @@ def test_the_best_weights_are_those_of_the_best_epoch(tmp_path, monkeypatch):
     assert state["counters"]["best"] == dict(score=score, success=0.0, epoch=best)
     assert 0 < best < 7  # neither the first nor the last
     for i, weight in enumerate(acted[best]):
-        assert state[f"best.npz: {i}"][2] == weight.tobytes()
+        assert state[f"rank0.npz: best/{i}"][2] == weight.tobytes()
 
 
 def test_the_resume_command_is_for_what_commands_can_start(tmp_path, monkeypatch, capsys):

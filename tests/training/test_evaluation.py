@@ -1,7 +1,6 @@
 """Evaluation without noise, beside training with it; episodes that succeed or fail."""
 
 import functools
-import math
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -14,9 +13,7 @@ from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
-from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
-from spinup_tf2.training.best import score_of
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.evaluation import (
     evaluate,
@@ -102,15 +99,6 @@ def test_environments_tell_of_each_episode_once(vectorization, tells):
         expected = [[length % 2 == 0 for length in own] for own in lengths_of(envs, 4)]
     assert [own[:4] for own in found] == expected
     assert {True, False} == {success for own in expected for success in own}
-
-
-def test_environments_that_do_not_tell():
-    with VectorEnv(functools.partial(Lottery, "never"), 2) as envs:
-        envs.reset()
-        for _ in range(10):
-            envs.step(np.zeros((2, 1), np.float32))
-        assert not envs.episodes.tells_success
-        assert envs.episodes.take_successes() == []
 
 
 def test_evaluation_counts_first_episodes_and_takes_the_mean_action():
@@ -256,17 +244,6 @@ class Bounded(Lottery):
     action_space = spaces.Box(-1, 1, (1,), np.float32)
 
 
-def test_success_counts_for_more_than_the_return():
-    row = dict(AverageEpRet=9.0, SuccessRate=0.5, AverageTestEpRet=1.0, TestSuccessRate=1.0)
-    assert score_of(row, tested=False) == [0.5, 9.0]
-    assert score_of(row, tested=True) == [1.0, 1.0]
-    assert score_of(row, tested=True) > score_of(row, tested=False)
-    assert score_of(dict(AverageEpRet=3.0), tested=False) == [0.0, 3.0]
-    for blank in ("", math.nan):
-        assert score_of(dict(row, AverageEpRet=blank), tested=False) is None
-        assert score_of(dict(row, TestSuccessRate=blank), tested=True) is None
-
-
 def test_the_best_weights_are_those_of_the_best_test(tmp_path):
     """Epochs without a test are not in question, however much their noise has brought in."""
     _, rows = train(
@@ -286,12 +263,3 @@ def test_the_best_weights_are_those_of_the_best_test(tmp_path):
     assert best["epoch"] == int(expected["Epoch"])
     assert best["score"] == pytest.approx(float(expected["AverageTestEpRet"]))
     assert best["success"] == pytest.approx(float(expected["TestSuccessRate"]))
-
-
-@pytest.mark.parametrize(
-    "wrong", [dict(num_test_episodes=-1), dict(num_test_episodes=1.5), dict(test_freq=0)]
-)
-def test_what_is_refused(wrong, tmp_path):
-    (name,) = wrong
-    with pytest.raises(UserError, match=name):
-        train(ppo, tmp_path, Lottery, **wrong)

@@ -155,13 +155,19 @@ def trajectories(env_fn, vectorization, num_envs, steps, **kwargs):
 
 
 @pytest.mark.parametrize(
-    ("env_id", "max_ep_len"), [("CartPole-v1", 15), ("Pendulum-v1", 7), ("FrozenLake-v1", 9)]
+    ("env_id", "max_ep_len", "vectorization"),
+    [
+        ("CartPole-v1", 15, "threads"),
+        ("Pendulum-v1", 7, "threads"),
+        ("FrozenLake-v1", 9, "threads"),
+        ("CartPole-v1", 15, "async"),
+    ],
 )
-def test_threads_equal_sync(env_id, max_ep_len, monkeypatch):
+def test_threads_and_processes_equal_sync(env_id, max_ep_len, vectorization, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     same = [
         trajectories(partial(gym.make, env_id), how, 5, 60, seed=3, max_ep_len=max_ep_len)
-        for how in ("sync", "threads")
+        for how in ("sync", vectorization)
     ]
     assert len(same[0]) == len(same[1]) > 300
     for a, b in zip(*same, strict=True):
