@@ -21,7 +21,7 @@ ELSEWHERE = {
         "algos/test_environment_faults.py": "env_retries",
         "core/test_on_policy.py": "save_freq checkpoint_freq num_envs vectorization",
         "core/nets/test_initialization.py": "init",
-        "core/nets/test_init_from.py": "init_from",
+        "training/test_init_from.py": "init_from",
         "resume/test_variants.py": "resume deterministic_resume",
         "training/test_callbacks.py": "callbacks stop_at_return stop_without_improvement "
         "stop_after",

@@ -47,7 +47,7 @@ def through(layers: list[tuple[np.ndarray, np.ndarray, Callable]], x: np.ndarray
 
 
 def _activation(layer):
-    return numpy_policy.ACTIVATIONS.get(str(activation_name(layer.activation)))
+    return numpy_policy.ACTIVATIONS.get(activation_name(layer.activation) or "")
 
 
 def _weights(layer):

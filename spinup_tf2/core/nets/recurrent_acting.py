@@ -36,7 +36,7 @@ class RecurrentActor:
         state: The state of each environment, `[n, size]`.
 
     Args:
-        ac: The actor-critic.
+        ac: The actor-critic, which has a memory.
         envs: The environments in which to act. They know where episodes begin (`elapsed`).
     """
 

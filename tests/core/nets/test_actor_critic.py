@@ -1,23 +1,16 @@
 """Policies against SciPy, and samples against the distributions they come from."""
 
-from contextlib import nullcontext
-from types import SimpleNamespace
-
 import keras
 import numpy as np
 import pytest
 import scipy.stats
 import tensorflow as tf
-import tensorflow_probability as tfp
 from gymnasium import spaces
 
 from spinup_tf2.arguments.rules import ACTIVATIONS
-from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.checks import class_for, make_actor_critic, make_q_actor_critic
-from spinup_tf2.core.nets.distributions import categorical, sample, squashed_gaussian
-from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy, ValueFunction
+from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
+from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.nets.layers import activation_name, count_variables, mlp, tanh
-from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic
 from spinup_tf2.envs.spaces import action_spec
 from spinup_tf2.errors import UserError
 
@@ -56,15 +49,6 @@ def test_gaussian_log_prob_equals_scipy():
     mean = ac.pi.net(obs).numpy()
     expected = scipy.stats.norm.logpdf(act, mean, np.exp(-0.5)).sum(-1)
     np.testing.assert_allclose(ac.pi(obs).log_prob(act), expected, rtol=1e-5)
-
-
-def test_categorical_log_prob_equals_log_softmax():
-    ac = MLPActorCritic(OBS, spaces.Discrete(5))
-    obs, act = observations(7), np.arange(7) % 5
-    log_softmax = scipy.special.log_softmax(ac.pi.net(obs).numpy(), axis=-1)
-    np.testing.assert_allclose(
-        ac.pi(obs).log_prob(act), log_softmax[np.arange(7), act], rtol=1e-5, atol=1e-6
-    )
 
 
 def test_several_choices_are_independent_and_padding_counts_for_nothing():
@@ -162,171 +146,14 @@ def test_classes_with_another_slope_than_the_function_are_refused(layer):
     """0.3 in Keras, 0.01 in PyTorch; what the message names instead has the slope it says."""
     assert keras.layers.LeakyReLU().negative_slope == pytest.approx(0.3)
     with pytest.raises(UserError, match=r"LeakyReLU'>; .*leaky_relu, which has 0\.2, or lambda x:"):
-        MLPActorCritic(OBS, TWO, activation=layer)
+        MLPActorCritic(OBS, spaces.Discrete(2), activation=layer)
     for activation, slope in [
         ("leaky_relu", 0.2),
         (lambda x: keras.activations.leaky_relu(x, 0.01), 0.01),
         (keras.layers.LeakyReLU(), 0.3),
     ]:
-        layers = MLPActorCritic(OBS, TWO, activation=activation).pi.net.layers
+        layers = MLPActorCritic(OBS, spaces.Discrete(2), activation=activation).pi.net.layers
         np.testing.assert_allclose(layers[0].activation(tf.constant([-1.0])), [-slope])
-
-
-@pytest.mark.parametrize(
-    "returned", [None, (1, 2), SimpleNamespace(pi=mlp(4, (), 2), v=mlp(4, (), 1))], ids=type
-)
-def test_only_actor_critics_are_taken(returned):
-    message = rf"returned {type(returned).__name__}; .* return .*\.ActorCritic\(pi, v, action_space"
-    with pytest.raises(UserError, match=message):
-        make_actor_critic(lambda *spaces: returned, OBS, spaces.Discrete(2), None)
-
-
-@pytest.mark.parametrize(
-    ("actor_critic", "kwargs", "message"),
-    [
-        (MLPActorCritic, dict(hidden=(3,)), "cannot make the networks: .*unexpected .* 'hidden'"),
-        (MLPQActorCritic, {}, "MLPQActorCritic cannot make the networks: missing .* 'stochastic'"),
-        (lambda space: None, {}, "too many positional arguments. It takes space, and"),
-        (mlp(4, (), 2), {}, "is a Sequential; give the class or function that makes the networks"),
-        (MLPActorCritic(OBS, spaces.Discrete(2)), {}, "is a MLPActorCritic; give the class or"),
-        (3, {}, "actor_critic is a int; give the class"),
-    ],
-)
-def test_what_cannot_make_networks_is_refused(actor_critic, kwargs, message):
-    with pytest.raises(UserError, match=message):
-        make_actor_critic(actor_critic, OBS, spaces.Discrete(2), kwargs)
-    if actor_critic is not MLPQActorCritic:
-        with pytest.raises(UserError, match=message):
-            make_q_actor_critic(actor_critic, OBS, spaces.Box(-1, 1, (2,)), kwargs, True, 2)
-
-
-class Policy(keras.Model):
-    """A policy that is no Head: any distribution of the outputs of a layer."""
-
-    def __init__(self, outputs, make):
-        super().__init__()
-        self.net, self.make = mlp(4, (), outputs), make
-
-    def call(self, obs):
-        return self.make(self.net(obs))
-
-
-def bernoulli(logits):
-    return tfp.distributions.Independent(tfp.distributions.Bernoulli(logits=logits), 1)
-
-
-def unit_gaussian(mean):
-    return tfp.distributions.MultivariateNormalDiag(mean, tf.ones_like(mean))
-
-
-TWO, BOX = spaces.Discrete(2), spaces.Box(-1, 1, (2,))
-
-
-@pytest.mark.parametrize(
-    ("space", "pi", "message"),
-    [
-        (
-            TWO,
-            CategoricalPolicy(mlp(4, (), 3), (2,), True),
-            "^pi gives 3 logits .*needs 2: give",
-        ),
-        (
-            TWO,
-            CategoricalPolicy(mlp(4, (), 1), (2,), True),
-            "^pi gives 1 logits .*needs 2: give",
-        ),
-        (TWO, Policy(3, categorical), r"^pi gives 3 logits .* Discrete\(2\) needs 2: give"),
-        (TWO, Policy(1, categorical), r"^pi gives 1 logits .* Discrete\(2\) needs 2: give"),
-        (TWO, Policy(2, unit_gaussian), r"returned Multi\w*; .* Discrete\(2\) use Categorical"),
-        (BOX, GaussianPolicy(mlp(4, (), 3), 2), "^pi gives 3 means .*needs 2: give"),
-        (BOX, GaussianPolicy(mlp(4, (), 1), 2), "^pi gives 1 means .*needs 2: give"),
-        (BOX, Policy(3, unit_gaussian), r"^pi gives 3 means .*Box.* needs 2: give"),
-        (BOX, Policy(2, categorical), r"returned Categorical; .*Box.* use MultivariateNormalDiag"),
-        (
-            spaces.MultiBinary(3),
-            Policy(4, bernoulli),
-            "^pi gives 4 x 2 logits .* needs 3 x 2: give",
-        ),
-    ],
-)
-def test_policies_of_another_size_are_refused(space, pi, message):
-    def own(observation_space, action_space):
-        return ActorCritic(pi, ValueFunction(mlp(4, (), 1)), action_space)
-
-    with pytest.raises(UserError, match=message):
-        make_actor_critic(own, OBS, space, None)
-
-
-@pytest.mark.parametrize(
-    ("space", "pi"),
-    [
-        (TWO, Policy(2, categorical)),
-        (TWO, Policy(1, lambda x: tfp.distributions.Bernoulli(logits=x[:, 0]))),
-        (TWO, Policy(1, lambda x: categorical(tf.zeros(2)))),  # does not look
-        (BOX, Policy(2, lambda x: unit_gaussian(tf.zeros(2)))),
-        (
-            BOX,
-            Policy(2, lambda x: tfp.distributions.Independent(tfp.distributions.Normal(x, 1.0), 1)),
-        ),
-        (BOX, Policy(2, lambda x: squashed_gaussian(x, tf.ones_like(x)))),
-        (spaces.MultiBinary(3), Policy(3, bernoulli)),
-    ],
-)
-def test_policies_of_the_right_size_are_taken(space, pi):
-    def own(observation_space, action_space):
-        return ActorCritic(pi, ValueFunction(mlp(4, (), 1)), action_space)
-
-    assert make_actor_critic(own, OBS, space, None).pi is pi
-
-
-class Scaled(keras.layers.Layer):
-    """A layer with an attribute `scale` of which Keras may know nothing."""
-
-    def __init__(self, make):
-        super().__init__()
-        self.scale = make(self)
-
-    def call(self, x):
-        return x
-
-
-def ones(layer):
-    return layer.add_weight(name="ones", shape=(2,), initializer="ones")
-
-
-@pytest.mark.parametrize(
-    ("make", "refused"),
-    [
-        (lambda layer: tf.Variable([1.0, 1.0]), True),
-        (lambda layer: [tf.Variable(1.0)], True),
-        (lambda layer: {"x": tf.Variable(1.0)}, True),
-        (lambda layer: tfp.distributions.Normal(tf.Variable(0.0), 1.0), True),
-        (ones, False),
-        (lambda layer: ones(layer).value, False),
-        (lambda layer: tfp.distributions.Normal(ones(layer).value, 1.0), False),
-    ],
-    ids=["bare", "list", "dict", "module", "weight", "value", "module of a weight"],
-)
-def test_variables_that_keras_does_not_track_are_refused(make, refused):
-    def own(observation_space, action_space):
-        ac = MLPActorCritic(observation_space, action_space, hidden_sizes=())
-        net = keras.Sequential([keras.Input((4,)), Scaled(make), keras.layers.Dense(1)])
-        return ActorCritic(ac.pi, ValueFunction(net), action_space)
-
-    expected = pytest.raises(UserError, match=r"^Scaled\.scale is a tf\.Variable.*add_weight")
-    with expected if refused else nullcontext():
-        make_actor_critic(own, OBS, spaces.Discrete(2), None)
-
-
-def test_losses_of_layers_which_nobody_would_add_are_refused():
-    def own(observation_space, action_space):
-        ac = MLPActorCritic(observation_space, action_space, hidden_sizes=())
-        dense = keras.layers.Dense(1, kernel_regularizer=keras.regularizers.L2(0.1))
-        net = keras.Sequential([keras.Input((4,)), dense])
-        return ActorCritic(ac.pi, ValueFunction(net), action_space)
-
-    with pytest.raises(UserError, match="losses of their own, as those of kernel_regularizer"):
-        make_actor_critic(own, OBS, spaces.Discrete(2), None)
 
 
 # ------------------------------------------------------------------------------------- images
@@ -350,7 +177,7 @@ def test_parameters_of_image_networks(shared):
     assert len({id(v) for v in ac.trainable_variables}) == len(ac.trainable_variables)
 
 
-@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
+@pytest.mark.parametrize("space", [ACTION_SPACES[0], ACTION_SPACES[3]], ids=str)
 @pytest.mark.parametrize("shared", [True, False])
 def test_pi_and_v_are_pi_and_v(space, shared):
     ac = CNNActorCritic(IMAGES, space, "small", (16,), shared=shared)
@@ -363,7 +190,7 @@ def test_pi_and_v_are_pi_and_v(space, shared):
     assert val.shape == (3,)
 
 
-@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
+@pytest.mark.parametrize("space", [ACTION_SPACES[0], ACTION_SPACES[3]], ids=str)
 def test_perceptrons_that_share_their_hidden_layers(space):
     """Separate by default. Shared, each output has its own last layer of 8 + 1 parameters."""
     outputs = count_variables(MLPActorCritic(OBS, space, (8,)).pi)
@@ -415,72 +242,6 @@ def test_gradients_of_a_shared_body_add_up():
     for total, from_pi, from_v in zip(gradient(both), *parts, strict=True):
         atol = 1e-5 * max(1, np.abs(total).max())
         np.testing.assert_allclose(total, from_pi + from_v, atol=atol)
-
-
-def test_images_are_for_the_image_networks():
-    """Of all spaces but images, MLPActorCritic is the default; who trains apart does not share."""
-    box = spaces.Discrete(2)
-    assert type(make_actor_critic(MLPActorCritic, OBS, box, None, False)) is MLPActorCritic
-    for asked_for in (MLPActorCritic, CNNActorCritic):
-        small = dict(conv="small", hidden_sizes=(8,))
-        assert make_actor_critic(asked_for, IMAGES, box, small).shared
-        assert not make_actor_critic(asked_for, IMAGES, box, small, shared=False).shared
-    with pytest.raises(
-        UserError, match=r"share variables.*shared=False.* or ppg with arch='shared'"
-    ):
-        make_actor_critic(MLPActorCritic, IMAGES, box, dict(small, shared=True), shared=False)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            lambda: type("My", (MLPActorCritic,), {})(IMAGES, TWO),
-            "^My is for vectors, and .*for_im",
-        ),
-        (
-            lambda: MLPQActorCritic(IMAGES, BOX, stochastic=True, num_q=2),
-            "^MLPQActorCritic is for vectors, and observations have the shape",
-        ),
-        (lambda: CNNActorCritic(OBS, TWO), r"images of three dimensions.*have the shape \(4,\)"),
-        (
-            lambda: CNNQActorCritic(OBS, BOX, stochastic=True, num_q=2),
-            "images of three dimensions.*or MLPQActorCritic",
-        ),
-    ],
-)
-def test_networks_for_other_observations_are_refused(make, message):
-    with pytest.raises(UserError, match=message):
-        make()
-
-
-@pytest.mark.parametrize("net", [lambda obs: obs, tf.Module()])
-def test_networks_are_keras_models(net):
-    with pytest.raises(UserError, match=r"ActorCritic was given .*; networks are keras\.Model"):
-        ActorCritic(net, mlp(4, (), 1), TWO)
-    with pytest.raises(UserError, match=r"ActorCritic was given .*; networks are keras\.Model"):
-        ActorCritic(mlp(4, (), 1), net, TWO)
-
-
-def test_networks_that_must_share_do():
-    box = spaces.Discrete(2)
-    assert make_actor_critic(MLPActorCritic, OBS, box, None, shared=True).shared
-    with pytest.raises(UserError, match=r"share no variables.*shared=True"):
-        make_actor_critic(MLPActorCritic, OBS, box, dict(shared=False), shared=True)
-
-
-def test_answers_are_not_inherited():
-    class Derived(MLPActorCritic):
-        pass
-
-    class WithAnAnswer(CNNActorCritic):
-        takes_init = True
-
-    assert class_for(Derived, IMAGES) is Derived
-    assert class_for(MLPActorCritic, IMAGES) is CNNActorCritic
-    assert class_for(MLPActorCritic, OBS) is MLPActorCritic
-    assert (MLPActorCritic.takes_init, Derived.takes_init) == (True, False)
-    assert WithAnAnswer.takes_init
 
 
 def test_step_and_act_take_one_image_or_a_batch():

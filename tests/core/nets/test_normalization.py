@@ -3,8 +3,6 @@
 And what a run does with them: when new statistics come into use, and what is saved.
 """
 
-from functools import partial
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -92,8 +90,7 @@ def test_numpy_acts_as_the_normalised_networks():
     act.refresh()
     value.refresh()
     obs, noise = samples(), np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
-    found, extras = act(obs, noise)
-    assert extras == {}
+    found, _ = act(obs, noise)
     np.testing.assert_allclose(found, sample(ac.pi(obs), noise), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(value(obs), ac.v(obs), rtol=1e-4, atol=1e-5)
     seen = ac.normalizer(obs)
@@ -258,11 +255,11 @@ def test_the_first_statistics_are_in_use_before_the_first_update():
 @pytest.mark.parametrize(("moved", "bounded"), [(0.01, False), (3.0, True)])
 def test_later_statistics_come_into_use_between_updates_and_within_a_bound(moved, bounded):
     ac, std = gaussian()
-    update = partial(ac.with_update(lambda batch, fresh: {}), fresh=None)
-    update(dict(obs=samples()))
+    update = ac.with_update(lambda batch, fresh: {})
+    update(dict(obs=samples()), None)
     obs = samples() + np.float32([moved, 0, 0])
     before = ac.pi(obs).mean().numpy()
-    kl = update(dict(obs=obs))["NormKL"]
+    kl = update(dict(obs=obs), None)["NormKL"]
     np.testing.assert_array_equal(ac.pi(obs).mean(), before)
     assert 0 < kl <= MAX_KL
     assert (ac.normalizer.share.numpy() < 1) == bounded
@@ -271,7 +268,9 @@ def test_later_statistics_come_into_use_between_updates_and_within_a_bound(moved
         np.concatenate([samples(), obs]).mean(axis=0, dtype=float) - ac.normalizer.mean
     )
     ac.normalizer.adopt()
-    assert divergence(before, ac.pi(obs).mean(), std) == pytest.approx(kl, rel=0.01)
+    assert divergence(before, ac.pi(obs).mean(), std) == pytest.approx(
+        kl, rel=0.01, abs=1e-8
+    )  # of float32
     np.testing.assert_allclose(ac.normalizer.mean, expected, rtol=1e-6)
     after = ac.pi(obs).mean().numpy()
     ac.normalizer.adopt()  # as after a resume: it has been done
@@ -286,8 +285,8 @@ def test_ranks_go_the_same_part_of_the_way():
         ac, _ = gaussian()
         for variable, value in zip(ac.variables, weights, strict=True):
             variable.assign(value)
-        update = partial(ac.with_update(lambda batch, fresh: {}), fresh=None)
-        kls = [update(dict(obs=x))["NormKL"] for x in pieces]
+        update = ac.with_update(lambda batch, fresh: {})
+        kls = [update(dict(obs=x), None)["NormKL"] for x in pieces]
         return [ac.normalizer.share.numpy(), *kls]
 
     first, second = samples(), samples(seed=1) + np.float32([3, 0, 0])

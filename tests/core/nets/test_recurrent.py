@@ -78,9 +78,7 @@ def test_first_weights_are_those_of_keras(memory):
 
 @pytest.mark.parametrize("memory", KERAS_CELLS)
 @pytest.mark.parametrize("hidden_sizes", [(), (8, 6)])
-@pytest.mark.parametrize(
-    "space", [DISCRETE, spaces.MultiDiscrete([3, 2]), spaces.Box(-1, 1, (2,))], ids=str
-)
+@pytest.mark.parametrize("space", [DISCRETE, spaces.Box(-1, 1, (2,))], ids=str)
 def test_acting_in_numpy_equals_the_networks(memory, hidden_sizes, space):
     kwargs = dict(hidden_sizes=hidden_sizes, memory=memory, memory_size=5)
     ac = MLPActorCritic(OBS, space, **kwargs)

@@ -439,7 +439,7 @@ def test_missing_weights_are_refused(saved):
         load_policy(saved)
 
 
-RUNS = sorted((Path(__file__).parents[3] / "data" / "ppo_cartpole").iterdir())
+RUNS = sorted((Path(__file__).parents[2] / "data" / "ppo_cartpole").iterdir())
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
