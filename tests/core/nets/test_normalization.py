@@ -269,7 +269,7 @@ def test_later_statistics_come_into_use_between_updates_and_within_a_bound(moved
     )
     ac.normalizer.adopt()
     assert divergence(before, ac.pi(obs).mean(), std) == pytest.approx(
-        kl, rel=0.01, abs=1e-8
+        kl, rel=0.02, abs=1e-7
     )  # of float32
     np.testing.assert_allclose(ac.normalizer.mean, expected, rtol=1e-6)
     after = ac.pi(obs).mean().numpy()
