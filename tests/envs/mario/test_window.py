@@ -15,6 +15,7 @@ pygame = pytest.importorskip("pygame")
 
 @pytest.fixture(autouse=True)
 def no_screen(monkeypatch):
+    pygame.quit()  # where another test has left a display open, its driver is the one that is used
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     yield
     pygame.quit()
