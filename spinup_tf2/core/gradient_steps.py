@@ -108,6 +108,9 @@ class GradientSteps:
         self.loss, self.trained, self.optimizer = loss, list(trained), optimizer
         self.num_steps, self.stop = num_steps, stop
         self.learning_rate = float(optimizer.learning_rate)
+        # Keras sums gradients over the replicas of tf.distribute, of which there is one. Each such
+        # sum registers a gradient function that keeps its graph, 10 MiB, until the process ends.
+        optimizer._all_reduce_sum_gradients = lambda grads_and_vars: grads_and_vars
         optimizer.build(self.trained)
         self._compiled = compiled(self._single)
 
