@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.checks import check_no_variable_in_both, class_for, make_q_actor_critic
-from spinup_tf2.core.nets.layers import first_weights
+from spinup_tf2.core.nets.layers import first_weights, initial_weights_from
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 from spinup_tf2.core.replay_buffer import ReplayBuffer, batch_rows
 from spinup_tf2.core.update_block import UpdateBlock
@@ -69,12 +69,12 @@ def networks(
         UserError: The networks do not meet these requirements.
     """
     spaces = envs.observation_space, envs.prototype.action_space
-    ac, target = (
-        make_q_actor_critic(actor_critic, *spaces, ac_kwargs, stochastic, num_q) for _ in range(2)
-    )
-    both = "the networks and the target networks"
-    check_no_variable_in_both(ac.variables, target.variables, both)
-    first_weights(ac, class_for(actor_critic, envs.observation_space), init, "torch")
+    make = partial(make_q_actor_critic, actor_critic, *spaces, ac_kwargs, stochastic, num_q)
+    with initial_weights_from(envs.randomness.seed):
+        ac, target = make(), make()
+        both = "the networks and the target networks"
+        check_no_variable_in_both(ac.variables, target.variables, both)
+        first_weights(ac, class_for(actor_critic, envs.observation_space), init, "torch")
     return ac, target
 
 

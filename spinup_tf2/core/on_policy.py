@@ -11,7 +11,7 @@ from spinup_tf2.core.gradient_steps import GradientSteps
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import ActorCritic
 from spinup_tf2.core.nets.checks import class_for, make_actor_critic
-from spinup_tf2.core.nets.layers import first_weights
+from spinup_tf2.core.nets.layers import first_weights, initial_weights_from
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
 from spinup_tf2.core.nets.recurrent_acting import RecurrentActor, critic_for, segments
 from spinup_tf2.core.trajectories import Returns, TrajectoryBuffer, flat
@@ -50,8 +50,9 @@ def networks(
         UserError: The networks do not meet these requirements.
     """
     spaces = envs.observation_space, envs.prototype.action_space
-    ac = make_actor_critic(actor_critic, *spaces, ac_kwargs, shared, closed_forms)
-    first_weights(ac, class_for(actor_critic, envs.observation_space), init, default_init)
+    with initial_weights_from(envs.randomness.seed):
+        ac = make_actor_critic(actor_critic, *spaces, ac_kwargs, shared, closed_forms)
+        first_weights(ac, class_for(actor_critic, envs.observation_space), init, default_init)
     return NormalizedActorCritic(ac, *spaces) if normalize_obs else ac
 
 

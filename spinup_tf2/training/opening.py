@@ -6,10 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import keras
-
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic
 from spinup_tf2.core.nets.checks import check_memory, class_for
+from spinup_tf2.core.nets.distributions import forget_results
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.randomness import environment_seed, seed_global_generators
 from spinup_tf2.envs.modules import is_own
@@ -46,7 +45,7 @@ from spinup_tf2.training.settings import Settings, running
 def environments(
     settings: Settings, make_action_spec: Callable[..., ActionSpec] = action_spec
 ) -> Iterator[tuple[VectorEnv, VectorEnv | None]]:
-    """Context manager that creates the training and the test environments, and seeds the networks.
+    """Context manager that creates the training and the test environments.
 
     The test environments are None if this rank plays no test episodes.
     """
@@ -66,9 +65,10 @@ def environments(
         make(settings.num_envs) as envs,
         make_test_envs(make, envs, settings.num_test_episodes) as test_envs,
     ):
-        # The same on all ranks, which start with the same networks.
-        keras.utils.set_random_seed(int(settings.seed))
-        yield envs, test_envs
+        try:
+            yield envs, test_envs
+        finally:
+            forget_results()
 
 
 @contextmanager

@@ -1,14 +1,20 @@
 """What is promised of every algorithm: signature, files, columns, equal runs, compiled once."""
 
+import copy
+import gc
 import inspect
 import json
+import pickle
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
+import tensorflow as tf
 
 from spinup_tf2 import a2c, ddpg, ppg, ppo, sac, td3, trpo, vpg
 from spinup_tf2.callbacks import Callback
+from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from tests import off_policy_runs, on_policy_runs
 from tests.off_policy_runs import four
 from tests.on_policy_runs import make
@@ -114,10 +120,10 @@ def trained(request, tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, name, counted)
-        _, rows = train(case, path, seed=3, epochs=3, callbacks=[counts])
-    return SimpleNamespace(
-        case=case, algorithm=algorithm, columns=columns, path=path, rows=rows, counts=counts
-    )
+        ac, rows = train(case, path, seed=3, epochs=3, callbacks=[counts])
+    result = SimpleNamespace(case=case, algorithm=algorithm, columns=columns, ac=ac)
+    result.path, result.rows, result.counts = path, rows, counts
+    return result
 
 
 def test_columns(trained):
@@ -155,3 +161,43 @@ def test_same_seed_same_numbers_and_other_seed_other_numbers(trained, tmp_path):
     assert same == whole[:2]
     assert other[0] == whole[0]
     assert other[1] != whole[1]
+
+
+def test_trained_networks_can_be_pickled_and_copied(trained):
+    again = [pickle.loads(pickle.dumps(trained.ac)), copy.deepcopy(trained.ac)]
+    obs = trained.ac.env_observation_space.sample()
+    acts = [ac.act(obs).tolist() for ac in (trained.ac, *again)]
+    assert acts[0] == acts[1] == acts[2]
+
+
+def test_networks_of_ones_own_say_why_they_cannot_be_pickled(tmp_path):
+    def own(*spaces):
+        ac = MLPActorCritic(*spaces)
+        return ActorCritic(ac.pi, ac.v, spaces[1])
+
+    ac, _ = on_policy_runs.train(vpg, tmp_path / "own", actor_critic=own, epochs=1)
+    with pytest.raises(TypeError, match="ActorCritic cannot be pickled.*Return weights"):
+        pickle.dumps(ac)
+
+
+# Not DDPG and TD3: TensorFlow registers a custom gradient, that of `layers.tanh`, for good.
+@pytest.mark.parametrize("case", ["trpo", "ppo", "ppg", "sac"])
+def test_a_finished_run_leaves_no_graph_behind(case, tmp_path):
+    def graphs():
+        gc.collect()
+        return sum(isinstance(each, tf.Graph) for each in gc.get_objects())
+
+    train(case, tmp_path / "0", epochs=1)  # what is shared by all runs is made once
+    before = graphs()
+    train(case, tmp_path / "1", epochs=1)
+    assert graphs() == before
+
+
+def test_runs_in_two_threads_have_the_weights_of_runs_alone(tmp_path):
+    def weights(seed, name):
+        ac, _ = on_policy_runs.train(vpg, tmp_path / name, seed=seed, epochs=1, train_v_iters=0)
+        return [variable.numpy().tolist() for variable in ac.v.variables]
+
+    with ThreadPoolExecutor(2) as threads:
+        together = [*threads.map(weights, (1, 2), ("a", "b"))]
+    assert together == [weights(1, "c"), weights(2, "d")]

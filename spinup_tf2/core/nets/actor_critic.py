@@ -1,6 +1,6 @@
 """The actor-critics of the on-policy algorithms, and the base class of all actor-critics."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -19,7 +19,12 @@ from spinup_tf2.core.nets.recurrent import (
     memory_arguments,
     recurrent_mlp,
 )
-from spinup_tf2.envs.spaces import ActionSpec, action_spec, to_network
+from spinup_tf2.envs.spaces import (
+    ActionSpec,
+    action_spec,
+    network_observation_space,
+    to_network,
+)
 from spinup_tf2.errors import UserError
 
 # ------------------------------------------------------------------------------- the base class
@@ -102,6 +107,24 @@ class BaseActorCritic:
         """All variables of all networks, each once."""
         return unique(each for net in self.networks for each in net.variables)
 
+    @property
+    def recipe(self) -> tuple[Callable[..., "BaseActorCritic"], dict | None]:
+        """What was called with the spaces to make these networks, and its other arguments."""
+        return type(self), None if self.changed else self.arguments
+
+    def __reduce__(self) -> tuple:
+        """Copy and pickle networks by what made them, and their weights; Keras models cannot be."""
+        make, arguments = self.recipe
+        if arguments is None or self.env_observation_space is None:
+            raise TypeError(
+                f"This {type(self).__name__} cannot be pickled or copied: either no run has begun "
+                "with it, or it has networks that its arguments do not describe. Return weights "
+                "instead: [variable.numpy() for variable in ac.variables]."
+            )
+        spaces = self.env_observation_space, self.action_spec.space
+        weights = [variable.numpy() for variable in self.variables]
+        return _made_again, (make, *spaces, arguments, weights, self._rng)
+
     def act(self, obs: Any, deterministic: bool = False) -> np.ndarray:
         """Return an action for the environment's `step`.
 
@@ -130,6 +153,14 @@ class BaseActorCritic:
         if obs.dtype != np.uint8 or obs.ndim < 3:  # not images
             obs = obs.astype(np.float32)
         return (obs[None], True) if obs.ndim in (1, 3) else (obs, False)
+
+
+def _made_again(make, observation_space, action_space, arguments, weights, rng):
+    ac = make(network_observation_space(observation_space), action_space, **arguments)
+    for variable, weight in zip(ac.variables, weights, strict=True):
+        variable.assign(weight)
+    ac.env_observation_space, ac._rng = observation_space, rng
+    return ac
 
 
 def unique(variables: Iterable[keras.Variable]) -> list[keras.Variable]:

@@ -8,7 +8,7 @@ here.
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
-from tensorflow_probability.python.bijectors import Tanh
+from tensorflow_probability.python.bijectors import Bijector, Tanh
 from tensorflow_probability.python.distributions import Distribution
 
 from spinup_tf2.errors import UserError
@@ -49,6 +49,11 @@ class _Tanh(Tanh):
 
     def _clipped(self, y):
         return tf.clip_by_value(y, -self._largest, self._largest)
+
+
+def forget_results() -> None:
+    """Empty the cache of the results of all bijectors, which would keep the graphs of all runs."""
+    vars(Bijector)["_cache"].clear()  # an attribute would give that of one class
 
 
 def categorical(logits: tf.Tensor) -> Distribution:

@@ -1,7 +1,9 @@
 """Multilayer perceptrons and convolutions, the initial weights of networks, and compilation."""
 
 import inspect
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -242,6 +244,21 @@ def count_variables(model: Any) -> int:
 
 
 # --------------------------------------------------------------------------- initial weights
+
+
+_drawing = threading.Lock()
+
+
+@contextmanager
+def initial_weights_from(seed: int) -> Iterator[None]:
+    """Context manager in which networks get their initial weights: the same for the same seed.
+
+    Keras draws them from the global generators of the process, so training runs in several threads
+    wait for one another here.
+    """
+    with _drawing:
+        keras.utils.set_random_seed(int(seed))
+        yield
 
 
 def first_weights(ac: Any, made_by: Callable[..., Any], init: str | None, default: str) -> None:

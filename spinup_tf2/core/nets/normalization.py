@@ -164,6 +164,11 @@ class NormalizedActorCritic(ActorCritic):
         super().__init__(pi, v, action_space)
         self._compiled_kl = compiled(self._kl_of_adopting)
 
+    @property
+    def recipe(self) -> tuple[Callable[..., ActorCritic], dict | None]:
+        make, arguments = self.inner.recipe
+        return _normalized, None if arguments is None else dict(make=make, arguments=arguments)
+
     def pi_and_v(self, obs: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         return self.inner.pi_and_v(self.normalizer(obs))
 
@@ -204,6 +209,11 @@ class NormalizedActorCritic(ActorCritic):
     def _kl_of_adopting(self, obs):
         after = self.inner.pi(self.normalizer(obs, after_adopting=True))
         return tf.reduce_mean(self.pi(obs).kl_divergence(after))
+
+
+def _normalized(observation_space, action_space, make, arguments):
+    spaces = observation_space, action_space
+    return NormalizedActorCritic(make(*spaces, **arguments), *spaces)
 
 
 class RewardScaler:
