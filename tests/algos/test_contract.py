@@ -176,7 +176,7 @@ def test_networks_of_ones_own_say_why_they_cannot_be_pickled(tmp_path):
         return ActorCritic(ac.pi, ac.v, spaces[1])
 
     ac, _ = on_policy_runs.train(vpg, tmp_path / "own", actor_critic=own, epochs=1)
-    with pytest.raises(TypeError, match="ActorCritic cannot be pickled.*Return weights"):
+    with pytest.raises(TypeError, match="ActorCritic cannot be pickled"):
         pickle.dumps(ac)
 
 
