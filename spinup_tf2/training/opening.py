@@ -115,7 +115,7 @@ def open_run(
     ac.env_observation_space = env.observation_space
     scaling = variables_of(dict(scaler=state.get("scaler")))
     saved_policy = SavedPolicy(ac, env.observation_space, env.action_space, scaling)
-    logger_kwargs = dict(settings.logger_kwargs or {})
+    logger_kwargs = dict(settings.logger_kwargs)
     run_dir = broadcast_object(logger_kwargs.get("output_dir"))
     function = running(algorithm, actor_critic)
     names = (logger_kwargs.get(name) for name in ("exp_name", "preset"))

@@ -4,9 +4,9 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -30,57 +30,44 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _running: ContextVar[Callable[..., Any] | None] = ContextVar("running", default=None)
 
 
+# What off-policy algorithms have instead of these options: a test in every epoch, no demonstration.
+_OFF_POLICY = dict(test_freq=1, behavior_policy=None)
+
+
 @dataclass(frozen=True)
 class Settings:
-    """The settings that all algorithms share; `arguments.table` says what each of them means."""
+    """An algorithm's arguments as attributes, such as `settings.num_envs`.
 
-    env_fn: Any  # creates an environment; `algorithm` has replaced an id by such a function
-    seed: int
-    steps_per_epoch: int
-    epochs: int
-    max_ep_len: int
-    logger_kwargs: Mapping[str, Any] | None
-    save_freq: int
-    num_envs: int
-    env_retries: int
-    vectorization: str
-    stall_timeout: float | None
-    init: str | None
-    init_from: str | os.PathLike | None
-    checkpoint_freq: int
-    keep_checkpoints: int
-    deterministic_resume: bool
-    resume: bool
-    callbacks: Sequence[Any] | None
-    stop_at_return: float | None
-    stop_without_improvement: int | None
-    stop_after: str | None
-    track: Sequence[str] | None
-    record_every: int | None
-    render_every: int | None
-    num_test_episodes: int = 0
-    test_freq: int = 1  # off-policy: in every epoch
-    behavior_policy: Callable[[int, np.ndarray], Any] | None = None
-    arguments: Mapping[str, Any] = field(default_factory=dict)  # all, as config.json holds them
+    `arguments.table` says what each of them means.
+
+    Attributes:
+        arguments: All of them, as config.json holds them.
+        logger_kwargs: Those of the logger, with an absolute path: an environment may change the
+            working directory.
+    """
+
+    arguments: Mapping[str, Any]
+    logger_kwargs: Mapping[str, Any]
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> "Settings":
-        """Return the settings among an algorithm's arguments.
+        """Return the settings among an algorithm's variables.
 
         Args:
             arguments: `locals()`, evaluated in the algorithm's first line.
         """
         own = {name: value for name, value in arguments.items() if name != "options"}
         given = own | arguments["options"]
-        shared = {each.name: given[each.name] for each in fields(cls) if each.name in given}
-        return cls(**shared, arguments=given)
+        logger_kwargs = dict(given["logger_kwargs"] or {})
+        if isinstance(logger_kwargs.get("output_dir"), str | os.PathLike):
+            logger_kwargs["output_dir"] = os.path.abspath(logger_kwargs["output_dir"])
+        return cls(given, logger_kwargs)
 
-    def __post_init__(self):
-        given = self.logger_kwargs or {}
-        if isinstance(given.get("output_dir"), str | os.PathLike):
-            # Absolute from here on: an environment may change the working directory.
-            output_dir = os.path.abspath(given["output_dir"])
-            object.__setattr__(self, "logger_kwargs", {**given, "output_dir": output_dir})
+    def __getattr__(self, name: str) -> Any:
+        arguments = vars(self).get("arguments", {})  # copies are made without any at first
+        if name not in arguments | _OFF_POLICY:
+            raise AttributeError(f"The algorithm has no argument {name!r}.")
+        return arguments.get(name, _OFF_POLICY.get(name))
 
     @property
     def local_steps(self) -> int:
