@@ -22,7 +22,7 @@ from gymnasium import spaces
 
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic
-from spinup_tf2.core.nets.layers import activation_name, compiled
+from spinup_tf2.core.nets.layers import activation_name, check_keras, compiled
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 from spinup_tf2.envs.modules import is_own
@@ -206,6 +206,7 @@ def load_networks(
     save_dir: str | os.PathLike, *, allow_pickle: bool = False, best: bool = False
 ) -> LoadedPolicy:
     """Load the networks in `save_dir`; for arguments and errors see `load_policy`."""
+    check_keras()
     _refuse_run(save_dir)
     with complete_save(save_dir):
         info = read_info(save_dir)

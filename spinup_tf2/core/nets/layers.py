@@ -138,7 +138,7 @@ def impala(activation: Callable[[tf.Tensor], tf.Tensor]) -> list[keras.layers.La
     """
 
     def convolution(filters):
-        return keras.layers.Conv2D(filters, 3, padding="same")
+        return keras.layers.Conv2D(filters, 3, padding="same", data_format="channels_last")
 
     def activated():
         return keras.layers.Activation(activation)
@@ -149,7 +149,8 @@ def impala(activation: Callable[[tf.Tensor], tf.Tensor]) -> list[keras.layers.La
             Residual(keras.Sequential([activated(), convolution(n), activated(), convolution(n)]))
             for _ in range(2)
         ]
-        layers += [convolution(n), keras.layers.MaxPooling2D(3, 2, "same"), *residuals]
+        pooling = keras.layers.MaxPooling2D(3, 2, "same", "channels_last")
+        layers += [convolution(n), pooling, *residuals]
     return [*layers, activated()]
 
 
@@ -194,14 +195,17 @@ def cnn(
                 f"which need {smallest} x {smallest}. Use the convolutions 'small', a list of "
                 "(filters, kernel size, stride), or a wrapper that enlarges the images."
             )
-        convolutions = [keras.layers.Conv2D(*each, padding, activation=function) for each in layers]
+        convolutions = [
+            keras.layers.Conv2D(*each, padding, "channels_last", activation=function)
+            for each in layers
+        ]
     return keras.Sequential(
         [
             keras.Input(input_shape, dtype="uint8"),
             *([keras.layers.Permute((2, 3, 1))] if channels_first(input_shape) else []),
             keras.layers.Rescaling(1 / 255, -background),
             *convolutions,
-            keras.layers.Flatten(),
+            keras.layers.Flatten("channels_last"),
             *[keras.layers.Dense(size, function) for size in hidden_sizes],
         ]
     )
@@ -246,6 +250,29 @@ def count_variables(model: Any) -> int:
 # --------------------------------------------------------------------------- initial weights
 
 
+def check_keras() -> None:
+    """Check the global settings of Keras and TensorFlow with which networks are made.
+
+    Raises:
+        UserError: With one of them, nothing could be trained or loaded.
+    """
+    floatx, policy = keras.config.floatx(), keras.config.dtype_policy().name
+    if floatx != "float32":
+        raise UserError(
+            f"Keras's floatx is {floatx!r}, and the networks need 'float32'. Change it in "
+            "~/.keras/keras.json, or with keras.config.set_floatx('float32')."
+        )
+    if policy != "float32":
+        raise UserError(
+            f"Keras's dtype policy is {policy!r}, and the networks need 'float32'. Change it with "
+            "keras.config.set_dtype_policy('float32')."
+        )
+    if tf.distribute.has_strategy():
+        raise UserError("Networks cannot be made within the scope of a tf.distribute.Strategy.")
+    if not tf.executing_eagerly():
+        raise UserError("Eager execution is disabled in TensorFlow; leave it enabled.")
+
+
 _drawing = threading.Lock()
 
 
@@ -255,7 +282,11 @@ def initial_weights_from(seed: int) -> Iterator[None]:
 
     Keras draws them from the global generators of the process, so training runs in several threads
     wait for one another here.
+
+    Raises:
+        UserError: See `check_keras`.
     """
+    check_keras()
     with _drawing:
         keras.utils.set_random_seed(int(seed))
         yield

@@ -8,12 +8,15 @@ import tensorflow as tf
 from spinup_tf2.arguments import rules as arguments
 from spinup_tf2.core.nets.layers import (
     LAYERS_OF,
+    check_keras,
     cnn,
     count_variables,
+    initial_weights_from,
     smallest_image,
     tanh,
 )
 from spinup_tf2.errors import UserError
+from spinup_tf2.training.saved_policy import load_policy
 
 
 def images(*shape, seed=0):
@@ -188,3 +191,44 @@ def test_too_small_images_are_refused_with_the_sizes(shape):
 
 def test_names_of_convolutions_are_those_that_arguments_may_have():
     assert (*LAYERS_OF, "impala") == arguments.CONVOLUTIONS
+
+
+@pytest.fixture
+def keras_settings():
+    yield keras.config
+    keras.config.set_floatx("float32")
+    keras.config.set_dtype_policy("float32")
+    keras.config.set_image_data_format("channels_last")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        (
+            "floatx",
+            "float64",
+            r"floatx is 'float64'.* keras\.json, or with keras.config.set_floatx",
+        ),
+        ("dtype_policy", "mixed_float16", "dtype policy is 'mixed_float16'"),
+    ],
+)
+def test_types_of_numbers_that_keras_is_set_to_are_refused(keras_settings, name, value, words):
+    getattr(keras_settings, f"set_{name}")(value)
+    with pytest.raises(UserError, match=words), initial_weights_from(0):
+        pass
+    with pytest.raises(UserError, match=words):  # and no advice to trust the file
+        load_policy("nowhere")
+
+
+def test_graphs_and_strategies_of_tensorflow_are_refused():
+    graph, strategy = tf.Graph().as_default(), tf.distribute.OneDeviceStrategy("cpu:0").scope()
+    for context, words in ((graph, "Eager execution is disabled"), (strategy, "Strategy")):
+        with context, pytest.raises(UserError, match=words):
+            check_keras()
+
+
+@pytest.mark.parametrize("conv", ["nature", "impala"])
+def test_images_are_the_same_with_any_data_format_of_keras(keras_settings, conv):
+    keras_settings.set_image_data_format("channels_first")
+    net = cnn((84, 80, 4), conv)
+    assert net(np.zeros((2, 84, 80, 4), np.uint8)).shape == (2, 512)
