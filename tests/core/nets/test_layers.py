@@ -204,11 +204,7 @@ def keras_settings():
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        (
-            "floatx",
-            "float64",
-            r"floatx is 'float64'.* keras\.json, or with keras.config.set_floatx",
-        ),
+        ("floatx", "float64", r"floatx is 'float64'.*keras\.json, or with keras"),
         ("dtype_policy", "mixed_float16", "dtype policy is 'mixed_float16'"),
     ],
 )
