@@ -12,7 +12,7 @@ def write_checkpoint(run_dir: Path, **changes) -> Path:
 
     changes: of what the manifest says about the run.
     """
-    from spinup_tf2.training.checkpoint_writer import CheckpointWriter, NewSteps
+    from spinup_tf2.training.checkpoints import Checkpoints, NewSteps
 
     command = {"env_name": "CartPole-v1", "epochs": 3, "ac_kwargs": {"hidden_sizes": [8]}}
     run = dict(algorithm="ppo", command=command, exp_name="x", num_envs=2, num_procs=1) | changes
@@ -23,7 +23,7 @@ def write_checkpoint(run_dir: Path, **changes) -> Path:
     weights = {"variables/0": np.zeros(2, np.float32), "best/0": np.zeros(2, np.float32)}
     run_dir.mkdir(exist_ok=True)
     steps = NewSteps(arrays, first=0, end=3, oldest=0)
-    CheckpointWriter(run_dir).save(run, counters, arrays | weights, steps)
+    Checkpoints(run_dir).save(run, counters, arrays | weights, steps)
     return max((run_dir / "checkpoint").glob("0*"))
 
 

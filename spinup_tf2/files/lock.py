@@ -54,8 +54,11 @@ def run_lock(run_dir: str | os.PathLike) -> Iterator[None]:
         yield
     finally:
         if descriptor in _held:  # it is not in a process that was forked in the meantime
+            # The directory may have been moved, and another run may have made one of its name.
             with suppress(OSError):
-                path.unlink()  # while the lock is still held
+                ours = os.path.samestat(os.fstat(descriptor), os.stat(path))
+                if ours:
+                    path.unlink()  # while the lock is still held
             _held.remove(descriptor)
             os.close(descriptor)
             with suppress(OSError):  # stops at the first folder that is not empty

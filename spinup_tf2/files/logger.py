@@ -19,7 +19,7 @@ import json
 import os
 import weakref
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -33,8 +33,11 @@ from spinup_tf2.files.run_directory import (
     LOCK,
     OUTPUT,
     atomic_save,
+    check_in_place,
+    files_of_run,
     fresh_directory,
     holds_run,
+    remove,
     set_aside,
     trim_rows,
 )
@@ -86,6 +89,7 @@ class Logger:
         self._model = None
         self._unwritten = b""  # rows that did not fit on the disk
         self._warned = set()
+        self._there, self._aside = set(), None  # see `take_back`
         self._is_root = mpi.proc_id() == 0
 
         # Only rank 0 looks at the disk, but every rank must know the result.
@@ -108,14 +112,15 @@ class Logger:
             elif holds_run(output_dir, output_fname):
                 if not overwrite:
                     raise UserError(EXISTING_RUN.format(output_dir))
-                aside = set_aside(output_dir, output_fname)
-                self.log(f"The run that was in {output_dir} is in {aside} now.", color="cyan")
+                self._aside = set_aside(output_dir, output_fname)
+                self.log(f"The run that was in {output_dir} is in {self._aside} now.", color="cyan")
             elif not self.quiet and {*os.listdir(output_dir)} - {LOCK, OUTPUT}:
                 say(f"Warning: Log dir {output_dir} already exists! Storing info there anyway.")
             self.output_dir = os.path.abspath(output_dir)  # an environment may change directories
+            self._there = {*os.listdir(output_dir)}
             mode = "wb" if keep_rows is None else "ab"
             # Unbuffered: rows that do not fit on a full disk are kept and written later.
-            rows = os.path.join(output_dir, output_fname)
+            rows = os.path.join(self.output_dir, output_fname)
             self.output_file = open(rows, mode, buffering=0)  # noqa: SIM115
         except OSError as error:
             raise UserError(
@@ -174,6 +179,28 @@ class Logger:
                 self._write_rows()
         self.log_current_row.clear()
         self.first_row = False
+
+    def check_in_place(self) -> None:
+        """Raise UserError if the file of rows is no longer where it was opened. Collective."""
+        mpi.on_root(lambda: check_in_place(self.output_file))
+
+    def take_back(self) -> None:
+        """Undo the beginning of a run that has failed before its first step (rank 0).
+
+        What it has written is removed, and a run that it was to replace is put back.
+        """
+        if not self._is_root:
+            return
+        with suppress(OSError):
+            own = files_of_run(self.output_dir, os.path.basename(self.output_file.name))
+            for name in {*own} - self._there:
+                remove(os.path.join(self.output_dir, name))
+            if self._aside is not None:
+                for name in os.listdir(self._aside):
+                    os.rename(os.path.join(self._aside, name), os.path.join(self.output_dir, name))
+                os.rmdir(self._aside)
+                self.log(f"The run that was in {self.output_dir} is there again.", color="cyan")
+            os.rmdir(self.output_dir)  # if there is nothing else in it, not even the lock
 
     @property
     def all_written(self) -> bool:
@@ -258,6 +285,7 @@ class Logger:
 
         with self._disk_may_be_full(tf.errors.OpError):
             with atomic_save(path) as temporary:
+                os.mkdir(temporary)  # TensorFlow would make a run's directory that is gone anew
                 tf.saved_model.save(self._model, temporary)
                 info = json.dumps(self._model.info, indent=4, sort_keys=True)
                 Path(temporary, "model_info.json").write_text(info, encoding="utf-8")

@@ -9,9 +9,9 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.printing import warn
@@ -31,8 +31,11 @@ PRINTED_TO = "SPINUP_TF2_OUTPUT"
 # Files that a run leaves in its directory, and those that a crash may leave (see atomic_save).
 _RUN_FILES = re.compile(
     r"(config\.json|env_spec\.json|progress\.txt|vars\d*\.pkl|tf2_save\d*|checkpoint|"
-    r"output\.txt|videos|tensorboard|wandb)(\.tmp|\.old)?"
+    r"output\.txt|videos|tensorboard|wandb)(\.tmp|\.old|\.cut)?"
 )
+
+# Added to the name of the file of rows: those that a resumption has cut off.
+CUT = ".cut"
 
 EXISTING_RUN = (
     "{} already holds a run; choose another exp_name, seed or data_dir, or pass --overwrite "
@@ -74,10 +77,10 @@ def holds_run(output_dir: str | os.PathLike, output_fname: str = "progress.txt")
 def holds_rows(output_dir: str | os.PathLike, output_fname: str = "progress.txt") -> bool:
     """Return whether the run in this directory has completed an epoch; True if it is unknown."""
     try:
-        return len(Path(output_dir, output_fname).read_bytes().splitlines()) > 1
+        return read_text(Path(output_dir, output_fname), errors="replace").count("\n") > 1
     except FileNotFoundError:
         return False
-    except OSError:
+    except (OSError, UserError):
         return True
 
 
@@ -93,7 +96,7 @@ def files_of_run(output_dir: str | os.PathLike, output_fname: str) -> list[str]:
     return [
         name
         for name in sorted(os.listdir(output_dir), key=lambda name: order.get(name, 1))
-        if (name == output_fname or _RUN_FILES.fullmatch(name))
+        if (name.removesuffix(CUT) == output_fname or _RUN_FILES.fullmatch(name))
         and os.path.abspath(os.path.join(output_dir, name)) != ours
     ]
 
@@ -123,24 +126,63 @@ def set_aside(output_dir: str | os.PathLike, output_fname: str) -> str:
 
 
 def trim_rows(path: str | os.PathLike, count: int) -> list[str]:
-    """Keep only the first `count` rows in a file of rows; return its columns."""
+    """Keep only the first `count` rows in a file of rows; return its columns.
+
+    The others are added to a file beside it, because there may be more of them than are trained
+    again: a run that was moved while it ran has its newest checkpoints elsewhere.
+    """
+    as_written = dict(encoding="utf-8", errors="surrogateescape", newline="")
     try:
-        # -sig: some editors put a byte order mark before the first column.
-        lines = Path(path).read_text(encoding="utf-8-sig", errors="replace").splitlines(True)
+        text = read_text(path, errors="surrogateescape").removeprefix("\ufeff")
     except FileNotFoundError:
-        lines = []
-    lines = [line for line in lines if line.endswith("\n")][: count + 1 if count else 0]
-    if len(lines) < count + 1 and count:
+        text = ""
+    text = text.replace("\r\n", "\n")  # written by an editor, like the byte order mark
+    lines = re.findall(r".*\n", text)  # complete ones; other separators may be in a text
+    kept = lines[: count + 1 if count else 0]
+    if len(kept) < count + 1 and count:
         warn(
-            f"{path} has {max(0, len(lines) - 1)} complete rows, and the checkpoint was made "
+            f"{path} has {max(0, len(kept) - 1)} complete rows, and the checkpoint was made "
             f"after {count}."
         )
-    with atomic_save(path) as temporary:
-        Path(temporary).write_text("".join(lines), encoding="utf-8")
-    return lines[0].rstrip("\n").split("\t") if lines else []
+    if cut := lines[max(1, len(kept)) :]:
+        with open(f"{path}{CUT}", "a", **as_written) as file:
+            file.writelines([lines[0], *cut])
+        warn(
+            f"{path} had {len(lines) - 1} rows, and the checkpoint was made after {count}. The "
+            f"later ones are in {path}{CUT} now."
+        )
+    with atomic_save(path) as temporary, open(temporary, "w", **as_written) as file:
+        file.writelines(kept)
+    return kept[0].rstrip("\n").split("\t") if kept else []
 
 
-def _remove(path):
+def check_in_place(file: BinaryIO) -> None:
+    """Raise UserError if an open file is not the one at its path any more.
+
+    A directory that is moved or removed takes an open file along: what is written to it then goes
+    elsewhere than what is opened anew.
+    """
+    opened = os.fstat(file.fileno())
+    try:
+        if os.path.samestat(opened, os.stat(file.name)):
+            return
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError:  # a file system that does not answer for a while
+        return
+    now = ""
+    if opened.st_nlink:
+        with suppress(OSError):  # Linux knows
+            now = f"; it is {os.readlink(f'/proc/self/fd/{file.fileno()}')} now"
+    raise UserError(
+        f"{file.name} was moved, replaced or removed while the run wrote to it, or its directory "
+        f"was{now}. The training has ended, so that nothing is written elsewhere. A run that was "
+        "moved can be resumed where it is now; one that was removed has to begin anew."
+    )
+
+
+def remove(path: str | os.PathLike) -> None:
+    """Remove a file or a directory, if it exists; of a link, only the link."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     elif os.path.lexists(path):
@@ -155,19 +197,19 @@ def atomic_save(path: str | os.PathLike) -> Iterator[str]:
     there, and complete.
     """
     temporary, old = f"{path}.tmp", f"{path}.old"
-    _remove(temporary)  # left over from a crash
+    remove(temporary)  # left over from a crash
     try:
         yield temporary
     except BaseException:
-        _remove(temporary)
+        remove(temporary)
         raise
     if os.path.isdir(path):
         # A directory cannot be renamed to an existing one. Between the two renames the complete one
         # is called .old, where `test_policy` finds it.
-        _remove(old)
+        remove(old)
         os.rename(path, old)
     os.replace(temporary, path)
-    _remove(old)
+    remove(old)
 
 
 @contextmanager

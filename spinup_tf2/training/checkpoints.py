@@ -12,15 +12,14 @@ A run's directory `checkpoint/` holds
 
 A checkpoint is written under a temporary name, synced, and renamed. Steps of a replay buffer are
 written only once: a manifest lists all files in `replay/` that it needs, and these are kept until
-no remaining checkpoint needs them. Only a folder with such a manifest is a checkpoint; whatever
-else lies there is neither read nor removed.
+no remaining checkpoint needs them. Only a folder whose manifest names its own number is a
+checkpoint; whatever else lies there, also a copy of one, is neither read nor removed.
 """
 
 import hashlib
 import json
 import os
 import re
-import shutil
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -34,16 +33,17 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.files.arrays import DamagedCheckpoint, numbered, read_npz
 from spinup_tf2.files.printing import warn
 from spinup_tf2.files.run_directory import read_json
-from spinup_tf2.parallel.mpi import on_root
+from spinup_tf2.parallel.mpi import gather_objects, on_root, proc_id
 
 FORMAT = 2
 DIRECTORY = "checkpoint"
 
 MANIFEST, REPLAY = "manifest.json", "replay"
 SERIAL = re.compile(r"\d{6}")
-_FILE = re.compile(r"rank\d+\.npz")
-REPLAY_FILE = re.compile(r"\d{6}-rank\d+\.npz")
-LEFT_OVER = re.compile(r"\d{6}(-rank\d+\.npz)?\.tmp")  # by a crash
+_RANK_FILE = re.compile(r"rank\d+\.npz")
+_REPLAY_FILE = re.compile(r"\d{6}-rank\d+\.npz")
+_PARTIAL = re.compile(r"\d{6}(-rank\d+\.npz)?\.tmp")
+_OWN_FILE = re.compile(r"(manifest\.json|rank\d+\.npz)(\.tmp)?")  # in the folder of a checkpoint
 
 # Errors that reading a damaged file may raise, including those of NumPy.
 _READ_ERRORS = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError)
@@ -71,20 +71,49 @@ class Saved:
     replay: list
 
 
-class Checkpoints:
-    """The checkpoints in the directory of a run."""
+@dataclass(frozen=True)
+class NewSteps:
+    """Steps added to a rank's replay buffer since the previous checkpoint.
 
-    def __init__(self, run_dir: str | os.PathLike):
-        self.root = Path(run_dir, DIRECTORY)
+    Steps are numbered in the order in which they are stored. The numbers are equal on all ranks.
+
+    Attributes:
+        arrays: The new steps.
+        first: Number of the first new step.
+        end: Number of the last new step plus one.
+        oldest: Number of the oldest step that is still in the buffer.
+    """
+
+    arrays: Arrays
+    first: int
+    end: int
+    oldest: int
+
+
+class Checkpoints:
+    """The checkpoints in the directory of a run.
+
+    All MPI ranks must see the same directory; on several machines it must be on a shared file
+    system.
+
+    Args:
+        run_dir: Directory of the run.
+        keep: Number of checkpoints to keep.
+        saved: Checkpoint that the run is resumed from, if any.
+    """
+
+    def __init__(self, run_dir: str | os.PathLike, keep: int = 2, saved: Saved | None = None):
+        self.root, self.keep = Path(run_dir, DIRECTORY), keep
+        self.replay = saved.replay if saved else []  # files that the next checkpoint may need
 
     def path_of(self, serial: int) -> Path:
         """Return the directory of a checkpoint."""
         return self.root / f"{serial:06d}"
 
     def newest(self) -> Saved | None:
-        """Return the newest complete checkpoint; None if there are no checkpoints. Collective.
+        """Return the complete checkpoint furthest in the run; None if there are none. Collective.
 
-        Damaged ones that are newer are named in a warning.
+        Damaged ones that come after it are named in a warning.
 
         Raises:
             UserError: All checkpoints are damaged, or one cannot be read by this version.
@@ -92,7 +121,7 @@ class Checkpoints:
 
         def find():
             problems = []
-            for serial in reversed(self._serials()):
+            for serial, _ in self._ranked():
                 try:
                     saved = self.check(serial)
                 except DamagedCheckpoint as error:
@@ -144,10 +173,28 @@ class Checkpoints:
         )
 
     def _contents(self):
-        """Yield the number and the manifest of each checkpoint with a valid one, newest first."""
-        for serial in reversed(self._serials()):
+        """Yield number and manifest of each checkpoint with a valid one, furthest first."""
+        for serial, content in self._ranked():
             with suppress(DamagedCheckpoint):
-                yield serial, self._content(serial)
+                yield serial, content or self._content(serial)
+
+    def _ranked(self):
+        """Return number and manifest of all checkpoints, the one furthest in the run first.
+
+        Those whose manifest cannot be used (None) come where their number puts them.
+        """
+        ranked, position = [], (0, 0)
+        for serial in self._serials():
+            content = None
+            with suppress(DamagedCheckpoint, UserError):
+                content = self._content(serial)
+                if content.get("serial", serial) != serial:  # earlier versions wrote none
+                    continue  # somebody's copy
+                found = (content["counters"].get(name) for name in ("epoch", "step"))
+                position = tuple(x if type(x) is int else 0 for x in found)
+            ranked.append((position, serial, content))
+        ranked.sort(key=lambda each: each[:2], reverse=True)
+        return [(serial, content) for _, serial, content in ranked]
 
     def check(self, serial: int) -> Saved:
         """Return a checkpoint if it is complete; raise DamagedCheckpoint if it is not."""
@@ -205,6 +252,124 @@ class Checkpoints:
         found = [name for name in names if SERIAL.fullmatch(name)]
         return sorted(int(name) for name in found if os.path.lexists(self.root / name / MANIFEST))
 
+    # ------------------------------------------------------------------------------ writing
+
+    def has_steps(self) -> bool:
+        """Return whether the files of earlier steps are still there; else forget them. Collective.
+
+        Somebody may have removed them, and a checkpoint that needed them would be worth nothing.
+        """
+        paths = [self.root / REPLAY / each["file"] for each in self.replay]
+        there = on_root(lambda: all(map(os.path.isfile, paths)))
+        self.replay = self.replay if there else []
+        return there
+
+    def save(
+        self,
+        description: Mapping[str, Any],
+        counters: Mapping[str, Any],
+        arrays: Arrays,
+        steps: NewSteps | None = None,
+        before: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Write a checkpoint. Collective.
+
+        Args:
+            description: Description of the run by `describe_run`, which becomes `Saved.run`. That
+                of rank 0 is used.
+            counters: As in `Saved`. Those of rank 0 are used.
+            arrays: State of this rank; that of rank 0 has what is equal on all of them as well.
+            steps: New steps in its replay buffer.
+            before: Function that rank 0 calls before anything is written. An OSError that it
+                raises counts as a failure to write.
+
+        Raises:
+            OSError: On all ranks, if any of them cannot write. Existing checkpoints are kept.
+        """
+        _on_root(before)
+        serial = _on_root(self._begin)
+        folder = self.path_of(serial).with_suffix(".tmp")  # until it is complete
+        try:
+            written = _on_all(lambda: self._write_own(serial, folder, arrays, steps))
+            files = {rank_file(rank): digest for rank, (digest, _) in enumerate(written)}
+            replay = []
+            if steps is not None:
+                replay = [each for each in self.replay if each["end"] > steps.oldest]
+                replay += [each for _, each in written]
+            content = dict(
+                format=FORMAT,
+                serial=serial,
+                run=dict(description),
+                counters=dict(counters),
+                num_ranks=len(written),
+                files=files,
+                replay=replay,
+            )
+            _on_root(lambda: self._complete(serial, folder, content))
+        except OSError:
+            if proc_id() == 0:
+                own = (self.root / REPLAY).glob(f"{serial:06d}-rank*.npz")
+                for path in (folder, self.path_of(serial), *own):
+                    _clear(path)
+            raise
+        self.replay = replay
+        if proc_id() == 0:
+            with suppress(OSError):  # the new checkpoint is complete, even if cleaning up fails
+                self.clean()
+
+    def _begin(self):
+        """Make the folder of a new checkpoint; return its number."""
+        serial = max([serial for serial, content in self._ranked() if content], default=0) + 1
+        for folder in (self.root, self.root / REPLAY):
+            folder.mkdir(exist_ok=True)  # without parents: the run may have been moved away
+        while True:
+            folder = self.path_of(serial).with_suffix(".tmp")
+            _clear(folder)  # left over from a crash
+            if not any(map(os.path.lexists, (folder, self.path_of(serial)))):
+                folder.mkdir()
+                return serial
+            serial += 1  # it is somebody else's, or damaged
+
+    def _write_own(self, serial, folder, arrays, steps):
+        """Write this rank's own files, and return what the manifest needs about them.
+
+        That is size and digest of its file in `folder`, and its entry in `replay` or None.
+        """
+        rank = proc_id()
+        own = _write_npz(folder, rank_file(rank), arrays)
+        if steps is None:
+            return own, None
+        name = f"{self.path_of(serial).name}-{rank_file(rank)}"
+        digest = _write_npz(self.root / REPLAY, name, steps.arrays)
+        return own, dict(file=name, rank=rank, first=steps.first, end=steps.end, **digest)
+
+    def _complete(self, serial, folder, content):
+        """Write the manifest; then rename the folder."""
+        manifest = folder / MANIFEST
+        text = json.dumps(dict(content, sha256=digest_of(content)), indent=1)
+        manifest.write_text(text, encoding="utf-8")
+        _sync(manifest)
+        _sync_directory(self.root / REPLAY)
+        _sync_directory(folder)
+        os.rename(folder, self.path_of(serial))
+        _sync_directory(self.root)
+
+    def clean(self) -> None:
+        """Remove old checkpoints, files that are no longer needed, and leftovers of crashes.
+
+        To be called on rank 0 only.
+        """
+        own = sorted(((serial, x) for serial, x in self._ranked() if x), reverse=True)
+        for serial, _ in own[self.keep :]:
+            _clear(self.path_of(serial))
+        kept = [each for _, content in own[: self.keep] for each in content["replay"]]
+        needed = {each["file"] for each in [*self.replay, *kept]}
+        newest = own[0][0] if own else 0
+        for path in (*self.root.glob("*"), *(self.root / REPLAY).glob("*")):
+            left_over = _PARTIAL.fullmatch(path.name) or _REPLAY_FILE.fullmatch(path.name)
+            if left_over and path.name not in needed and int(path.name[:6]) <= newest:
+                _clear(path)
+
 
 def rank_file(rank: int) -> str:
     """Return the name of the file of an MPI rank's state."""
@@ -242,14 +407,14 @@ def _check_content(content):
     """Raise DamagedCheckpoint if the contents of a manifest are not of the expected form."""
     number = lambda x: type(x) is int and x >= 0  # noqa: E731
     files, replay = content["files"], content["replay"]
-    ranks = {f"rank{rank}.npz" for rank in range(min(content["num_ranks"], len(files)))}
+    ranks = {rank_file(rank) for rank in range(min(content["num_ranks"], len(files)))}
     sound = (
         all(isinstance(content[key], dict) for key in ("run", "counters", "files"))
         and isinstance(replay, list)
         and content["num_ranks"] == len(ranks) > 0
-        and all(_FILE.fullmatch(name) for name in files)
+        and all(_RANK_FILE.fullmatch(name) for name in files)
         and ranks == {*files}
-        and all(REPLAY_FILE.fullmatch(each["file"]) for each in replay)
+        and all(_REPLAY_FILE.fullmatch(each["file"]) for each in replay)
         and all(number(each[key]) for each in replay for key in ("rank", "first", "end"))
         and all(
             number(each["size"]) and isinstance(each["sha256"], str)
@@ -286,10 +451,65 @@ def _check_file(path, expected):
         raise DamagedCheckpoint(f"{path.name} is not what was written (another SHA-256)")
 
 
-def remove(path):
-    """Remove a file or a directory; errors are ignored."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
+def _clear(path):
+    """Remove a file of steps, or from a folder what a checkpoint consists of, and then itself.
+
+    The manifest goes first, so that what is left is no checkpoint. Errors are ignored.
+    """
+    with suppress(OSError):
+        if path.parent.name == REPLAY:
             path.unlink()
+        elif not path.is_symlink():
+            for own in sorted(path.iterdir()):
+                if _OWN_FILE.fullmatch(own.name):
+                    own.unlink()
+            path.rmdir()  # unless there is something else in it
+
+
+def _write_npz(folder, name, arrays):
+    """Write arrays to a file; return its size and digest."""
+    path = Path(folder, name)
+    temporary = path.with_name(f"{name}.tmp")
+    with open(temporary, "wb") as file:
+        np.savez(file, **arrays)
+    digest = _sync(temporary)
+    os.replace(temporary, path)
+    return digest
+
+
+def _sync(path):
+    """Flush a file to disk; return its size and digest."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+    return measure(path)
+
+
+def _sync_directory(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# ---------------------------------------------------------------------------------- ranks
+
+
+def _on_all(function):
+    """Return the results of `function()` on all ranks; OSError on all if it failed on one."""
+    problem, result = None, None
+    try:
+        result = function()
+    except OSError as error:
+        problem = error.strerror or str(error)
+    results = gather_objects((problem, result))
+    for rank, (problem, _) in enumerate(results):
+        if problem is not None:
+            where = f" (rank {rank})" if len(results) > 1 else ""
+            raise OSError(f"{problem}{where}")
+    return [result for _, result in results]
+
+
+def _on_root(function):
+    """Return the result of `function()` on rank 0; OSError on all if it failed."""
+    return _on_all(function if proc_id() == 0 else lambda: None)[0]

@@ -16,12 +16,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.files.arrays import DamagedCheckpoint, numbered
 from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.parallel.mpi import broadcast_object, num_procs, proc_id
-from spinup_tf2.training.checkpoint_writer import CheckpointWriter, NewSteps
-from spinup_tf2.training.checkpoints import (
-    Saved,
-    read_ranks,
-    read_steps,
-)
+from spinup_tf2.training.checkpoints import Checkpoints, NewSteps, Saved, read_ranks, read_steps
 
 if TYPE_CHECKING:
     import keras
@@ -74,7 +69,7 @@ class Keeper:
 
     Args:
         description: Description of the run by `describe_run`.
-        checkpoints: Writer for the run's directory.
+        checkpoints: Those in the run's directory.
         logger: Logger of the run. The values stored for its next row are saved as well.
         indices: Numbers of the environments of this process.
         variables: All variables that training depends on, equal on all ranks.
@@ -86,7 +81,7 @@ class Keeper:
     def __init__(
         self,
         description: Mapping[str, Any],
-        checkpoints: CheckpointWriter,
+        checkpoints: Checkpoints,
         logger: EpochLogger,
         indices: Sequence[int],
         variables: Sequence[keras.Variable],
@@ -124,6 +119,8 @@ class Keeper:
                 arrays |= {f"env{env}/{name}/{key}": value for key, value in state.items()}
         steps = None
         if self.replay is not None and self.replay.steps > 0:
+            if not self.checkpoints.has_steps():
+                self.replay.saved = 0  # so that all that it holds is written again
             new = {
                 f"env{env}/{key}": value
                 for i, env in enumerate(self.indices)

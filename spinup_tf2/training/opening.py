@@ -26,7 +26,7 @@ from spinup_tf2.parallel.mpi import (
 from spinup_tf2.parallel.tensors import sync_params
 from spinup_tf2.parallel.threads import limit_tensorflow
 from spinup_tf2.training.callbacks import Callbacks, callbacks_of
-from spinup_tf2.training.checkpoint_writer import CheckpointWriter
+from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.evaluation import make_test_envs
 from spinup_tf2.training.init_from import begin_with
 from spinup_tf2.training.run import Run, variables_of
@@ -134,6 +134,8 @@ def open_run(
             begin_with(ac, settings.init_from)
             gather_objects(None)  # wait: rank 0 may move files that the others are still reading
         logger = EpochLogger(**logger_kwargs)
+        beginning = stack.enter_context(ExitStack())  # of which nothing is left if it fails
+        beginning.callback(logger.take_back)
         logger.setup_tf_saver(saved_policy)
         run_dir = broadcast_object(logger.output_dir)
         logger.save_config(dict(arguments))
@@ -149,7 +151,7 @@ def open_run(
         counts = ", ".join(f"\t {name}: {size}" for name, size in ac.sizes().items())
         logger.log(f"\nNumber of parameters: {counts}\n")
         with exit_together(), ExitStack() as contexts:
-            yield Run(
+            run = Run(
                 settings=settings,
                 envs=envs,
                 test_envs=test_envs,
@@ -159,11 +161,13 @@ def open_run(
                 logger=logger,
                 saved_policy=saved_policy,
                 description=description,
-                checkpoints=CheckpointWriter(run_dir, settings.keep_checkpoints, saved),
+                checkpoints=Checkpoints(run_dir, settings.keep_checkpoints, saved),
                 saved=saved,
                 callbacks=Callbacks(callbacks),
                 contexts=contexts,
             )
+            beginning.pop_all()
+            yield run
 
 
 def _seed_global_generators(settings, envs, saved):

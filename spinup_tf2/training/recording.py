@@ -81,6 +81,8 @@ class ShowEpisodes(Callback):
         folder = Path(run.logger.output_dir, VIDEOS) if self.records else None
         shown = NO_RESULTS
         try:
+            if folder is not None:
+                folder.mkdir(exist_ok=True)  # without parents: the run may have been moved away
             drawing = replace(self._drawing, folder=folder, name=name)
             with self._environment(drawing, run.ac.action_spec) as envs:
                 actor = actor_for(run.ac, envs)

@@ -26,8 +26,7 @@ from spinup_tf2.tracking.tracker import HISTOGRAMS
 from spinup_tf2.training.action_log import ActionLog
 from spinup_tf2.training.best import BestWeights, score_of
 from spinup_tf2.training.callbacks import Callbacks
-from spinup_tf2.training.checkpoint_writer import CheckpointWriter
-from spinup_tf2.training.checkpoints import Saved
+from spinup_tf2.training.checkpoints import Checkpoints, Saved
 from spinup_tf2.training.evaluation import (
     NO_RESULTS,
     evaluate,
@@ -81,7 +80,7 @@ class Run:
         logger: EpochLogger,
         saved_policy: SavedPolicy,
         description: dict[str, Any],
-        checkpoints: CheckpointWriter,
+        checkpoints: Checkpoints,
         saved: Saved | None,
         callbacks: Callbacks,
         contexts: ExitStack,
@@ -248,6 +247,7 @@ class Run:
             self._evaluate(due=last or (epoch + 1) % settings.test_freq == 0)
         self.envs.add_epoch()
         self._log_row()
+        logger.check_in_place()
         row = {name: logger.log_current_row.get(name, "") for name in logger.log_headers}
         logger.dump_tabular()
         self._warn_of_values_without_column()
@@ -335,7 +335,8 @@ class Run:
             del self.logger.epoch_dict[name]
 
     def _check_saved(self):
-        """Raise OSError if the finished training's results are not on disk. Collective."""
+        """Raise an error if the finished training's results are not on disk. Collective."""
+        self.logger.check_in_place()
         run_dir = self.logger.output_dir
         missing = [] if self._policy_saved else ["the policy"]
         missing += ["the checkpoint"] if self._keeper.save_failed else []
@@ -352,12 +353,14 @@ class Run:
 
     def _save_policy(self):
         """Save the policy for `test_policy`; return whether it was saved. Collective."""
+        self.logger.check_in_place()
         # A run that is resumed with nothing left to do is past its last epoch.
         self._saved_policy.info["epoch"] = min(self.epoch, self.settings.epochs - 1)
         # The other ranks wait: a rank that exits takes rank 0 down with it.
         return broadcast_object(self.logger.save_state({"env": self.envs.prototype}, None))
 
     def _save_checkpoint(self, position):
+        self.logger.check_in_place()
         check_variables(self.variables, self._first_epoch + position.epoch)
         counters = dict(
             epoch=position.epoch,

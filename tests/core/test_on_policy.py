@@ -16,7 +16,7 @@ from spinup_tf2.core.trajectories import TrajectoryBuffer
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
 from spinup_tf2.training.action_log import ActionLog
-from spinup_tf2.training.checkpoint_writer import CheckpointWriter
+from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.run import Run
 from spinup_tf2.utils.logx import EpochLogger
 from tests.on_policy_runs import Walk, train
@@ -129,7 +129,7 @@ def test_episodes_that_the_environment_records_are_what_is_logged(tmp_path):
 def test_what_is_saved_when(tmp_path, monkeypatch):
     """Policies in epochs 2 and 4 of 5, and in the last; checkpoints after 0, 3 and the last."""
     saved, position = [], []
-    save_state, save = EpochLogger.save_state, CheckpointWriter.save
+    save_state, save = EpochLogger.save_state, Checkpoints.save
 
     def remember_policy(self, *args):
         saved.append(len((tmp_path / "progress.txt").read_text().splitlines()) - 1)  # the header
@@ -140,7 +140,7 @@ def test_what_is_saved_when(tmp_path, monkeypatch):
         return save(self, run, counters, *args, **kwargs)
 
     monkeypatch.setattr(EpochLogger, "save_state", remember_policy)
-    monkeypatch.setattr(CheckpointWriter, "save", remember_checkpoint)
+    monkeypatch.setattr(Checkpoints, "save", remember_checkpoint)
     monkeypatch.setattr(user_config, "CHECKPOINT_INTERVAL", 0)
     train(vpg, tmp_path, steps_per_epoch=20, epochs=5, save_freq=2, checkpoint_freq=3)
     assert saved == [1, 3, 5]  # after epochs 0, 2 and 4

@@ -373,7 +373,6 @@ def restored(run_dir, name, contents):
 
 
 def test_manifest(fuzz, checkpoint):
-    from spinup_tf2.training.checkpoint_writer import CheckpointWriter
     from spinup_tf2.training.checkpoints import Checkpoints
     from spinup_tf2.training.same_run import position_of
 
@@ -383,7 +382,7 @@ def test_manifest(fuzz, checkpoint):
         restored(run_dir, "manifest.json", contents)
         with refused, silent():
             position_of(Checkpoints(run_dir).newest())
-            CheckpointWriter(run_dir).clean()
+            Checkpoints(run_dir).clean()
 
     fuzz(check, manifests(files["manifest.json"]))
 

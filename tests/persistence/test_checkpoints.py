@@ -9,12 +9,11 @@ import pytest
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel.mpi import proc_id
-from spinup_tf2.training import checkpoint_writer
 from spinup_tf2.training import checkpoints as checkpoint
-from spinup_tf2.training.checkpoint_writer import CheckpointWriter, NewSteps
 from spinup_tf2.training.checkpoints import (
     Checkpoints,
     DamagedCheckpoint,
+    NewSteps,
     numbered,
     read_npz,
     read_ranks,
@@ -52,7 +51,7 @@ def names(folder):
 @pytest.fixture
 def three(tmp_path):
     """A directory with the checkpoints 2 and 3 of three."""
-    checkpoints = CheckpointWriter(tmp_path)
+    checkpoints = Checkpoints(tmp_path)
     for number in (1, 2, 3):
         save(checkpoints, number)
     return tmp_path
@@ -79,20 +78,69 @@ def test_what_is_saved_comes_back(three):
     assert_is(Checkpoints(three).newest(), 3)
 
 
-@pytest.mark.parametrize("name", ["20261127", "999999", "notes", "000009.tmpx"])
-def test_what_somebody_else_has_put_there_is_neither_used_nor_removed(three, name):
-    own = three / "checkpoint" / name
-    own.mkdir()
-    (own / "mine.txt").write_text("mine")
-    shutil.copytree(three / "checkpoint/000002", three / "checkpoint/20261126")  # a copy by date
+def copy(path):
+    shutil.copytree(path.with_name("000002"), path)
+
+
+def folder(path):
+    path.mkdir()
+    (path / "mine.txt").write_text("mine")
+
+
+def file(path):
+    path.write_text("mine")
+
+
+def link(path):
+    folder(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize("put", [copy, folder, file, link])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("20261127", "261127", "999999", "000004", "000005", "000000", "notes"),
+        *("000004.tmp", "261127.tmp", "000009.tmpx", "replay/261127-rank0.npz"),
+    ],
+)
+def test_what_somebody_else_has_put_there_is_neither_used_nor_removed(three, name, put):
+    root = three / "checkpoint"
+    if put is copy and name.startswith(("000004.tmp", "replay")):
+        pytest.skip("what a crash leaves looks like this")
+    put(root / name if put is not copy or "/" not in name else root)
+    (root / "000002/mine.txt").write_text("mine")
+    theirs = {path: path.is_file() and path.read_bytes() for path in root.rglob("*")}
+    theirs = {path: data for path, data in theirs.items() if "mine" in f"{data}{path}"}
+    theirs |= {path: path.read_bytes() for path in (root / name).glob("*.npz")}
     saved = Checkpoints(three).newest()
     assert_is(saved, 3)
-    checkpoints = CheckpointWriter(three, saved=saved)
+    checkpoints = Checkpoints(three, saved=saved)
     for number in (4, 5, 6):
         save(checkpoints, number)
     assert_is(Checkpoints(three).newest(), 6)
-    assert (own / "mine.txt").read_text() == "mine"
-    assert (three / "checkpoint/20261126/manifest.json").is_file()
+    assert Checkpoints(three).describe()["epochs_done"] == 6
+    assert theirs == {path: path.is_file() and path.read_bytes() for path in theirs}
+    assert len(Checkpoints(three)._ranked()) == 2
+
+
+def test_the_newest_is_the_one_furthest_in_the_run(three):
+    """Of copies of what earlier versions wrote, who did not number them."""
+    shutil.copytree(three / "checkpoint/000002", three / "checkpoint/261127")
+    for path in (three / "checkpoint").glob("*/manifest.json"):
+        rewrite(path, serial=None)
+    assert_is(Checkpoints(three).newest(), 3)
+
+
+def test_steps_that_somebody_has_removed_are_missed(three):
+    checkpoints = Checkpoints(three, saved=Checkpoints(three).newest())
+    assert checkpoints.has_steps()
+    shutil.rmtree(three / "checkpoint")
+    assert not checkpoints.has_steps()
+    checkpoints.save(
+        RUN, dict(epoch=4), arrays(4), NewSteps({"env0/rew": np.arange(15, 40)}, 15, 40, 15)
+    )
+    assert_is(Checkpoints(three).newest(), 4)
 
 
 def test_a_run_without_checkpoints(tmp_path):
@@ -103,7 +151,7 @@ def test_a_run_without_checkpoints(tmp_path):
 
 @pytest.mark.parametrize("keep", [1, 2, 5])
 def test_the_newest_are_kept_and_the_steps_that_they_need(tmp_path, keep):
-    checkpoints = CheckpointWriter(tmp_path, keep)
+    checkpoints = Checkpoints(tmp_path, keep)
     for number in range(1, 8):
         save(checkpoints, number)
         kept = range(max(1, number - keep + 1), number + 1)
@@ -116,12 +164,12 @@ def test_the_newest_are_kept_and_the_steps_that_they_need(tmp_path, keep):
 
 def test_a_resumed_run_goes_on_with_the_same_steps(three):
     saved = Checkpoints(three).newest()
-    save(CheckpointWriter(three, saved=saved), 4)
+    save(Checkpoints(three, saved=saved), 4)
     assert_is(Checkpoints(three).newest(), 4)
 
 
 def test_without_replay_buffer_there_are_no_steps(tmp_path):
-    CheckpointWriter(tmp_path).save(RUN, {}, arrays(0))
+    Checkpoints(tmp_path).save(RUN, {}, arrays(0))
     saved = Checkpoints(tmp_path).newest()
     assert read_steps(saved, lambda name: True) == []
     assert names(tmp_path / "checkpoint/replay") == []
@@ -190,7 +238,7 @@ def test_a_damaged_one_falls_back_to_the_one_before(three, capsys, file, damage)
         assert f"Warning: {three}/checkpoint/000003 is damaged: " in warning
         assert warning.count("Warning") == 1
     # The run goes on from there, and writes the third anew.
-    save(CheckpointWriter(three, saved=saved), 3)
+    save(Checkpoints(three, saved=saved), 3)
     assert_is(Checkpoints(three).newest(), 3)
 
 
@@ -208,7 +256,7 @@ def test_without_a_complete_one_nothing_can_be_resumed(three, file):
 def rewrite(path, **changes):
     """Change a manifest as its writer could have written it."""
     content = json.loads(path.read_text()) | changes
-    content.pop("sha256")
+    content = {name: x for name, x in content.items() if x is not None and name != "sha256"}
     path.write_text(json.dumps(dict(content, sha256=checkpoint.digest_of(content))))
 
 
@@ -241,7 +289,7 @@ def test_leftovers_of_a_crash_are_cleaned(three):
     (root / "notes.txt").write_text("mine")
     saved = Checkpoints(three).newest()
     assert_is(saved, 3)
-    save(CheckpointWriter(three, saved=saved), 4)
+    save(Checkpoints(three, saved=saved), 4)
     assert names(root) == ["000003", "000004", "notes.txt", "replay"]
     assert names(root / "replay") == [f"{n:06d}-rank0.npz" for n in (1, 2, 3, 4)]
     assert_is(Checkpoints(three).newest(), 4)
@@ -274,11 +322,9 @@ def failing(function, when):
 def test_a_full_disk_leaves_what_was_there(three, monkeypatch, function, when):
     root = three / "checkpoint"
     before = {path: path.is_file() and path.read_bytes() for path in root.rglob("*")}
-    checkpoints = CheckpointWriter(three, saved=Checkpoints(three).newest())
+    checkpoints = Checkpoints(three, saved=Checkpoints(three).newest())
     with monkeypatch.context() as patch:
-        patch.setattr(
-            checkpoint_writer, function, failing(getattr(checkpoint_writer, function), when)
-        )
+        patch.setattr(checkpoint, function, failing(getattr(checkpoint, function), when))
         with pytest.raises(OSError, match="No space left on device"):
             save(checkpoints, 4)
     after = {path: path.is_file() and path.read_bytes() for path in root.rglob("*")}
@@ -294,7 +340,7 @@ def test_what_comes_first_counts_as_a_failure_to_write(three):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="No space left on device"):
-        save(CheckpointWriter(three), 4, before=first)
+        save(Checkpoints(three), 4, before=first)
     assert names(three / "checkpoint") == ["000002", "000003", "replay"]
 
 
@@ -303,7 +349,7 @@ def test_what_comes_first_counts_as_a_failure_to_write(three):
 
 def test_every_rank_writes_its_own(tmp_path):
     def run():
-        checkpoints = CheckpointWriter(tmp_path)
+        checkpoints = Checkpoints(tmp_path)
         for number in (1, 2, 3, 4):
             save(checkpoints, number)
         return Checkpoints(tmp_path).newest()
@@ -318,17 +364,17 @@ def test_every_rank_writes_its_own(tmp_path):
 @pytest.mark.parametrize("unlucky", [0, 1, 2])
 def test_a_rank_that_cannot_write_fails_on_all(tmp_path, monkeypatch, unlucky):
     """On each machine there may be another disk; what was there before stays."""
-    write = checkpoint_writer._write_npz
+    write = checkpoint._write_npz
 
     def write_npz(folder, name, arrays):
         if proc_id() == unlucky and name.endswith(f"-rank{unlucky}.npz") and "000002" in name:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(folder, name, arrays)
 
-    monkeypatch.setattr(checkpoint_writer, "_write_npz", write_npz)
+    monkeypatch.setattr(checkpoint, "_write_npz", write_npz)
 
     def run():
-        checkpoints = CheckpointWriter(tmp_path)
+        checkpoints = Checkpoints(tmp_path)
         save(checkpoints, 1)
         with pytest.raises(OSError, match=rf"No space left on device \(rank {unlucky}\)"):
             save(checkpoints, 2)
@@ -347,7 +393,7 @@ def test_only_rank_0_fails_before_anything_is_written(tmp_path):
 
     def run():
         with pytest.raises(OSError, match=r"No space left on device \(rank 0\)"):
-            save(CheckpointWriter(tmp_path), 1, before=first)
+            save(Checkpoints(tmp_path), 1, before=first)
 
     run_ranks(2, run)
 

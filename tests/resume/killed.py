@@ -126,7 +126,7 @@ def be_killed(rank, step=None, save=None, file=None):
     from spinup_tf2.core.vector_env import VectorEnv
     from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV
     from spinup_tf2.parallel.mpi import proc_id
-    from spinup_tf2.training import checkpoint_writer
+    from spinup_tf2.training import checkpoints
 
     if proc_id() != rank:
         return
@@ -147,12 +147,12 @@ def be_killed(rank, step=None, save=None, file=None):
     trains = lambda envs, _: envs.indices.start < FIRST_TEST_ENV  # noqa: E731
     VectorEnv.step = counted(VectorEnv.step, "step", lambda: count["step"] == step, trains)
     never = lambda: False  # noqa: E731
-    writer = checkpoint_writer.CheckpointWriter
+    writer = checkpoints.Checkpoints
     writer.save = counted(writer.save, "save", never)
     in_file = lambda: (count["save"], count["file"]) == (save, file)  # noqa: E731
     for name in ("_sync", "_sync_directory"):
-        function = counted(getattr(checkpoint_writer, name), "file", in_file)
-        setattr(checkpoint_writer, name, function)
+        function = counted(getattr(checkpoints, name), "file", in_file)
+        setattr(checkpoints, name, function)
 
 
 def main(jobs):

@@ -21,11 +21,13 @@ from spinup_tf2 import user_config
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.lock import run_lock
-from spinup_tf2.training import checkpoint_writer
+from spinup_tf2.training import checkpoints
 from spinup_tf2.training import run as runs_module
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.utils.logx import EpochLogger
 from spinup_tf2.utils.test_policy import load_policy_and_env
+from tests import off_policy_runs
+from tests.fake_mpi import run_ranks
 from tests.on_policy_runs import make
 from tests.progress import rows_without_time
 from tests.resume.killed import assert_same, left_by
@@ -160,7 +162,7 @@ def test_without_any_complete_checkpoint_it_does_not(runs, tmp_path):
 
 def test_a_full_disk_does_not_end_a_training(runs, tmp_path, monkeypatch, capsys):
     """Nothing can be written while the second and third epoch end."""
-    write_npz, dump = checkpoint_writer._write_npz, EpochLogger.dump_tabular
+    write_npz, dump = checkpoints._write_npz, EpochLogger.dump_tabular
     full, seen = [False], []
 
     class Disk:
@@ -188,7 +190,7 @@ def test_a_full_disk_does_not_end_a_training(runs, tmp_path, monkeypatch, capsys
         dump(self)
         seen.append(newest(tmp_path).name)
 
-    monkeypatch.setattr(checkpoint_writer, "_write_npz", write)
+    monkeypatch.setattr(checkpoints, "_write_npz", write)
     monkeypatch.setattr(EpochLogger, "dump_tabular", dump_tabular)
     train(tmp_path)
     # When an epoch is logged there is the checkpoint of the one before, if there was room.
@@ -213,7 +215,7 @@ def test_a_training_whose_end_finds_no_room_has_failed(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint_writer, "_write_npz", full)
+        patch.setattr(checkpoints, "_write_npz", full)
         patch.setattr(EpochLogger, "_write_rows", full)
         patch.setattr(np, "savez", full)  # a part of the policy
         with pytest.raises(
@@ -316,6 +318,118 @@ def test_a_read_only_directory_is_refused(runs, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     refusal = f"Cannot write to the output directory {tmp_path}/run (Read-only file system); choose"
     assert done.stdout.count(refusal) == 2
+
+
+# ------------------------------------------------------------------ moved, or removed, meanwhile
+
+
+class After:
+    """Does something to the directory of a run after its epoch 1."""
+
+    def __init__(self, do):
+        self.do = do
+
+    def on_epoch_end(self, run, row):
+        if run.epoch == 1:
+            self.do(Path(run.logger.output_dir))
+
+
+def moved(run):
+    run.rename(run.with_name("moved"))
+
+
+def moved_and_linked(run):
+    moved(run)
+    run.symlink_to("moved")
+
+
+def moved_and_begun_anew(run):
+    moved(run)
+    run.mkdir()
+    (run / "progress.txt").write_text("of another run")
+
+
+def rows_replaced(run):
+    shutil.copy(run / "progress.txt", run / "copy")
+    os.replace(run / "copy", run / "progress.txt")
+
+
+def rows_removed(run):
+    (run / "progress.txt").unlink()
+
+
+def files(folder):
+    return {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+
+
+LAST, WITHOUT = dict(epochs=2), dict(checkpoint_freq=0, deterministic_resume=False)
+
+
+@pytest.mark.parametrize(
+    ("do", "kwargs"),
+    [
+        *((do, dict()) for do in (moved, moved_and_begun_anew, rows_replaced)),
+        *((do, dict()) for do in (shutil.rmtree, rows_removed)),
+        *((do, LAST) for do in (moved, shutil.rmtree)),
+        *((do, WITHOUT) for do in (moved, rows_removed)),
+    ],
+)
+@pytest.mark.parametrize("num_procs", [1, 2])
+def test_a_run_that_is_moved_or_removed_ends(tmp_path, do, kwargs, num_procs):
+    left = {}
+
+    def run():
+        def note(run):
+            do(run)
+            left.update(files(tmp_path))
+
+        with pytest.raises(UserError, match="was moved, replaced or removed while the run wrote"):
+            train(tmp_path / "run", callbacks=[After(note)], **kwargs)
+
+    run_ranks(num_procs, run)
+    assert [path for path in files(tmp_path).keys() ^ left.keys() if path.name != ".lock"] == []
+    assert {path: x for path, x in files(tmp_path).items() if x != left[path]} == {}
+
+
+def test_a_run_that_was_moved_goes_on_where_it_is(runs, tmp_path):
+    with pytest.raises(UserError, match=f"it is {tmp_path}/moved/progress.txt now"):
+        train(tmp_path / "run", callbacks=[After(moved)])
+    train(tmp_path / "moved", resume=True)
+    assert_same(left_by(tmp_path / "moved"), left_by(runs / "whole"))
+
+
+def test_a_link_in_its_place_is_as_good(runs, tmp_path):
+    train(tmp_path / "run", callbacks=[After(moved_and_linked)])
+    assert_same(left_by(tmp_path / "run"), left_by(runs / "whole"))
+
+
+def test_rows_after_the_checkpoint_are_kept_aside(runs, tmp_path, capsys):
+    run = shutil.copytree(runs / "whole", tmp_path / "run")
+    for path in sorted(run.glob("checkpoint/0*"))[1:]:
+        shutil.rmtree(path)
+    before = pd.read_table(run / "progress.txt")
+    train(run, resume=True)
+    said = f"had 4 rows, and the checkpoint was made after 3. The later ones are in {run}/progress"
+    assert said in capsys.readouterr().out
+    pd.testing.assert_frame_equal(
+        pd.read_table(run / "progress.txt.cut"), before[3:].reset_index(drop=True)
+    )
+    assert_same(left_by(run), left_by(runs / "whole"))
+
+
+def test_checkpoints_that_are_removed_meanwhile_are_written_again(tmp_path):
+    """With all the steps of a replay buffer, which are otherwise written once."""
+
+    def train_ddpg(path, epochs, **kwargs):
+        off_policy_runs.train(
+            spinup_tf2.ddpg, path, epochs=epochs, deterministic_resume=True, **kwargs
+        )
+
+    train_ddpg(tmp_path / "whole", 4)
+    remove = After(lambda run: shutil.rmtree(run / "checkpoint"))
+    train_ddpg(tmp_path / "run", 3, callbacks=[remove])
+    train_ddpg(tmp_path / "run", 4, resume=True)
+    assert_same(left_by(tmp_path / "run"), left_by(tmp_path / "whole"))
 
 
 # ---------------------------------------------------------------------------------- two runs

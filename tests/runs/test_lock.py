@@ -58,6 +58,17 @@ def test_directories_that_were_made_for_nothing_are_removed(tmp_path):
     assert (tmp_path / "mine").is_dir()
 
 
+def test_the_lock_of_another_run_stays(tmp_path):
+    """Where a directory was moved away while its run went on, and a new one begins."""
+    run = tmp_path / "run"
+    with run_lock(run):
+        run.rename(tmp_path / "moved")
+        holder = hold(run)
+    assert (run / LOCK).exists()
+    holder.communicate()
+    assert not run.exists()
+
+
 def test_a_run_that_was_killed_locks_nobody_out(tmp_path):
     holder = hold(tmp_path)
     holder.send_signal(signal.SIGKILL)

@@ -130,21 +130,25 @@ def contents(path):
 
 @pytest.mark.parametrize("begins", [True, False])
 def test_a_run_that_is_replaced_lies_beside_the_new_one(tmp_path, begins):
-    """Also if the new one cannot begin. What is not a run's own stays where it is."""
+    """Unless that cannot begin. What is not a run's own stays where it is."""
     run = tmp_path / "run"
     replaced_by(run, epochs=2)
     (run / "notes.txt").write_text("mine")
-    before = {path.name: data for path, data in contents(run).items() if path.parent == run}
-    if begins:
-        replaced_by(run, seed=1)
-    else:
+    (run / "videos").mkdir()
+    before = contents(run)
+    if not begins:
         with pytest.raises(UserError, match="names a column Epoch"):
-            replaced_by(run, callbacks=[NamesAnotherColumn()])
+            replaced_by(run, callbacks=[NamesAnotherColumn()], track=["tensorboard"])
+        assert [path.name for path in tmp_path.iterdir()] == ["run"]
+        assert contents(run) == before
+        assert (run / "videos").is_dir()
+        return
+    replaced_by(run, seed=1)
     [aside] = tmp_path.glob("run.old-*")
-    after = {path.name: data for path, data in contents(aside).items() if path.parent == aside}
-    assert after == {name: data for name, data in before.items() if name != "notes.txt"}
+    before.pop(run / "notes.txt")
+    assert contents(aside) == {aside / path.relative_to(run): x for path, x in before.items()}
     assert (run / "notes.txt").read_text() == "mine"
-    assert (len(contents(run)) > len(before)) == begins
+    assert (run / "progress.txt").exists()
 
 
 def test_images_that_become_vectors_are_warned_of(tmp_path, capsys):

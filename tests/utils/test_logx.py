@@ -394,6 +394,8 @@ def test_a_resumed_logger_writes_what_one_that_never_stopped_writes(tmp_path):
         assert logger.first_row == (kept == 0)
         log_rows(logger, kept, 6)
         assert (path / "progress.txt").read_bytes() == expected
+        aside = [line.split(b"\t")[0] for line in (path / "progress.txt.cut").read_bytes().split()]
+        assert aside[::2] == [b"Epoch", *(b"%d" % epoch for epoch in range(kept, 5))]
 
 
 def test_a_resumed_logger_keeps_the_columns(tmp_path):
@@ -412,6 +414,25 @@ def test_what_an_editor_does_to_a_file_does_no_harm(tmp_path):
     assert logger.log_headers == ["Epoch", "Value"]
     log_rows(logger, 2, 3)
     assert (tmp_path / "progress.txt").read_bytes() == expected
+
+
+@pytest.mark.parametrize("separator", "\x0b\x0c\x1c\x85\u2028\udc80")
+def test_rows_end_at_line_feeds_alone(tmp_path, separator):
+    lines = [f"{a}\t{separator}{b}\n" for a, b in ("XY", "AB", "CD")]
+    header, *rows = (line.encode(errors="surrogateescape") for line in lines)
+    path = tmp_path / "progress.txt"
+    path.write_bytes(header + b"".join(rows))
+    assert run_files.holds_rows(tmp_path)
+    assert run_files.trim_rows(path, 1) == ["X", f"{separator}Y"]
+    assert path.read_bytes() == header + rows[0]
+    assert (tmp_path / "progress.txt.cut").read_bytes() == header + rows[1]
+
+
+def test_rows_that_are_no_file_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "progress.txt")
+    assert run_files.holds_rows(tmp_path)
+    with pytest.raises(UserError, match="is not a file"):
+        run_files.trim_rows(tmp_path / "progress.txt", 1)
 
 
 def test_missing_rows_are_said(tmp_path, capsys):
