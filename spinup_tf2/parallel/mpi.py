@@ -163,10 +163,15 @@ def fail_together(report: Callable[[], object], status: int | BaseException) -> 
     alone = not _all_ranks_meet()
     if alone or launched.rank() == 0:
         report()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _flush()
     if alone:
         _abort_at_exit(status)
+
+
+def _flush():
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError):  # there is none, or it is closed
+            stream.flush()
 
 
 def _abort_at_exit(status):
@@ -175,7 +180,7 @@ def _abort_at_exit(status):
         status = 130 if isinstance(status, KeyboardInterrupt) else 1
 
     def end():
-        sys.stdout.flush()
+        _flush()
         time.sleep(0.2)  # let the output pass through the launcher before it is ended
         abort(status)
 

@@ -19,7 +19,7 @@ from spinup_tf2.core.workers.episodes import RecordedEpisodes
 from spinup_tf2.core.workers.faults import EnvironmentFailure, SupervisedEnv
 from spinup_tf2.envs.envpool.sharing import share
 from spinup_tf2.parallel import fork_server
-from spinup_tf2.parallel.threads import threads_per_rank
+from spinup_tf2.parallel.launched import threads_per_rank
 
 CLOSING_PATIENCE = 30.0  # seconds for environments in processes of their own to close
 PATIENCE_AFTER_FAULT = 2.0  # the same, after one of them has failed
