@@ -1,13 +1,17 @@
 """What this process was given by its launcher and its machine: rank, threads, standard streams.
 
 Rank and size are those that an MPI launcher passes in environment variables, so they are known
-before MPI is started, and without mpi4py. Imports only the standard library: streams and variables
-must be set before anything else is loaded.
+before MPI is started, and without mpi4py. Imports no library: streams and variables must be set
+before any is loaded.
 """
 
+import multiprocessing
 import os
 import socket
 import sys
+from pathlib import Path
+
+from spinup_tf2.errors import UserError
 
 # Variables that launchers set: (size of the world, rank in it). MPI's own launchers come before the
 # scheduler, which may have started them.
@@ -122,15 +126,30 @@ def limit_openmp() -> None:
 
 
 def limit_tensorflow() -> None:
-    """Limit TensorFlow to the rank's share of cores; has no effect once it has been in use."""
+    """Limit TensorFlow to the rank's share of cores; has no effect once it has been in use.
+
+    Raises:
+        UserError: It was in use when this process was forked, so that it would wait forever for
+            threads that only its parent has.
+    """
     import tensorflow as tf
 
-    if local_ranks() > 1:
-        try:
-            tf.config.threading.set_intra_op_parallelism_threads(threads_per_rank())
-            tf.config.threading.set_inter_op_parallelism_threads(threads_per_rank())
-        except RuntimeError:
-            pass  # TensorFlow is already in use; its thread pools can no longer be changed
+    limits = tf.config.threading
+    before = limits.get_intra_op_parallelism_threads()
+    share = threads_per_rank() if local_ranks() > 1 else before
+    try:
+        limits.set_intra_op_parallelism_threads(before + 1)  # the number it has is never refused
+        limits.set_intra_op_parallelism_threads(share)
+        if local_ranks() > 1:
+            limits.set_inter_op_parallelism_threads(share)
+    except RuntimeError as error:  # it is already in use
+        names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]  # in Linux
+        forked = multiprocessing.parent_process() is not None and names
+        if forked and not any(name.startswith("tf_") for name in names):
+            raise UserError(
+                "this process was forked from one that had used TensorFlow, and so cannot use it; "
+                "start it with multiprocessing.get_context('spawn'), or before TensorFlow is used."
+            ) from error
 
 
 # ---------------------------------------------------------------- streams

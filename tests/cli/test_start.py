@@ -126,3 +126,11 @@ def test_a_failing_experiment(tmp_path):
     assert "RuntimeError: broken robot" in done.stderr
     assert "There appears to have been an error in your experiment." in done.stdout
     assert "CalledProcessError" not in done.stderr  # which would say nothing new
+
+
+def test_a_directory_that_has_been_removed(tmp_path):
+    (tmp_path / "gone").mkdir()
+    shell = ("sh", "-c", 'rmdir ../gone; exec "$@"', "sh", sys.executable, "-m", "spinup_tf2.run")
+    done = start(*shell, "ls", cwd=tmp_path / "gone")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("spinup_tf2: error: the current directory has")
