@@ -21,7 +21,7 @@ from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.envs.mario.emulator import NesPy
 from spinup_tf2.envs.mario.game import BUTTONS, Game
 from spinup_tf2.experiments.presets import load
-from spinup_tf2.parallel.threads import threads_per_rank
+from spinup_tf2.parallel.launched import threads_per_rank
 from spinup_tf2.utils.run_utils import EnvFn
 
 SKIP = 4  # frames in an agent's step

@@ -22,9 +22,10 @@ if _OWN_PROGRAM and signal.getsignal(signal.SIGINT) is signal.default_int_handle
     # Until the package is loaded, Ctrl-C ends the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from spinup_tf2.parallel.threads import limit_openmp  # noqa: E402
+from spinup_tf2.parallel.launched import limit_openmp, open_missing_streams  # noqa: E402
 from spinup_tf2.tensorflow_import import quiet_tensorflow  # noqa: E402
 
+open_missing_streams()
 if _OWN_PROGRAM:
     quiet_tensorflow()
 limit_openmp()  # must come before numpy is loaded

@@ -1,6 +1,7 @@
 """Exceptions that callers may want to handle, and helpers for error messages."""
 
 import difflib
+import re
 import signal
 from collections.abc import Iterable
 
@@ -53,6 +54,12 @@ def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
 def kind_and_line(error: BaseException) -> str:
     """Return an exception's class and message in one line."""
     return f"{type(error).__name__}: {one_line(error)}"
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why a file cannot be read or written: what the system says, not TensorFlow's copy."""
+    text = getattr(error, "strerror", None) or next(iter(str(error).splitlines()), "")
+    return re.sub(r" \[Op:\w+\]$", "", text).rpartition("; ")[2]
 
 
 class ExperimentsFailed(Exception):

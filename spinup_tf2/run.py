@@ -48,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         argv = [argument for argument in argv if argument != "--debug"]
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0")
     try:
+        _check_here()
         _run_command(argv)
     except UserError as error:
         _fail(error, traceback.format_exc() if debug else "")
@@ -61,6 +62,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         _leave(lambda: None, interruption.status)
     except KeyboardInterrupt:
         _leave(lambda: None, 130)
+
+
+def _check_here():
+    try:
+        os.getcwd()
+    except OSError as error:
+        text = "the current directory has been removed; change to one that exists."
+        raise UserError(text) from error
 
 
 def _fail(error, trace):

@@ -14,7 +14,12 @@ from spinup_tf2.errors import UserError
 def _default_data_dir():
     """Return `data/` next to the package in a checkout, or `./data` for an installed package."""
     checkout = Path(__file__).resolve().parent.parent
-    return str(checkout / "data") if (checkout / "setup.py").exists() else os.path.abspath("data")
+    try:
+        return (
+            str(checkout / "data") if (checkout / "setup.py").exists() else os.path.abspath("data")
+        )
+    except OSError:  # the current directory has been removed
+        return "data"
 
 
 def _boolean(name, default):

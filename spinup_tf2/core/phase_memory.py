@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from spinup_tf2.envs.spaces import channels_first, is_image, network_dtype
 from spinup_tf2.errors import UserError
-from spinup_tf2.parallel.threads import local_ranks
+from spinup_tf2.parallel.launched import local_ranks
 
 GIGABYTE = 1e9
 

@@ -18,7 +18,7 @@ To continue after an interruption, use the same command with `--resume`.
 
 import os
 
-from spinup_tf2.parallel.threads import FAST_CONVOLUTIONS
+from spinup_tf2.parallel.launched import FAST_CONVOLUTIONS
 
 if __name__ == "__main__":
     os.environ.update(FAST_CONVOLUTIONS | os.environ)  # as in experiments with image observations

@@ -22,8 +22,8 @@ from spinup_tf2.files.commands import plot_command, watch_command
 from spinup_tf2.files.printing import RULE, colored, say
 from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import launch, launched, mpi
+from spinup_tf2.parallel.launched import available_cores, limited_environment
 from spinup_tf2.parallel.stopping import SIGNALS, name_of_signal
-from spinup_tf2.parallel.threads import available_cores, limited_environment
 
 _END = """
 End of experiment.

@@ -28,7 +28,7 @@ from spinup_tf2.files.lock import run_lock
 from spinup_tf2.files.logger import check_logger_arguments
 from spinup_tf2.files.run_directory import EXISTING_RUN, holds_run, set_aside
 from spinup_tf2.parallel import mpi
-from spinup_tf2.parallel.threads import FAST_CONVOLUTIONS
+from spinup_tf2.parallel.launched import FAST_CONVOLUTIONS
 
 if TYPE_CHECKING:
     import gymnasium as gym

@@ -34,11 +34,11 @@ from spinup_tf2.experiments.outcomes import (
 )
 from spinup_tf2.experiments.presets import merged
 from spinup_tf2.experiments.schedule import check_workers, run_all
-from spinup_tf2.files.printing import RULE, RULE_WIDTH, colored, say
+from spinup_tf2.files.printing import RULE, RULE_WIDTH, colored, is_terminal, say
 from spinup_tf2.files.run_directory import OUTPUT
 from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import mpi
-from spinup_tf2.parallel.threads import available_cores, chosen_threads, threads_of_each
+from spinup_tf2.parallel.launched import available_cores, chosen_threads, threads_of_each
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -257,7 +257,7 @@ class ExperimentGrid:
         if plan:
             say(f"\n{plan}\n")
         # If the output goes to a file, nobody is there to review it.
-        if user_config.WAIT_BEFORE_LAUNCH > 0 and sys.stdout.isatty():
+        if user_config.WAIT_BEFORE_LAUNCH > 0 and is_terminal(sys.stdout):
             _wait_before_launch(user_config.WAIT_BEFORE_LAUNCH)
 
 

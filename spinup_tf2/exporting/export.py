@@ -22,7 +22,7 @@ from spinup_tf2.core.nets.distributions import choice_logits
 from spinup_tf2.core.nets.normalization import Normalized
 from spinup_tf2.envs.modules import import_named
 from spinup_tf2.envs.spaces import ActionSpec, network_observation_space, to_network
-from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.errors import UserError, reason_of
 from spinup_tf2.exporting.formats import (
     DTYPES,
     FILES,
@@ -137,7 +137,7 @@ def export(
             act = read(Path(temporary), parts_of(loaded.observation_space))
             difference, seconds = check(loaded, act, sample)
     except (OSError, tf.errors.OpError) as error:  # TensorFlow's error for a full disk
-        raise UserError(f"{path} cannot be written ({one_line(error)}).") from error
+        raise UserError(f"{path} cannot be written ({reason_of(error)}).") from error
     files = sorted(each for each in path.rglob("*") if each.is_file())
     sizes = {str(each.relative_to(path)): each.stat().st_size for each in files}
     return Exported(path, sample, sizes, difference, seconds, _use(loaded, format, sample, path))

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spinup_tf2.errors import UserError, did_you_mean, kind_and_line, printable
+from spinup_tf2.errors import UserError, did_you_mean, kind_and_line, printable, reason_of
 from spinup_tf2.files.printing import colored, colorize, format_table, say, warn
 from spinup_tf2.files.run_directory import (
     EXISTING_RUN,
@@ -316,11 +316,9 @@ class Logger:
         try:
             yield
         except (OSError, *kinds) as error:
-            reason = getattr(error, "strerror", None) or getattr(error, "message", str(error))
-            reason = reason.splitlines()[0][:200]  # TensorFlow's is long
             self.warn_once(
-                f"cannot write to {self.output_dir} ({reason}). The training goes on, and it is "
-                "tried again after each epoch.",
+                f"cannot write to {self.output_dir} ({reason_of(error)}). The training goes on, "
+                "and it is tried again after each epoch.",
                 about="output_dir",
             )
 

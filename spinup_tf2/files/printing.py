@@ -35,7 +35,12 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
 
 def colored(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
     """Return `colorize(...)` if stdout is a terminal, else `string`, for files and pipes."""
-    return colorize(string, color, bold, highlight) if sys.stdout.isatty() else string
+    return colorize(string, color, bold, highlight) if is_terminal(sys.stdout) else string
+
+
+def is_terminal(stream: Any) -> bool:
+    """Return whether a stream is a terminal, and not a program's replacement, closed, or None."""
+    return not getattr(stream, "closed", False) and getattr(stream, "isatty", bool)()
 
 
 def say(text: str, file: TextIO | None = None) -> None:
@@ -49,9 +54,12 @@ def say(text: str, file: TextIO | None = None) -> None:
     """
     from tqdm import tqdm  # would be a tenth of the startup time of every command
 
+    stream = file or sys.stdout
+    if stream is None or getattr(stream, "closed", False):
+        return
     try:
-        tqdm.write(text, file=file)
-        (file or sys.stdout).flush()
+        tqdm.write(text, file=stream)
+        stream.flush()
     except OSError:  # the disk is full, or the pipe is closed
         lose_lines()
 

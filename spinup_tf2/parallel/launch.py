@@ -16,9 +16,10 @@ from typing import Any
 import psutil
 
 from spinup_tf2.errors import Interrupted, UserError
+from spinup_tf2.files.printing import is_terminal
+from spinup_tf2.parallel.launched import available_cores
 from spinup_tf2.parallel.mpi import INSTALL_HINT
 from spinup_tf2.parallel.stopping import SIGNALS, Interruption, family_of
-from spinup_tf2.parallel.threads import available_cores
 
 # ---------------------------------------------------------------- commands
 
@@ -132,7 +133,7 @@ def start(
     """
     if mpi:
         popen_kwargs["start_new_session"] = True
-        if sys.stdin is not None and sys.stdin.isatty():  # which only this session can read
+        if is_terminal(sys.stdin):  # which only this session can read
             popen_kwargs.setdefault("stdin", subprocess.DEVNULL)
     elif sys.platform == "linux":
         parent = str(os.getpid())
@@ -175,7 +176,7 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
         mpi: Whether the program is an MPI launcher; see `start` and `ask_to_stop`.
         **popen_kwargs: Arguments for subprocess.Popen.
     """
-    sys.stdout.flush()
+    print(end="", flush=True)
     child, asked_to, killed = None, 0, False
     with Interruption(before=None) as interruption:
         try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -34,6 +35,8 @@ Number = TypeVar("Number", float, np.ndarray)
 INSTALL_HINT = 'install one with: pip install "spinup_tf2[mpi]"'
 
 PATIENCE = 1.0  # seconds to wait for ranks that fail together, or for a failed one to exit
+
+_SHARED_PER_RANK = 5 * 2**20  # bytes in /dev/shm, for each of MPICH's ranks on a machine
 
 _alive = False
 
@@ -64,6 +67,7 @@ def _start_mpi():
     """Import mpi4py (which starts MPI) and check that the world has the size the launcher says."""
     # Open MPI's libfabric transport takes a second to start and spins on small machines.
     os.environ.setdefault("OMPI_MCA_btl", "^ofi")
+    _check_shared_memory()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # mpi4py warns about what is checked below
@@ -91,6 +95,19 @@ def _start_mpi():
     _raise_interrupted_on_sigusr1()
     write_by_lines()
     return MPI
+
+
+def _check_shared_memory():
+    """Raise UserError if MPICH's ranks here would die of a bus error, as there is no room."""
+    needed = _SHARED_PER_RANK * launched.local_ranks()
+    with suppress(OSError):
+        free = shutil.disk_usage("/dev/shm").free
+        if "PMI_SIZE" in os.environ and free < needed:
+            raise UserError(
+                f"the processes of MPI share memory in /dev/shm, which has {free / 2**20:.2g} MiB "
+                f"left, and {launched.local_ranks()} of them need {needed / 2**20:.0f}; start "
+                "fewer (num_cpu), or make it larger (docker run --shm-size=1g)."
+            )
 
 
 def write_by_lines() -> None:
@@ -163,10 +180,15 @@ def fail_together(report: Callable[[], object], status: int | BaseException) -> 
     alone = not _all_ranks_meet()
     if alone or launched.rank() == 0:
         report()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _flush()
     if alone:
         _abort_at_exit(status)
+
+
+def _flush():
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError):  # there is none, or it is closed
+            stream.flush()
 
 
 def _abort_at_exit(status):
@@ -175,7 +197,7 @@ def _abort_at_exit(status):
         status = 130 if isinstance(status, KeyboardInterrupt) else 1
 
     def end():
-        sys.stdout.flush()
+        _flush()
         time.sleep(0.2)  # let the output pass through the launcher before it is ended
         abort(status)
 

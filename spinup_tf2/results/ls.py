@@ -19,7 +19,7 @@ from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, one_line, printable
 from spinup_tf2.files.commands import plot_command, resume_command, watch_command
 from spinup_tf2.files.lock import is_locked
-from spinup_tf2.files.printing import colored, print_safely
+from spinup_tf2.files.printing import colored, is_terminal, print_safely
 from spinup_tf2.files.run_directory import read_json
 from spinup_tf2.results.reading import (
     NO_NUMBER,
@@ -326,7 +326,7 @@ def main(argv: Sequence[str]) -> None:
         print_safely(f"No runs in {directory}.")
     else:
         # Output to a file or another program is not shortened.
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
         show(runs, directory, width, args.commands)
 
 

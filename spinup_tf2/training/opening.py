@@ -16,6 +16,7 @@ from spinup_tf2.envs.spaces import ActionSpec, action_spec, pixels_as_numbers
 from spinup_tf2.files.env_spec import write_env_spec
 from spinup_tf2.files.lock import run_lock
 from spinup_tf2.files.logger import EpochLogger
+from spinup_tf2.parallel.launched import limit_tensorflow, open_missing_streams
 from spinup_tf2.parallel.mpi import (
     broadcast_object,
     exit_together,
@@ -24,7 +25,6 @@ from spinup_tf2.parallel.mpi import (
     proc_id,
 )
 from spinup_tf2.parallel.tensors import sync_params
-from spinup_tf2.parallel.threads import limit_tensorflow
 from spinup_tf2.training.callbacks import Callbacks, callbacks_of
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.evaluation import make_test_envs
@@ -49,6 +49,7 @@ def environments(
 
     The test environments are None if this rank plays no test episodes.
     """
+    open_missing_streams()
     limit_tensorflow()
     # For environments whose constructors draw from global generators.
     seed_global_generators(environment_seed(settings.seed, proc_id() * settings.num_envs))

@@ -19,6 +19,7 @@ from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.commands import resume_command
 from spinup_tf2.files.logger import EpochLogger, number_in
+from spinup_tf2.files.printing import is_terminal
 from spinup_tf2.parallel.mpi import beat, broadcast_object, proc_id
 from spinup_tf2.parallel.stopping import Interruption, Watchdog
 from spinup_tf2.parallel.tensors import check_params
@@ -123,7 +124,7 @@ class Run:
         settings, quiet = self.settings, self.logger.quiet
         self._contexts.enter_context(Watchdog(settings.stall_timeout, self._how_to_go_on()))
         self.interruption = self._contexts.enter_context(Interruption())
-        hidden = quiet or proc_id() != 0 or not sys.stderr.isatty()
+        hidden = quiet or proc_id() != 0 or not is_terminal(sys.stderr)
         self._bar = self._contexts.enter_context(
             tqdm(
                 total=settings.epochs,

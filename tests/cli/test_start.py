@@ -82,12 +82,37 @@ def test_the_installed_command_and_an_error_of_one_line(tmp_path):
     assert not os.listdir(tmp_path)
 
 
+LINE = "vpg --env CartPole-v1 --steps_per_epoch 20 --epochs 1 --hid [4] --data_dir data"
+
+
 def test_an_experiment(tmp_path):
-    line = "vpg --env CartPole-v1 --steps_per_epoch 20 --epochs 1 --hid [4] --data_dir data --quiet"
-    done = start(sys.executable, "-m", "spinup_tf2.run", *line.split(), cwd=tmp_path)
+    done = start(sys.executable, "-m", "spinup_tf2.run", *LINE.split(), "--quiet", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     run_dir = tmp_path / "data" / "cmd_vpg" / "cmd_vpg_s0"
     assert {"config.json", "progress.txt", "vars.pkl", "tf2_save"} <= set(os.listdir(run_dir))
+
+
+@pytest.mark.parametrize(
+    ("line", "closed", "status"),
+    [(LINE, ">&- 2>&-", 0), (LINE.replace("Cart", "Card"), "2>&-", 2), ("--help", "<&- >&-", 0)],
+)
+def test_streams_that_are_closed(tmp_path, line, closed, status):
+    shell = ("sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "spinup_tf2.run")
+    assert start(*shell, *line.split(), cwd=tmp_path).returncode == status
+    assert len([*tmp_path.rglob("tf2_save")]) == (line == LINE)
+
+
+def test_a_file_does_not_get_the_number_of_a_stream_that_is_closed(tmp_path):
+    """Otherwise the text about the signal would be among the rows."""
+    program = (
+        "import signal\n"
+        "from spinup_tf2.parallel.stopping import Interruption\n"
+        "with open('progress.txt', 'w') as rows, Interruption():\n"
+        "    signal.raise_signal(signal.SIGUSR1)\n"
+    )
+    shell = ("sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-c", program)
+    assert start(*shell, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "progress.txt").read_text() == ""
 
 
 def test_a_failing_experiment(tmp_path):
@@ -101,3 +126,11 @@ def test_a_failing_experiment(tmp_path):
     assert "RuntimeError: broken robot" in done.stderr
     assert "There appears to have been an error in your experiment." in done.stdout
     assert "CalledProcessError" not in done.stderr  # which would say nothing new
+
+
+def test_a_directory_that_has_been_removed(tmp_path):
+    (tmp_path / "gone").mkdir()
+    shell = ("sh", "-c", 'rmdir ../gone; exec "$@"', "sh", sys.executable, "-m", "spinup_tf2.run")
+    done = start(*shell, "ls", cwd=tmp_path / "gone")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("spinup_tf2: error: the current directory has")

@@ -19,7 +19,7 @@ from spinup_tf2.experiments.calling import Processes
 from spinup_tf2.experiments.experiment import Experiment, NamedAlgorithm
 from spinup_tf2.experiments.grid import ExperimentGrid
 from spinup_tf2.experiments.outcomes import Again, Outcome, summary
-from spinup_tf2.parallel import launch, launched, threads
+from spinup_tf2.parallel import launch, launched
 from spinup_tf2.utils.logx import Logger
 from tests.experiments.fakes import execute, overlapping, wait_for
 
@@ -37,7 +37,7 @@ def grid_of(seeds, **parameters):
 
 def test_several_at_a_time(fakes, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(grids, "available_cores", lambda: 8)
-    monkeypatch.setattr(threads, "available_cores", lambda: 8)
+    monkeypatch.setattr(launched, "available_cores", lambda: 8)
     assert execute(tmp_path, "--seed 0 1 13 77 3 --workers 2") == 1
     assert [seed for seed, *_ in fakes] == [0, 1, 13, 77, 3]
     assert overlapping(tmp_path) == 2
@@ -117,7 +117,7 @@ def test_real_processes_share_the_cores(tmp_path, capsys, monkeypatch):
     for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MKL_NUM_THREADS", "7")
-    monkeypatch.setattr(threads, "available_cores", lambda: 6)
+    monkeypatch.setattr(launched, "available_cores", lambda: 6)
     data_dir = tmp_path / "g" / ".."
     with pytest.raises(ExperimentsFailed, match=r"1 of 2 experiments failed: .*s1 \(gamma is 3\)"):
         grid_of([0, 1], path="seen.json").run(tell, data_dir=data_dir, workers=2, overwrite=True)
@@ -131,20 +131,20 @@ def test_real_processes_share_the_cores(tmp_path, capsys, monkeypatch):
 
 
 def test_threads_that_the_user_has_chosen(monkeypatch):
-    monkeypatch.setattr(threads, "available_cores", lambda: 8)
+    monkeypatch.setattr(launched, "available_cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert [threads.threads_of_each(n) for n in (1, 2, 3, 100)] == [8, 4, 2, 1]
+    assert [launched.threads_of_each(n) for n in (1, 2, 3, 100)] == [8, 4, 2, 1]
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert threads.limited_environment(8)["TF_NUM_INTRAOP_THREADS"] == "5"
+    assert launched.limited_environment(8)["TF_NUM_INTRAOP_THREADS"] == "5"
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "2")
-    assert threads.limited_environment(8)["TF_NUM_INTRAOP_THREADS"] == "2"
+    assert launched.limited_environment(8)["TF_NUM_INTRAOP_THREADS"] == "2"
     plan = grids._plan_of([Outcome(None, n) for n in (1, 2)], Processes(1), 2)
     assert "5 computation threads (as OMP_NUM_THREADS says)" in plan
 
 
 def test_ranks_share_the_cores_too(monkeypatch, tmp_path):
     started = []
-    monkeypatch.setattr(threads, "available_cores", lambda: 16)
+    monkeypatch.setattr(launched, "available_cores", lambda: 16)
     monkeypatch.setattr(launch, "available_cores", lambda: 16)
     monkeypatch.setattr(launch, "find_mpirun", lambda: "/opt/mpirun")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)

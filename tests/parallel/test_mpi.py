@@ -1,7 +1,11 @@
+import multiprocessing
+import shutil
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel import launched, mpi
@@ -135,3 +139,33 @@ def test_a_launched_process_without_an_mpi_library_is_told_what_to_install(monke
     monkeypatch.setitem(sys.modules, "mpi4py", None)  # as if it were not installed
     with pytest.raises(UserError, match=r'no MPI library.*pip install "spinup_tf2\[mpi\]"'):
         mpi.comm()
+
+
+def test_ranks_have_room_for_what_they_share(monkeypatch):
+    """MPICH's would die of a bus error."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=64 * 2**10))
+    set_environment(monkeypatch, PMI_SIZE="2", PMI_RANK="0", MPI_LOCALNRANKS="2")
+    monkeypatch.setattr(mpi, "_start_mpi", mpi._start_mpi.__wrapped__)
+    with pytest.raises(
+        UserError, match=r"/dev/shm, which has 0.062 MiB left.* need 10; .*shm"
+    ):
+        mpi.comm()
+
+
+def tell_whether_tensorflow_works(queue):
+    try:
+        launched.limit_tensorflow()
+        queue.put("it does")
+    except UserError as error:
+        queue.put(str(error))
+
+
+def test_tensorflow_after_a_fork_is_refused_instead_of_waiting_for_ever():
+    tf.constant(1) + 1
+    launched.limit_tensorflow()  # here it has its threads
+    fork = multiprocessing.get_context("fork")
+    queue = fork.SimpleQueue()
+    child = fork.Process(target=tell_whether_tensorflow_works, args=(queue,))
+    child.start()
+    child.join(30)
+    assert "was forked from one that had used TensorFlow" in queue.get()

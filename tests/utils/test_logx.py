@@ -9,8 +9,9 @@ import sys
 import joblib
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from spinup_tf2.errors import UserError
+from spinup_tf2.errors import UserError, reason_of
 from spinup_tf2.files import run_directory as run_files
 from spinup_tf2.parallel import mpi
 from spinup_tf2.utils.logx import EpochLogger, Logger
@@ -521,3 +522,20 @@ def test_what_is_stored_can_be_stored_again(tmp_path):
         each.log_tabular("Empty")
         each.dump_tabular()
     assert rows(tmp_path / "a") == rows(tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "x"), "No space left on device"),
+        (
+            tf.errors.ResourceExhaustedError(
+                None, None, "{{node __wrapped__SaveV2}} /a b/x; No space left on device [Op:SaveV2]"
+            ),
+            "No space left on device",
+        ),
+        (tf.errors.NotFoundError(None, None, "/a; No such file\nmore"), "No such file"),
+    ],
+)
+def test_the_reason_is_the_systems(error, reason):
+    assert reason_of(error) == reason

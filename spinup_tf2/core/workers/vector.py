@@ -18,8 +18,9 @@ from gymnasium.vector.utils import iterate
 from spinup_tf2.core.workers.episodes import RecordedEpisodes
 from spinup_tf2.core.workers.faults import EnvironmentFailure, SupervisedEnv
 from spinup_tf2.envs.envpool.sharing import share
+from spinup_tf2.errors import UserError
 from spinup_tf2.parallel import fork_server
-from spinup_tf2.parallel.threads import threads_per_rank
+from spinup_tf2.parallel.launched import threads_per_rank
 
 CLOSING_PATIENCE = 30.0  # seconds for environments in processes of their own to close
 PATIENCE_AFTER_FAULT = 2.0  # the same, after one of them has failed
@@ -192,6 +193,12 @@ class ProcessVectorEnv(AsyncVectorEnv):
         self._seeds: list[int | None] = []  # of the last reset
         self._patience = CLOSING_PATIENCE
         self.processes = []
+        if multiprocessing.current_process().daemon:
+            raise UserError(
+                "vectorization is 'async', but this process is daemonic, such as one of a "
+                "multiprocessing.Pool, and may start no others; use vectorization='threads', or a "
+                "concurrent.futures.ProcessPoolExecutor."
+            )
         try:
             fork_server.start(preload=["spinup_tf2.core.vector_env"])
             self._ask(super().__init__, env_fns, context="forkserver", **_SETTINGS)

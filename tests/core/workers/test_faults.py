@@ -8,6 +8,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -550,3 +551,9 @@ def test_other_processes_of_the_fork_server_can_be_ended():
         process.terminate()
         process.join(30)
         assert process.exitcode == -signal.SIGTERM
+
+
+def test_a_daemonic_process_may_start_no_others(monkeypatch):
+    monkeypatch.setattr(multiprocessing, "current_process", lambda: SimpleNamespace(daemon=True))
+    with pytest.raises(UserError, match=r"this process is daemonic.*vectorization='threads'"):
+        VectorEnv(Faulty, 2, seed=0, vectorization="async")
