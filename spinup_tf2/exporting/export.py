@@ -179,7 +179,7 @@ def _use(loaded, format, sample, path):
     return (
         "import numpy as np\n"
         "import tensorflow as tf\n\n"
-        f'model = tf.saved_model.load("{path.name}")\n'
+        f"model = tf.saved_model.load({path.name!r})\n"
         f'policy = model.signatures["{SIGNATURE}"]\n'
         f'act = policy({lines})["act"][0].numpy()'
     )

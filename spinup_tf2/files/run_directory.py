@@ -46,10 +46,20 @@ EXISTING_RUN = (
 def fresh_directory() -> str:
     """Make `experiments-<uid>/<time>` in the temporary directory, with a suffix if it exists.
 
-    The uid keeps users apart: they share the temporary directory, and cannot write to each other's.
+    The uid keeps users apart, who share the temporary directory.
+
+    Raises:
+        UserError: Another user could write to `experiments-<uid>`, who may have made it.
     """
     parent = os.path.join(tempfile.gettempdir(), f"experiments-{os.getuid()}")
-    os.makedirs(parent, exist_ok=True)
+    with suppress(FileExistsError):
+        os.makedirs(parent, mode=0o700)
+    found = os.lstat(parent)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise UserError(
+            f"{parent} is not a directory of yours to which only you can write, and others could "
+            "replace what a run writes there; give an output_dir, or set TMPDIR."
+        )
     name = str(int(time.time()))
     for suffix in itertools.chain([""], (f"-{n}" for n in itertools.count(2))):
         path = os.path.join(parent, name + suffix)

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from spinup_tf2.errors import printable
@@ -40,7 +41,6 @@ TELLTALES = {
 # Environments in the text of an env_fn: EnvFn(env_name='CartPole-v1', ...), or any quoted text that
 # looks like an id, as in functools.partial(<function make at 0x7f>, 'CartPole-v1').
 _ENV_NAME = re.compile(r"env_name=(['\"])(?P<id>.+?)\1")
-_ENV_KWARGS = re.compile(r"env_name=.*, env_kwargs=(?P<kwargs>.*)\)$", re.DOTALL)
 _QUOTED_ID = re.compile(r"(['\"])(?P<id>[\w./:-]+-v\d+)\1")
 _PLAIN_ID = re.compile(r"(?P<id>(?!\w+$)[\w./:-]+)")  # a single word is the name of a function
 # Environments in the name of an experiment: Spinning Up's grids write ppo_envhalfcheetah-v2, while
@@ -49,19 +49,20 @@ _ID_IN_NAME = re.compile(r"(?:^|_)(?:env-?)?(?P<id>[a-z][a-z0-9]*-v\d+)(?=_|$)",
 
 
 def walk(top: str | os.PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
-    """os.walk in the order of names, which follows symbolic links and visits directories only once.
+    """os.walk in the order of names, which visits directories only once.
 
+    Symbolic links are followed if they lead to directories below `top`; others may lead anywhere.
     Runs that others have replaced are left out. As with os.walk, folders that the caller removes
     from the list are skipped.
     """
-    seen = {os.path.realpath(top)}
+    seen = {whole := os.path.realpath(top)}
     for root, folders, files in os.walk(top, followlinks=True):
         folders[:] = sorted(name for name in folders if ASIDE not in name)
         yield root, folders, files
         new = []
         for folder in folders:
             real = os.path.realpath(os.path.join(root, folder))
-            if real not in seen:
+            if real not in seen and Path(whole) in Path(real).parents:
                 seen.add(real)
                 new.append(folder)
         folders[:] = new
@@ -99,8 +100,12 @@ def settings(config: dict[str, Any]) -> dict[str, str]:
         for name, value in config.items()
         if name not in _OF_ONE_RUN and not name.startswith("logger")
     }
-    of_env = _ENV_KWARGS.search(str(config.get("env_fn") or ""))
-    told = dict(algorithm=algorithm(config), env_kwargs=of_env["kwargs"] if of_env else "")
+    # EnvFn(env_name='CartPole-v1', env_kwargs={...}), not read by a regular expression: a text made
+    # for that would keep it busy for minutes.
+    _, named, of_env = str(config.get("env_fn") or "").partition("env_name=")
+    _, _, env_kwargs = of_env.rpartition(", env_kwargs=")
+    whole = named and env_kwargs.endswith(")")
+    told = dict(algorithm=algorithm(config), env_kwargs=env_kwargs[:-1] if whole else "")
     return arguments | {name: text for name, text in told.items() if text}
 
 

@@ -208,6 +208,13 @@ def test_savedmodel(run_of, name):
         what_is_not_finite_makes_the_action_nan(signature, drawn(space, 4)[1], ac, samples)
 
 
+def test_the_name_of_a_directory_is_text_in_the_printed_code(run_of):
+    run_of("gaussian")
+    exported = export("run", "savedmodel", output='x"); raise SystemExit("')
+    names = {node.id for node in ast.walk(ast.parse(exported.use)) if isinstance(node, ast.Name)}
+    assert names == {"tf", "np", "model", "policy", "act", "obs"}
+
+
 def what_is_not_finite_makes_the_action_nan(act, batch, ac, samples):
     """Otherwise clipping would make a command of it, such as full throttle."""
     inputs = dict(obs=batch.astype(np.float32))

@@ -103,16 +103,18 @@ def test_what_is_not_there(data, logdir, arguments, message):
         get_all_datasets([logdir], **arguments)
 
 
-def test_runs_behind_links_count_and_each_once(tmp_path):
-    real = add_run(tmp_path / "scratch" / "ppo" / "ppo_s0", exp_name="ppo").parent
-    (tmp_path / "data").mkdir()
-    add_run(tmp_path / "data" / "ppo_s1", exp_name="ppo")
+def test_runs_behind_links_count_once_if_they_are_in_the_directory(tmp_path):
+    data = tmp_path / "data"
+    real = add_run(data / "z" / "ppo" / "ppo_s0", exp_name="ppo").parent
+    add_run(data / "ppo_s1", exp_name="ppo")
     for link in ("a", "b"):
-        (tmp_path / "data" / link).symlink_to(real)
-    (real / "back").symlink_to(tmp_path / "data")  # round and round
-    paths = [run.attrs["path"] for run in get_datasets(tmp_path / "data")]
-    assert paths == [str(tmp_path / "data" / each) for each in ("a/ppo_s0", "ppo_s1")]
-    assert [run.path for run in find_runs(tmp_path / "data")] == paths
+        (data / link).symlink_to(real)
+    (real / "back").symlink_to(data)  # round and round
+    add_run(tmp_path / "elsewhere" / "ppo_s2", exp_name="ppo")
+    (data / "out").symlink_to(tmp_path / "elsewhere")  # in a stranger's data, it may lead to /
+    paths = [run.attrs["path"] for run in get_datasets(data)]
+    assert paths == [str(data / each) for each in ("a/ppo_s0", "ppo_s1")]
+    assert [run.path for run in find_runs(data)] == paths
 
 
 # ---------------------------------------------------------------- damaged and unfinished runs

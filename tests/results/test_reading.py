@@ -7,7 +7,7 @@ import pytest
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.experiments.checks import signature_of
 from spinup_tf2.results.datasets import without_env
-from spinup_tf2.results.reading import TELLTALES, algorithm, env_name
+from spinup_tf2.results.reading import TELLTALES, algorithm, env_name, settings
 from tests.results.runs import LAMBDA
 
 
@@ -83,3 +83,17 @@ def test_an_algorithm_knows_its_own_name(config, recorded, name):
 )
 def test_names_of_grids_lose_their_environment(name, env, shorter):
     assert without_env(name, env) == shorter
+
+
+@pytest.mark.parametrize(
+    ("env_fn", "kwargs"),
+    [
+        ("EnvFn(env_name='A-v0', env_kwargs={'x': 1})", "{'x': 1}"),
+        ("EnvFn(env_name='A-v0', env_kwargs={'f': 'env_kwargs=)'})", "{'f': 'env_kwargs=)'}"),
+        ("EnvFn(env_name='A-v0', env_kwargs={'x': 1", None),
+        ("<function make>", None),
+        ("env_name=, env_kwargs=)x" * 10**5, None),  # took hours
+    ],
+)
+def test_arguments_of_the_environment_are_settings(env_fn, kwargs):
+    assert settings({"env_fn": env_fn}).get("env_kwargs") == kwargs

@@ -219,12 +219,26 @@ def test_default_directories_are_fresh_and_temporary(tmp_path, monkeypatch):
     assert directories == [f"{parent}/1234{end}" for end in ("", "-2", "-3")]
 
 
-def test_a_default_directory_that_cannot_be_made_is_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize("what", ["file", "link", "others may write", "another user's"])
+def test_a_default_directory_that_is_not_only_ones_own_is_refused(tmp_path, monkeypatch, what):
+    """Anybody may have made it in advance, to replace what is written there."""
     monkeypatch.setattr(run_files.tempfile, "tempdir", str(tmp_path))
     parent = tmp_path / f"experiments-{os.getuid()}"
-    parent.write_text("in the way")
-    with pytest.raises(UserError, match=rf"Cannot write to the output directory {parent} "):
+    if what == "file":
+        parent.write_text("in the way")
+    elif what == "link":
+        (tmp_path / "elsewhere").mkdir()
+        parent.symlink_to(tmp_path / "elsewhere")
+    else:
+        parent.mkdir()
+        parent.chmod(0o777 if what == "others may write" else 0o700)
+    if what == "another user's":
+        owner = parent.lstat().st_uid
+        monkeypatch.setattr(run_files.os, "getuid", lambda: owner + 1)
+        parent.rename(tmp_path / f"experiments-{owner + 1}")
+    with pytest.raises(UserError, match=r"experiments-\d+ is not a directory of yours"):
         EpochLogger(quiet=True)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path != parent]
 
 
 def test_a_directory_without_a_run_is_used_with_a_warning(tmp_path, capsys):
