@@ -287,7 +287,8 @@ class ShowEpisodes(Callback):
         shown = NO_RESULTS
         try:
             if folder is not None:
-                folder.mkdir(exist_ok=True)  # without parents: the run may have been moved away
+                with suppress(FileExistsError):
+                    folder.mkdir()  # without parents: the run may have been moved away
             drawing = replace(self._drawing, folder=folder, name=name)
             with self._environment(drawing, run.ac.action_spec) as envs:
                 actor = actor_for(run.ac, envs)

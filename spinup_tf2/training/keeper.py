@@ -6,9 +6,14 @@ that a `Keeper` is given. Anything else is not resumed.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import keras
+import numpy as np
+
+from spinup_tf2 import user_config
 from spinup_tf2.core.replay_buffer import ReplayBuffer
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.arrays import DamagedCheckpoint, numbered
@@ -17,8 +22,14 @@ from spinup_tf2.parallel.mpi import broadcast_object, num_procs, proc_id
 from spinup_tf2.training.checkpoints import Checkpoints, NewSteps, Saved, read_ranks, read_steps
 from spinup_tf2.training.rows import BestWeights
 
-if TYPE_CHECKING:
-    import keras
+
+def variables_of(state: Mapping[str, Any]) -> list[keras.Variable]:
+    """Return the variables in a run's state, as `opening.open_run` describes it."""
+    found: list[keras.Variable] = []
+    for each in state.values():
+        for item in each if isinstance(each, list | tuple) else [each]:
+            found += [item] if isinstance(item, keras.Variable) else getattr(item, "variables", ())
+    return found
 
 
 class Keeper:
@@ -51,9 +62,14 @@ class Keeper:
         self.indices, self.variables, self.best = indices, variables, best
         self.parts = {name: part for name, part in parts.items() if hasattr(part, "env_state")}
         self.replay = replay
-        self.save_failed = False
+        self.save_failed, self._last_save = False, -np.inf
 
-    def save(self, counters: Mapping[str, Any], *, complete: bool) -> bool:
+    @property
+    def has_waited(self) -> bool:
+        """Whether the last checkpoint is old enough for another one."""
+        return time.monotonic() - self._last_save >= user_config.CHECKPOINT_INTERVAL
+
+    def save(self, counters: Mapping[str, Any], complete: bool) -> bool:
         """Write a checkpoint; return whether that succeeded. Collective.
 
         Args:
@@ -97,7 +113,7 @@ class Keeper:
             return False
         if self.replay is not None:
             self.replay.saved = self.replay.steps
-        self.save_failed = False
+        self.save_failed, self._last_save = False, time.monotonic()
         return True
 
     def restore(self, saved: Saved) -> tuple[list[dict[str, Any]], float]:
@@ -132,6 +148,7 @@ class Keeper:
                 f"the checkpoint {saved.path} cannot be used ({error}). Remove it to resume from "
                 "the one before, or start the run anew with --overwrite (overwrite=True)."
             ) from error
+        self._last_save = time.monotonic()
         return infos, seconds
 
     def check_columns(self, columns: Sequence[str]) -> None:

@@ -29,8 +29,9 @@ from spinup_tf2.parallel.threads import limit_tensorflow
 from spinup_tf2.training.callbacks import Callbacks, callbacks_of
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.evaluation import make_test_envs
+from spinup_tf2.training.keeper import variables_of
 from spinup_tf2.training.rebuilding import begin_with
-from spinup_tf2.training.run import Run, variables_of
+from spinup_tf2.training.run import Run
 from spinup_tf2.training.same_run import (
     Position,
     check_same_on_all_ranks,

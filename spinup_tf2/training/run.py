@@ -7,11 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-import keras
 import numpy as np
 from tqdm import tqdm
 
-from spinup_tf2 import user_config
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic, unique
 from spinup_tf2.core.nets.recurrent_acting import actor_for
 from spinup_tf2.core.vector_env import VectorEnv
@@ -22,13 +20,9 @@ from spinup_tf2.parallel.tensors import check_params
 from spinup_tf2.tracking.tracker import HISTOGRAMS
 from spinup_tf2.training.callbacks import Callbacks
 from spinup_tf2.training.checkpoints import Checkpoints, Saved
-from spinup_tf2.training.evaluation import (
-    NO_RESULTS,
-    evaluate,
-    own_test_episodes,
-)
+from spinup_tf2.training.evaluation import NO_RESULTS, evaluate, own_test_episodes
 from spinup_tf2.training.finite import check_experience, check_info, check_step, check_variables
-from spinup_tf2.training.keeper import Keeper
+from spinup_tf2.training.keeper import Keeper, variables_of
 from spinup_tf2.training.resets import ActionLog, Resets
 from spinup_tf2.training.rows import BestWeights, Rows, score_of
 from spinup_tf2.training.same_run import Position, how_to_go_on, position_of
@@ -52,7 +46,7 @@ class Run:
         settings: The run's settings.
         envs: The training environments.
         test_envs: The environments for evaluation; None if this rank plays no test episodes.
-        ac: The actor-critic.
+        ac, policy: The actor-critic.
         logger: The EpochLogger.
         variables: All variables that a checkpoint holds, equal on all ranks.
         epoch: Number of the current epoch, from 0.
@@ -80,7 +74,8 @@ class Run:
         callbacks: Callbacks,
         contexts: ExitStack,
     ):
-        self.settings, self.envs, self.test_envs, self.ac = settings, envs, test_envs, ac
+        self.settings, self.envs, self.test_envs = settings, envs, test_envs
+        self.ac = self.policy = ac
         self.logger, self.description = logger, description
         self.epoch, self.first_step, self.progress = 0, 0, 0.0
         self.best = BestWeights(ac.variables)
@@ -104,7 +99,7 @@ class Run:
         )
         if broadcast_object(bool(settings.track)):  # keeping values is collective
             logger.keep = HISTOGRAMS
-        self._began, self._last_save, self._policy_saved = time.monotonic(), -np.inf, True
+        self._began, self._policy_saved = time.monotonic(), True
         if saved is not None:
             self._restore(saved)
         contexts.callback(callbacks.end, self)
@@ -115,19 +110,13 @@ class Run:
 
     def epochs(self) -> Iterator[int]:
         """Yield the numbers of the epochs that are left to train, counted from 0."""
-        settings, quiet = self.settings, self.logger.quiet
+        settings = self.settings
         self._contexts.enter_context(Watchdog(settings.stall_timeout, self._how_to_go_on()))
         self.interruption = self._contexts.enter_context(Interruption())
-        hidden = quiet or proc_id() != 0 or not sys.stderr.isatty()
-        self._bar = self._contexts.enter_context(
-            tqdm(
-                total=settings.epochs,
-                initial=self.epoch,
-                unit="epoch",
-                disable=hidden,
-                dynamic_ncols=True,
-            )
-        )
+        hidden = self.logger.quiet or proc_id() != 0 or not sys.stderr.isatty()
+        looks = dict(unit="epoch", dynamic_ncols=True, disable=hidden)
+        bar = tqdm(total=settings.epochs, initial=self.epoch, **looks)
+        self._bar = self._contexts.enter_context(bar)
         for epoch in range(self.epoch, settings.epochs):
             self.epoch = epoch
             yield epoch
@@ -243,8 +232,7 @@ class Run:
             self._policy_saved = self._save_policy()
         self.first_step = 0
         if settings.checkpoint_freq:
-            waited = time.monotonic() - self._last_save >= user_config.CHECKPOINT_INTERVAL
-            due = waited and (epoch + 1) % settings.checkpoint_freq == 0
+            due = self._keeper.has_waited and (epoch + 1) % settings.checkpoint_freq == 0
             if broadcast_object(last or self._keeper.save_failed or due):
                 self._save_checkpoint(Position(epoch + 1))
         self._bar.update()
@@ -252,11 +240,6 @@ class Run:
             logger.log(f"Stopped: {self._stopped}. {self._how_to_go_on()}")
 
     # ---------------------------------------------------------------------- for callbacks
-
-    @property
-    def policy(self) -> BaseActorCritic:
-        """The actor-critic."""
-        return self.ac
 
     def stop(self, reason: str) -> None:
         """Ask for the training to end after this epoch."""
@@ -317,17 +300,13 @@ class Run:
             callbacks=self._callbacks.states(),
             stopped=self._stopped,
         )
-        saved = self._keeper.save(counters, complete=position.step == self.settings.local_steps)
-        if saved:
-            self._last_save = time.monotonic()
-        return saved
+        return self._keeper.save(counters, position.step == self.settings.local_steps)
 
     def _restore(self, saved):
         position = position_of(saved)
         self._rows.infos, seconds = self._keeper.restore(saved)
         self.epoch, self.first_step = position.epoch, position.step
-        self._last_save = time.monotonic()
-        self._began = self._last_save - seconds
+        self._began = time.monotonic() - seconds
         where = f"{position.epoch} of {self.settings.epochs} epochs"
         if position.step:
             where += f", and {position.step} steps of each environment"
@@ -348,12 +327,3 @@ class Run:
     def _how_to_go_on(self):
         run_dir = broadcast_object(self.logger.output_dir)
         return how_to_go_on(run_dir, self.settings, self.description)
-
-
-def variables_of(state: Mapping[str, Any]) -> list[keras.Variable]:
-    """Return the variables in a run's state, which is described in `opening.open_run`."""
-    found: list[keras.Variable] = []
-    for each in state.values():
-        for item in each if isinstance(each, list | tuple) else [each]:
-            found += [item] if isinstance(item, keras.Variable) else getattr(item, "variables", ())
-    return found
