@@ -5,8 +5,9 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -326,3 +327,53 @@ class Recorder(gym.Wrapper):
             raise VideoError(
                 f"The video {self._path} cannot be written ({reason}); see whether there is room."
             ) from error
+
+
+# ---------------------------------------------------------------- in another process
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How to render an environment in a process of its own; `drawing()` creates the environment.
+
+    Such a process does not import TensorFlow: one that has loaded it may crash in a graphics
+    library, such as Mesa.
+
+    Attributes:
+        make: Function that makes the environment with a render mode.
+        render_mode: gymnasium's render mode.
+        graphics: Environment variables of the training process that graphics libraries read.
+        hint: Advice for the error message if it cannot be rendered.
+        folder, name: Arguments of `Recorder`; without a folder, no video is recorded.
+    """
+
+    make: Callable[[str | None], gym.Env]
+    render_mode: str | None
+    graphics: Mapping[str, str]
+    hint: str
+    folder: Path | None = None
+    name: str = ""
+
+    def __call__(self) -> gym.Env:
+        return _DrawnEnv(self)
+
+
+class _DrawnEnv(gym.Wrapper):
+    """An environment that is rendered from its first reset on.
+
+    The first reset takes place in the process of the environment, where errors can be reported.
+    """
+
+    def __init__(self, drawing: Drawing):
+        super().__init__(drawing.make(None))
+        self._drawing: Drawing | None = drawing
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        drawing, self._drawing = self._drawing, None
+        if drawing is not None:
+            os.environ.update(drawing.graphics)
+            self.env.close()
+            self.env = make_to_render(drawing.make, drawing.render_mode, drawing.hint)
+            if drawing.folder is not None:
+                self.env = record(self.env, drawing.folder, drawing.name)
+        return self.env.reset(seed=seed, options=options)

@@ -46,7 +46,7 @@ from spinup_tf2.examples.mario_corrections import LONGEST, correct_with
 from spinup_tf2.examples.mario_ways import Shown, Start, Ways, first_ways, frames_of, together
 from spinup_tf2.experiments.presets import load
 from spinup_tf2.files.lock import run_lock
-from spinup_tf2.training.init_from import begin_with, network_arguments
+from spinup_tf2.training.rebuilding import begin_with, network_arguments
 from spinup_tf2.utils.run_utils import EnvFn
 
 PRESET = "mario-demo"

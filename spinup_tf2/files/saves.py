@@ -5,6 +5,8 @@ Besides a SavedModel, each holds the variables as plain arrays (weights.npz), an
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +99,12 @@ def read_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
         return read_numbered(path)
     except DamagedCheckpoint as error:
         raise UserError(f"{WEIGHTS} is damaged ({one_line(error)}).") from error
+
+
+@contextmanager
+def complete_save(save_dir: str | os.PathLike) -> Iterator[None]:
+    """Context manager that reports OSError and ValueError as a UserError of an incomplete save."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error

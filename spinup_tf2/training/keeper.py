@@ -6,62 +6,30 @@ that a `Keeper` is given. Anything else is not resumed.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
+import keras
 import numpy as np
 
+from spinup_tf2 import user_config
+from spinup_tf2.core.replay_buffer import ReplayBuffer
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.arrays import DamagedCheckpoint, numbered
 from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.parallel.mpi import broadcast_object, num_procs, proc_id
 from spinup_tf2.training.checkpoints import Checkpoints, NewSteps, Saved, read_ranks, read_steps
-
-if TYPE_CHECKING:
-    import keras
+from spinup_tf2.training.rows import BestWeights
 
 
-class Part(Protocol):
-    """A part of the training loop that keeps state for each environment.
-
-    `restart` is called when all environments begin new episodes. The optional methods `env_state`
-    and `set_env_state` get and set the state for environment i of this process.
-    """
-
-    def restart(self) -> None: ...
-
-
-class StoredSteps(Part, Protocol):
-    """A replay buffer, from which a checkpoint saves the steps since the previous checkpoint."""
-
-    steps: int
-    saved: int
-
-    def new_range(self) -> tuple[int, int, int]: ...
-
-    def new_steps(self, i: int) -> dict[str, np.ndarray]: ...
-
-    def put_steps(self, i: int, first: int, steps: Mapping[str, np.ndarray]) -> None: ...
-
-
-@dataclass(frozen=True)
-class Restored:
-    """State of a resumed run, besides its variables and parts.
-
-    Attributes:
-        best_weights: The best weights so far.
-        acting_weights: Weights whose score is not yet known; empty if there are none.
-        best: Information on the best weights, as in `BestWeights.record`.
-        infos: Values that the updates of the current epoch have logged so far.
-        seconds: Time in seconds that the run has taken so far.
-    """
-
-    best_weights: list[np.ndarray]
-    acting_weights: list[np.ndarray]
-    best: dict[str, Any]
-    infos: list[dict[str, float]]
-    seconds: float
+def variables_of(state: Mapping[str, Any]) -> list[keras.Variable]:
+    """Return the variables in a run's state, as `opening.open_run` describes it."""
+    found: list[keras.Variable] = []
+    for each in state.values():
+        for item in each if isinstance(each, list | tuple) else [each]:
+            found += [item] if isinstance(item, keras.Variable) else getattr(item, "variables", ())
+    return found
 
 
 class Keeper:
@@ -73,8 +41,9 @@ class Keeper:
         logger: Logger of the run. The values stored for its next row are saved as well.
         indices: Numbers of the environments of this process.
         variables: All variables that training depends on, equal on all ranks.
-        parts: Parts that keep state for each environment, by name. Those without `env_state` are
-            ignored.
+        best: The best weights so far.
+        parts: Objects by name. Those with the methods `env_state(i)` and `set_env_state(i, state)`
+            keep state for environment i of this process; the others are ignored.
         replay: The replay buffer, if there is one; its steps are saved separately.
     """
 
@@ -85,33 +54,36 @@ class Keeper:
         logger: EpochLogger,
         indices: Sequence[int],
         variables: Sequence[keras.Variable],
+        best: BestWeights,
         parts: Mapping[str, Any],
-        replay: StoredSteps | None = None,
+        replay: ReplayBuffer | None = None,
     ):
         self.description, self.checkpoints, self.logger = description, checkpoints, logger
-        self.indices, self.variables = indices, variables
+        self.indices, self.variables, self.best = indices, variables, best
         self.parts = {name: part for name, part in parts.items() if hasattr(part, "env_state")}
         self.replay = replay
-        self.save_failed = False
+        self.save_failed, self._last_save = False, -np.inf
 
-    def save(
-        self,
-        counters: Mapping[str, Any],
-        best: Sequence[np.ndarray],
-        acting: Sequence[np.ndarray] = (),
-    ) -> bool:
+    @property
+    def has_waited(self) -> bool:
+        """Whether the last checkpoint is old enough for another one."""
+        return time.monotonic() - self._last_save >= user_config.CHECKPOINT_INTERVAL
+
+    def save(self, counters: Mapping[str, Any], complete: bool) -> bool:
         """Write a checkpoint; return whether that succeeded. Collective.
 
         Args:
             counters: Position of the run and other plain values, as JSON.
-            best: The best weights so far.
-            acting: Weights whose score for the current epoch is not yet known, if all of the epoch
-                has been collected.
+            complete: Whether all of an epoch has been collected, which is not yet logged: then the
+                score of the weights that acted is not yet known.
         """
+        counters = {**counters, "best": self.best.record}
         arrays = {f"log/{key}": values for key, values in self.logger.stored().items()}
         if proc_id() == 0:
             variables = [each.numpy() for each in self.variables]
-            for prefix, weights in dict(variables=variables, best=best, acting=acting).items():
+            acting = self.best.acting if complete else []
+            groups = dict(variables=variables, best=self.best.weights, acting=acting)
+            for prefix, weights in groups.items():
                 arrays |= {f"{prefix}/{i}": weight for i, weight in enumerate(weights)}
         for i, env in enumerate(self.indices):
             for name, part in self.parts.items():
@@ -141,11 +113,15 @@ class Keeper:
             return False
         if self.replay is not None:
             self.replay.saved = self.replay.steps
-        self.save_failed = False
+        self.save_failed, self._last_save = False, time.monotonic()
         return True
 
-    def restore(self, saved: Saved) -> Restored:
-        """Restore variables, parts and replay buffer; return the rest of the state. Collective.
+    def restore(self, saved: Saved) -> tuple[list[dict[str, Any]], float]:
+        """Restore the state of a run. Collective.
+
+        Returns:
+            What the updates of its current epoch have returned so far, and the time in seconds that
+            it has taken.
 
         Raises:
             UserError: The checkpoint cannot be used.
@@ -154,13 +130,9 @@ class Keeper:
         try:
             ranks = read_ranks(saved)
             self._restore_variables(numbered(ranks[0], "variables/"))
-            restored = Restored(
-                best_weights=numbered(ranks[0], "best/"),
-                acting_weights=numbered(ranks[0], "acting/"),
-                best=dict(counters["best"]),
-                infos=[*counters["infos"]],
-                seconds=float(counters["seconds"]),
-            )
+            best, acting = (numbered(ranks[0], f"{name}/") for name in ("best", "acting"))
+            self.best.restore(dict(counters["best"]), best, acting)
+            infos, seconds = [*counters["infos"]], float(counters["seconds"])
             # With more processes than before, some have no stored values under these names.
             self.logger.store(**{key: [] for rank in ranks for key in _below(rank, "log/")})
             for values in ranks[proc_id() :: num_procs()]:
@@ -176,7 +148,8 @@ class Keeper:
                 f"the checkpoint {saved.path} cannot be used ({error}). Remove it to resume from "
                 "the one before, or start the run anew with --overwrite (overwrite=True)."
             ) from error
-        return restored
+        self._last_save = time.monotonic()
+        return infos, seconds
 
     def check_columns(self, columns: Sequence[str]) -> None:
         """Raise UserError if progress.txt lacks some of these columns; the file may be missing."""

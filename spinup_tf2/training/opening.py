@@ -28,8 +28,9 @@ from spinup_tf2.parallel.tensors import sync_params
 from spinup_tf2.training.callbacks import Callbacks, callbacks_of
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.evaluation import make_test_envs
-from spinup_tf2.training.init_from import begin_with
-from spinup_tf2.training.run import Run, variables_of
+from spinup_tf2.training.keeper import variables_of
+from spinup_tf2.training.rebuilding import begin_with
+from spinup_tf2.training.run import Run
 from spinup_tf2.training.same_run import (
     Position,
     check_same_on_all_ranks,
@@ -95,7 +96,7 @@ def open_run(
         ac: The actor-critic.
         state: All that a checkpoint holds besides the actor-critic, by name: Keras variables, and
             objects or lists of objects that have `variables`, or a state of each environment
-            (`keeper.Part`). None stands for nothing. The names `replay`, of a replay buffer whose
+            (`Keeper`). None stands for nothing. The names `replay`, of a replay buffer whose
             new steps are saved, and `scaler`, whose variables are saved with the policy, are known.
         columns: Keys of values that are stored with the logger, any number of times per epoch; True
             logs standard deviation, maximum and minimum besides the average. Everything else that

@@ -1,4 +1,4 @@
-"""Rebuilding the networks of a saved agent from plain values and weights.
+"""Networks from the weights of a saved agent: rebuilt, or those with which a run begins.
 
 model_info.json has an entry `networks`, which is null for networks that cannot be rebuilt:
 
@@ -9,9 +9,14 @@ Run directories are passed around, so the file is not trusted: networks that wou
 than lie beside it are refused before any memory is claimed for them.
 """
 
+import inspect
+import json
 import math
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 
 import keras
@@ -22,12 +27,75 @@ from spinup_tf2.arguments.checks import check_network_arguments
 from spinup_tf2.core.nets import actor_critic, q_actor_critic
 from spinup_tf2.core.nets.actor_critic import ActorCritic, BaseActorCritic
 from spinup_tf2.core.nets.checks import two_observations
+from spinup_tf2.core.nets.layers import activation_name
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.envs.modules import import_for_file, is_own
 from spinup_tf2.envs.spaces import network_observation_space
 from spinup_tf2.errors import UserError, kind_and_line, one_line
+from spinup_tf2.files.saves import complete_save, find_save, read_info, read_weights
 
 MOST_LAYERS = 1000
+
+# Arguments that change what networks compute, but not the shapes of their weights.
+_NOT_IN_SHAPES = ("activation", "conv", "background")
+_EARLIER = {"background": 0.0}  # values of arguments that earlier versions did not have
+
+
+def describe_networks(ac: BaseActorCritic, extra: int) -> dict[str, Any] | None:
+    """Return the description from which `build_again` rebuilds an actor-critic, or None.
+
+    Args:
+        ac: The actor-critic.
+        extra: Number of variables that are saved with it but not used by it.
+    """
+    inner = _without_normalization(ac)
+    name = _name_of(type(inner))
+    arguments = _plain_arguments(inner)
+    if name is None or arguments is None:
+        return None
+    # A custom class is rebuilt only if it has passed on all of its arguments, and no others.
+    if not is_own(type(inner).__module__) and _parameters_of(type(inner)) != {*arguments}:
+        return None
+    return {
+        "actor_critic": name,
+        "arguments": arguments,
+        "normalize_obs": inner is not ac,
+        "extra": extra,
+    }
+
+
+def _without_normalization(ac):
+    """Return the actor-critic inside a NormalizedActorCritic; any other is returned itself."""
+    return ac.inner if type(ac) is NormalizedActorCritic else ac
+
+
+def _plain_arguments(ac):
+    """Return an actor-critic's arguments as in JSON; None if they do not fully describe it."""
+    if ac.arguments is None or ac.changed:
+        return None
+    arguments = dict(ac.arguments)
+    if "activation" in arguments:
+        arguments["activation"] = activation_name(arguments["activation"])
+        if arguments["activation"] is None:
+            return None
+    try:
+        return json.loads(json.dumps(arguments, default=np.generic.item))
+    except TypeError:
+        return None
+
+
+def _parameters_of(make):
+    """Return the names of a class's constructor arguments, apart from the spaces."""
+    _, _, *parameters = inspect.signature(make).parameters
+    return {*parameters}
+
+
+def _name_of(make):
+    """Return a class's name for model_info.json; None if it cannot be imported by that name."""
+    module = make.__module__
+    if module == "__main__" or getattr(sys.modules.get(module), make.__name__, None) is not make:
+        return None
+    return make.__name__ if is_own(module) else f"{module}:{make.__name__}"
 
 
 def build_again(
@@ -128,3 +196,90 @@ def _class_named(name):
         if isinstance(found, type) and issubclass(found, BaseActorCritic):
             return found
     raise UserError(f"model_info.json does not describe them ({name!r} is no class of networks).")
+
+
+# ------------------------------------------------------------------------------- init_from
+
+
+def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
+    """Load the weights of the last save of a run into an actor-critic.
+
+    Raises:
+        UserError: They do not belong to networks of this kind; nothing is changed.
+    """
+    try:
+        save_dir = find_save(run_dir)
+    except UserError as error:
+        raise UserError(f"init_from is {run_dir}: {error}") from error
+    weights = read_weights(save_dir)[: len(ac.variables)]
+    networks = _networks_in(save_dir)
+    _check_normalization(ac, networks, run_dir)
+    ours, theirs = ([each.shape for each in group] for group in (ac.variables, weights))
+    for i, pair in enumerate(zip_longest(ours, theirs)):
+        here, there = ("none" if shape is None else str(tuple(shape)) for shape in pair)
+        if here != there:
+            raise UserError(
+                f"init_from is {run_dir}, whose networks are others than those of this run: the "
+                f"shape of their variable {i + 1} is {there}, and here it is {here}. Use the same "
+                "kind of environment, the same algorithm or a relative of it, and the same "
+                "ac_kwargs."
+            )
+    _check_not_in_shapes(ac, _arguments_of(networks), run_dir)
+    if not all(np.isfinite(weight).all() for weight in weights):
+        raise UserError(f"init_from is {run_dir}, in whose weights there is NaN or infinity.")
+    for variable, weight in zip(ac.variables, weights, strict=True):
+        variable.assign(weight)
+
+
+def network_arguments(run_dir: str | os.PathLike) -> dict[str, Any]:
+    """Return the arguments of the networks in a run's last save; empty if they are not recorded.
+
+    Raises:
+        UserError: There is no complete save.
+    """
+    return _arguments_of(_networks_in(find_save(run_dir)))
+
+
+def _networks_in(save_dir):
+    """Return the description of the networks in a save; empty if there is none."""
+    with complete_save(save_dir):
+        networks = read_info(save_dir).get("networks")
+    return networks if isinstance(networks, dict) else {}
+
+
+def _arguments_of(networks):
+    arguments = networks.get("arguments")
+    return _EARLIER | arguments if isinstance(arguments, dict) else {}
+
+
+def _check_normalization(ac, networks, run_dir):
+    """Check that both or neither normalize observations, if the save records it."""
+    here = _without_normalization(ac) is not ac
+    if networks.get("normalize_obs", here) == here:
+        return
+    if here:
+        raise UserError(
+            f"init_from is {run_dir}, which was trained without normalize_obs, and here it is "
+            "True. Leave it out here, too, or begin with a run that was trained with it."
+        )
+    raise UserError(
+        f"init_from is {run_dir}, which was trained with normalize_obs=True, and this run does not "
+        "normalize observations. Give it here, too (only ppo has it); for another algorithm, begin "
+        "with a run of it, or of a relative, that was trained without normalize_obs."
+    )
+
+
+def _check_not_in_shapes(ac, theirs, run_dir):
+    """Check that arguments in `_NOT_IN_SHAPES` are the same, if both are known."""
+    ours = _plain_arguments(_without_normalization(ac))
+    if not theirs or ours is None:
+        return
+    ours = _EARLIER | ours
+    for name in _NOT_IN_SHAPES:
+        there, here = theirs.get(name), ours.get(name)
+        if there != here:
+            raise UserError(
+                f"init_from is {run_dir}, whose networks have {name} {there!r}, and here it is "
+                f"{here!r}: with the same weights they would do something else. Use the same "
+                "ac_kwargs."
+            )

@@ -7,39 +7,28 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-import keras
 import numpy as np
 from tqdm import tqdm
 
-from spinup_tf2 import user_config
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic, unique
 from spinup_tf2.core.nets.recurrent_acting import actor_for
 from spinup_tf2.core.vector_env import VectorEnv
-from spinup_tf2.envs.modules import modules_of
-from spinup_tf2.errors import UserError
-from spinup_tf2.files.commands import resume_command
-from spinup_tf2.files.logger import EpochLogger, number_in
+from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.files.printing import is_terminal
 from spinup_tf2.parallel.mpi import beat, broadcast_object, proc_id
 from spinup_tf2.parallel.stopping import Interruption, Watchdog
 from spinup_tf2.parallel.tensors import check_params
 from spinup_tf2.tracking.tracker import HISTOGRAMS
-from spinup_tf2.training.action_log import ActionLog
-from spinup_tf2.training.best import BestWeights, score_of
 from spinup_tf2.training.callbacks import Callbacks
 from spinup_tf2.training.checkpoints import Checkpoints, Saved
-from spinup_tf2.training.evaluation import (
-    NO_RESULTS,
-    evaluate,
-    own_test_episodes,
-)
+from spinup_tf2.training.evaluation import NO_RESULTS, evaluate, own_test_episodes
 from spinup_tf2.training.finite import check_experience, check_info, check_step, check_variables
-from spinup_tf2.training.keeper import Keeper
-from spinup_tf2.training.resets import Resets
-from spinup_tf2.training.same_run import Position, position_of
+from spinup_tf2.training.keeper import Keeper, variables_of
+from spinup_tf2.training.resets import ActionLog, Resets
+from spinup_tf2.training.rows import BestWeights, Rows, score_of
+from spinup_tf2.training.same_run import Position, how_to_go_on, position_of
 from spinup_tf2.training.saved_policy import SavedPolicy
 from spinup_tf2.training.settings import Settings
-from spinup_tf2.training.successes import log_successes
 
 Item = TypeVar("Item")
 
@@ -58,7 +47,7 @@ class Run:
         settings: The run's settings.
         envs: The training environments.
         test_envs: The environments for evaluation; None if this rank plays no test episodes.
-        ac: The actor-critic.
+        ac, policy: The actor-critic.
         logger: The EpochLogger.
         variables: All variables that a checkpoint holds, equal on all ranks.
         epoch: Number of the current epoch, from 0.
@@ -86,17 +75,19 @@ class Run:
         callbacks: Callbacks,
         contexts: ExitStack,
     ):
-        self.settings, self.envs, self.test_envs, self.ac = settings, envs, test_envs, ac
+        self.settings, self.envs, self.test_envs = settings, envs, test_envs
+        self.ac = self.policy = ac
         self.logger, self.description = logger, description
         self.epoch, self.first_step, self.progress = 0, 0, 0.0
         self.best = BestWeights(ac.variables)
         self.videos: list[Path] = []
-        self._columns, self._saved_policy = columns, saved_policy
-        self._callbacks, self._contexts, self._stopped = callbacks, contexts, ""
+        self._saved_policy, self._callbacks = saved_policy, callbacks
+        self._contexts, self._stopped = contexts, ""
         # Off-policy as in Spinning Up: epochs are counted from 1, and tests always have columns.
         replay = state.get("replay")
         self._first_epoch = 0 if replay is None else 1
         self._tests = replay is not None or settings.num_test_episodes > 0
+        self._rows = Rows(logger, columns, (envs, test_envs), self._tests)
         self._test_actor = actor_for(ac, test_envs) if test_envs is not None else None
         self.variables = unique([*ac.variables, *variables_of(state)])
         log = ActionLog(envs) if settings.deterministic_resume else None
@@ -105,12 +96,11 @@ class Run:
         restarted = [part for part in parts.values() if hasattr(part, "restart")]
         self._resets = Resets(settings, envs, log, restarted, saved is not None, logger)
         self._keeper = Keeper(
-            description, checkpoints, logger, envs.indices, self.variables, parts, replay
+            description, checkpoints, logger, envs.indices, self.variables, self.best, parts, replay
         )
         if broadcast_object(bool(settings.track)):  # keeping values is collective
             logger.keep = HISTOGRAMS
-        self._infos: list[dict[str, float]] = []  # of this epoch's updates
-        self._began, self._last_save, self._policy_saved = time.monotonic(), -np.inf, True
+        self._began, self._policy_saved = time.monotonic(), True
         if saved is not None:
             self._restore(saved)
         contexts.callback(callbacks.end, self)
@@ -121,19 +111,13 @@ class Run:
 
     def epochs(self) -> Iterator[int]:
         """Yield the numbers of the epochs that are left to train, counted from 0."""
-        settings, quiet = self.settings, self.logger.quiet
+        settings = self.settings
         self._contexts.enter_context(Watchdog(settings.stall_timeout, self._how_to_go_on()))
         self.interruption = self._contexts.enter_context(Interruption())
-        hidden = quiet or proc_id() != 0 or not is_terminal(sys.stderr)
-        self._bar = self._contexts.enter_context(
-            tqdm(
-                total=settings.epochs,
-                initial=self.epoch,
-                unit="epoch",
-                disable=hidden,
-                dynamic_ncols=True,
-            )
-        )
+        hidden = self.logger.quiet or proc_id() != 0 or not is_terminal(sys.stderr)
+        looks = dict(unit="epoch", dynamic_ncols=True, disable=hidden)
+        bar = tqdm(total=settings.epochs, initial=self.epoch, **looks)
+        self._bar = self._contexts.enter_context(bar)
         for epoch in range(self.epoch, settings.epochs):
             self.epoch = epoch
             yield epoch
@@ -223,18 +207,7 @@ class Run:
     def record(self, info: Mapping[str, Any]) -> None:
         """Log what an update has returned in the row of this epoch."""
         check_info(info, self.logged_epoch)
-        if info.keys() <= self._columns.keys():
-            self.logger.store(**info)
-            return
-        numbers = {name: number_in(name, value) for name, value in info.items()}
-        self._infos.append(  # Python's numbers, because checkpoints hold them as JSON
-            {name: x.item() if isinstance(x, np.generic) else x for name, x in numbers.items()}
-        )
-        if self._infos[-1].keys() != self._infos[0].keys():
-            raise UserError(
-                f"An update of epoch {self.logged_epoch} returned {', '.join(info)} to be logged, "
-                f"and the first one {', '.join(self._infos[0])}; return the same in all of them."
-            )
+        self._rows.record(info, self.logged_epoch)
 
     def finish_epoch(self) -> None:
         """Write the epoch's row of the log; if due, test and save the policy, and checkpoint.
@@ -247,21 +220,20 @@ class Run:
         if self._tests:
             self._evaluate(due=last or (epoch + 1) % settings.test_freq == 0)
         self.envs.add_epoch()
-        self._log_row()
-        logger.check_in_place()
-        row = {name: logger.log_current_row.get(name, "") for name in logger.log_headers}
-        logger.dump_tabular()
-        self._warn_of_values_without_column()
+        interacts = (epoch + 1) * settings.steps_per_epoch
+        self._rows.log(self.logged_epoch, interacts, self._seconds())
+        for name, value in self._callbacks.columns(self).items():
+            logger.log_tabular(name, value)
+        row = self._rows.write()
         self.best.judge(score_of(row, settings.num_test_episodes > 0), self.logged_epoch)
         self._stopped = self._callbacks.end_epoch(self, row) or ""
         last = last or self._stopped != ""
         if last or self.logged_epoch % settings.save_freq == 0 or not self._policy_saved:
             check_params(self.variables)
             self._policy_saved = self._save_policy()
-        self._infos, self.first_step = [], 0
+        self.first_step = 0
         if settings.checkpoint_freq:
-            waited = time.monotonic() - self._last_save >= user_config.CHECKPOINT_INTERVAL
-            due = waited and (epoch + 1) % settings.checkpoint_freq == 0
+            due = self._keeper.has_waited and (epoch + 1) % settings.checkpoint_freq == 0
             if broadcast_object(last or self._keeper.save_failed or due):
                 self._save_checkpoint(Position(epoch + 1))
         self._bar.update()
@@ -269,11 +241,6 @@ class Run:
             logger.log(f"Stopped: {self._stopped}. {self._how_to_go_on()}")
 
     # ---------------------------------------------------------------------- for callbacks
-
-    @property
-    def policy(self) -> BaseActorCritic:
-        """The actor-critic."""
-        return self.ac
 
     def stop(self, reason: str) -> None:
         """Ask for the training to end after this epoch."""
@@ -296,44 +263,6 @@ class Run:
             if self.asked_to_stop():
                 self.leave(self.settings.local_steps)
         self.logger.store(**results)
-
-    def _log_row(self):
-        logger, tests = self.logger, self._tests
-        logger.log_tabular("Epoch", self.logged_epoch)
-        logger.log_tabular("EpRet", with_min_and_max=True)
-        if tests:
-            logger.log_tabular("TestEpRet", with_min_and_max=True)
-        logger.log_tabular("EpLen", average_only=True)
-        if tests:
-            logger.log_tabular("TestEpLen", average_only=True)
-        rates = ("SuccessRate", "TestSuccessRate") if tests else ("SuccessRate",)
-        log_successes(logger, rates, (self.envs, self.test_envs))
-        if "VVals" in logger.epoch_dict:  # on-policy
-            logger.log_tabular("VVals", with_min_and_max=True)
-        logger.log_tabular("TotalEnvInteracts", (self.epoch + 1) * self.settings.steps_per_epoch)
-        self._log_updates()
-        logger.log_tabular("Time", self._seconds())
-        for name, value in self._callbacks.columns(self).items():
-            logger.log_tabular(name, value)
-
-    def _log_updates(self):
-        if self._infos:
-            several = len(self._infos) > 1
-            for name, value in self._infos[0].items():
-                mean = np.mean([info[name] for info in self._infos]) if several else value
-                self.logger.log_tabular(name, mean)
-        self.logger.store(**{name: [] for name in self._columns})  # blank if there is no value
-        for name, all_four in self._columns.items():
-            self.logger.log_tabular(name, with_min_and_max=all_four, average_only=not all_four)
-
-    def _warn_of_values_without_column(self):
-        """Warn of values that a callback stored for no column, and drop them, or they pile up."""
-        for name in [name for name, values in self.logger.epoch_dict.items() if values]:
-            self.logger.warn_once(
-                f"values were stored under {name}, which no column of progress.txt shows; a "
-                "callback names columns of its own by what its method columns() returns."
-            )
-            del self.logger.epoch_dict[name]
 
     def _check_saved(self):
         """Raise an error if the finished training's results are not on disk. Collective."""
@@ -366,27 +295,19 @@ class Run:
         counters = dict(
             epoch=position.epoch,
             step=position.step,
-            infos=self._infos,
+            infos=self._rows.infos,
             seconds=self._seconds(),
-            best=self.best.record,
             columns=self.logger.log_headers,
             callbacks=self._callbacks.states(),
             stopped=self._stopped,
         )
-        complete = position.step == self.settings.local_steps
-        acting = self.best.acting if complete else ()
-        saved = self._keeper.save(counters, self.best.weights, acting)
-        if saved:
-            self._last_save = time.monotonic()
-        return saved
+        return self._keeper.save(counters, position.step == self.settings.local_steps)
 
     def _restore(self, saved):
-        position, restored = position_of(saved), self._keeper.restore(saved)
-        self.best.restore(restored.best, restored.best_weights, restored.acting_weights)
-        self._infos = restored.infos
+        position = position_of(saved)
+        self._rows.infos, seconds = self._keeper.restore(saved)
         self.epoch, self.first_step = position.epoch, position.step
-        self._last_save = time.monotonic()
-        self._began = self._last_save - restored.seconds
+        self._began = time.monotonic() - seconds
         where = f"{position.epoch} of {self.settings.epochs} epochs"
         if position.step:
             where += f", and {position.step} steps of each environment"
@@ -406,23 +327,4 @@ class Run:
 
     def _how_to_go_on(self):
         run_dir = broadcast_object(self.logger.output_dir)
-        if not self.settings.checkpoint_freq:
-            return "It has no checkpoint (checkpoint_freq is 0)."
-        command = self.description["command"]
-        if command is None:
-            return f"Resume it with the same call and resume=True; it is in {run_dir}."
-        modules = [
-            *getattr(self.settings.env_fn, "modules", ()),
-            *modules_of(self.settings.callbacks),
-            *modules_of([self.description["function"]]),
-        ]
-        return f"Resume it with: {resume_command(run_dir, command['env_name'], modules)}"
-
-
-def variables_of(state: Mapping[str, Any]) -> list[keras.Variable]:
-    """Return the variables in a run's state, which is described in `opening.open_run`."""
-    found: list[keras.Variable] = []
-    for each in state.values():
-        for item in each if isinstance(each, list | tuple) else [each]:
-            found += [item] if isinstance(item, keras.Variable) else getattr(item, "variables", ())
-    return found
+        return how_to_go_on(run_dir, self.settings, self.description)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from spinup_tf2.arguments.checks import MAY_CHANGE, PYTHON_ONLY, check_epochs_left
+from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, shortened
+from spinup_tf2.files.commands import resume_command
 from spinup_tf2.files.env_spec import describe_env
 from spinup_tf2.files.kwargs_json import to_json, without_tags
 from spinup_tf2.files.run_directory import holds_rows, holds_run
@@ -20,6 +22,7 @@ from spinup_tf2.files.serialization import convert_json, is_json_serializable
 from spinup_tf2.files.space_json import space_to_json
 from spinup_tf2.parallel.mpi import gather_objects, num_procs, on_root
 from spinup_tf2.training.checkpoints import Checkpoints, Saved
+from spinup_tf2.training.settings import Settings
 
 if TYPE_CHECKING:
     import keras
@@ -146,6 +149,27 @@ def describe_run(
         command=command,
     )
     return json.loads(json.dumps(convert_json(run)))  # as it will be read back: tuples are lists
+
+
+def how_to_go_on(run_dir: str, settings: Settings, description: Mapping[str, Any]) -> str:
+    """Return the sentence that says how a run is resumed once it has ended.
+
+    Args:
+        run_dir: Its directory.
+        settings: Its settings.
+        description: Its description by `describe_run`.
+    """
+    if not settings.checkpoint_freq:
+        return "It has no checkpoint (checkpoint_freq is 0)."
+    command = description["command"]
+    if command is None:
+        return f"Resume it with the same call and resume=True; it is in {run_dir}."
+    modules = [
+        *getattr(settings.env_fn, "modules", ()),
+        *modules_of(settings.callbacks),
+        *modules_of([description["function"]]),
+    ]
+    return f"Resume it with: {resume_command(run_dir, command['env_name'], modules)}"
 
 
 def check_same_on_all_ranks(

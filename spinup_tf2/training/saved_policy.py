@@ -5,13 +5,9 @@ require trust, too, because a corrupted one may crash the process. So the same w
 saved in weights.npz, and the networks are rebuilt according to model_info.json (`rebuilding`).
 """
 
-import inspect
-import json
 import os
 import reprlib
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,10 +18,8 @@ from gymnasium import spaces
 
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic
-from spinup_tf2.core.nets.layers import activation_name, check_keras, compiled
-from spinup_tf2.core.nets.normalization import NormalizedActorCritic
+from spinup_tf2.core.nets.layers import check_keras, compiled
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
-from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import (
     ActionSpec,
     action_spec,
@@ -36,12 +30,12 @@ from spinup_tf2.envs.spaces import (
     to_network,
 )
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.files.saves import find_save, read_info, read_weights
+from spinup_tf2.files.saves import complete_save, find_save, read_info, read_weights
 from spinup_tf2.files.space_json import space_from_json, space_to_json
 from spinup_tf2.files.unpickling import load_saved_model
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.policy_with_memory import PolicyWithMemory
-from spinup_tf2.training.rebuilding import build_again
+from spinup_tf2.training.rebuilding import build_again, describe_networks
 
 _OPT_IN = (
     "If you trust whoever made the run, load its SavedModel with --allow_pickle "
@@ -95,7 +89,7 @@ class SavedPolicy(tf.Module):
             "observation_space": space_to_json(observation_space),
             "action_space": space_to_json(action_space),
             "bounded": spec.bounded,
-            "networks": _describe(ac, len(extra)),
+            "networks": describe_networks(ac, len(extra)),
         }
 
         # Networks that cannot be saved fail now instead of at the first save.
@@ -119,58 +113,6 @@ class SavedPolicy(tf.Module):
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the current values of the variables by number, for weights.npz."""
         return {str(i): variable.numpy() for i, variable in enumerate(self.parameters)}
-
-
-def _describe(ac, extra):
-    """Return the description from which `build_again` rebuilds an actor-critic, or None."""
-    inner = without_normalization(ac)
-    name = _name_of(type(inner))
-    arguments = plain_arguments(inner)
-    if name is None or arguments is None:
-        return None
-    # A custom class is rebuilt only if it has passed on all of its arguments, and no others.
-    if not is_own(type(inner).__module__) and _parameters_of(type(inner)) != {*arguments}:
-        return None
-    return {
-        "actor_critic": name,
-        "arguments": arguments,
-        "normalize_obs": inner is not ac,
-        "extra": extra,
-    }
-
-
-def without_normalization(ac: BaseActorCritic) -> BaseActorCritic:
-    """Return the actor-critic inside a NormalizedActorCritic; any other is returned itself."""
-    return ac.inner if type(ac) is NormalizedActorCritic else ac
-
-
-def plain_arguments(ac: BaseActorCritic) -> dict[str, Any] | None:
-    """Return an actor-critic's arguments as in JSON; None if they do not fully describe it."""
-    if ac.arguments is None or ac.changed:
-        return None
-    arguments = dict(ac.arguments)
-    if "activation" in arguments:
-        arguments["activation"] = activation_name(arguments["activation"])
-        if arguments["activation"] is None:
-            return None
-    try:
-        return json.loads(json.dumps(arguments, default=np.generic.item))
-    except TypeError:
-        return None
-
-
-def _parameters_of(make):
-    """Return the names of a class's constructor arguments, apart from the spaces."""
-    _, _, *parameters = inspect.signature(make).parameters
-    return {*parameters}
-
-
-def _name_of(make: type) -> str | None:
-    """Return a class's name for model_info.json; None if it cannot be imported by that name."""
-    module = make.__module__
-    if module == "__main__" or getattr(sys.modules.get(module), make.__name__, None) is not make:
-        return None
-    return make.__name__ if is_own(module) else f"{module}:{make.__name__}"
 
 
 # ---------------------------------------------------------------------------------- reading
@@ -331,15 +273,6 @@ def _refuse_run(save_dir):
         f"{save_dir} is a run, and what is to be loaded is a save in it; give {save}, or the run "
         "to load_policy_and_env."
     )
-
-
-@contextmanager
-def complete_save(save_dir: str | os.PathLike) -> Iterator[None]:
-    """Context manager that reports OSError and ValueError as a UserError of an incomplete save."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        raise UserError(f"There is no complete saved policy in {save_dir} ({error}).") from error
 
 
 def _networks_from_weights(save_dir, info, observation_space, action_space, best):

@@ -15,8 +15,9 @@ from spinup_tf2.core.on_policy import collect
 from spinup_tf2.core.trajectories import TrajectoryBuffer
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
-from spinup_tf2.training.action_log import ActionLog
 from spinup_tf2.training.checkpoints import Checkpoints
+from spinup_tf2.training.resets import ActionLog
+from spinup_tf2.training.rows import Rows
 from spinup_tf2.training.run import Run
 from spinup_tf2.utils.logx import EpochLogger
 from tests.on_policy_runs import Walk, train
@@ -148,23 +149,21 @@ def test_what_is_saved_when(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def run_with_records():
-    run = object.__new__(Run)
-    run._columns, run._infos, run._first_epoch, run.epoch = {}, [], 0, 2
-    return run
+def rows(tmp_path):
+    return Rows(EpochLogger(output_dir=tmp_path, quiet=True), {}, (), tests=False)
 
 
-def test_what_updates_return_is_kept_as_numbers_of_python(run_with_records):
+def test_what_updates_return_is_kept_as_numbers_of_python(rows):
     """As a checkpoint, which is JSON, holds those of an epoch that is not over."""
     given = dict(a=np.float32(0.5), b=tf.constant(2), c=np.array(3.0), d=4, e=None, f="")
-    run_with_records.record(given)
-    [kept] = json.loads(json.dumps(run_with_records._infos))
+    rows.record(given, 2)
+    [kept] = json.loads(json.dumps(rows.infos))
     assert kept == dict(a=0.5, b=2, c=3.0, d=4, e=None, f="")
 
 
-def test_what_updates_return_is_scalars_of_the_same_names(run_with_records):
+def test_what_updates_return_is_scalars_of_the_same_names(rows):
     with pytest.raises(UserError, match=r"'Ratio' is to be .* of shape \(3,\); log its mean"):
-        run_with_records.record(dict(Ratio=np.ones(3)))
-    run_with_records.record(dict(a=1.0, b=2.0))
+        rows.record(dict(Ratio=np.ones(3)), 2)
+    rows.record(dict(a=1.0, b=2.0), 2)
     with pytest.raises(UserError, match=r"update of epoch 2 returned a to .* first one a, b"):
-        run_with_records.record(dict(a=1.0))
+        rows.record(dict(a=1.0), 2)

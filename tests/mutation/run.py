@@ -91,7 +91,7 @@ FILES = {
         "tests/training/test_settings.py",
         "tests/algos/test_environment_by_name.py",
     ],
-    "training/best.py": ["tests/training/test_best.py"],
+    "training/rows.py": ["tests/training/test_best.py"],
 }
 
 OPERATORS = {

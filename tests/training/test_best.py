@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from spinup_tf2.training.best import BestWeights, score_of
+from spinup_tf2.training.rows import BestWeights, score_of
 
 
 class Networks:

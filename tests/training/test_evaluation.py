@@ -20,7 +20,7 @@ from spinup_tf2.training.evaluation import (
     make_test_envs,
     own_test_episodes,
 )
-from spinup_tf2.training.successes import log_successes
+from spinup_tf2.training.rows import log_successes
 from spinup_tf2.utils.logx import EpochLogger
 from tests.fake_mpi import run_ranks
 from tests.on_policy_runs import train
