@@ -37,7 +37,7 @@ SWITCHES = ("datestamp", "overwrite", "quiet", "skip_finished")
 TEXT_KEYS = ("exp_name", "env_name", "data_dir", "launcher", "preset", "init_from")
 
 # Flags whose values are a single list of strings, and not a grid.
-LIST_KEYS = ("callbacks", "track")
+LIST_KEYS = ("callbacks", "track", "wrapper")
 
 # For these, and for lists, the value `None` means None.
 _MAY_BE_NONE = ("init_from",)
@@ -47,6 +47,7 @@ _ONLY_ONCE = {
     "preset": "",
     "env": ", as --env A B for several",
     "env_name": ", as --env_name A B for several",
+    "wrapper": ", as --wrapper A B for several",
 }
 
 

@@ -57,6 +57,7 @@ These flags go with every algorithm:
 COMMON = """
 \t--env       ID ...    the environment, or several
 \t--env_kwargs:KEY X    an argument of the environment
+\t--wrapper   CLASS ... wrappers around it, such as FlattenObservation
 \t--preset    NAME      tuned hyperparameters instead of the defaults
 \t--exp_name  NAME      name of the experiment, and of its directory
 \t--data_dir  DIR       where all experiments are saved

@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> None:
         else:
             env.action_space.seed(args.seed)
             act = lambda obs: env.action_space.sample()  # noqa: E731
-            run_policy(env, act, None, args.episodes, render=False, seed=args.seed)
+            run_policy(env, act, None, args.episodes, False, seed=args.seed, num_steps=args.steps)
 
 
 def _parser():
@@ -89,6 +89,9 @@ def _parser():
     )
     parser.add_argument(
         "--episodes", "-n", type=int, default=EPISODES, help="number of episodes at random (3)"
+    )
+    parser.add_argument(
+        "--steps", type=int, help="number of steps at random, of as many episodes as they take"
     )
     parser.add_argument(
         "--norender",

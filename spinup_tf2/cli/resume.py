@@ -16,6 +16,7 @@ from spinup_tf2.cli.flags import (
     parse_flags,
 )
 from spinup_tf2.cli.help import HELP, print_once
+from spinup_tf2.envs.making import wrapper_of
 from spinup_tf2.envs.modules import (
     add_import_argument,
     check_environment_arguments,
@@ -214,6 +215,9 @@ def _environment_arguments(command, run_dir):
     """
     try:
         register_for_file(command.get("env_name"))
+        for text in command.get("wrapper") or ():
+            import_for_file(str(text).partition("(")[0].rpartition(":")[0] or "gymnasium.wrappers")
+            check_environment_arguments(wrapper_of(text)[1])
         if "env_kwargs" not in command:
             return {}
         known = dict(env_kwargs=from_json(command["env_kwargs"]))

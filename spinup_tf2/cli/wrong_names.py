@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from spinup_tf2.arguments.checks import PYTHON_ONLY
 from spinup_tf2.cli.flags import RUN_KEYS, SUBSTITUTIONS, one_dash
 from spinup_tf2.errors import UserError, did_you_mean
-from spinup_tf2.experiments.checks import network_arguments, signature_of
+from spinup_tf2.experiments.checks import ENVIRONMENT, network_arguments, signature_of
 
 _PRODUCT = "their product is the number of steps"
 
@@ -43,7 +43,11 @@ _FLAGS = {
     "activation activation_fn nonlinearity": "act",
     "environment env_id gym_id envname task": "env",
     "experiment run_name name": "exp_name",
-    "log_dir logdir output_dir save_dir log_folder tensorboard_log out": "data_dir",
+    "log_dir logdir output_dir save_dir log_folder out": "data_dir",
+    "wandb use_wandb wandb_project wandb_project_name wandb_entity": "track: --track wandb",
+    "tensorboard use_tensorboard tensorboard_log tensorboard_dir": (
+        "track: --track tensorboard writes into the run's directory, below --data_dir"
+    ),
     "n_cpu n_cpus cpus num_procs n_proc processes np": "cpu",
     "hosts machines hostfile": "launcher: with mpirun's own flags, such as 'mpirun -hosts A,B'",
     "n_jobs jobs parallel num_workers": "workers",
@@ -58,6 +62,10 @@ _FLAGS = {
     "record video capture_video": "record_every: in epochs",
     "force": "overwrite",
     "silent verbose": "quiet",
+    "env_wrapper wrappers": "wrapper",
+    "gui": "env_kwargs: --env_kwargs:render_mode GUI",
+    "prev_epochs": "env_kwargs: --env_kwargs:prev_epochs, of the quadruped",
+    "on_policy": ": in Python programs it is behavior_policy, a function that acts instead;",
 }
 
 _COMMANDS = {
@@ -83,7 +91,7 @@ def check_names(algorithm: str, flags: Mapping[str, list]) -> None:
     """Raise UserError for unknown flags of an algorithm, and for flags with a single dash."""
     known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
     known += [f"ac_kwargs:{name}" for name in network_arguments(algorithm)]
-    known += ["env_name", "env_kwargs", "exp_name", *RUN_KEYS]
+    known += [*ENVIRONMENT, "exp_name", *RUN_KEYS]
     typed = [*known, *SUBSTITUTIONS]
     for value in [value for values in flags.values() for value in values]:
         for word in value if isinstance(value, list) else [value]:
@@ -111,7 +119,7 @@ def _meant(algorithm, wrong, known, flags):
     names, _, note = _found(_FLAGS, name).partition(": ")
     here = [f"--{each}" for each in names.split() if each in known]
     if not here:
-        return did_you_mean(name, known, "--")
+        return f" {note}" if note and not names else did_you_mean(name, known, "--")
     if note == _PRODUCT and here == ["--epochs", "--steps_per_epoch"]:
         default = signature_of(algorithm).defaults["steps_per_epoch"]
         steps, per_epoch = flags[wrong][0], flags.get("steps_per_epoch", [default])[0]

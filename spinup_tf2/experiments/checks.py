@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spinup_tf2.envs.making import EnvFn
 
 # Arguments of an experiment that stand for env_fn.
-ENVIRONMENT = ("env_name", "env_kwargs")
+ENVIRONMENT = ("env_name", "env_kwargs", "wrapper")
 
 
 def algorithm_name(function: Callable[..., Any]) -> str | None:
@@ -134,6 +134,10 @@ def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> N
                 f"{name} is {kwargs[name]!r}; it must be a dict such as {{'key': value}}, or be "
                 f"given as {name}:key, and the value."
             )
+    if not isinstance(kwargs.get("wrapper") or (), list | tuple):
+        raise UserError(
+            f"wrapper is {kwargs['wrapper']!r}; it must be a list such as ['FlattenObservation']."
+        )
     if algorithm in ALGORITHMS and "actor_critic" not in kwargs:
         known = network_arguments(algorithm)
         for name in kwargs.get("ac_kwargs") or {}:

@@ -40,7 +40,7 @@ TELLTALES = {
 # Environments in the text of an env_fn: EnvFn(env_name='CartPole-v1', ...), or any quoted text that
 # looks like an id, as in functools.partial(<function make at 0x7f>, 'CartPole-v1').
 _ENV_NAME = re.compile(r"env_name=(['\"])(?P<id>.+?)\1")
-_ENV_KWARGS = re.compile(r"env_name=.*, env_kwargs=(?P<kwargs>.*)\)$", re.DOTALL)
+_ENV_KWARGS = re.compile(r"env_name=.*, env_kwargs=(?P<kwargs>.*?)(, wrappers=.*)?\)$", re.DOTALL)
 _QUOTED_ID = re.compile(r"(['\"])(?P<id>[\w./:-]+-v\d+)\1")
 _PLAIN_ID = re.compile(r"(?P<id>(?!\w+$)[\w./:-]+)")  # a single word is the name of a function
 # Environments in the name of an experiment: Spinning Up's grids write ppo_envhalfcheetah-v2, while

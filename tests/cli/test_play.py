@@ -283,6 +283,7 @@ MISTAKES = {
     "--env Buttons-v0 --fps -1": "fps is -1; it must be a whole number of at least 0",
     "--env Buttons-v0 --seed -1": "seed is -1; it must be a whole number of at least 0",
     "--env Buttons-v0 --zoom 0": "zoom is 0.0; it must be a number above 0",
+    RANDOM + "--steps 0 --norender": "num_steps is 0; it must be a whole number of at least 1",
     RANDOM + "--episodes 0 --norender": "num_episodes is 0; it must be a whole number of at le",
 }
 
@@ -315,3 +316,9 @@ def test_without_a_display_it_says_what_to_do(monkeypatch, flags):
         main(["--env", "Buttons-v0", *flags])
     with pytest.raises(UserError, match="Nothing-v0 is not registered"):  # found first
         main(["--env", "Nothing-v0", *flags])
+
+
+def test_a_number_of_steps_at_random(capsys):
+    flags = ["--mode", "random", "--norender", "--steps", "10", "--env_kwargs:length", "7"]
+    main(["--env", "Buttons-v0", *flags])
+    assert re.findall(r"EpLen (\d)\n", capsys.readouterr().out) == ["7", "3"]

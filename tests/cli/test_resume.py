@@ -164,3 +164,17 @@ def test_help(capsys):
     out = capsys.readouterr().out
     assert "resume RUN_DIR [--epochs N]" in out
     assert all(f"--{key}\n" in out for key in RESUME_KEYS)
+
+
+def test_wrappers_go_on_with_the_run_and_are_imported_only_if_they_may(write_run):
+    wrappers = ["FlattenObservation", "gymnasium.wrappers:TimeLimit(max_episode_steps=9)"]
+    run_dir = write_run(command=COMMAND | dict(wrapper=wrappers))
+    assert parse_resume([run_dir])[-1]["wrapper"] == wrappers
+    for wrapper, message in {
+        "antigravity:Wrapper": "it asks to import antigravity",
+        "TimeLimit(max_episode_steps='antigravity:x')": "asks to import antigravity",
+        "RecordVideo(video_folder='/')": "wraps no environment of a run",
+    }.items():
+        run_dir = write_run(command=COMMAND | dict(wrapper=[wrapper]))
+        with pytest.raises(UserError, match=message):
+            parse_resume([run_dir])

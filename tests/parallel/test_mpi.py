@@ -146,9 +146,7 @@ def test_ranks_have_room_for_what_they_share(monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=64 * 2**10))
     set_environment(monkeypatch, PMI_SIZE="2", PMI_RANK="0", MPI_LOCALNRANKS="2")
     monkeypatch.setattr(mpi, "_start_mpi", mpi._start_mpi.__wrapped__)
-    with pytest.raises(
-        UserError, match=r"/dev/shm, which has 0.062 MiB left.* need 10; .*shm"
-    ):
+    with pytest.raises(UserError, match=r"/dev/shm, which has 0.062 MiB left.* need 10; .*shm"):
         mpi.comm()
 
 
