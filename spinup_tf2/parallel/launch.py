@@ -17,7 +17,7 @@ import psutil
 
 from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.files.printing import is_terminal
-from spinup_tf2.parallel.launched import available_cores
+from spinup_tf2.parallel.launched import OPENMP, available_cores
 from spinup_tf2.parallel.mpi import INSTALL_HINT
 from spinup_tf2.parallel.stopping import SIGNALS, Interruption, family_of
 
@@ -41,7 +41,6 @@ def mpirun_environment(n: int) -> dict[str, str]:
     Args:
         n: Number of ranks on one machine.
     """
-    threads = str(max(1, available_cores() // n))
     defaults = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -49,11 +48,8 @@ def mpirun_environment(n: int) -> dict[str, str]:
         "PRTE_MCA_rmaps_default_mapping_policy": "slot:oversubscribe",  # Open MPI 5
         "OMPI_MCA_rmaps_base_oversubscribe": "1",  # Open MPI 4
         "OMPI_MCA_mpi_yield_when_idle": "1",
-        "OMP_NUM_THREADS": threads,
-        "OPENBLAS_NUM_THREADS": threads,
-        "MKL_NUM_THREADS": threads,
     }
-    return defaults | os.environ
+    return dict.fromkeys(OPENMP, str(max(1, available_cores() // n))) | defaults | os.environ
 
 
 def mpirun_command(

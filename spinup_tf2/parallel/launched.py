@@ -63,7 +63,7 @@ def where() -> str:
 FAST_CONVOLUTIONS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 
 # Variables that OpenMP and the BLAS libraries read, and those that TensorFlow reads.
-_OPENMP = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+OPENMP = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _TENSORFLOW = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
 _LOCAL_SIZE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE")
@@ -115,13 +115,13 @@ def limited_environment(processes: int) -> dict[str, str]:
     Variables that are already set are kept.
     """
     threads = str(threads_of_each(processes))
-    return dict.fromkeys((*_OPENMP, *_TENSORFLOW), threads) | os.environ
+    return dict.fromkeys((*OPENMP, *_TENSORFLOW), threads) | os.environ
 
 
 def limit_openmp() -> None:
     """Limit OpenMP and the BLAS libraries to the rank's share, unless the user has set them."""
     if local_ranks() > 1:
-        for name in _OPENMP:
+        for name in OPENMP:
             os.environ.setdefault(name, str(threads_per_rank()))
 
 
