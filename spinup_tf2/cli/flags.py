@@ -197,6 +197,7 @@ def split_env_kwargs(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     They are for commands that make environments without training in them. Each flag
     `--env_kwargs:NAME` takes exactly one word, so that it may also precede positional arguments.
     """
+    from spinup_tf2.experiments.checks import check_dicts
     from spinup_tf2.experiments.grid import ExperimentGrid
 
     others, grid = [], ExperimentGrid()
@@ -210,12 +211,8 @@ def split_env_kwargs(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
             raise UserError(f"{word} was given without a value.")
         grid.add(word[2:], [parse_value(value)])
     [variant] = grid.variants()
+    check_dicts(variant)
     env_kwargs = variant.get("env_kwargs", {})
-    if not isinstance(env_kwargs, dict):
-        raise UserError(
-            f"env_kwargs is {env_kwargs!r}; it must be a dict such as {{'key': value}}, or be "
-            "given as --env_kwargs:key value."
-        )
     if "render_mode" in env_kwargs:
         raise UserError("render_mode follows from --norender, --record and --mode; leave it out.")
     return others, env_kwargs
