@@ -84,21 +84,24 @@ def available_cores() -> int:
     return len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0))
 
 
+def _chosen(*names):
+    """Return the number in the first of these environment variables that holds one, or None."""
+    texts = (os.environ.get(name, "") for name in names)
+    return next((int(text) for text in texts if text.isdigit() and int(text) > 0), None)
+
+
 def threads_per_rank() -> int:
     """Return the number of threads that one rank may use.
 
     It is the number set by the user or Slurm, or else the rank's share of the available cores.
     """
-    for name in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"):
-        if os.environ.get(name, "").isdigit():
-            return max(1, int(os.environ[name]))
-    return max(1, available_cores() // local_ranks())
+    chosen = _chosen("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK")
+    return chosen or max(1, available_cores() // local_ranks())
 
 
 def chosen_threads() -> int | None:
     """Return the number of threads per process set in OMP_NUM_THREADS, or None."""
-    text = os.environ.get("OMP_NUM_THREADS", "")
-    return int(text) if text.isdigit() and int(text) > 0 else None
+    return _chosen("OMP_NUM_THREADS")
 
 
 def threads_of_each(processes: int) -> int:
