@@ -106,7 +106,6 @@ SHORT = {
     "batch_size": "Interactions in a minibatch.",
     "start_steps": "Interactions at random, before the policy.",
     "update_after": "Interactions before the first update.",
-    "update_every": "Interactions between two blocks of updates.",
     "act_noise": "Std of the noise in training's actions.",
     "alpha": "Temperature, or 'auto': it is learned.",
     "target_entropy": "Mean entropy for alpha 'auto'.",

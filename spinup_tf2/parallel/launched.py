@@ -84,9 +84,9 @@ def available_cores() -> int:
     return len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0))
 
 
-def _chosen(*names):
-    """Return the number in the first of these environment variables that holds one, or None."""
-    texts = (os.environ.get(name, "") for name in names)
+def chosen_threads(*others: str) -> int | None:
+    """Return the number of threads set in OMP_NUM_THREADS, or else in other variables, or None."""
+    texts = (os.environ.get(name, "") for name in ("OMP_NUM_THREADS", *others))
     return next((int(text) for text in texts if text.isdigit() and int(text) > 0), None)
 
 
@@ -95,13 +95,7 @@ def threads_per_rank() -> int:
 
     It is the number set by the user or Slurm, or else the rank's share of the available cores.
     """
-    chosen = _chosen("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK")
-    return chosen or max(1, available_cores() // local_ranks())
-
-
-def chosen_threads() -> int | None:
-    """Return the number of threads per process set in OMP_NUM_THREADS, or None."""
-    return _chosen("OMP_NUM_THREADS")
+    return chosen_threads("SLURM_CPUS_PER_TASK") or max(1, available_cores() // local_ranks())
 
 
 def threads_of_each(processes: int) -> int:
