@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from spinup_tf2.algos import ALGORITHMS
+from spinup_tf2.cli.flags import no_command
 from spinup_tf2.cli.help import HELP, algorithm_help, print_once, usage
-from spinup_tf2.cli.wrong_names import no_command
 from spinup_tf2.envs.modules import look_here
 from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, one_line
 from spinup_tf2.files.printing import lose_lines
@@ -51,7 +51,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         _check_here()
         _run_command(argv)
     except UserError as error:
-        _fail(error, traceback.format_exc() if debug else "")
+        trace = traceback.format_exc() if debug else ""
+        line = f"{trace}spinup_tf2: error: {one_line(error)}"
+        _leave(lambda: print(line, file=sys.stderr), 2)
     except subprocess.CalledProcessError as error:
         if launched.by_mpi():
             raise  # the experiment ran in this process, and the error is its own
@@ -70,12 +72,6 @@ def _check_here():
     except OSError as error:
         text = "the current directory has been removed; change to one that exists."
         raise UserError(text) from error
-
-
-def _fail(error, trace):
-    """Print the error as one line, and exit with status 2."""
-    line = f"{trace}spinup_tf2: error: {one_line(error)}"
-    _leave(lambda: print(line, file=sys.stderr), 2)
 
 
 def _leave(report, status):

@@ -22,43 +22,38 @@ def _default_data_dir():
         return "data"
 
 
-def _boolean(name, default):
-    """Read a yes/no environment variable."""
+def _variable(name, default, read, wanted):
+    """Return what `read` makes of an environment variable, or the default if it is not set."""
     text = os.environ.get(name)
-    if text is None:
-        return default
-    words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-    if text.lower() not in words:
-        raise UserError(
-            f"the environment variable {name} is {text!r}, which is no yes or no; set it to 1 or 0."
-        )
-    return words[text.lower()]
-
-
-def _seconds(name, default):
-    """Read an environment variable that holds a number of seconds."""
-    text = os.environ.get(name, default)
     try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
+        return default if text is None else read(text)
+    except (KeyError, ValueError):
         raise UserError(
-            f"the environment variable {name} is {text!r}; set it to a number of seconds, "
-            "at least 0."
-        )
-    return seconds
+            f"the environment variable {name} is {text!r}; set it to {wanted}, or unset it."
+        ) from None
 
 
 def _directory(name, default):
-    """Read an environment variable that names a directory."""
-    path = os.environ.get(name, default)
-    if not path:
-        raise UserError(
-            f"the environment variable {name} is empty (was another variable not set?); set it to "
-            "a directory, or unset it."
-        )
-    return os.path.expanduser(path)  # in a systemd unit, no shell expands the ~
+    def read(text):
+        if not text:  # perhaps that of another variable that is not set
+            raise ValueError
+        return os.path.expanduser(text)  # in a systemd unit, no shell expands the ~
+
+    return _variable(name, default, read, "a directory")
+
+
+def _boolean(name, default):
+    words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    return _variable(name, default, lambda text: words[text.lower()], "1 or 0")
+
+
+def _seconds(name, default):
+    def read(text):
+        if not 0 <= float(text) < math.inf:
+            raise ValueError
+        return float(text)
+
+    return _variable(name, default, read, "a number of seconds, at least 0")
 
 
 # Where experiments are written.                                    SPINUP_TF2_DATA_DIR

@@ -24,9 +24,9 @@ from spinup_tf2.cli import evaluate, export, play, test_policy
 from spinup_tf2.cli.flags import (
     RUN_KEYS,
     SUBSTITUTIONS,
+    check_names,
     parse_flags,
 )
-from spinup_tf2.cli.wrong_names import check_names
 from spinup_tf2.results import ls, plot
 from tests import off_policy_runs
 from tests import on_policy_runs as runs

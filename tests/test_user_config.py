@@ -35,7 +35,7 @@ def test_the_home_directory(monkeypatch):
 
 
 def test_an_empty_directory_is_refused(monkeypatch):
-    with pytest.raises(UserError, match="SPINUP_TF2_DATA_DIR is empty"):
+    with pytest.raises(UserError, match="SPINUP_TF2_DATA_DIR is ''; set it to a directory"):
         settings(monkeypatch, DATA_DIR="")
 
 
@@ -48,7 +48,7 @@ def test_what_is_no_number_of_seconds(monkeypatch, name, text):
 
 
 def test_what_is_neither_yes_nor_no(monkeypatch):
-    with pytest.raises(UserError, match="FORCE_DATESTAMP is 'maybe', which is no yes or no; set"):
+    with pytest.raises(UserError, match="FORCE_DATESTAMP is 'maybe'; set it to 1 or 0"):
         settings(monkeypatch, FORCE_DATESTAMP="maybe")
 
 

@@ -7,6 +7,7 @@ weights, so that watching a run executes none of its code. The exceptions, only 
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sys
@@ -229,6 +230,7 @@ def run_policy(
     render: bool = True,
     *,
     seed: int | None = None,
+    num_steps: int | None = None,
 ) -> dict[str, float]:
     """Let an agent act, and print its returns.
 
@@ -241,6 +243,7 @@ def run_policy(
         render: Whether to render the environment. With render mode "human", it does so by itself in
             each step; with "ansi", its frames are printed.
         seed: Seed of the environment's first reset.
+        num_steps: Number of steps of all episodes together, instead of `num_episodes`.
 
     Returns:
         The numbers of the table that is printed at the end, as a dict.
@@ -254,7 +257,9 @@ def run_policy(
             "run the agent in it. :( \n\n Check out the docs page on Experiment Outputs for how to "
             "handle this situation."
         )
-    check(POSITIVE_INTEGER, num_episodes=num_episodes)
+    check(
+        POSITIVE_INTEGER, num_episodes=num_episodes, num_steps=1 if num_steps is None else num_steps
+    )
     check(NON_NEGATIVE_INTEGER, max_ep_len=max_ep_len or 0)
     if render and env.render_mode is None:
         raise UserError(
@@ -263,7 +268,11 @@ def run_policy(
             "render=False (--norender)."
         )
     rets, lens = [], []
-    for number in range(num_episodes):
+    for number in itertools.count():
+        left = None if num_steps is None else num_steps - sum(lens)
+        if left == 0 or (left is None and number == num_episodes):
+            break
+        max_ep_len = min(max_ep_len or left, left) if left else max_ep_len
         start = {} if number else dict(seed=seed)  # only the first episode sets the seed
         episode = Episode(number, env, get_action, start, max_ep_len, seed)
         while not episode.over:

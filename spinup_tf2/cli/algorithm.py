@@ -15,12 +15,12 @@ from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.checks import whole_numbers
 from spinup_tf2.cli.flags import (
     RUN_KEYS,
+    check_names,
     number_of_processes,
     only_value,
     parse_flags,
     split_equals,
 )
-from spinup_tf2.cli.wrong_names import check_names
 from spinup_tf2.envs.modules import look_here
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import check_spaces, check_values

@@ -55,6 +55,7 @@ def evaluate_run(
     episodes: int = EPISODES,
     noops: int = NOOPS,
     *,
+    robustness: bool = False,
     itr: int | str = "last",
     best: bool = False,
     max_ep_len: int | None = None,
@@ -75,6 +76,9 @@ def evaluate_run(
         fpath: Directory of the run.
         episodes: Number of sampled episodes, and of greedy ones if these are not all the same.
         noops: Largest number of no-ops (frames without a button pressed) before the agent acts.
+        robustness: Whether to evaluate the agent greedily under each of the conditions that the
+            environment states in its attribute `robustness` instead. Their arguments override
+            `env_kwargs`, which apply to all conditions; in nested dicts, key by key.
         itr: Number of the save, or 'last'.
         best: Whether to use the best weights, from the newest checkpoint, instead of those of the
             save.
@@ -85,11 +89,14 @@ def evaluate_run(
     Returns:
         For each row a dict of `Episodes`, `SuccessRate` (if the environment reports it), `EpRet`,
         `StdEpRet`, `EpLen` and, if the environment reports them, `X`, the distance that the agent
-        has covered, and `VelError`, the deviation of its speed from the command.
+        has covered, and `VelError`, the deviation of its speed from the command. With `robustness`,
+        `Falls`, the share of episodes that were terminated, instead of `StdEpRet`.
     """
     check(POSITIVE_INTEGER, episodes=episodes)
     check(NON_NEGATIVE_INTEGER, noops=noops)
     agent = _Agent(fpath, itr, best, max_ep_len, seed, allow_pickle, modules)
+    if robustness:
+        return _under_conditions(agent, episodes, env_kwargs or {})
     rows = {}
     with ExitStack() as opened:
         make = lambda: opened.enter_context(closing(agent.make_env(env_kwargs)))  # noqa: E731
@@ -109,34 +116,8 @@ def evaluate_run(
     return rows
 
 
-def evaluate_robustness(
-    fpath: str | os.PathLike,
-    episodes: int = EPISODES,
-    *,
-    itr: int | str = "last",
-    best: bool = False,
-    max_ep_len: int | None = None,
-    seed: int = 0,
-    allow_pickle: bool = False,
-    modules: Iterable[str] = (),
-    env_kwargs: Mapping[str, Any] | None = None,
-) -> dict[str, dict[str, float]]:
-    """Evaluate the agent of a run greedily under several conditions, and print a row for each.
-
-    The conditions are those that the environment states in its attribute `robustness`. Their
-    arguments override `env_kwargs`, which apply to all conditions; in nested dicts, key by key.
-
-    Args:
-        fpath: Directory of the run.
-        episodes: Number of episodes under each condition; episode i has `seed + i`.
-        itr, best, max_ep_len, seed, allow_pickle, modules, env_kwargs: As in `evaluate_run`.
-
-    Returns:
-        For each condition a dict of `Episodes`, `Falls`, which is the share of episodes that were
-        terminated, and the other columns of `evaluate_run` except `StdEpRet`.
-    """
-    check(POSITIVE_INTEGER, episodes=episodes)
-    agent = _Agent(fpath, itr, best, max_ep_len, seed, allow_pickle, modules)
+def _under_conditions(agent, episodes, env_kwargs):
+    """Return the rows of `evaluate_run` with `robustness`."""
     with closing(agent.make_env(env_kwargs)) as env:
         conditions = getattr(env.unwrapped, "robustness", None)
         if not conditions:
@@ -145,7 +126,7 @@ def evaluate_robustness(
                 "attribute robustness, such as {'windy': {'wind': 3.0}}. Evaluate it without "
                 "--robustness, and give conditions as --env_kwargs:NAME VALUE."
             )
-    changes = {name: merged(env_kwargs or {}, changed) for name, changed in conditions.items()}
+    changes = {name: merged(env_kwargs, changed) for name, changed in conditions.items()}
     for kwargs in changes.values():  # finds invalid conditions before anything is played
         agent.make_env(kwargs).close()
     rows = {}
@@ -306,7 +287,11 @@ def main(argv: Sequence[str]) -> None:
         _check_output(args.output)
     import_for_command(args.modules)
     quiet_tensorflow()
-    options = dict(
+    rows = evaluate_run(
+        args.fpath,
+        args.episodes,
+        args.noops,
+        robustness=args.robustness,
         itr=args.itr,
         best=args.best,
         max_ep_len=args.len,
@@ -314,10 +299,6 @@ def main(argv: Sequence[str]) -> None:
         allow_pickle=args.allow_pickle,
         env_kwargs=env_kwargs,
     )
-    if args.robustness:
-        rows = evaluate_robustness(args.fpath, args.episodes, **options)
-    else:
-        rows = evaluate_run(args.fpath, args.episodes, args.noops, **options)
     if args.output:
         _write(rows, args.output)
 

@@ -57,6 +57,7 @@ These flags go with every algorithm:
 COMMON = """
 \t--env       ID ...    the environment, or several
 \t--env_kwargs:KEY X    an argument of the environment
+\t--wrapper   CLASS ... wrappers around it, such as FlattenObservation
 \t--preset    NAME      tuned hyperparameters instead of the defaults
 \t--exp_name  NAME      name of the experiment, and of its directory
 \t--data_dir  DIR       where all experiments are saved
@@ -105,7 +106,6 @@ SHORT = {
     "batch_size": "Interactions in a minibatch.",
     "start_steps": "Interactions at random, before the policy.",
     "update_after": "Interactions before the first update.",
-    "update_every": "Interactions between two blocks of updates.",
     "act_noise": "Std of the noise in training's actions.",
     "alpha": "Temperature, or 'auto': it is learned.",
     "target_entropy": "Mean entropy for alpha 'auto'.",

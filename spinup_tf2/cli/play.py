@@ -6,6 +6,7 @@ The environment is not preprocessed: no frames are skipped, and rewards are the 
 from __future__ import annotations
 
 import argparse
+import itertools
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -58,7 +59,7 @@ def main(argv: Sequence[str]) -> None:
         else:
             env.action_space.seed(args.seed)
             act = lambda obs: env.action_space.sample()  # noqa: E731
-            run_policy(env, act, None, args.episodes, render=False, seed=args.seed)
+            run_policy(env, act, None, args.episodes, False, seed=args.seed, num_steps=args.steps)
 
 
 def _parser():
@@ -89,6 +90,9 @@ def _parser():
     )
     parser.add_argument(
         "--episodes", "-n", type=int, default=EPISODES, help="number of episodes at random (3)"
+    )
+    parser.add_argument(
+        "--steps", type=int, help="number of steps at random, of as many episodes as they take"
     )
     parser.add_argument(
         "--norender",
@@ -140,6 +144,7 @@ def play_as_human(env: gym.Env, seed: int | None, fps: int | None, zoom: float) 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns about plots, which are not used here
         from gymnasium.utils.play import play
+    from gymnasium.wrappers import RecordEpisodeStatistics
 
     keys_to_action, meanings = _keys(env), []
     if env.has_wrapper_attr("get_action_meanings"):
@@ -149,14 +154,20 @@ def play_as_human(env: gym.Env, seed: int | None, fps: int | None, zoom: float) 
     if fps is None:
         fps = frames_per_second(env)
     env.reset(seed=seed)  # `play` would use a seed for every episode
-    reports = _Reports()
+    numbers = itertools.count()
+
+    def report(obs, next_obs, act, rew, terminated, truncated, info):
+        if "episode" in info:
+            ret, length = float(info["episode"]["r"]), info["episode"]["l"]
+            print(line_of(next(numbers), ret, length, info), flush=True)
+
     play(
-        env,
+        RecordEpisodeStatistics(env),
         fps=fps,
         zoom=zoom,
         keys_to_action=keys_to_action,
         noop=noop,
-        callback=lambda obs, next_obs, act, *result: reports.step(*result),
+        callback=report,
     )
 
 
@@ -189,17 +200,3 @@ def _names(keys):
     keys = (keys,) if isinstance(keys, int) else keys
     names = [pygame.key.name(key) if isinstance(key, int) else key for key in keys]
     return ["space" if name == " " else name for name in names]
-
-
-class _Reports:
-    """Prints a line about each episode at its end."""
-
-    def __init__(self):
-        self._number, self._ret, self._len = 0, 0.0, 0
-
-    def step(self, rew, terminated, truncated, info):
-        self._ret += float(rew)
-        self._len += 1
-        if terminated or truncated:
-            print(line_of(self._number, self._ret, self._len, info), flush=True)
-            self._number, self._ret, self._len = self._number + 1, 0.0, 0

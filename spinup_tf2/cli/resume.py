@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from spinup_tf2.algos import ALGORITHMS
@@ -16,6 +17,7 @@ from spinup_tf2.cli.flags import (
     parse_flags,
 )
 from spinup_tf2.cli.help import HELP, print_once
+from spinup_tf2.envs.making import wrapper_of
 from spinup_tf2.envs.modules import (
     add_import_argument,
     check_environment_arguments,
@@ -179,6 +181,16 @@ def _described_run(run_dir):
     return run
 
 
+@contextmanager
+def _of_run(run_dir, what):
+    """Context manager in which whatever is raised becomes a UserError about a part of the run."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:  # modules and installed packages may raise anything
+        text = one_line(error).removesuffix(".")
+        raise UserError(f"the run in {run_dir} has {what}: {text}.") from error
+
+
 def _check_algorithm(name, run_dir):
     """Raise UserError unless a file may name this algorithm: `ppo`, or `module:function`.
 
@@ -188,23 +200,19 @@ def _check_algorithm(name, run_dir):
     if name in ALGORITHMS:
         return
     module, _, function = name.rpartition(":")
-    try:
+    with _of_run(run_dir, f"the algorithm {name}"):
         if is_own(module):
             raise UserError("it is of no algorithm that is known here")
         found = vars(import_for_file(module)).get(function)
-    except UserError as error:
-        raise UserError(f"the run in {run_dir} has the algorithm {name}: {error}.") from error
-    if getattr(found, "__module__", None) != module or not has_options(name):
-        raise UserError(f"the run in {run_dir} has the algorithm {name}, which is none.")
+        if getattr(found, "__module__", None) != module or not has_options(name):
+            raise UserError("it is none")
 
 
 def _import_callbacks(callbacks, run_dir):
     """Import the modules of callbacks; raise UserError if one may not be imported."""
     for name in callbacks or []:
-        try:
+        with _of_run(run_dir, f"a callback {name}"):
             import_for_file(str(name).rpartition(":")[0])
-        except UserError as error:
-            raise UserError(f"the run in {run_dir} has a callback {name}: {error}.") from error
 
 
 def _environment_arguments(command, run_dir):
@@ -212,15 +220,12 @@ def _environment_arguments(command, run_dir):
 
     Nothing else is imported or made on behalf of the file.
     """
-    try:
+    with _of_run(run_dir, "an environment that cannot be made"):
         register_for_file(command.get("env_name"))
-        if "env_kwargs" not in command:
-            return {}
-        known = dict(env_kwargs=from_json(command["env_kwargs"]))
+        for text in command.get("wrapper") or ():
+            module = str(text).partition("(")[0].rpartition(":")[0]
+            import_for_file(module or "gymnasium.wrappers")
+            check_environment_arguments(wrapper_of(text)[1])
+        known = {name: from_json(x) for name, x in command.items() if name == "env_kwargs"}
         check_environment_arguments(known)
         return known
-    except (Exception, SystemExit) as error:  # installed packages may raise anything
-        reason = one_line(error)
-        raise UserError(
-            f"the environment of the run in {run_dir} cannot be made: {reason}."
-        ) from error

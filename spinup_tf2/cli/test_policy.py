@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, check
 from spinup_tf2.cli.agents import load_agent, load_env, run_policy
@@ -39,10 +39,9 @@ def main(argv: Sequence[str]) -> None:
     render = render_mode == "human"
     make = lambda mode: load_env(save_dir, mode, args.allow_pickle, env_kwargs)  # noqa: E731
     name = os.path.basename(os.path.abspath(args.fpath))
-    here_or_apart = _agent_apart if render_mode else _agent_here
     with (
         shown_or_recorded(make, render_mode, args.record, name) as env,
-        here_or_apart(*agent) as get_action,
+        _agent_apart(*agent) if render_mode else nullcontext(_load_quietly(*agent)) as get_action,
     ):
         run_policy(env, get_action, args.len, episodes, render, seed=args.seed)
 
@@ -104,12 +103,6 @@ def _load_quietly(modules, *args):
     quiet_tensorflow()
     import_for_command(modules)
     return load_agent(*args)
-
-
-@contextmanager
-def _agent_here(*args):
-    """Context manager that yields the result of `load_agent` in this process."""
-    yield _load_quietly(*args)
 
 
 @contextmanager

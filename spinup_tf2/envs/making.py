@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from dataclasses import dataclass, field
+import sys
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import gymnasium as gym
 
 from spinup_tf2.envs.modules import import_named, import_registering, no_such_module
 from spinup_tf2.errors import UserError, one_line
 
+# These only show or record what happens. That is up to whoever rebuilds the environment, not to the
+# arguments of a run, which may name any file.
+DISPLAY_WRAPPERS = ("HumanRendering", "RecordVideo", "Recorder", "RenderCollection")
+
 INSTALL_MUJOCO = 'pip install "spinup_tf2[mujoco]"'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class EnvFn:
     """Picklable factory of the environment `env_name` with the arguments `env_kwargs`.
 
@@ -27,11 +34,17 @@ class EnvFn:
             registers it.
         env_kwargs: Keyword arguments for the environment.
         modules: Modules to import first, in the process in which the environment is made.
+        wrappers: Wrappers around it, the innermost first, as `wrapper_of` reads them.
     """
 
     env_name: str
     env_kwargs: dict | None = None
-    modules: tuple[str, ...] = field(default=(), repr=False)
+    modules: tuple[str, ...] = ()
+    wrappers: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        wrappers = f", wrappers={self.wrappers!r}" if self.wrappers else ""
+        return f"EnvFn(env_name={self.env_name!r}, env_kwargs={self.env_kwargs!r}{wrappers})"
 
     @property
     def shows_pictures(self) -> bool:
@@ -44,10 +57,16 @@ class EnvFn:
         return is_atari(name) or is_mario(name) or is_procgen(name)
 
     def __call__(self) -> gym.Env:
+        import_named(self.modules)
+        env = self._made()
+        for wrapper, kwargs in map(wrapper_of, self.wrappers):
+            env = wrapper(env, **kwargs)
+        return env
+
+    def _made(self):
         from spinup_tf2.envs.atari import is_atari, make_atari
         from spinup_tf2.envs.mario import is_mario, make_mario
 
-        import_named(self.modules)
         kwargs = self.env_kwargs or {}
         if is_atari(str(self.env_name)):
             return make_atari(self.env_name, **kwargs)
@@ -76,6 +95,32 @@ class EnvFn:
             raise UserError(  # gymnasium has dropped v2 and v3
                 f"{env_id} is no longer there; use {newest} ({INSTALL_MUJOCO})."
             ) from error
+
+
+def wrapper_of(text: str) -> tuple[type[gym.Wrapper], dict[str, Any]]:
+    """Return class and arguments of a wrapper: `module:Class`, or `Class(low=-1, high=1)`.
+
+    A name without a module is one of gymnasium.wrappers. Modules must have been imported.
+
+    Raises:
+        UserError: It is something else, or an argument is not a Python literal.
+    """
+    given = re.fullmatch(r"(?:([\w.]+):)?(\w+)\s*(\(.*\))?", str(text), re.DOTALL)
+    try:
+        call: Any = ast.parse(f"f{given[3] or '()'}", mode="eval").body if given else None
+        kwargs = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
+        if call.args or None in kwargs or not isinstance(call.func, ast.Name):
+            raise ValueError
+        wrapper = vars(sys.modules[given[1] or "gymnasium.wrappers"])[given[2]]
+        if not issubclass(wrapper, gym.Wrapper) or wrapper.__name__ in DISPLAY_WRAPPERS:
+            raise TypeError
+    except (AttributeError, KeyError, SyntaxError, TypeError, ValueError) as error:
+        raise UserError(
+            f"wrapper is {text!r}, which wraps no environment of a run; it must be module:Class or "
+            "a class of gymnasium.wrappers, with arguments by name, such as "
+            "'RescaleAction(min_action=-1, max_action=1)'."
+        ) from error
+    return wrapper, kwargs
 
 
 def _unknown_environment(env_id):

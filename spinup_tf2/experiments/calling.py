@@ -254,9 +254,10 @@ def introduction(experiment: Experiment, shown: Mapping[str, Any] | None = None)
 
 def _conclusion(experiment):
     """Return the text that is printed after an experiment."""
-    run_dir, env_name = experiment.output_dir, experiment.kwargs.get("env_name", "")
+    run_dir, env_fn = experiment.output_dir, experiment.env_fn
+    env_name, modules = (env_fn.env_name, env_fn.modules) if env_fn else ("", ())
     plot = colored(plot_command(run_dir), "green")
-    watch = colored(watch_command(run_dir, env_name, experiment.modules), "green")
+    watch = colored(watch_command(run_dir, env_name, modules), "green")
     return "\n" * 5 + RULE + _END.format(plot=plot, watch=watch) + RULE + "\n" * 5
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spinup_tf2.envs.making import EnvFn
 
 # Arguments of an experiment that stand for env_fn.
-ENVIRONMENT = ("env_name", "env_kwargs")
+ENVIRONMENT = ("env_name", "env_kwargs", "wrapper")
 
 
 def algorithm_name(function: Callable[..., Any]) -> str | None:
@@ -128,12 +128,11 @@ def check_experiment(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) 
 
 def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> None:
     """Check the values of an algorithm's arguments, and the arguments of its default networks."""
-    for name in ("ac_kwargs", "env_kwargs"):
-        if not isinstance(kwargs.get(name) or {}, dict):
-            raise UserError(
-                f"{name} is {kwargs[name]!r}; it must be a dict such as {{'key': value}}, or be "
-                f"given as {name}:key, and the value."
-            )
+    check_dicts(kwargs)
+    if not isinstance(kwargs.get("wrapper") or (), list | tuple):
+        raise UserError(
+            f"wrapper is {kwargs['wrapper']!r}; it must be a list such as ['FlattenObservation']."
+        )
     if algorithm in ALGORITHMS and "actor_critic" not in kwargs:
         known = network_arguments(algorithm)
         for name in kwargs.get("ac_kwargs") or {}:
@@ -150,6 +149,16 @@ def check_values(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) -> N
     values = {name: x for name, x in (values | dict(kwargs)).items() if name not in others}
     if has_options(algorithm):
         check_arguments(values, num_procs)
+
+
+def check_dicts(kwargs: Mapping[str, Any]) -> None:
+    """Raise UserError unless ac_kwargs and env_kwargs are dicts, or are not given."""
+    for name in ("ac_kwargs", "env_kwargs"):
+        if not isinstance(kwargs.get(name) or {}, dict):
+            raise UserError(
+                f"{name} is {kwargs[name]!r}; it must be a dict such as {{'key': value}}, or be "
+                f"given as {name}:key, and the value."
+            )
 
 
 # ---------------------------------------------------------------- environments

@@ -15,6 +15,7 @@ from spinup_tf2 import user_config
 from spinup_tf2.algos import load
 from spinup_tf2.arguments.checks import check_resume, whole_numbers
 from spinup_tf2.envs.making import EnvFn
+from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import (
     ENVIRONMENT,
@@ -65,7 +66,9 @@ class Experiment:
         """Factory of its environment; None if there is no `env_name`."""
         if "env_name" not in self.kwargs:
             return None
-        return EnvFn(self.kwargs["env_name"], self.kwargs.get("env_kwargs"), self.modules)
+        wrappers = tuple(self.kwargs.get("wrapper") or ())
+        modules = (*self.modules, *modules_of([text.partition("(")[0] for text in wrappers]))
+        return EnvFn(self.kwargs["env_name"], self.kwargs.get("env_kwargs"), modules, wrappers)
 
     @property
     def output_dir(self) -> str | None:

@@ -15,6 +15,7 @@ from typing import Any
 from spinup_tf2 import user_config
 from spinup_tf2.arguments.checks import MAY_CHANGE
 from spinup_tf2.arguments.options import OPTIONS
+from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
@@ -286,10 +287,10 @@ def _resume_each(missing):
     for each in missing:
         run = Checkpoints(each.output_dir).describe() if each.output_dir else None
         if run and run.get("command") is not None:  # it is None for some runs of Python programs
-            env_name = each.kwargs.get("env_name", "")
-            modules = [*each.modules, *modules_of(each.kwargs.get("callbacks"))]
-            modules += modules_of([run.get("function")])
-            lines.append(resume_command(each.output_dir, env_name, modules))
+            modules = modules_of([*(each.kwargs.get("callbacks") or ()), run.get("function")])
+            env_fn = each.env_fn or EnvFn("", modules=each.modules)
+            modules = [*env_fn.modules, *modules]
+            lines.append(resume_command(each.output_dir, env_fn.env_name, modules))
     if len(lines) > 1:
         lines[0] += " What has a checkpoint goes on with:\n"
     return "\n".join(lines)

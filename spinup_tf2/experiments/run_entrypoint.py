@@ -16,6 +16,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 import ast
 import faulthandler
 import json
+import math
 import os
 import sys
 import tempfile
@@ -99,35 +100,31 @@ def _read_json(folder, name):
     return json.loads(Path(folder, name).read_text(encoding="utf-8"))
 
 
-def encode(value: Any) -> Any:
-    """Encode a value for JSON, with types that JSON does not have. The inverse is `decode`.
+def encode(value: Any) -> str:
+    """Return the text of a value as a Python literal. The inverse is `decode`.
 
     Raises:
         TypeError: It is not plain data.
     """
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    if type(value) is dict:
-        return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
-    if type(value) in (list, tuple, set):
-        return {type(value).__name__: [encode(item) for item in value]}
-    if type(value) in (bytes, complex):
-        return {"literal": repr(value)}
-    if value is ...:
-        return {"literal": "..."}
-    raise TypeError(f"{value!r} is no plain value")
+    text = repr(value)
+    try:
+        decode(text)
+    except (SyntaxError, ValueError) as error:
+        raise TypeError(f"{text} is no plain value") from error
+    return text
 
 
-def decode(encoded: Any) -> Any:
+def decode(text: str) -> Any:
     """Return the value that was passed to `encode`."""
-    if type(encoded) is not dict:
-        return encoded
-    [(kind, content)] = encoded.items()
-    if kind == "literal":
-        return ast.literal_eval(content)
-    if kind == "dict":
-        return {decode(key): decode(item) for key, item in content}
-    return {"list": list, "tuple": tuple, "set": set}[kind](map(decode, content))
+    return ast.literal_eval(_Names().visit(ast.parse(text, mode="eval")))
+
+
+class _Names(ast.NodeTransformer):
+    """Replaces the names of values that have no literal."""
+
+    def visit_Name(self, node):
+        known = {"inf": math.inf, "nan": math.nan, "Ellipsis": ...}
+        return ast.Constant(known[node.id]) if node.id in known else node
 
 
 def _read_experiment(folder):

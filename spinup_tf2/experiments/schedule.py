@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from spinup_tf2.arguments.rules import POSITIVE_INTEGER, check
 from spinup_tf2.errors import (
     ExperimentsFailed,
     Interrupted,
@@ -44,8 +45,7 @@ _END_OF_OUTPUT = 2**14  # bytes at the end of the output that are searched for t
 
 def check_workers(workers: int, experiments: Sequence[Experiment], processes: Processes) -> None:
     """Raise UserError if this many experiments of a grid cannot run at a time."""
-    if type(workers) is not int or workers < 1:
-        raise UserError(f"workers is {workers!r}; it must be a whole number of at least 1.")
+    check(POSITIVE_INTEGER, workers=workers)
     if workers == 1:
         return
     if launched.by_mpi():

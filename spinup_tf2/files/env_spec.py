@@ -30,6 +30,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from spinup_tf2.envs.atari import is_atari
+from spinup_tf2.envs.making import DISPLAY_WRAPPERS, wrapper_of
 from spinup_tf2.envs.modules import (
     ModuleRefused,
     check_environment_arguments,
@@ -48,10 +49,6 @@ LARGEST_SPEC = 2**16
 
 # Frames in one step of a wrapper; in Super Mario Bros they take a few seconds.
 MOST_FRAMES = 10_000
-
-# These only show or record what happens. That is up to whoever rebuilds the environment, not to the
-# arguments of a run, which may name any file.
-_DISPLAY_WRAPPERS = ("HumanRendering", "RecordVideo", "Recorder", "RenderCollection")
 
 # Wrappers of gymnasium with which returns are no longer those of the environment.
 _TRAINING_ONLY = (gym.wrappers.ClipReward, gym.wrappers.NormalizeReward)
@@ -153,15 +150,22 @@ def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
         "env_name": getattr(env_fn, "env_name", None) or spec.id,
         "kwargs": kwargs,
         "max_episode_steps": spec.max_episode_steps,
-        "wrappers": [
-            {
-                "entry_point": wrapper.entry_point,
-                "kwargs": to_json(wrapper.kwargs or {}),
-            }
-            for wrapper in spec.additional_wrappers
-            if wrapper.name not in _DISPLAY_WRAPPERS
-        ],
+        "wrappers": _wrappers(spec, env_fn),
     }
+
+
+def _wrappers(spec, env_fn):
+    """Describe wrappers; those that do not record their arguments with what `env_fn` gave them."""
+    named = map(wrapper_of, getattr(env_fn, "wrappers", ()))
+    given = [kwargs for wrapper, kwargs in named if not issubclass(wrapper, RecordConstructorArgs)]
+    found = []
+    for wrapper in reversed(spec.additional_wrappers):
+        if wrapper.name in DISPLAY_WRAPPERS:
+            continue
+        more = dict(given=True) if wrapper.kwargs is None and given else {}
+        kwargs = to_json(given.pop() if more else wrapper.kwargs or {})
+        found.append(dict(entry_point=wrapper.entry_point, kwargs=kwargs, **more))
+    return found[::-1]
 
 
 def _arguments(spec):
@@ -223,7 +227,7 @@ def _build(spec, render_mode):
     # The registered entry point may have applied the first of the wrappers itself.
     already_there = len(env.spec.additional_wrappers)
     for description in spec["wrappers"][already_there:]:
-        wrapper = _load_wrapper(description["entry_point"])
+        wrapper = _load_wrapper(description["entry_point"], description.get("given"))
         if wrapper in _TRAINING_ONLY or getattr(wrapper, "training_only", False):
             continue
         kwargs = from_json(description["kwargs"])
@@ -253,16 +257,17 @@ def _check_size(env, kwargs):
         raise UserError(f"a wrapper with {kwargs} would let more than {MOST_FRAMES} frames pass")
 
 
-def _load_wrapper(entry_point):
+def _load_wrapper(entry_point, given):
     """Return the wrapper class at `module:Class`; raise UserError if it may not be loaded."""
     module, _, name = entry_point.partition(":")
     # Only what the module contains, not what its `__getattr__` (PEP 562) may return.
     wrapper = vars(import_for_file(module)).get(name)
     if not (isinstance(wrapper, type) and issubclass(wrapper, gym.Wrapper)):
         raise UserError(f"{entry_point} is not a wrapper")
-    if wrapper.__name__ in _DISPLAY_WRAPPERS:
+    if wrapper.__name__ in DISPLAY_WRAPPERS:
         raise UserError(f"{entry_point} would display or record, which is not part of a run")
-    if not issubclass(wrapper, RecordConstructorArgs) and len(signature(wrapper).parameters) > 1:
+    known = given or issubclass(wrapper, RecordConstructorArgs)
+    if not known and len(signature(wrapper).parameters) > 1:
         raise UserError(
             f"it was wrapped in {entry_point}, which does not record its arguments; it must be "
             "derived from gymnasium.utils.RecordConstructorArgs as well"

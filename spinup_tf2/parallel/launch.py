@@ -1,23 +1,28 @@
-"""Starts and ends the processes of an experiment."""
+"""Starts and ends the processes of an experiment, and multiprocessing's fork server."""
 
 from __future__ import annotations
 
+import multiprocessing.util
 import os
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from multiprocessing import forkserver, process, resource_tracker
 from pathlib import Path
 from typing import Any
 
+import gymnasium.vector  # noqa: F401  (needed by environments, imported once for all of them)
 import psutil
 
 from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.files.printing import is_terminal
-from spinup_tf2.parallel.launched import available_cores
+from spinup_tf2.parallel.launched import OPENMP, available_cores
 from spinup_tf2.parallel.mpi import INSTALL_HINT
 from spinup_tf2.parallel.stopping import SIGNALS, Interruption, family_of
 
@@ -41,7 +46,6 @@ def mpirun_environment(n: int) -> dict[str, str]:
     Args:
         n: Number of ranks on one machine.
     """
-    threads = str(max(1, available_cores() // n))
     defaults = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -49,11 +53,8 @@ def mpirun_environment(n: int) -> dict[str, str]:
         "PRTE_MCA_rmaps_default_mapping_policy": "slot:oversubscribe",  # Open MPI 5
         "OMPI_MCA_rmaps_base_oversubscribe": "1",  # Open MPI 4
         "OMPI_MCA_mpi_yield_when_idle": "1",
-        "OMP_NUM_THREADS": threads,
-        "OPENBLAS_NUM_THREADS": threads,
-        "MKL_NUM_THREADS": threads,
     }
-    return defaults | os.environ
+    return dict.fromkeys(OPENMP, str(max(1, available_cores() // n))) | defaults | os.environ
 
 
 def mpirun_command(
@@ -152,9 +153,9 @@ def ask_to_stop(child: subprocess.Popen[bytes], signum: int, *, mpi: bool = Fals
 
 def kill(child: subprocess.Popen[bytes]) -> None:
     """Kill a command and all its descendants, without waiting for anything to be saved."""
-    for process in family_of(psutil.Process(child.pid)) if psutil.pid_exists(child.pid) else ():
+    for each in family_of(psutil.Process(child.pid)) if psutil.pid_exists(child.pid) else ():
         with suppress(psutil.Error):
-            process.kill()
+            each.kill()
 
 
 def shell_status(returncode: int) -> int:
@@ -199,3 +200,83 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
     if interruption.requested and (mpi or killed or status in left):
         raise Interrupted(interruption.signum)
     return status
+
+
+# ---------------------------------------------------------------- the fork server
+
+# The server and the processes that it forks run with the signals blocked that ask a run to stop;
+# these stay pending until an environment handles them in its own way. In other processes, which a
+# script may fork from the same server, they are unblocked, so that `terminate` works.
+
+PATIENCE = 2.0  # seconds that multiprocessing's own processes are given to end
+
+
+def start_fork_server(preload: Sequence[str] = ()) -> None:
+    """Start multiprocessing's fork server and resource tracker so that they survive signals.
+
+    Args:
+        preload: Modules that the server imports once for all processes that it forks, besides this
+            one.
+    """
+    _find_room_for_sockets()
+    if forkserver._forkserver._forkserver_pid is None:
+        # Runs last at exit: finalizers that may still need these processes have priority 0 or more.
+        multiprocessing.util.Finalize(None, _end_helpers, exitpriority=-1000)
+    forkserver.set_forkserver_preload([__name__, *preload])
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # inherited by both processes
+    try:
+        resource_tracker.ensure_running()  # unblocks some of the signals
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+# Longest path of a socket in bytes (the limit with the terminating null is 104 on macOS and 108 on
+# Linux), less what multiprocessing adds to the directory.
+_LONGEST_TMPDIR = 103 - len("/pymp-12345678/listener-12345678")
+
+
+def _find_room_for_sockets():
+    """Put multiprocessing's sockets into /tmp if TMPDIR is too long for the path of a socket."""
+    before = tempfile.tempdir
+    if len(os.fsencode(tempfile.gettempdir())) > _LONGEST_TMPDIR:
+        tempfile.tempdir = "/tmp"
+    try:
+        multiprocessing.util.get_temp_dir()  # the first call decides for good
+    finally:
+        tempfile.tempdir = before
+
+
+def _end_helpers():
+    """End multiprocessing's own processes, and wait for them.
+
+    They would otherwise outlive this process for a moment and look like leftovers; and in a
+    container there is often no other process to reap them. There is no public API for this.
+    """
+    server, tracker = forkserver._forkserver, resource_tracker._resource_tracker
+    for helper, pid, pipe in (
+        (server, "_forkserver_pid", "_forkserver_alive_fd"),
+        (tracker, "_pid", "_fd"),
+    ):
+        if getattr(helper, pid, None) is None or getattr(helper, pipe, None) is None:
+            continue
+        os.close(getattr(helper, pipe))  # tells it to end
+        deadline = time.monotonic() + PATIENCE  # others may hold the pipe open as well
+        with suppress(ChildProcessError):
+            while os.waitpid(getattr(helper, pid), os.WNOHANG) == (0, 0):
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.01)
+        setattr(helper, pid, None)
+        setattr(helper, pipe, None)
+
+
+def _unblock(_):
+    """Unblock the signals in a forked process, unless it is a worker of a vector environment."""
+    target = process.current_process()._target
+    if getattr(target, "__module__", None) != "gymnasium.vector.async_vector_env":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+multiprocessing.util.register_after_fork(sys.modules[__name__], _unblock)

@@ -63,7 +63,7 @@ def where() -> str:
 FAST_CONVOLUTIONS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 
 # Variables that OpenMP and the BLAS libraries read, and those that TensorFlow reads.
-_OPENMP = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+OPENMP = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _TENSORFLOW = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
 _LOCAL_SIZE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE")
@@ -84,21 +84,18 @@ def available_cores() -> int:
     return len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0))
 
 
+def chosen_threads(*others: str) -> int | None:
+    """Return the number of threads set in OMP_NUM_THREADS, or else in other variables, or None."""
+    texts = (os.environ.get(name, "") for name in ("OMP_NUM_THREADS", *others))
+    return next((int(text) for text in texts if text.isdigit() and int(text) > 0), None)
+
+
 def threads_per_rank() -> int:
     """Return the number of threads that one rank may use.
 
     It is the number set by the user or Slurm, or else the rank's share of the available cores.
     """
-    for name in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"):
-        if os.environ.get(name, "").isdigit():
-            return max(1, int(os.environ[name]))
-    return max(1, available_cores() // local_ranks())
-
-
-def chosen_threads() -> int | None:
-    """Return the number of threads per process set in OMP_NUM_THREADS, or None."""
-    text = os.environ.get("OMP_NUM_THREADS", "")
-    return int(text) if text.isdigit() and int(text) > 0 else None
+    return chosen_threads("SLURM_CPUS_PER_TASK") or max(1, available_cores() // local_ranks())
 
 
 def threads_of_each(processes: int) -> int:
@@ -115,13 +112,13 @@ def limited_environment(processes: int) -> dict[str, str]:
     Variables that are already set are kept.
     """
     threads = str(threads_of_each(processes))
-    return dict.fromkeys((*_OPENMP, *_TENSORFLOW), threads) | os.environ
+    return dict.fromkeys((*OPENMP, *_TENSORFLOW), threads) | os.environ
 
 
 def limit_openmp() -> None:
     """Limit OpenMP and the BLAS libraries to the rank's share, unless the user has set them."""
     if local_ranks() > 1:
-        for name in _OPENMP:
+        for name in OPENMP:
             os.environ.setdefault(name, str(threads_per_rank()))
 
 

@@ -104,8 +104,9 @@ def settings(config: dict[str, Any]) -> dict[str, str]:
     # for that would keep it busy for minutes.
     _, named, of_env = str(config.get("env_fn") or "").partition("env_name=")
     _, _, env_kwargs = of_env.rpartition(", env_kwargs=")
-    whole = named and env_kwargs.endswith(")")
-    told = dict(algorithm=algorithm(config), env_kwargs=env_kwargs[:-1] if whole else "")
+    whole = env_kwargs[:-1] if named and env_kwargs.endswith(")") else ""
+    env_kwargs, _, wrappers = whole.partition(", wrappers=")
+    told = dict(algorithm=algorithm(config), env_kwargs=env_kwargs, wrappers=wrappers)
     return arguments | {name: text for name, text in told.items() if text}
 
 

@@ -129,6 +129,8 @@ def describe_run(
         with suppress(TypeError):  # JSON cannot represent the environment's arguments
             env_kwargs = to_json(env_fn.env_kwargs)
             command = dict(plain, env_name=env_fn.env_name, env_kwargs=env_kwargs)
+            if wrappers := getattr(env_fn, "wrappers", ()):
+                command["wrapper"] = [*wrappers]
     compared = {name: x for name, x in arguments.items() if name not in _NOT_COMPARED}
     try:
         environment = describe_env(env, env_fn)
@@ -184,7 +186,7 @@ def check_same_on_all_ranks(
     """
     env_fn = arguments["env_fn"]
     own = dict(algorithm=algorithm)
-    own |= {name: getattr(env_fn, name, None) for name in ("env_name", "env_kwargs")}
+    own |= {name: getattr(env_fn, name, None) for name in ("env_name", "env_kwargs", "wrappers")}
     own |= {name: value for name, value in arguments.items() if name not in _OWN_TO_RANK}
     own["shapes of the networks' variables"] = [list(variable.shape) for variable in networks]
     texts = {name: json.dumps(_by_name(value), sort_keys=True) for name, value in own.items()}

@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from spinup_tf2 import ppo, run
 from spinup_tf2.cli import evaluate as command
-from spinup_tf2.cli.evaluate import evaluate_robustness, evaluate_run, main, play
+from spinup_tf2.cli.evaluate import evaluate_run, main, play
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.env_spec import write_env_spec
 from spinup_tf2.files.saves import WEIGHTS
@@ -342,7 +342,7 @@ def test_an_environment_that_fails(threads):
 
 def test_an_agent_under_the_conditions_that_its_environment_states(agent, capsys, tmp_path):
     path, file = agent("WindyCorridor-v0"), tmp_path / "rows.json"
-    rows = evaluate_robustness(path, episodes=3)
+    rows = evaluate_run(path, episodes=3, robustness=True)
     # Calm: 2, 4, 6. Windy: 3, 6. Endless: 2, 4, and that was not a fall.
     common = dict(Episodes=3, Falls=1)
     assert rows == {
@@ -368,7 +368,7 @@ def test_conditions_are_tried_before_anything_is_played(agent, capsys, monkeypat
     path = agent("WindyCorridor-v0")
     monkeypatch.setitem(Windy.robustness, "wrong", {"snow": {}})
     with pytest.raises(UserError, match=r"cannot be built with .* argument 'snow'"):
-        evaluate_robustness(path, episodes=1)
+        evaluate_run(path, episodes=1, robustness=True)
     assert "calm" not in capsys.readouterr().out
 
 
@@ -402,21 +402,20 @@ def test_numbers_that_are_not_finite_are_null_in_json(agent, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("evaluate", "wrong", "message"),
+    ("wrong", "message"),
     [
-        (evaluate_run, dict(episodes=0), "episodes is 0"),
-        (evaluate_run, dict(noops=-1), "noops is -1"),
-        (evaluate_run, dict(seed=-1), "seed is -1"),
-        (evaluate_robustness, dict(episodes=0), "episodes is 0"),
-        (evaluate_robustness, dict(max_ep_len=-1), "len is -1"),
-        (evaluate_run, {}, "no directory"),
+        (dict(episodes=0), "episodes is 0"),
+        (dict(noops=-1), "noops is -1"),
+        (dict(seed=-1), "seed is -1"),
+        (dict(max_ep_len=-1), "len is -1"),
+        ({}, "no directory"),
     ],
 )
-def test_what_is_refused(evaluate, wrong, message, tmp_path):
+def test_what_is_refused(wrong, message, tmp_path):
     with pytest.raises(UserError, match=message):
-        evaluate(tmp_path / "nowhere", **wrong)
+        evaluate_run(tmp_path / "nowhere", **wrong)
 
 
 def test_conditions_must_be_stated(agent):
     with pytest.raises(UserError, match="it has no attribute robustness"):
-        evaluate_robustness(agent("PlainCorridor-v0"))
+        evaluate_run(agent("PlainCorridor-v0"), robustness=True)

@@ -12,6 +12,7 @@ import pytest
 
 from spinup_tf2 import run
 from spinup_tf2.cli import play
+from spinup_tf2.cli.agents import line_of
 from spinup_tf2.cli.play import main
 from spinup_tf2.errors import UserError
 
@@ -227,15 +228,9 @@ def test_random_games_are_the_same_with_the_same_seed(capsys):
     assert "|           EpLen |               7 |" in printed[0]
 
 
-def test_how_far_mario_has_come_is_printed(capsys):
-    reports = play._Reports()
-    reports.step(2.5, False, False, dict(x_pos=30, flag_get=False))
-    reports.step(3.0, True, False, dict(x_pos=33, flag_get=False))
-    reports.step(1.0, False, True, dict(x_pos=34, flag_get=True))
-    assert capsys.readouterr().out == (
-        "Episode 0 \t EpRet 5.500 \t EpLen 2 \t x 33 \t flag no\n"
-        "Episode 1 \t EpRet 1.000 \t EpLen 1 \t x 34 \t flag yes\n"
-    )
+def test_how_far_mario_has_come_is_printed():
+    line = line_of(1, 5.5, 2, dict(x_pos=33, flag_get=False))
+    assert line == "Episode 1 \t EpRet 5.500 \t EpLen 2 \t x 33 \t flag no"
 
 
 def test_names_of_keys():
@@ -283,6 +278,7 @@ MISTAKES = {
     "--env Buttons-v0 --fps -1": "fps is -1; it must be a whole number of at least 0",
     "--env Buttons-v0 --seed -1": "seed is -1; it must be a whole number of at least 0",
     "--env Buttons-v0 --zoom 0": "zoom is 0.0; it must be a number above 0",
+    RANDOM + "--steps 0 --norender": "num_steps is 0; it must be a whole number of at least 1",
     RANDOM + "--episodes 0 --norender": "num_episodes is 0; it must be a whole number of at le",
 }
 
@@ -315,3 +311,9 @@ def test_without_a_display_it_says_what_to_do(monkeypatch, flags):
         main(["--env", "Buttons-v0", *flags])
     with pytest.raises(UserError, match="Nothing-v0 is not registered"):  # found first
         main(["--env", "Nothing-v0", *flags])
+
+
+def test_a_number_of_steps_at_random(capsys):
+    flags = ["--mode", "random", "--norender", "--steps", "10", "--env_kwargs:length", "7"]
+    main(["--env", "Buttons-v0", *flags])
+    assert re.findall(r"EpLen (\d)\n", capsys.readouterr().out) == ["7", "3"]

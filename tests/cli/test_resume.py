@@ -112,12 +112,12 @@ def test_refused_arguments(write_run, arguments, message):
         (dict(function=None), "of no algorithm that is known here"),
         (dict(command="rm -r"), "of no algorithm that is known here"),
         (dict(function="os"), "of no algorithm that is known here"),
-        (dict(function="os:system"), "has the algorithm os:system, which is none"),
+        (dict(function="os:system"), "has the algorithm os:system: it is none"),
         (dict(function="antigravity:fly"), "it asks to import antigravity.*--import antigravity"),
         (dict(function="spinup_tf2.algos.ppo:ppo"), "it is of no algorithm that is known here"),
-        (dict(function="tests.cli.own:climber"), "tests.cli.own:climber, which is none"),
-        (dict(function="tests.cli.own_vpg:vpg"), "tests.cli.own_vpg:vpg, which is none"),
-        (dict(function="tests.cli.own_vpg:algorithm"), "own_vpg:algorithm, which is none"),
+        (dict(function="tests.cli.own:climber"), "tests.cli.own:climber: it is none"),
+        (dict(function="tests.cli.own_vpg:vpg"), "tests.cli.own_vpg:vpg: it is none"),
+        (dict(function="tests.cli.own_vpg:algorithm"), "own_vpg:algorithm: it is none"),
         (dict(command=None), r"started by a Python program.*call ppo\(..., resume=True\) there"),
         (dict(command=COMMAND | dict(colour="red")), "arguments that are none: colour"),
         (dict(command=COMMAND | dict(env_fn="f")), "arguments that are none: env_fn"),
@@ -164,3 +164,17 @@ def test_help(capsys):
     out = capsys.readouterr().out
     assert "resume RUN_DIR [--epochs N]" in out
     assert all(f"--{key}\n" in out for key in RESUME_KEYS)
+
+
+def test_wrappers_go_on_with_the_run_and_are_imported_only_if_they_may(write_run):
+    wrappers = ["FlattenObservation", "gymnasium.wrappers:TimeLimit(max_episode_steps=9)"]
+    run_dir = write_run(command=COMMAND | dict(wrapper=wrappers))
+    assert parse_resume([run_dir])[-1]["wrapper"] == wrappers
+    for wrapper, message in {
+        "antigravity:Wrapper": "it asks to import antigravity",
+        "TimeLimit(max_episode_steps='antigravity:x')": "asks to import antigravity",
+        "RecordVideo(video_folder='/')": "wraps no environment of a run",
+    }.items():
+        run_dir = write_run(command=COMMAND | dict(wrapper=[wrapper]))
+        with pytest.raises(UserError, match=message):
+            parse_resume([run_dir])

@@ -36,7 +36,7 @@ def test_nan_arrives():
     assert math.isnan(through_json(float("nan")))
 
 
-@pytest.mark.parametrize("value", [object(), len, [print], {"a": int}, type("Str", (str,), {})()])
+@pytest.mark.parametrize("value", [object(), len, [print], {"a": int}])
 def test_what_is_more_than_data_is_refused(value):
     with pytest.raises(TypeError, match="no plain value"):
         encode(value)

@@ -195,3 +195,45 @@ def test_commands(monkeypatch, tmp_path):
     for launcher in ("", "no-such-program -n 2", "'srun"):
         with pytest.raises(UserError, match=r"^launcher is .*srun|^launcher is .*cannot be read"):
             launch.parse_launcher(launcher)
+
+
+# ---------------------------------------------------------------- the fork server
+
+FORKING = """
+import multiprocessing
+import multiprocessing.util
+import tempfile
+from spinup_tf2.parallel.launch import start_fork_server
+if __name__ == "__main__":
+    start_fork_server()
+    process = multiprocessing.get_context("forkserver").Process(target=print, args=["forked"])
+    process.start()
+    process.join()
+    print(multiprocessing.util.get_temp_dir())
+    print(tempfile.gettempdir())
+"""
+
+
+@pytest.mark.parametrize("length", [71, 72])
+def test_a_long_tmpdir(tmp_path, length):
+    script = tmp_path / "script.py"
+    script.write_text(FORKING)
+    tmpdir = f"/tmp/{os.getpid()}-".ljust(length, "x")
+    os.mkdir(tmpdir)
+    try:
+        done = subprocess.run(
+            [sys.executable, script],
+            env=os.environ | dict(TMPDIR=tmpdir),
+            capture_output=True,
+            text=True,
+        )
+        left = os.listdir(tmpdir)
+    finally:
+        subprocess.run(["rm", "-r", tmpdir], check=True)
+    assert done.returncode == 0, done.stderr
+    forked, sockets, other = done.stdout.split()
+    assert forked == "forked"
+    assert os.path.dirname(sockets) == (tmpdir if length == 71 else "/tmp")
+    assert not os.path.exists(sockets)
+    assert other == tmpdir  # everything else is where it was
+    assert left == []

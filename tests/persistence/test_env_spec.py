@@ -15,6 +15,7 @@ from gymnasium.wrappers import (
 )
 
 import spinup_tf2  # noqa: F401  (registers its environments)
+from spinup_tf2.envs.making import EnvFn, wrapper_of
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.env_spec import make_env, write_env_spec
 
@@ -130,6 +131,11 @@ def test_wrappers_of_the_registered_function_are_not_applied_twice(tmp_path):
 class Mine(gym.Wrapper):
     def __init__(self, env, factor=1):
         super().__init__(env)
+        self.factor = factor
+
+
+class Plain(gym.Wrapper):
+    pass
 
 
 class Recorded(gym.Wrapper, RecordConstructorArgs):
@@ -249,3 +255,45 @@ def test_damaged_files_are_refused(tmp_path, text):
 def test_missing_file(tmp_path):
     with pytest.raises(UserError, match=r"No such file.*allow_pickle"):
         make_env(tmp_path / "env_spec.json")
+
+
+def test_wrappers_by_name_are_rebuilt_with_the_arguments_that_were_given(tmp_path):
+    """Also those of classes that do not record them, in which the environment came before."""
+    gym.register("Wrapped-v0", entry_point=lambda: Plain(gym.make("CartPole-v1")))
+    try:
+        wrappers = (f"{__name__}:Mine(factor=2)", "TimeLimit(max_episode_steps=7)")
+        env_fn = EnvFn(
+            "Wrapped-v0", wrappers=(*wrappers, f"{__name__}:Mine( factor = [3, 'a:b'] )")
+        )
+        env = rebuilt(tmp_path, env_fn(), env_fn)
+    finally:
+        del gym.registry["Wrapped-v0"]
+    assert (env.factor, env.env.factor) == ([3, "a:b"], 2)
+    assert env.spec.max_episode_steps == 7
+    assert wrapper_names(env) == ["Plain", "Mine", "Mine"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "Rescale",
+            "TimeLimit(7)",
+            "TimeLimit(max_episode_steps=print())",
+            "TimeLimit()()",
+            "",
+            3,
+        ),
+        *(
+            "TimeLimit(**{})",
+            "RecordVideo(video_folder='x')",
+            "no_such:TimeLimit",
+            "gymnasium:make",
+        ),
+    ],
+)
+def test_what_is_no_wrapper_of_a_run(text):
+    with pytest.raises(
+        UserError, match=r"wrapper is .*must be module:Class or a class of gymnasium"
+    ):
+        wrapper_of(text)

@@ -90,6 +90,7 @@ def test_names_of_grids_lose_their_environment(name, env, shorter):
     [
         ("EnvFn(env_name='A-v0', env_kwargs={'x': 1})", "{'x': 1}"),
         ("EnvFn(env_name='A-v0', env_kwargs={'f': 'env_kwargs=)'})", "{'f': 'env_kwargs=)'}"),
+        ("EnvFn(env_name='A-v0', env_kwargs={'x': 1}, wrappers=('W()',))", "{'x': 1}"),
         ("EnvFn(env_name='A-v0', env_kwargs={'x': 1", None),
         ("<function make>", None),
         ("env_name=, env_kwargs=)x" * 10**5, None),  # took hours

@@ -19,7 +19,7 @@ from spinup_tf2.core.workers.episodes import RecordedEpisodes
 from spinup_tf2.core.workers.faults import EnvironmentFailure, SupervisedEnv
 from spinup_tf2.envs.envpool.sharing import share
 from spinup_tf2.errors import UserError
-from spinup_tf2.parallel import fork_server
+from spinup_tf2.parallel.launch import start_fork_server
 from spinup_tf2.parallel.launched import threads_per_rank
 
 CLOSING_PATIENCE = 30.0  # seconds for environments in processes of their own to close
@@ -200,7 +200,7 @@ class ProcessVectorEnv(AsyncVectorEnv):
                 "concurrent.futures.ProcessPoolExecutor."
             )
         try:
-            fork_server.start(preload=["spinup_tf2.core.vector_env"])
+            start_fork_server(preload=["spinup_tf2.core.vector_env"])
             self._ask(super().__init__, env_fns, context="forkserver", **_SETTINGS)
         except BaseException:
             _kill(self.processes)
