@@ -168,6 +168,7 @@ OWN_RULES = {
     ),
     "target_entropy": optional(NUMBER),
     "n_steps": POSITIVE_INTEGER,
+    "rms_decay": FRACTION,
     "rms_eps": POSITIVE,
     "rms_init": NON_NEGATIVE,
     "normalize_adv": SWITCH,

@@ -123,6 +123,7 @@ SHORT = {
     "aux_minibatch_size": "Steps in a minibatch of the auxiliary phase.",
     "target_noise": "Std of the noise in the targets' actions.",
     "policy_delay": "Updates of the Q-functions for each of pi.",
+    "rms_decay": "Decay of RMSprop's mean of squares.",
     "rms_eps": "RMSprop's epsilon, under the root.",
     "rms_init": "Where RMSprop's mean of squares starts.",
     "vectorization": "'sync', 'async' (processes) or 'threads'.",
