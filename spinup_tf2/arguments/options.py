@@ -48,6 +48,7 @@ class Options(TypedDict, total=False):
     track: Sequence[str] | None
     record_every: int | None
     render_every: int | None
+    verbose_episodes: bool
 
 
 class OnPolicyOptions(Options, total=False):
@@ -219,6 +220,16 @@ OPTIONS = {
         "int",
         "How often (in epochs, from the first) to show an episode in a window. None: never.",
         default=None,
+        may_change=True,
+    ),
+    "verbose_episodes": Argument(
+        SWITCH,
+        "bool",
+        """
+        Whether to print a line for each episode of the training: off-policy at the end of the
+        epoch in which it ended, on-policy as soon as the experience of an update is complete.
+        """,
+        default=False,
         may_change=True,
     ),
     "behavior_policy": Argument(

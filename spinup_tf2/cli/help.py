@@ -142,6 +142,7 @@ SHORT = {
     "track": "tensorboard, wandb, mlflow.",
     "record_every": "Epochs from one video to the next.",
     "render_every": "Epochs from one shown episode to the next.",
+    "verbose_episodes": "Print a line for each episode.",
     "num_test_episodes": "Test episodes per evaluation (0: none).",
     "test_freq": "Epochs from one evaluation to the next.",
 }

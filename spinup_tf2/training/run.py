@@ -19,6 +19,7 @@ from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.commands import resume_command
 from spinup_tf2.files.logger import EpochLogger, number_in
+from spinup_tf2.files.printing import say
 from spinup_tf2.parallel.mpi import beat, broadcast_object, proc_id
 from spinup_tf2.parallel.stopping import Interruption, Watchdog
 from spinup_tf2.parallel.tensors import check_params
@@ -181,7 +182,15 @@ class Run:
         last = [each for each in buffer.final_obs if each[2] is not None]
         seen = (rows["obs"], rows["rew"], last, obs)
         check_experience(self.envs, self.logged_epoch, start, *seen, self.ac.variables)
-        self.logger.store(**self.envs.episodes.count(rows["rew"], buffer.ends, buffer.lost))
+        self.count_episodes(rows["rew"], buffer.ends, buffer.lost)
+
+    def count_episodes(self, rew: np.ndarray, ends: np.ndarray, lost: np.ndarray) -> None:
+        """Log the episodes that ended in these steps, all `[T, n]`; see `Episodes.count`."""
+        ended = self.envs.episodes.count(rew, ends, lost)
+        self.logger.store(**ended)
+        if self.settings.verbose_episodes and not self.logger.quiet:  # on all ranks
+            for ret, length in zip(ended["EpRet"], ended["EpLen"], strict=True):
+                say(f"Epoch {self.logged_epoch}: episode of {length} steps, return {ret:.5g}")
 
     def minibatches(
         self, size: int | None, passes: int, epochs: int = 1, stream: int = 1

@@ -30,7 +30,7 @@ _NOT_COMPARED = ("env_fn", "logger_kwargs", "num_envs", "resume", "callbacks")
 # Arguments that may differ between ranks, or are used only on rank 0.
 _OWN_TO_RANK = (
     *("env_fn", "logger_kwargs", "behavior_policy", "callbacks", "track", "record_every"),
-    *("render_every", "vectorization", "env_retries", "stall_timeout"),
+    *("render_every", "verbose_episodes", "vectorization", "env_retries", "stall_timeout"),
 )
 
 

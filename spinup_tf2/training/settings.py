@@ -58,6 +58,7 @@ class Settings:
     track: Sequence[str] | None
     record_every: int | None
     render_every: int | None
+    verbose_episodes: bool
     num_test_episodes: int = 0
     test_freq: int = 1  # off-policy: in every epoch
     behavior_policy: Callable[[int, np.ndarray], Any] | None = None
