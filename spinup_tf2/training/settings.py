@@ -61,7 +61,7 @@ class Settings:
     verbose_episodes: bool
     num_test_episodes: int = 0
     test_freq: int = 1  # off-policy: in every epoch
-    behavior_policy: Callable[[int, np.ndarray], Any] | None = None
+    behavior_policy: Callable[..., Any] | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)  # all, as config.json holds them
 
     @classmethod
