@@ -57,13 +57,9 @@ class Demonstrations:
 
     def _to_policy(self, act):
         spec, act = self.envs.action_spec, np.asarray(act)
-        space = spec.space
-        # As for the policy's own actions, the environment itself enforces the bounds of a Box.
-        is_box = spec.num_choices is None
-        possible = act.shape == space.shape and (np.isfinite(act).all() if is_box else act in space)
-        if not possible:
+        if not spec.allows(act):
             raise UserError(
                 f"behavior_policy returned {act.tolist()}, of shape {act.shape}; the action space "
-                f"is {space}. Return an action in it, or None to let the policy act."
+                f"is {spec.space}. Return an action in it, or None to let the policy act."
             )
         return spec.from_env(act)
