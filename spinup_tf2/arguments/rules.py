@@ -121,7 +121,7 @@ def some_of(*words: str) -> Rule:
 SEED: Rule = (lambda v: _is_integer(v) and 0 <= v < 2**32, "a whole number from 0 to 4294967295")
 ENV_FN: Rule = (
     lambda v: callable(v) or isinstance(v, str),
-    "a function that makes the environment anew each time, such as "
+    "a function that creates a new environment each time, such as "
     "lambda: gymnasium.make('CartPole-v1'), or the id of one that is registered",
 )
 ACTOR_CRITIC: Rule = (

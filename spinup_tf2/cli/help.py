@@ -66,7 +66,7 @@ COMMON = """
 \t--skip_finished       leave out experiments of a grid that are finished already
 \t--datestamp           date and time in the names of directories
 \t--overwrite           replace a run that is in the directory already
-\t--resume              go on with the run that is in the directory, if there is one
+\t--resume              continue the run in this directory, if there is one
 \t--quiet               print only errors and warnings
 \t--debug               show where in the program an error comes from
 """.strip("\n")
@@ -129,7 +129,7 @@ SHORT = {
     "vectorization": "'sync', 'async' (processes) or 'threads'.",
     "init": "'glorot', 'torch' or 'orthogonal' weights.",
     "init_from": "Run with whose networks this one starts.",
-    "resume": "Go on with the run in the directory, if any.",
+    "resume": "Continue the run in the directory, if any.",
     "checkpoint_freq": "Epochs from one checkpoint to the next.",
     "keep_checkpoints": "How many checkpoints to keep.",
     "deterministic_resume": "Resume to exactly the same numbers.",

@@ -96,7 +96,7 @@ def _is_finished(experiment, num_procs):
     else:
         return True
     if not (resume or overwrite):
-        go_on = "--resume (resume=True) to go on with it, or " if described else ""
+        go_on = "--resume (resume=True) to continue it, or " if described else ""
         raise UserError(
             f"{run_dir} holds a run {state}; pass {go_on}--overwrite (overwrite=True) to replace "
             "it."
@@ -291,5 +291,5 @@ def _resume_each(missing):
             modules += modules_of([run.get("function")])
             lines.append(resume_command(each.output_dir, env_name, modules))
     if len(lines) > 1:
-        lines[0] += " What has a checkpoint goes on with:\n"
+        lines[0] += " Runs with a checkpoint are continued by:\n"
     return "\n".join(lines)

@@ -291,7 +291,7 @@ class Logger:
             reason = getattr(error, "strerror", None) or getattr(error, "message", str(error))
             reason = reason.splitlines()[0][:200]  # TensorFlow's is long
             self.warn_once(
-                f"cannot write to {self.output_dir} ({reason}). The training goes on, and it is "
+                f"cannot write to {self.output_dir} ({reason}). The training continues, and it is "
                 "tried again after each epoch.",
                 about="output_dir",
             )

@@ -176,7 +176,7 @@ class Callbacks:
                     raise UserError(
                         f"the callback {_kind(callback)} names a column {name}, which progress.txt "
                         "does not have; its columns are those of the first epoch. Give it None as "
-                        "long as there is no number, and train anew for columns that are new."
+                        "long as there is no number, and train again for columns that are new."
                     )
                 added[name] = value
         return broadcast_object(added) if self._exist else {}

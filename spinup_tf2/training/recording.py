@@ -88,7 +88,7 @@ class ShowEpisodes(Callback):
         except Exception as error:  # every graphics library has its own
             run.logger.warn_once(
                 f"{self.option}: no episode of epoch {run.logged_epoch} is shown "
-                f"({kind_and_line(error)}). The training goes on.",
+                f"({kind_and_line(error)}). The training continues.",
                 about=self.option,
             )
         finally:

@@ -354,7 +354,7 @@ class Run:
                 f"The training is over, but not written to {broadcast_object(run_dir)}: "
                 f"{', '.join(missing)} (a warning above says why). Files that were there before "
                 f"still are. Make room. {self._how_to_go_on()} Without any checkpoint, it has to "
-                "begin anew."
+                "start again."
             )
 
     # ------------------------------------------------------------------------ saving, restoring
@@ -400,7 +400,7 @@ class Run:
         if saved.counters.get("stopped"):
             self.logger.log(f"It had stopped: {saved.counters['stopped']}.")
         if position.epoch >= self.settings.epochs:
-            self.logger.log("There is nothing left to do; more epochs would go on with it.")
+            self.logger.log("There is nothing left to do; more epochs would continue it.")
             self._policy_saved = self._save_policy()  # after a crash there may be none
         else:
             self._keeper.check_columns(saved.counters.get("columns", []))

@@ -123,7 +123,7 @@ def test_a_recording_that_fails_warns_once(tmp_path, capsys):
     assert len(rows) == 3
     printed = "".join(capsys.readouterr())
     assert printed.count("record_every: no episode of epoch 0 is shown (UserError: ") == 1
-    assert printed.count("The training goes on.") == 1
+    assert printed.count("The training continues.") == 1
 
 
 def test_a_video_that_cannot_be_written_does_not_end_the_training(tmp_path, capsys):

@@ -278,7 +278,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
 
         A dict of `last_action` `[12]` and `joint_state`, which holds `time` `[n]` in s, the newest
         last, and, each `[n, 12]`, `position` and `position_error` in rad and `velocity` in rad/s.
-        It is made anew each time, and can only be read.
+        It is a copy, which can only be read.
         """
         act, samples = self._started().act, self.robot.samples
         position, velocity, target, _ = (np.array(each) for each in zip(*samples, strict=True))
@@ -356,7 +356,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         if unknown:
             raise UserError(f"reset has the options {', '.join(known)}, not {unknown}.")
         if options.get("from_backup") and len(options) > 1:
-            raise UserError("from_backup goes on with what was there; it has no other option.")
+            raise UserError("from_backup continues from what was there; it has no other option.")
         if options.get("command") is None:
             return options
         return options | {"command": episode.checked_command(options["command"])}
