@@ -1,4 +1,4 @@
-"""Callbacks: code that runs at the start of a training, after each epoch, and at its end.
+"""Callbacks: code that runs at the start of a training run, after each epoch, and at its end.
 
     from spinup_tf2 import ppo
     from spinup_tf2.callbacks import Callback, StopAtReturn

@@ -74,7 +74,7 @@ class ExperimentsFailed(Exception):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A training has been stopped by the signal `signum`, after it has been saved.
+    """A training run has been stopped by the signal `signum`, after it has been saved.
 
     It is a KeyboardInterrupt, so that `except Exception` does not treat it as a failure. Commands
     exit with `status`, 128 + signum.

@@ -268,14 +268,14 @@ def loss_and_gradient(loss: Callable, params: list) -> tuple[float, list[np.ndar
 
 
 class RMSprop:
-    """s = rho s + (1 - rho) g^2;  x -= lr g / sqrt(s + rms_eps), with rho 0.99."""
+    """s = rho s + (1 - rho) g^2;  x -= lr g / sqrt(s + rms_eps), with rho = rms_decay."""
 
-    def __init__(self, lr, rms_eps, rms_init):
-        self.lr, self.eps, self.squares = lr, rms_eps, rms_init
+    def __init__(self, lr, rms_decay, rms_eps, rms_init):
+        self.lr, self.rho, self.eps, self.squares = lr, rms_decay, rms_eps, rms_init
 
     def __call__(self, params, grads):
         grads = np.array([*grads, None], object)[:-1]
-        self.squares = 0.99 * self.squares + 0.01 * grads**2
+        self.squares = self.rho * self.squares + (1 - self.rho) * grads**2
         pairs = zip(params, grads, self.squares, strict=True)
         return [p - self.lr * g / np.sqrt(s + self.eps) for p, g, s in pairs]
 

@@ -27,7 +27,7 @@ NOT_RUN = {
     r"^python3? -m venv|^source .*/activate": "makes an environment, in which nothing is installed",
     r"^sudo apt": "changes the machine",
     r"^wsl ": "Windows",
-    r"^git clone|^cd ~/": "the address is the reader's",
+    r"^git clone|^cd (~/)?spinup_tf2": "the address is the reader's",
     r"^docker ": "needs Docker; tests/test_dockerfile.py runs the commands of the Dockerfile",
     r"-hosts? node1": "needs other machines; tests/mpi/test_multihost.py has two",
     r"\bsrun ": "needs Slurm",
@@ -93,7 +93,7 @@ BEFORE = {
         for algo in ddpg sac td3; do
             python -m spinup_tf2.run $algo --env Pendulum-v1 --exp_name ${algo}_pendulum
         done""",
-    "docs/outputs.rst": "python -m spinup_tf2.run ppo --env CartPole-v1 --exp_name short",
+    "docs/outputs.rst": "python -m spinup_tf2.run ppo --env CartPole-v1 --exp_name first",
     "docs/plotting.rst": "python grid.py",
 }
 
@@ -193,6 +193,15 @@ def test_every_reason_and_every_flag_is_for_a_command():
     for pattern in (*NOT_RUN, *ADDED):
         assert any(re.search(pattern, command) for command in every), pattern
     assert {*GIVEN, *BEFORE} <= {*WITH_COMMANDS}
+
+
+def test_the_readme_is_short_and_the_first_run_is_the_same_on_all_pages():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 150
+    first = re.search("python -m spinup_tf2.run ppo .* --exp_name first .*", readme)[0]
+    for name in ("index", "installation", "running", "windows"):
+        [page] = DOCS.glob(f"{name}.*")
+        assert first in page.read_text(encoding="utf-8"), page
 
 
 def test_what_takes_long_has_the_date_of_its_last_run():

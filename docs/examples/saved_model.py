@@ -12,4 +12,5 @@ if __name__ == "__main__":
     outputs = model.policy(x, noise)
     print("samples:", outputs["pi"].numpy())
     print("most likely:", outputs["mu"].numpy())
+    print("log-probabilities of 1:", model.logp(x, np.ones(2, np.int32)).numpy())
     print("values:", outputs["v"].numpy())

@@ -45,6 +45,7 @@ def a2c(
     *,
     n_steps: int = 5,
     lr_schedule: str = "constant",
+    rms_decay: float = 0.99,
     rms_eps: float = 1e-5,
     rms_init: float = 0.0,
     normalize_adv: bool = False,
@@ -63,6 +64,8 @@ def a2c(
             return less the value. (Always between 0 and 1.)
         num_envs (int): Environments in each process.
         n_steps (int): Steps of each environment between two updates.
+        rms_decay (float): Decay of RMSprop's running mean of squared gradients, the alpha of
+            PyTorch's RMSprop. (Close to 1.)
         rms_eps (float): Added to RMSprop's running mean of squared gradients, under the root. It
             keeps the steps of parameters short whose gradients are smaller than its root; 1e-10
             is nearly what Stable-Baselines3 does, which adds 1e-5 outside of the root.
@@ -90,7 +93,9 @@ def a2c(
                 total -= ent_coef * tf.reduce_mean(pi.entropy())
             return total, dict(LossPi=loss_pi, LossV=loss_v, **info)
 
-        optimizer = rmsprop(ac.trainable_variables, lr, rms_eps, rms_init, max_grad_norm)
+        optimizer = rmsprop(
+            *(ac.trainable_variables, lr, rms_decay, rms_eps, rms_init, max_grad_norm)
+        )
         steps = GradientSteps(loss, ac.trainable_variables, optimizer)
 
         def update(batch, fresh):

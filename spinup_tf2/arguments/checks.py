@@ -84,7 +84,7 @@ def other_meanings(defaults: Mapping[str, Any]) -> set[str]:
 def check_resume(resume: object, overwrite: object) -> None:
     """Raise UserError if a run is to be both resumed and removed."""
     if resume and overwrite:
-        raise UserError("resume goes on with a run, and overwrite removes it; give one of them.")
+        raise UserError("resume continues a run, and overwrite removes it; give one of them.")
 
 
 def without_effect(given: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
@@ -153,7 +153,7 @@ def check_epochs_left(epochs: int, done: int, run_dir: str | os.PathLike) -> Non
     if epochs < done:
         raise UserError(
             f"epochs is {epochs}, and the run in {run_dir} has {done} behind it; give more than "
-            f"{done} to go on with it."
+            f"{done} to continue it."
         )
 
 

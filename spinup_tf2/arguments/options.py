@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from typing_extensions import TypedDict
 
 from spinup_tf2.arguments.rules import (
@@ -48,12 +47,13 @@ class Options(TypedDict, total=False):
     track: Sequence[str] | None
     record_every: int | None
     render_every: int | None
+    verbose_episodes: bool
 
 
 class OnPolicyOptions(Options, total=False):
     """Options of every on-policy algorithm."""
 
-    behavior_policy: Callable[[int, np.ndarray], Any] | None
+    behavior_policy: Callable[..., Any] | None
     num_test_episodes: int
     test_freq: int
 
@@ -221,15 +221,25 @@ OPTIONS = {
         default=None,
         may_change=True,
     ),
+    "verbose_episodes": Argument(
+        SWITCH,
+        "bool",
+        """
+        Whether to print a line for each episode of the training: off-policy at the end of the
+        epoch in which it ended, on-policy as soon as the experience of an update is complete.
+        """,
+        default=False,
+        may_change=True,
+    ),
     "behavior_policy": Argument(
         BEHAVIOR_POLICY,
         "",
         """
-        A function `behavior_policy(t, obs)` that is called before each step and may give a
-        demonstration. t counts the steps of the episode from 0, and obs is the observation as a
-        flat vector or an image, not normalized. The function returns the action to take instead of
-        the policy's, in the form that the environment's `step` takes, or None to let the policy
-        act.
+        A function `behavior_policy(t, obs)`, `(t, obs, act)` or `(t, obs, act, env)` that is called
+        before each step and may give a demonstration. t counts the steps of the episode from 0, obs
+        is the observation as a flat vector or an image, not normalized, act the policy's action,
+        and env the number of the environment. The function returns the action to take instead, in
+        the form that the environment's `step` takes, or None to let the policy act.
         """,
         default=None,
     ),

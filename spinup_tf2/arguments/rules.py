@@ -57,15 +57,18 @@ def _is_callback(value):
     return has_hooks(value) and not isclass(value)
 
 
-def _takes_t_and_obs(value):
-    try:
-        # The signature of the call: a wrapper may take more than the function that it wraps.
-        signature(value, follow_wrapped=False).bind(0, None)
-    except ValueError:  # written in C, without a known signature
-        return callable(value)
-    except TypeError:
-        return False
-    return True
+def behavior_inputs(value: Any) -> int:
+    """Return how many of (t, obs, act, env) a behavior_policy takes: 2 to 4; 0 if it is none."""
+    for number in (2, 3, 4):
+        try:
+            # The signature of the call: a wrapper may take more than the function that it wraps.
+            signature(value, follow_wrapped=False).bind(*range(number))
+        except ValueError:  # written in C, without a known signature
+            return 2
+        except TypeError:
+            continue
+        return number
+    return 0
 
 
 def at_least(least: int) -> Rule:
@@ -118,7 +121,7 @@ def some_of(*words: str) -> Rule:
 SEED: Rule = (lambda v: _is_integer(v) and 0 <= v < 2**32, "a whole number from 0 to 4294967295")
 ENV_FN: Rule = (
     lambda v: callable(v) or isinstance(v, str),
-    "a function that makes the environment anew each time, such as "
+    "a function that creates a new environment each time, such as "
     "lambda: gymnasium.make('CartPole-v1'), or the id of one that is registered",
 )
 ACTOR_CRITIC: Rule = (
@@ -133,7 +136,9 @@ CALLBACKS: Rule = (
     "a list of objects with on_start, columns, on_epoch_end or on_end, as in "
     "spinup_tf2.callbacks.Callback (Keras has others), or of their names, as module:Name",
 )
-BEHAVIOR_POLICY = optional((_takes_t_and_obs, "a function (t, obs) -> action"))
+BEHAVIOR_POLICY = optional(
+    (behavior_inputs, "a function (t, obs), (t, obs, act) or (t, obs, act, env) -> action")
+)
 
 
 def _is_learned_alpha(value):
@@ -168,6 +173,7 @@ OWN_RULES = {
     ),
     "target_entropy": optional(NUMBER),
     "n_steps": POSITIVE_INTEGER,
+    "rms_decay": FRACTION,
     "rms_eps": POSITIVE,
     "rms_init": NON_NEGATIVE,
     "normalize_adv": SWITCH,

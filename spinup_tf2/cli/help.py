@@ -67,7 +67,7 @@ COMMON = """
 \t--skip_finished       leave out experiments of a grid that are finished already
 \t--datestamp           date and time in the names of directories
 \t--overwrite           replace a run that is in the directory already
-\t--resume              go on with the run that is in the directory, if there is one
+\t--resume              continue the run in this directory, if there is one
 \t--quiet               print only errors and warnings
 \t--debug               show where in the program an error comes from
 """.strip("\n")
@@ -123,12 +123,13 @@ SHORT = {
     "aux_minibatch_size": "Steps in a minibatch of the auxiliary phase.",
     "target_noise": "Std of the noise in the targets' actions.",
     "policy_delay": "Updates of the Q-functions for each of pi.",
+    "rms_decay": "Decay of RMSprop's mean of squares.",
     "rms_eps": "RMSprop's epsilon, under the root.",
     "rms_init": "Where RMSprop's mean of squares starts.",
     "vectorization": "'sync', 'async' (processes) or 'threads'.",
     "init": "'glorot', 'torch' or 'orthogonal' weights.",
     "init_from": "Run with whose networks this one starts.",
-    "resume": "Go on with the run in the directory, if any.",
+    "resume": "Continue the run in the directory, if any.",
     "checkpoint_freq": "Epochs from one checkpoint to the next.",
     "keep_checkpoints": "How many checkpoints to keep.",
     "deterministic_resume": "Resume to exactly the same numbers.",
@@ -141,6 +142,7 @@ SHORT = {
     "track": "tensorboard, wandb, mlflow.",
     "record_every": "Epochs from one video to the next.",
     "render_every": "Epochs from one shown episode to the next.",
+    "verbose_episodes": "Print a line for each episode.",
     "num_test_episodes": "Test episodes per evaluation (0: none).",
     "test_freq": "Epochs from one evaluation to the next.",
 }

@@ -39,11 +39,11 @@ from spinup_tf2.training.checkpoints import Checkpoints
 RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "launcher", "quiet")
 
 USAGE = """
-Go on with a run that was interrupted, killed or finished:
+Continue a run that was interrupted, killed or finished:
 
 \tpython -m spinup_tf2.run resume RUN_DIR [--epochs N] [--cpu N] [--import MODULE] ...
 
-RUN_DIR is the directory that holds progress.txt and checkpoint/. The run goes on with the
+RUN_DIR is the directory that holds progress.txt and checkpoint/. The run continues with the
 arguments and the number of processes with which it began. These may be changed:
 
 {flags}
@@ -93,7 +93,7 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
     run_dir, *rest = argv
     if rest and not rest[0].startswith("-"):
         raise UserError(
-            f"resume goes on with one run, and {rest[0]!r} is a second one; resume them one after "
+            f"resume continues one run, and {rest[0]!r} is a second one; resume them one after "
             "the other, or start the command of the grid once more, with --resume."
         )
     given = _changes(rest)
@@ -128,7 +128,7 @@ def _changes(argv):
         if name not in RESUME_KEYS:
             raise UserError(
                 f"--{name} cannot be given to resume;"
-                f"{did_you_mean(name, [*RESUME_KEYS, *SUBSTITUTIONS], '--')} a run goes on with "
+                f"{did_you_mean(name, [*RESUME_KEYS, *SUBSTITUTIONS], '--')} a run continues with "
                 f"its own arguments, of which these may change: {', '.join(RESUME_KEYS)}."
             )
     return whole_numbers({name: only_value(name, values) for name, values in flags.items()})
@@ -150,7 +150,7 @@ def _described_run(run_dir):
         elif os.path.lexists(os.path.join(run_dir, "progress.txt")):
             what = (
                 "its checkpoint_freq was 0, it was killed before the first one, or the disk was "
-                "full; train anew, with --overwrite"
+                "full; train again, with --overwrite"
             )
         raise UserError(
             f"{run_dir} holds no checkpoint that can be read, and so nothing to resume; {what}."

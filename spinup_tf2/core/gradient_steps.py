@@ -41,21 +41,24 @@ def adam(learning_rate: float, max_grad_norm: float | None = None) -> keras.opti
 def rmsprop(
     variables: Iterable[keras.Variable],
     learning_rate: float,
+    decay: float = 0.99,
     epsilon: float = 1e-5,
     init: float = 0.0,
     max_grad_norm: float | None = None,
 ) -> keras.optimizers.RMSprop:
-    """Return RMSprop as A2C uses it: with rho 0.99, and epsilon under the square root.
+    """Return RMSprop as A2C uses it, with epsilon under the square root.
 
     Args:
         variables: The variables to train.
         learning_rate: The learning rate.
+        decay: Decay of the running mean of squared gradients.
         epsilon: Added to the running mean of squared gradients before the root is taken.
         init: Initial value of the running mean of squared gradients.
         max_grad_norm: Global norm to which longer gradients are clipped; None: no clipping.
     """
     optimizer = keras.optimizers.RMSprop(
-        float(learning_rate), rho=0.99, epsilon=float(epsilon), global_clipnorm=max_grad_norm
+        float(learning_rate),
+        **dict(rho=float(decay), epsilon=float(epsilon), global_clipnorm=max_grad_norm),
     )
     optimizer.build(list(variables))
     for variable in optimizer.variables:

@@ -217,8 +217,7 @@ class EpisodesOfEpoch:
         They are counted from the step at which the epoch began, or was resumed.
         """
         new = slice(self.run.first_step, end)
-        episodes = self.run.envs.episodes
-        self.run.logger.store(**episodes.count(self.rew[new], self.ends[new], self.lost[new]))
+        self.run.count_episodes(self.rew[new], self.ends[new], self.lost[new])
 
 
 def noisy(act_noise: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:

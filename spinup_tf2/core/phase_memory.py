@@ -193,7 +193,7 @@ class PhaseMemory:
                 "are free. Use a smaller n_pi, fewer steps_per_epoch, or smaller observations."
             )
 
-    # --------------------------------------------------------------- the state of a training
+    # --------------------------------------------------------------- the state of a training run
 
     def restart(self) -> None:
         """Do nothing when all environments begin new episodes: the contents stay valid."""

@@ -18,9 +18,8 @@ _QUADRUPED = {
     f"Quadruped{task.capitalize()}-v0": dict(
         entry_point="spinup_tf2.envs.quadruped.env:QuadrupedEnv",
         kwargs=dict(task=task),
-        max_episode_steps=steps,
     )
-    for task, steps in dict(walk=400, command=400, recover=100).items()
+    for task in ("walk", "command", "recover")
 }
 _PROCGEN = {
     f"procgen/{game}": dict(

@@ -181,6 +181,12 @@ class ActionSpec:
             return rng.standard_normal(shape, dtype=np.float32)
         return rng.gumbel(size=shape).astype(np.float32)
 
+    def allows(self, act: np.ndarray) -> bool:
+        """Return whether an action can be taken; the environment itself enforces a Box's bounds."""
+        is_box = self.num_choices is None
+        fits = act.shape == self.space.shape
+        return bool(fits and (np.isfinite(act).all() if is_box else act in self.space))
+
     def from_env(self, act: Any) -> np.ndarray:
         """Convert one action of the environment to the form that policies use."""
         flat = np.asarray(act).reshape(self.shape)

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser, usual_name: str, usual_epochs
     name_help = f"the runs are NAME-clone and NAME-demo; by default {usual_name}"
     parser.add_argument("--exp_name", metavar="NAME", help=name_help)
     parser.add_argument("--data_dir")
-    resume_help = "go on where these runs were stopped"
+    resume_help = "continue these runs where they were stopped"
     parser.add_argument("--resume", action="store_true", help=resume_help)
 
 
@@ -68,7 +68,7 @@ def imitate_and_improve(
         if holds_run(run["output_dir"]) and not args.resume:
             raise UserError(
                 f"{run['output_dir']} already holds a run; choose another --exp_name, --seed or "
-                "--data_dir, or go on with it with --resume"
+                "--data_dir, or continue it with --resume"
             )
     learned, more = clone(kwargs[0])
     imitation = kwargs[0]["output_dir"]
@@ -94,9 +94,9 @@ def check_same_imitation(
     for name in now:
         if name not in (*may_change, "logger_kwargs") and before.get(name) != now[name]:
             raise UserError(
-                f"the imitation in {output_dir} cannot go on: its {name} was {before.get(name)} "
-                f"and is now {now[name]}. Resume it as it was, or choose another --exp_name, "
-                "--seed or --data_dir."
+                f"the imitation in {output_dir} cannot be continued: its {name} was "
+                f"{before.get(name)} and is now {now[name]}. Resume it as it was, or "
+                "choose another --exp_name, --seed or --data_dir."
             )
 
 

@@ -1,4 +1,4 @@
-"""Mario is shown how to clear a level, and goes on learning from there with PPO.
+"""Mario is shown how to clear a level, and continues to learn from there with PPO.
 
     python -m spinup_tf2.examples.mario_demo --stage 4-1
     python -m spinup_tf2.examples.mario_demo --stage 1-1 2-1 3-2 4-1 --exp_name four

@@ -1,4 +1,4 @@
-"""A quadruped is shown how to walk, or how to get up, and goes on learning from there with PPO.
+"""A quadruped is shown how to walk, or how to get up, and continues to learn from there with PPO.
 
     python -m spinup_tf2.examples.quadruped_demo --task walk --seed 0
 

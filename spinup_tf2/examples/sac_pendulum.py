@@ -59,7 +59,7 @@ def temperature_loss(log_alpha, logp) -> tf.Tensor:
 
 def train(steps: int, seed: int) -> list[float]:
     """Train for `steps` steps; return the returns of the episodes that have ended."""
-    keras.utils.set_random_seed(seed)  # first weights and noise
+    keras.utils.set_random_seed(seed)  # initial weights and noise
     env, rng = gym.make("Pendulum-v1"), np.random.default_rng(seed)  # first actions and batches
     policy, q1, q2, target1, target2 = (make_network(*size) for size in [(3, 2)] + 4 * [(4, 1)])
     target1.set_weights(q1.get_weights())

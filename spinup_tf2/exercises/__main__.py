@@ -18,7 +18,7 @@ from spinup_tf2.exercises.checking import ANSWERS, NotDoneYet, Wrong, checks_of,
 EXERCISES = {
     "backup": "The Bellman backup: terminated and truncated",
     "gaussian": "The log-likelihood of a diagonal Gaussian",
-    "policy": "A Gaussian policy of one's own: network and distribution",
+    "policy": "A Gaussian policy of your own: network and distribution",
     "gae": "Generalized advantage estimates",
     "clip": "The clipped objective of PPO",
     "cg": "Conjugate gradients, for TRPO",
@@ -26,7 +26,7 @@ EXERCISES = {
     "bug": "A DDPG that does not learn: find the bug",
     "td3": "The targets and losses of TD3",
     "temperature": "The temperature loss of SAC",
-    "init": "First weights of networks: draw them, and recognize them",
+    "init": "Initial weights of networks: draw them, and recognize them",
     "repeat": "A gymnasium wrapper that repeats actions",
 }
 

@@ -284,7 +284,7 @@ def _run_in_fresh_process(experiment, processes):
         if killed_by := name_of_signal(status):
             what = (
                 f"Its process was ended by {killed_by}, perhaps because memory ran out. If it "
-                "has a checkpoint, `resume` goes on with it."
+                "has a checkpoint, `resume` continues it."
             )
         say("\n" * 3 + RULE + _FAILURE.format(what=what) + RULE + "\n" * 3)
         raise subprocess.CalledProcessError(status, arguments)

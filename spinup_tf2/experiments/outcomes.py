@@ -97,7 +97,7 @@ def _is_finished(experiment, num_procs):
     else:
         return True
     if not (resume or overwrite):
-        go_on = "--resume (resume=True) to go on with it, or " if described else ""
+        go_on = "--resume (resume=True) to continue it, or " if described else ""
         raise UserError(
             f"{run_dir} holds a run {state}; pass {go_on}--overwrite (overwrite=True) to replace "
             "it."
@@ -292,5 +292,5 @@ def _resume_each(missing):
             modules = [*env_fn.modules, *modules]
             lines.append(resume_command(each.output_dir, env_fn.env_name, modules))
     if len(lines) > 1:
-        lines[0] += " What has a checkpoint goes on with:\n"
+        lines[0] += " Runs with a checkpoint are continued by:\n"
     return "\n".join(lines)

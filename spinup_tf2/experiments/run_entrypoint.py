@@ -152,7 +152,7 @@ def main(folder: str | os.PathLike) -> None:
     from spinup_tf2.parallel import mpi
     from spinup_tf2.parallel.stopping import interrupt_once
 
-    lose_lines()  # training goes on even if its output cannot be written
+    lose_lines()  # training continues even if its output cannot be written
     if sys.stderr is not None:
         faulthandler.enable()  # prints a traceback if a library crashes
     interrupt_once()

@@ -317,7 +317,7 @@ class Logger:
             yield
         except (OSError, *kinds) as error:
             self.warn_once(
-                f"cannot write to {self.output_dir} ({reason_of(error)}). The training goes on, "
+                f"cannot write to {self.output_dir} ({reason_of(error)}). The training continues, "
                 "and it is tried again after each epoch.",
                 about="output_dir",
             )

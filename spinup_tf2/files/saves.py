@@ -72,7 +72,7 @@ def _what_to_give(fpath):
     if theirs:
         return (
             f"{', '.join(theirs)} was written by the original Spinning Up, which has to load it; "
-            "here, plot shows its progress.txt, and training anew makes an agent"
+            "here, plot shows its progress.txt, and training again makes an agent"
         )
     runs = runs_in(fpath, "tf2_save*")
     if runs:

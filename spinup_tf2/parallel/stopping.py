@@ -1,4 +1,4 @@
-"""How a training is stopped: by a signal, after it has saved, or by the watchdog if it is stuck.
+"""How a training run is stopped: by a signal, after saving, or by the watchdog if it is stuck.
 
 The training loops of the algorithms look like this:
 

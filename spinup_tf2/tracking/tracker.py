@@ -91,6 +91,6 @@ class Tracker:
 
     def _warn(self, reason):
         self._warn_once(
-            f"{self.name} does not get what is logged ({reason}). The training goes on.",
+            f"{self.name} does not get what is logged ({reason}). The training continues.",
             about=f"track {self.name}",
         )

@@ -195,7 +195,7 @@ class Callbacks:
                     raise UserError(
                         f"the callback {_kind(callback)} names a column {name}, which progress.txt "
                         "does not have; its columns are those of the first epoch. Give it None as "
-                        "long as there is no number, and train anew for columns that are new."
+                        "long as there is no number, and train again for columns that are new."
                     )
                 added[name] = value
         return broadcast_object(added) if self._exist else {}
@@ -296,7 +296,7 @@ class ShowEpisodes(Callback):
         except Exception as error:  # every graphics library has its own
             run.logger.warn_once(
                 f"{self.option}: no episode of epoch {run.logged_epoch} is shown "
-                f"({kind_and_line(error)}). The training goes on.",
+                f"({kind_and_line(error)}). The training continues.",
                 about=self.option,
             )
         finally:

@@ -133,7 +133,7 @@ class Checkpoints:
             if problems:
                 raise UserError(
                     f"{'; '.join(problems)}. There is no complete checkpoint to resume from; start "
-                    "the run anew with --overwrite (overwrite=True), or in another directory."
+                    "the run again with --overwrite (overwrite=True), or in another directory."
                 )
             return None
 

@@ -106,7 +106,7 @@ class Keeper:
         except OSError as error:
             self.logger.warn_once(
                 f"the checkpoint cannot be written ({error}). The one before stays, the training "
-                "goes on, and it is tried again after each epoch.",
+                "continues, and it is tried again after each epoch.",
                 about="checkpoint",
             )
             self.save_failed = True
@@ -146,7 +146,7 @@ class Keeper:
         except (DamagedCheckpoint, KeyError, TypeError, ValueError, IndexError) as error:
             raise UserError(
                 f"the checkpoint {saved.path} cannot be used ({error}). Remove it to resume from "
-                "the one before, or start the run anew with --overwrite (overwrite=True)."
+                "the one before, or start the run again with --overwrite (overwrite=True)."
             ) from error
         self._last_save = time.monotonic()
         return infos, seconds
@@ -159,7 +159,7 @@ class Keeper:
             raise UserError(
                 f"progress.txt in {broadcast_object(self.logger.output_dir)} has no column "
                 f"{' and none '.join(lost)}, which the run writes. Put what was taken out back, or "
-                "start the run anew with --overwrite (overwrite=True)."
+                "start the run again with --overwrite (overwrite=True)."
             )
 
     def _restore_variables(self, values):

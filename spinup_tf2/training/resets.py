@@ -129,9 +129,9 @@ class Resets:
                 f"the statistics of {' and '.join(wrappers)} around the environment are not saved. "
                 "They begin empty in test episodes and wherever the agent plays later, where "
                 "normalized observations are then others than in training and returns may be much "
-                "lower. They begin anew, too, if this run is stopped and goes on, which is then "
-                "not with the same numbers, even with deterministic_resume. Those of ppo's own "
-                "normalize_obs and normalize_reward are saved."
+                "lower. They also start again if this run is stopped and resumed, so that it gives "
+                "other numbers, even with deterministic_resume. Those of ppo's own normalize_obs "
+                "and normalize_reward are saved."
             )
 
     def observations(
@@ -140,7 +140,7 @@ class Resets:
         """Return the environments' observations, of new episodes if these are due. Collective.
 
         Args:
-            obs: The latest observations, `[n, ...]`; None at the start of a training or of its
+            obs: The latest observations, `[n, ...]`; None at the start of a training run or of its
                 resumption.
             epoch: Number of the epoch, from 0.
             step: How many steps of the epoch each environment has taken.
@@ -175,7 +175,7 @@ class Resets:
         self.logger.warn_once(
             "environments do not come back as they were. Reset with the seeds of before and given "
             f"the same actions, they answer differently: {', '.join(names[:3])}{more}. Something "
-            f"in them is not set by a seed ({memory}). The run goes on, but not with the numbers "
+            f"in them is not set by a seed ({memory}). The run continues, but not with the numbers "
             "that it would have had without the stop."
         )
 

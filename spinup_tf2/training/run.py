@@ -14,7 +14,7 @@ from spinup_tf2.core.nets.actor_critic import BaseActorCritic, unique
 from spinup_tf2.core.nets.recurrent_acting import actor_for
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.files.logger import EpochLogger
-from spinup_tf2.files.printing import is_terminal
+from spinup_tf2.files.printing import is_terminal, say
 from spinup_tf2.parallel.mpi import beat, broadcast_object, proc_id
 from spinup_tf2.parallel.stopping import Interruption, Watchdog
 from spinup_tf2.parallel.tensors import check_params
@@ -165,7 +165,15 @@ class Run:
         last = [each for each in buffer.final_obs if each[2] is not None]
         seen = (rows["obs"], rows["rew"], last, obs)
         check_experience(self.envs, self.logged_epoch, start, *seen, self.ac.variables)
-        self.logger.store(**self.envs.episodes.count(rows["rew"], buffer.ends, buffer.lost))
+        self.count_episodes(rows["rew"], buffer.ends, buffer.lost)
+
+    def count_episodes(self, rew: np.ndarray, ends: np.ndarray, lost: np.ndarray) -> None:
+        """Log the episodes that ended in these steps, all `[T, n]`; see `Episodes.count`."""
+        ended = self.envs.episodes.count(rew, ends, lost)
+        self.logger.store(**ended)
+        if self.settings.verbose_episodes and not self.logger.quiet:  # on all ranks
+            for ret, length in zip(ended["EpRet"], ended["EpLen"], strict=True):
+                say(f"Epoch {self.logged_epoch}: episode of {length} steps, return {ret:.5g}")
 
     def minibatches(
         self, size: int | None, passes: int, epochs: int = 1, stream: int = 1
@@ -276,7 +284,7 @@ class Run:
                 f"The training is over, but not written to {broadcast_object(run_dir)}: "
                 f"{', '.join(missing)} (a warning above says why). Files that were there before "
                 f"still are. Make room. {self._how_to_go_on()} Without any checkpoint, it has to "
-                "begin anew."
+                "start again."
             )
 
     # ------------------------------------------------------------------------ saving, restoring
@@ -316,7 +324,7 @@ class Run:
         if saved.counters.get("stopped"):
             self.logger.log(f"It had stopped: {saved.counters['stopped']}.")
         if position.epoch >= self.settings.epochs:
-            self.logger.log("There is nothing left to do; more epochs would go on with it.")
+            self.logger.log("There is nothing left to do; more epochs would continue it.")
             self._policy_saved = self._save_policy()  # after a crash there may be none
         else:
             self._keeper.check_columns(saved.counters.get("columns", []))

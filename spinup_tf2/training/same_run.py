@@ -33,7 +33,7 @@ _NOT_COMPARED = ("env_fn", "logger_kwargs", "num_envs", "resume", "callbacks")
 # Arguments that may differ between ranks, or are used only on rank 0.
 _OWN_TO_RANK = (
     *("env_fn", "logger_kwargs", "behavior_policy", "callbacks", "track", "record_every"),
-    *("render_every", "vectorization", "env_retries", "stall_timeout"),
+    *("render_every", "verbose_episodes", "vectorization", "env_retries", "stall_timeout"),
 )
 
 
@@ -71,7 +71,7 @@ def checkpoint_to_resume(
         check_epochs_left(epochs, position_of(saved).epoch, run_dir)
     elif on_root(lambda: holds_run(run_dir, output_fname) and holds_rows(run_dir, output_fname)):
         raise UserError(
-            f"{run_dir} holds a run without checkpoints, which cannot be resumed; start it anew "
+            f"{run_dir} holds a run without checkpoints, which cannot be resumed; start it again "
             "with --overwrite (overwrite=True), or choose another exp_name, seed or data_dir."
         )
     return saved
@@ -241,7 +241,7 @@ def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: st
         raise UserError(
             f"the run in {run_dir} has {saved.get('num_envs')} environments, and this would have "
             f"{run['num_envs']} ({run['num_envs'] // num_procs()} in each of {num_procs()} "
-            "processes). Any number of processes can go on with it, if num_envs is such that there "
+            "processes). Any number of processes can continue it, if num_envs is such that there "
             "are as many environments as before."
         )
     before, now = dict(saved.get("arguments") or {}), run["arguments"]
@@ -260,6 +260,6 @@ def _another_run(run_dir, what, before, now):
         what = f"{what}, number {number + 1},"
     before, now = (shortened(repr(value)) for value in (before, now))
     return UserError(
-        f"the run in {run_dir} cannot go on: its {what} was {before} and is now {now}. "
+        f"the run in {run_dir} cannot be continued: its {what} was {before} and is now {now}. "
         "Resume it as it was, or choose another exp_name, seed or data_dir."
     )

@@ -5,6 +5,7 @@ require trust, too, because a corrupted one may crash the process. So the same w
 saved in weights.npz, and the networks are rebuilt according to model_info.json (`rebuilding`).
 """
 
+import inspect
 import os
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +18,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2.core.nets.acting import Actor
-from spinup_tf2.core.nets.actor_critic import BaseActorCritic
+from spinup_tf2.core.nets.actor_critic import ActorCritic, BaseActorCritic
 from spinup_tf2.core.nets.layers import check_keras, compiled
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 from spinup_tf2.envs.spaces import (
@@ -34,7 +35,7 @@ from spinup_tf2.files.saves import complete_save, find_save, read_info, read_wei
 from spinup_tf2.files.space_json import space_from_json, space_to_json
 from spinup_tf2.files.unpickling import load_saved_model
 from spinup_tf2.training.checkpoints import Checkpoints
-from spinup_tf2.training.policy_with_memory import PolicyWithMemory
+from spinup_tf2.training.policy_with_memory import Policy, PolicyWithMemory
 from spinup_tf2.training.rebuilding import build_again, describe_networks
 
 _OPT_IN = (
@@ -52,8 +53,9 @@ class SavedPolicy(tf.Module):
     The SavedModel has a function `policy(x, noise)`. It takes observations `[batch, obs_dim]` (or
     images) and noise `[batch, *noise_shape]` (model_info.json says which kind), and returns a dict
     of `pi`, the action selected by the noise, `mu`, the deterministic action, and, if there is a
-    value function, `v`, the value. With a memory it also takes `state` `[batch, state_size]`, zeros
-    at the beginning of an episode, and the dict holds the next `state`. If there are Q-functions
+    value function, `v`, the value, and `pi_logp`, the log-probability of `pi`; `logp(x, a)` is that
+    of other actions. With a memory both also take `state` `[batch, state_size]`, zeros at the
+    beginning of an episode, and the dict holds the next `state`. If there are Q-functions
     instead, `q(x, a)` returns a dict of the values `q`, or `q1` and `q2`, of actions such as `pi`;
     for discrete actions, `q(x)` returns those of all actions.
 
@@ -80,9 +82,11 @@ class SavedPolicy(tf.Module):
         seen = network_observation_space(observation_space)
         x = tf.TensorSpec([None, *seen.shape], network_dtype(seen), name="x")
         noise = tf.TensorSpec([None, *spec.noise_shape], tf.float32, name="noise")
-        inputs = [x, noise]
+        act_dtype = tf.int32 if spec.num_choices else tf.float32
+        a = tf.TensorSpec([None, *spec.shape], act_dtype, name="a")
+        state = []
         if ac.memory is not None:
-            inputs.append(tf.TensorSpec([None, ac.memory.size], tf.float32, name="state"))
+            state = [tf.TensorSpec([None, ac.memory.size], tf.float32, name="state")]
         info: dict[str, Any] = {
             "noise": "gumbel" if spec.num_choices else "normal",
             "noise_shape": list(spec.noise_shape),
@@ -93,26 +97,40 @@ class SavedPolicy(tf.Module):
         }
 
         # Networks that cannot be saved fail now instead of at the first save.
-        self.policy = compiled(ac.outputs, input_signature=inputs)
-        outputs = self.policy.get_concrete_function().structured_outputs
-        info |= {"inputs": [each.name for each in inputs], "outputs": list(outputs)}
+        self.policy, info["inputs"] = _saved(ac.outputs, [x, noise, *state])
+        info["outputs"] = list(self.policy.get_concrete_function().structured_outputs)
         if ac.memory is not None:
             info["state_size"] = ac.memory.size
+        if isinstance(ac, ActorCritic):
+            self.logp, info["logp_inputs"] = _saved(ac.log_prob, [x, a, *state])
         if isinstance(ac, QActorCritic):
-            a = tf.TensorSpec([None, *spec.shape], tf.float32, name="a")
-            q_inputs = [x] if spec.num_choices else [x, a]
-            self.q = compiled(
+            self.q, info["q_inputs"] = _saved(
                 lambda *inputs: dict(zip(ac.q_names, ac.q_values(*inputs), strict=True)),
-                input_signature=q_inputs,
+                [x] if spec.num_choices else [x, a],
             )
-            self.q.get_concrete_function()
-            info |= {"q_inputs": [each.name for each in q_inputs], "q_outputs": ac.q_names}
+            info["q_outputs"] = ac.q_names
         # Bypasses tf.Module, which would wrap the dict; Python 3.13 cannot write that as JSON.
         object.__setattr__(self, "info", info)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the current values of the variables by number, for weights.npz."""
         return {str(i): variable.numpy() for i, variable in enumerate(self.parameters)}
+
+
+def _saved(function, inputs):
+    """Return a compiled function whose arguments have the names of the inputs, and these names."""
+    names = [each.name for each in inputs]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+    def of_inputs(*args):
+        return function(*args)
+
+    of_inputs.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, kind) for name in names]
+    )
+    traced = compiled(of_inputs, input_signature=inputs)
+    traced.get_concrete_function()
+    return traced, names
 
 
 # ---------------------------------------------------------------------------------- reading
@@ -142,6 +160,11 @@ class LoadedPolicy(NamedTuple):
         With a memory, it is `outputs(x, noise, state)`.
         """
         return self.saved_model.policy if self.ac is None else self.ac.outputs
+
+    @property
+    def log_prob(self) -> Callable[..., tf.Tensor] | None:
+        """The function `logp(x, a)` of a `SavedPolicy`; None if there is none."""
+        return getattr(self.ac or self.saved_model, "log_prob" if self.ac else "logp", None)
 
 
 def load_networks(
@@ -191,7 +214,9 @@ def load_policy(
     Returns:
         `get_action(obs)`, from an observation of the raw environment to an action for its `step`.
         With a memory, `get_action(obs, state)` returns `(action, next state)`, where state None
-        begins an episode (`policy_with_memory.PolicyWithMemory`).
+        begins an episode (`policy_with_memory.PolicyWithMemory`). `get_action.logp(obs, action)`,
+        or `logp(obs, action, state)`, returns the log-probability of an action of the environment
+        under the policies of the on-policy algorithms, which sample.
 
     Raises:
         UserError: `save_dir` is a run instead of a save, or there is no complete save, or it holds
@@ -221,9 +246,20 @@ def policy_of(
         action, *next_state = act(x[None], noise, *state)
         return spec.to_env(action)[0], *next_state
 
+    def logp(obs, action, *state):
+        if loaded.log_prob is None:
+            raise UserError(
+                "This policy was saved without log-probabilities; those of VPG, TRPO, PPO, PPG and "
+                "A2C have them."
+            )
+        if not spec.allows(np.asarray(action)):
+            raise UserError(f"The action is {action!r}, which is none in {spec.space}.")
+        x = _seen(observation_space, obs, shape, fits)
+        return float(loaded.log_prob(x[None], spec.from_env(action)[None], *state)[0])
+
     if loaded.state_size:
-        return PolicyWithMemory(step, loaded.state_size)
-    return lambda obs: step(obs)[0]
+        return PolicyWithMemory(step, loaded.state_size, logp)
+    return Policy(step, logp)
 
 
 def _act_of(loaded, deterministic):

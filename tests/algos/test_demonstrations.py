@@ -57,6 +57,21 @@ def test_log_probabilities_are_the_policys(tmp_path):
     assert float(row["Entropy"]) == pytest.approx(-np.mean(logp), rel=1e-5)
 
 
+def test_noise_on_the_policys_action_has_its_own_log_probability(tmp_path):
+    """Entropy is the mean of -log pi(a|s) of the actions taken, noise and all."""
+    rng, taken = np.random.default_rng(0), []
+
+    def behavior_policy(t, obs, act):
+        taken.append((obs, act + 0.5 * rng.normal(size=act.shape).astype(np.float32)))
+        return taken[-1][1]
+
+    options = dict(epochs=1, pi_lr=0, train_pi_iters=1, behavior_policy=behavior_policy)
+    ac, [row] = train(ppo, tmp_path / "run", "Pendulum-v1", **options)
+    obs, act = (np.stack(each) for each in zip(*taken, strict=True))
+    logp = ac.pi(obs).log_prob(act)
+    assert float(row["Entropy"]) == pytest.approx(-np.mean(logp), rel=1e-5)
+
+
 def test_none_leaves_the_policy_alone(tmp_path):
     small = dict(train_pi_iters=5)
     _, rows = train(ppo, tmp_path / "a", behavior_policy=lambda t, obs: None, **small)

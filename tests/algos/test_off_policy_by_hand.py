@@ -269,7 +269,7 @@ def test_minibatches_are_of_what_happened(tiny_run):
 
 
 def test_what_came_before_a_resume_is_learned_from_as_it_happened(tmp_path, monkeypatch):
-    """The last step before led to what was seen then, not to where environments begin anew."""
+    """The last step before led to what was seen then, not to where environments start again."""
     diary, kwargs = {}, dict(num_envs=4, steps_per_epoch=16, start_steps=100, num_test_episodes=0)
     kwargs |= dict(env_fn=lambda: Restless(diary), update_after=16, update_every=8, batch_size=32)
     train(ddpg, tmp_path / "run", epochs=1, **kwargs)

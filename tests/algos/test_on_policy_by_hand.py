@@ -180,7 +180,7 @@ class A2C(Update):
     def __init__(self, run):
         super().__init__(run)
         o = run.o
-        optimizer = RMSprop(o.lr, o.rms_eps, o.rms_init)
+        optimizer = RMSprop(o.lr, o.rms_decay, o.rms_eps, o.rms_init)
         self.step = Descent(optimizer, [*range(len(run.params))], o.max_grad_norm)
 
     def policy_loss(self, params, b):
@@ -364,7 +364,7 @@ TABLE = {
         DISCRETE,
         dict(
             **dict(n_steps=6, normalize_adv=True, ent_coef=0.1, vf_coef=0.1, rms_eps=0.01),
-            **dict(lr_schedule="linear", max_grad_norm=None),
+            **dict(lr_schedule="linear", max_grad_norm=None, rms_decay=0.8),
         ),
     ),
     "a2c, shared": (a2c, DISCRETE, dict(shared=True, n_steps=12, ent_coef=0.0)),

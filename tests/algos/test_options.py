@@ -25,7 +25,7 @@ ELSEWHERE = {
         "resume/test_variants.py": "resume deterministic_resume",
         "training/test_callbacks.py": "callbacks stop_at_return stop_without_improvement "
         "stop_after",
-        "training/test_recording.py": "record_every render_every",
+        "training/test_recording.py": "record_every render_every verbose_episodes",
     },
     ON_POLICY: {
         "algos/test_demonstrations.py": "behavior_policy",

@@ -55,6 +55,7 @@ ARGUMENTS = [
     (trpo, dict(backtrack_coeff=1), "backtrack_coeff is 1; it must be a number above 0 and below"),
     (a2c, dict(ent_coef="much"), "ent_coef is 'much'"),
     (a2c, dict(n_steps=0), f"n_steps is 0; {WHOLE} of at least 1"),
+    (a2c, dict(rms_decay=1.1), f"rms_decay is 1.1; {BETWEEN}"),
     (a2c, dict(rms_eps=0), "rms_eps is 0"),
     (a2c, dict(rms_init=-1), "rms_init is -1"),
     (ppg, dict(arch="double"), "arch is 'double'; it must be 'dual', 'shared' or 'detach'"),

@@ -94,7 +94,7 @@ SENTENCES |= {
         steps("off-policy"),
         arguments("off-policy")["steps_per_epoch"],
     ],
-    "curves go on after {:,} steps": lambda: [steps("off-policy")],
+    "curves continue after {:,} steps": lambda: [steps("off-policy")],
     "our largest mean over {:,} steps": lambda: [learning_statistics.BETWEEN_TESTS],
     "with the preset ``atari`` after {:,} agent steps": lambda: [steps("a2c-pong")],
     "which are {:,} frames": lambda: [4 * steps("a2c-pong")],
@@ -142,7 +142,7 @@ def environments():
     return mujoco()[:1]
 
 
-# ------------------------------------------------------------------------------ first weights
+# ------------------------------------------------------------------------------ initial weights
 
 
 def later(algorithm, environment, goal):
@@ -160,9 +160,9 @@ def later(algorithm, environment, goal):
 
 
 @says(
-    "On HalfCheetah, TensorFlow's weights learn more slowly than PyTorch's with all three "
-    "algorithms. The mean of PPO's seeds needs {:,} more interactions to reach a return of -200, "
-    "and still {:,} more to reach 500."
+    "On HalfCheetah, networks initialized as in TensorFlow learn more slowly than PyTorch's "
+    "with all three algorithms. The mean of PPO's seeds needs {:,} more interactions to reach a "
+    "return of -200, and still {:,} more to reach 500."
 )
 def ppo_later():
     assert all(later("vpg", "HalfCheetah-v5", goal) > 0 for goal in (-300, -250))

@@ -97,7 +97,7 @@ def test_what_may_change(write_run):
         ("{} --cpu 3", "has 4 environments, which 3 processes cannot share equally"),
         ("{} --cpu 0", "num_cpu is 0"),
         ("{} --quiet loud", "--quiet is a switch"),
-        ("{} more", "resume goes on with one run, and 'more' is a second one; .*with --resume"),
+        ("{} more", "resume continues one run, and 'more' is a second one; .*with --resume"),
         ("{} -epochs 9", r"-epochs has one dash; did you mean --epochs\?"),
     ],
 )

@@ -25,7 +25,8 @@ def taken(space, behavior_policy, obs, act=None):
     """The actions for `obs` where the policy says `act`, or 0, for environments that begin."""
     spec = action_spec(space)
     act = np.zeros((len(obs), *spec.shape), spec.dtype) if act is None else act
-    envs = SimpleNamespace(action_spec=spec, elapsed=np.zeros(len(obs), int))
+    indices = range(5, 5 + len(obs))
+    envs = SimpleNamespace(action_spec=spec, elapsed=np.zeros(len(obs), int), indices=indices)
     demonstrations = Demonstrations(lambda obs, noise: (act, {}), behavior_policy, envs)
     return demonstrations(obs, None)[0]
 
@@ -47,6 +48,37 @@ def test_what_is_shown_to_the_behavior_policy_is_its_own():
     obs = np.ones((2, 3), np.float32)
     taken(SPACES[1], lambda t, obs: obs.fill(9), obs)
     assert (obs == 1).all()
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_it_may_return_the_policys_own_action(space):
+    """Its copy, in the form that the environment takes."""
+    space.seed(0)
+    spec, seen = action_spec(space), []
+    act = np.stack([spec.from_env(space.sample()) for _ in range(3)])
+
+    def behavior_policy(t, obs, own):
+        seen.append(np.copy(own))
+        assert space.contains(own)
+        return own
+
+    found = taken(space, behavior_policy, np.zeros((3, 1)), act)
+    np.testing.assert_array_equal(found, act)
+    np.testing.assert_array_equal(seen, spec.to_env(act))
+
+
+def test_it_gets_as_much_as_it_takes():
+    obs, act, asked = np.array([[1.0], [2.0]]), np.array([3, 4]), []
+    forms = [
+        lambda t, obs, mine=None: asked.append((t, *obs, mine)),
+        lambda *given: asked.append(given[2:]),
+        lambda t, obs, act: asked.append((act,)),
+        lambda t, obs, act, env: asked.append((act, env)),
+    ]
+    for form in forms:
+        taken(SPACES[1], form, obs, act)
+    with_start = [(1,), (2,)]  # the space starts at -2
+    assert asked == [(0, 1, None), (0, 2, None), (), (), *with_start, (1, 5), (2, 6)]
 
 
 def test_time_is_that_of_each_episode():

@@ -81,10 +81,10 @@ def test_arguments_of_ppo_are_checked_before_anything_is_done(
 @pytest.mark.parametrize(("program", "name"), PROGRAMS)
 def test_an_imitation_of_something_else_is_told_in_a_line(program, name, run, monkeypatch):
     def refuse(*_):
-        raise UserError("the imitation cannot go on")
+        raise UserError("the imitation cannot be continued")
 
     monkeypatch.setattr(cloning, "check_experiment", refuse)
-    assert run.refused(program, "--resume").endswith("error: the imitation cannot go on\n")
+    assert run.refused(program, "--resume").endswith("error: the imitation cannot be continued\n")
 
 
 @pytest.mark.parametrize(("program", "name"), PROGRAMS)

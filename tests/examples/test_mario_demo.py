@@ -233,7 +233,7 @@ def test_an_imitation_of_something_else_is_not_resumed(tmp_path, monkeypatch):
     Teacher(monkeypatch, [40])
     clone(tmp_path, rounds=0, passes=1)
     before = (tmp_path / "progress.txt").read_text()
-    refused = r"cannot go on: its stages was \['1-4'\] and is now \['1-1'\]"
+    refused = r"cannot be continued: its stages was \['1-4'\] and is now \['1-1'\]"
     with pytest.raises(UserError, match=refused):
         clone(tmp_path, ["1-1"], rounds=0, passes=1, resume=True)
     assert (tmp_path / "progress.txt").read_text() == before

@@ -176,7 +176,7 @@ def test_ranks_share_the_cores_too(monkeypatch, tmp_path):
         ("--seed 0 1 --skip_finished 3", "--skip_finished is a switch"),
         ("--seed 0 1 --skip_finished --dt", "which datestamp makes a new one"),
         ("--seed 0 1 --resume --dt", "resume finds a run by the name of its directory"),
-        ("--seed 0 1 --resume --overwrite", "resume goes on with a run, and overwrite removes it"),
+        ("--seed 0 1 --resume --overwrite", "resume continues a run, and overwrite removes it"),
         ("--seed 0 0 --workers 2", "two of the experiments would write to"),
         ("--seed 0 1 --gamma 3 0.9 --workers 2", "gamma is 3"),
     ],

@@ -226,7 +226,7 @@ def test_episodes_that_are_cut_are_not_counted(
 
 
 def test_a_run_can_be_made_longer(tmp_path):
-    """With checkpoint_freq 4, the end of the shorter run is not where episodes begin anew."""
+    """With checkpoint_freq 4, the end of the shorter run is not where episodes start again."""
     kwargs = dict(PPO, deterministic_resume=True, checkpoint_freq=4)
     train("ppo", tmp_path / "whole", "CartPole-v1", **kwargs, epochs=6)
     train("ppo", tmp_path / "longer", "CartPole-v1", **kwargs, epochs=3)

@@ -83,7 +83,7 @@ def test_one_that_fails_or_blocks_warns_once_and_training_goes_on(
         _, rows = train(vpg, tmp_path / reason[:5], epochs=5, track=["tensorboard"], **SMALL)
         assert len(rows) == 5
         printed = "".join(capsys.readouterr())
-        warning = f"tensorboard does not get what is logged ({reason}). The training goes on."
+        warning = f"tensorboard does not get what is logged ({reason}). The training continues."
         assert printed.count("tensorboard does not get what is logged") == 1
         assert warning in printed
     release.set()

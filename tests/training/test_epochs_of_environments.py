@@ -78,7 +78,7 @@ def test_an_environment_that_is_made_anew_hears_what_it_missed(capsys):
             seen.append(envs.step(np.zeros((1, 1)))[1].item())
             envs.add_epoch()
         assert seen == [0, 1, 2, 0, 4, 5]  # 0 in the step that failed
-    assert "made anew" in capsys.readouterr().err
+    assert "created again" in capsys.readouterr().err
 
 
 def test_where_epochs_ended_is_replayed():
@@ -148,7 +148,7 @@ def test_a_test_environment_that_is_made_anew_hears_what_it_missed(capsys):
     with VectorEnv(lambda: Curriculum(breaks), env_retries=1) as envs:
         results = evaluate(envs, Actor(ac), range(4), epoch=2)
     assert results["TestEpRet"][2:] == [60, 60]
-    assert "made anew" in capsys.readouterr().err
+    assert "created again" in capsys.readouterr().err
 
 
 def test_several_updates_in_an_epoch_are_one_epoch(tmp_path):

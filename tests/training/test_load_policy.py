@@ -58,7 +58,7 @@ def change(path, **changes):
 
 
 def assert_equal_to_the_saved_model(path, observation_space):
-    """Equal actions for the same observations and seed, with and without noise."""
+    """Equal actions for the same observations and seed, and equal log-probabilities of them."""
     for deterministic in (False, True):
         rebuilt = load_policy(path, deterministic, seed=3)
         info = change(path, networks=None)
@@ -66,7 +66,11 @@ def assert_equal_to_the_saved_model(path, observation_space):
         change(path, **info)
         observation_space.seed(0)
         for obs in [observation_space.sample() for _ in range(5)]:
-            np.testing.assert_allclose(rebuilt(obs), executed(obs), rtol=1e-5, atol=1e-5)
+            act = rebuilt(obs)
+            np.testing.assert_allclose(act, executed(obs), rtol=1e-5, atol=1e-5)
+            if "logp_inputs" in info:
+                logp = rebuilt.logp(obs, act)
+                assert logp == pytest.approx(executed.logp(obs, act), rel=1e-4, abs=1e-5)
 
 
 def plain(**changes):
@@ -118,6 +122,46 @@ def test_off_policy_networks(
     ac = make(observation_space, action_space, **kwargs, stochastic=stochastic, num_q=num_q)
     save(tmp_path, ac, observation_space, action_space)
     assert_equal_to_the_saved_model(tmp_path, observation_space)
+
+
+@pytest.mark.parametrize("memory", [None, "gru"])
+@pytest.mark.parametrize("action_space", [BOX, DISCRETE, CHOICES, BITS], ids=str)
+def test_log_probabilities(tmp_path, action_space, memory):
+    """Arguments have the names that model_info.json gives them."""
+    ac = MLPActorCritic(OBS, action_space, hidden_sizes=(8,), memory=memory, memory_size=3)
+    save(tmp_path, ac, OBS, action_space)
+    info = json.loads((tmp_path / "model_info.json").read_text())
+    rng = np.random.default_rng(0)
+    action_space.seed(0)
+    model, spec = tf.saved_model.load(tmp_path), ac.action_spec
+    x = rng.normal(size=(3, 4)).astype(np.float32)
+    given = dict(x=x, noise=spec.draw_noise(rng, 3))
+    states = rng.normal(size=(3, ac.memory.size)).astype(np.float32) if memory else None
+    given |= dict(state=states) if memory else {}
+    assert info["inputs"] == [*given]
+    outputs = model.policy(**given)
+    assert {*outputs} == {*info["outputs"]}
+    pi = ac.memory.step(x, states)[0] if memory else ac.pi(x)
+    np.testing.assert_allclose(outputs["pi_logp"], pi.log_prob(outputs["pi"]), rtol=1e-5)
+
+    acts = [action_space.sample() for _ in x]
+    given = dict(x=x, a=np.stack([spec.from_env(act) for act in acts]))
+    given |= dict(state=states) if memory else {}
+    assert info["logp_inputs"] == [*given]
+    expected = pi.log_prob(given["a"]).numpy()
+    np.testing.assert_allclose(model.logp(**given), expected, rtol=1e-5)
+    get_action = load_policy(tmp_path)
+    for i, (obs, act) in enumerate(zip(x, acts, strict=True)):
+        own = get_action.logp(obs, act, *([states[i]] if memory else []))
+        assert own == pytest.approx(expected[i], rel=1e-5)
+    with pytest.raises(UserError, match=r"The action is .*, which is none in"):
+        get_action.logp(obs, np.full(7, 9))
+
+
+def test_policies_without_log_probabilities(tmp_path):
+    save(tmp_path, MLPQActorCritic(OBS, BOX, hidden_sizes=(4,)), OBS, BOX)
+    with pytest.raises(UserError, match="without log-probabilities; those of VPG"):
+        load_policy(tmp_path).logp(np.zeros(4), BOX.low)
 
 
 def test_normalised_observations_and_what_is_saved_beside_the_policy(tmp_path):

@@ -1,4 +1,4 @@
-"""record_every and render_every: episodes that are shown, in which the training has no part."""
+"""Episodes that are shown (record_every, render_every) and printed (verbose_episodes)."""
 
 import os
 import re
@@ -33,6 +33,27 @@ def test_videos_of_some_epochs_and_the_same_training(tmp_path, capsys, algorithm
     first = 1 if algorithm is sac else 0
     names = {f"epoch-{first + i}-episode-0.mp4" for i in (0, 3)}
     assert {each.name for each in (path / "videos").iterdir()} == names
+
+
+@pytest.mark.parametrize("algorithm", [vpg, sac], ids=["vpg", "sac"])
+def test_a_line_for_each_episode_and_the_same_training(tmp_path, capsys, algorithm):
+    def run(name, **options):
+        logger_kwargs = dict(output_dir=str(tmp_path / name))
+        options |= dict(steps_per_epoch=50, epochs=2, max_ep_len=10, logger_kwargs=logger_kwargs)
+        algorithm("Pendulum-v1", **options, ac_kwargs=dict(hidden_sizes=(4,)))
+        printed = re.findall(
+            r"Epoch (\d): episode of 10 steps, return (.+)", capsys.readouterr().out
+        )
+        return printed, rows_without_time(tmp_path / name / "progress.txt")
+
+    (none, plain), (printed, rows) = run("without"), run("with", verbose_episodes=True)
+    assert not none
+    assert rows == plain
+    first = 1 if algorithm is sac else 0
+    assert [int(epoch) for epoch, _ in printed] == [first] * 5 + [first + 1] * 5
+    of_rows = np.loadtxt(tmp_path / "with" / "progress.txt", skiprows=1, usecols=1)
+    of_lines = np.array([float(ret) for _, ret in printed]).reshape(2, 5).mean(1)
+    np.testing.assert_allclose(of_lines, of_rows, rtol=1e-3)
 
 
 def test_a_video_has_a_frame_for_each_step_and_one_for_the_beginning(tmp_path, capsys):
@@ -102,7 +123,7 @@ def test_a_recording_that_fails_warns_once(tmp_path, capsys):
     assert len(rows) == 3
     printed = "".join(capsys.readouterr())
     assert printed.count("record_every: no episode of epoch 0 is shown (UserError: ") == 1
-    assert printed.count("The training goes on.") == 1
+    assert printed.count("The training continues.") == 1
 
 
 def test_a_video_that_cannot_be_written_does_not_end_the_training(tmp_path, capsys):

@@ -79,7 +79,7 @@ def test_arguments_are_checked_options_too(kwargs, message):
         ("data/run", "logger_kwargs is 'data/run'; it must be a dict"),
         (dict(outputdir="x"), r"'outputdir' in logger_kwargs .* did you mean output_dir\?"),
         (dict(output_dir=3), "output_dir is 3 in logger_kwargs; it must be a path"),
-        (dict(output_dir="x", overwrite=True), "resume goes on with a run, and overwrite removes"),
+        (dict(output_dir="x", overwrite=True), "resume continues a run, and overwrite removes"),
     ],
 )
 def test_logger_kwargs_are_arguments(logger_kwargs, message):

@@ -225,8 +225,14 @@ class ActorCritic(BaseActorCritic):
     def outputs(self, obs: tf.Tensor, noise: tf.Tensor, *state: tf.Tensor) -> dict[str, tf.Tensor]:
         """The function of tensors that is saved as the actor-critic's SavedModel."""
         pi, val, *after = self.memory.step(obs, *state) if self.memory else self.pi_and_v(obs)
-        outputs = dict(pi=sample(pi, noise), mu=mode(pi), v=val)
+        act = sample(pi, noise)
+        outputs = dict(pi=act, pi_logp=pi.log_prob(act), mu=mode(pi), v=val)
         return outputs | dict(zip(("state",), after, strict=False))
+
+    def log_prob(self, obs: tf.Tensor, act: tf.Tensor, *state: tf.Tensor) -> tf.Tensor:
+        """Return the log-probabilities `[batch]` of actions, as tensors."""
+        pi = self.memory.step(obs, *state)[0] if self.memory else self.pi(obs)
+        return pi.log_prob(act)
 
     def step(self, obs: Any, state: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
         """Sample an action, as `act` does; return it with V(obs) and its log-probability."""

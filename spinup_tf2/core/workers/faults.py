@@ -217,18 +217,18 @@ class SupervisedEnv(gym.Wrapper):
         if self._retried < self._retries:
             self._retried += 1
             count = f"{self._retried} of {self._retries}"
-            say(f"Warning: {one_line(text)}. It is made anew ({count}).", file=sys.stderr)
+            say(f"Warning: {one_line(text)}. It is created again ({count}).", file=sys.stderr)
             return
         self._failed = True
         if self._retries:
-            advice = f"It had been made anew {self._retries} times before (env_retries)"
+            advice = f"It had been created again {self._retries} times before (env_retries)"
         else:
-            advice = "With env_retries=1 or more it would be made anew, and training would go on"
+            advice = "With env_retries=1 or more it would be created again, and training continue"
         raise EnvironmentFailure(f"{text}. {advice}.") from error
 
 
 def _heard(info):
-    """Return the entries of an info that a training uses; collecting the others would be slow."""
+    """Return the entries of an info that training uses; collecting the others would be slow."""
     return {key: info[key] for key in (RECORDED, "is_success") if key in info}
 
 

@@ -161,7 +161,7 @@ def _library() -> ctypes.CDLL:
         library = ctypes.CDLL(os.fspath(paths[0]))
     except OSError as error:
         raise UserError(
-            f"The compiled emulator of nes-py cannot be loaded ({error}); build it anew with: "
+            f"The compiled emulator of nes-py cannot be loaded ({error}); rebuild it with: "
             "pip install --force-reinstall --no-cache-dir --no-deps 'nes-py<9'"
         ) from error
     for name, (result, arguments) in _FUNCTIONS.items():

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -68,6 +68,8 @@ class QuadrupedEnv(gym.Env, EzPickle):
             any of `forward`, `sideways` (m/s), `turning` (rad/s), and `standing`, the share of
             commands to stand. For "command" only.
         terminate_on_success: Whether an episode ends when the robot has got up. For "recover" only.
+        time_limit: Seconds after which an episode is truncated, whatever `action_repeat` is. None
+            means 20 for "walk" and "command", 5 for "recover".
         prev_epochs: Number of epochs completed before; the curriculum starts from there.
 
     An **action** moves the joints' targets away from those of a standing robot, in the order of
@@ -114,6 +116,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         domain_randomization: bool | Mapping[str, Any] = False,
         command_ranges: Mapping[str, Any] | None = None,
         terminate_on_success: bool = False,
+        time_limit: float | None = None,
         prev_epochs: int = 0,
     ):
         arguments = {name: x for name, x in locals().items() if name not in ("self", "__class__")}
@@ -128,6 +131,8 @@ class QuadrupedEnv(gym.Env, EzPickle):
         self.task = TASKS[task]
         self.phase_hz = float(self.task.phase_hz if phase_hz is None else phase_hz)
         self.target_speed = float(target_speed)
+        limit = self.task.time_limit if time_limit is None else float(time_limit)
+        self._most_steps = max(1, round(limit / self.dt))
         self.absolute_actions, self.residual_gait = absolute_actions, residual_gait
         self.reset_noise = reset_noise
         self._randomized = conditions.randomization(domain_randomization)
@@ -197,6 +202,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
             self.render()
         now = self._episode
         now.before, now.last_act, now.power = now.base, now.act, 0.0
+        now.last = now.steps + self._most_steps  # a backup may be of any step
         return now.obs.copy(), self._info(self._motion())
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
@@ -226,11 +232,17 @@ class QuadrupedEnv(gym.Env, EzPickle):
         obs = now.obs.copy()
         if not np.isfinite(obs).all():  # the simulation has failed
             now.broken = True
-            return np.zeros_like(obs), 0.0, True, False, info | {"is_success": False}
+            return (
+                np.zeros_like(obs),
+                0.0,
+                True,
+                now.steps >= now.last,
+                info | {"is_success": False},
+            )
         terms = self._reward(motion)
         info |= {f"reward_{name}": x for name, x in terms.items()}
         over = self.task.terminated(motion) or (self.terminate_on_success and info["is_success"])
-        return obs, float(sum(terms.values())), over, False, info
+        return obs, float(sum(terms.values())), over, now.steps >= now.last, info
 
     def render(self) -> np.ndarray | None:
         """Return the frame, uint8 `[360, 480, 3]`; in mode "human" the window follows the robot."""
@@ -261,22 +273,23 @@ class QuadrupedEnv(gym.Env, EzPickle):
         return 0.0 if self._episode is None else self._episode.steps * self.dt
 
     @property
-    def history_buffer(self) -> dict[str, Any]:
+    def history_buffer(self) -> Mapping[str, Any]:
         """The last action, and the states of the joints in the last 30 ms.
 
         A dict of `last_action` `[12]` and `joint_state`, which holds `time` `[n]` in s, the newest
         last, and, each `[n, 12]`, `position` and `position_error` in rad and `velocity` in rad/s.
+        It is a copy, which can only be read.
         """
         act, samples = self._started().act, self.robot.samples
         position, velocity, target, _ = (np.array(each) for each in zip(*samples, strict=True))
         ago = np.arange(len(samples))[::-1] / self.sim_hz
-        joint_state = dict(
+        joint_state = _read_only(
             time=self.t - ago,
             position=position,
             velocity=velocity,
             position_error=position - target,
         )
-        return dict(last_action=act.copy(), joint_state=joint_state)
+        return _read_only(last_action=act.copy(), joint_state=joint_state)
 
     @property
     def feet_on_ground(self) -> list[bool]:
@@ -343,7 +356,7 @@ class QuadrupedEnv(gym.Env, EzPickle):
         if unknown:
             raise UserError(f"reset has the options {', '.join(known)}, not {unknown}.")
         if options.get("from_backup") and len(options) > 1:
-            raise UserError("from_backup goes on with what was there; it has no other option.")
+            raise UserError("from_backup continues from what was there; it has no other option.")
         if options.get("command") is None:
             return options
         return options | {"command": episode.checked_command(options["command"])}
@@ -428,3 +441,11 @@ class QuadrupedEnv(gym.Env, EzPickle):
         if motion.tracking is not None:
             info["velocity_error"], info["turning_error"] = motion.tracking.errors
         return info
+
+
+def _read_only(**values):
+    """Return a dict that cannot be changed, nor its arrays: a change would have no effect."""
+    for x in values.values():
+        if isinstance(x, np.ndarray):
+            x.setflags(write=False)
+    return MappingProxyType(values)

@@ -122,6 +122,7 @@ class Episode:
     obs: np.ndarray | None = None  # the last observation
     tracking: Tracking | None = None  # the command, if there is one
     steps: int = 0  # so far
+    last: int = 0  # number of the step at which the time limit is reached
     broken: bool = False  # whether the simulation has failed
 
 

@@ -63,6 +63,7 @@ class Task:
     phase_hz: float  # of the clock in the observation
     self_collision: bool  # whether legs and trunk collide with each other
     commanded: bool = False  # whether the robot is given commands how fast to walk and turn
+    time_limit: float = 20.0  # s
 
 
 # ------------------------------------------------------------------------------------------ walk
@@ -212,6 +213,7 @@ RECOVER = Task(
     action_scale=(0.8, 2.0, 1.0),
     phase_hz=0.2,  # one cycle per episode, so that the demonstration is a function of observations
     self_collision=True,
+    time_limit=5.0,
 )
 
 TASKS = {"walk": WALK, "recover": RECOVER, "command": COMMAND}
@@ -236,6 +238,7 @@ _RULES: dict[str, rules.Rule] = {
     **dict.fromkeys(("base_velocity", "reset_noise", "terminate_on_success"), rules.SWITCH),
     "action_scale": rules.optional(_SCALE),
     "phase_hz": rules.optional(rules.NON_NEGATIVE),
+    "time_limit": rules.optional(rules.POSITIVE),
     "prev_epochs": rules.NON_NEGATIVE_INTEGER,
 }
 _ONLY_FOR = {"straight": "walk", "command_ranges": "command", "terminate_on_success": "recover"}

@@ -23,7 +23,7 @@ def _one(terminated, truncated):
 
 
 _STEPS = {
-    "the episode goes on": _one(False, False),
+    "the episode continues": _one(False, False),
     "terminated": _one(True, False),
     "truncated": _one(False, True),
     "terminated and truncated at once": _one(True, True),
@@ -43,8 +43,8 @@ def _right(rew, terminated, truncated, next_val, gamma):
 
 def check_bellman_backup(student):
     mistakes = {
-        "You treat a time limit (truncated) as termination: the world would have gone on, and what "
-        "follows is worth V(s').": "where(terminated => where(terminated | truncated",
+        "You treat a time limit (truncated) as termination: the world would have continued, and "
+        "what follows is worth V(s').": "where(terminated => where(terminated | truncated",
         "A state that is terminated and truncated at once is terminal all the same.": (
             "where(terminated => where(terminated & ~truncated"
         ),
@@ -74,11 +74,11 @@ _ENDS = np.array([False, True, False, True]), np.array([False, False, True, True
 
 
 def check_next_observation(student):
-    cases = {"one goes on, one is terminated, one truncated, one both": (_OBS, _FINAL, *_ENDS)}
+    cases = {"one continues, one is terminated, one truncated, one both": (_OBS, _FINAL, *_ENDS)}
     mistakes = {
         "These are the observations after the reset: the value of another episode's beginning "
         "would enter the target.": "final_obs, obs) => obs, obs)",
-        "Where the episode goes on there is no final_obs: take obs.": (
+        "Where the episode continues there is no final_obs: take obs.": (
             "final_obs, obs) => final_obs, final_obs)"
         ),
         "After truncation the reset observation is used: take final_obs there as well.": (

@@ -82,13 +82,13 @@ _MISTAKES = {
     ),
     "You mixed up terminated and truncated: the future is worth 0 after termination, and "
     "V(s_{t+1}) after truncation.": "where(terminated => where(truncated",
-    "Your sum goes on into the next episode, which has nothing to do with this one.": (
+    "Your sum continues into the next episode, which has nothing to do with this one.": (
         " * goes_on[t] => "
     ),
-    "Your sum goes on into the next episode where a time limit has ended this one.": (
+    "Your sum continues into the next episode where a time limit has ended this one.": (
         "~(terminated | truncated) => ~terminated"
     ),
-    "Your sum goes on into the next episode where this one has terminated.": (
+    "Your sum continues into the next episode where this one has terminated.": (
         "~(terminated | truncated) => ~truncated"
     ),
     "You take V of the next row for V(s_{t+1}). After the end of an episode the next row belongs "

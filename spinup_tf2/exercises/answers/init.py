@@ -1,4 +1,4 @@
-"""The first weights of networks, and what PPO makes of them."""
+"""The initial weights of networks, and what PPO makes of them."""
 
 import numpy as np
 

@@ -81,7 +81,7 @@ def check_smoothed_action(student):
 
 
 _STEPS = {
-    "the episode goes on": (*np.float32([[1], [0], [10], [20]]), 0.9),
+    "the episode continues": (*np.float32([[1], [0], [10], [20]]), 0.9),
     "terminated": (*np.float32([[1], [1], [10], [20]]), 0.9),
     "20 random steps": (
         _floats(20),

@@ -6,7 +6,7 @@ It is the target to which the value of s, or of an action in s, is fitted after 
 reward R.
 
 gymnasium's step returns `terminated` (the environment says that it is over: a fall, a goal) and
-`truncated` (a time limit; the world would have gone on). Only the first one makes s' terminal.
+`truncated` (a time limit; the world would have continued). Only the first one makes s' terminal.
 
 There is also the question what s' is. A vector environment steps n environments at once and returns
 arrays with a row for each. Here, an environment whose episode has ended is reset in the same step.

@@ -1,4 +1,4 @@
-r"""The first weights of networks, and what PPO makes of them.
+r"""The initial weights of networks, and what PPO makes of them.
 
 A dense layer y = x W + b has a kernel W, [fan_in, fan_out], and a bias b, [fan_out]. Three usual
 ways to draw them:

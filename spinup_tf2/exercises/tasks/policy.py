@@ -1,4 +1,4 @@
-"""A Gaussian policy of one's own: network and distribution.
+"""A Gaussian policy of your own: network and distribution.
 
     pi(a|s) = N(a; mu(s), sigma)
 

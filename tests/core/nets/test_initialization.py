@@ -1,4 +1,4 @@
-"""The first weights of networks."""
+"""The initial weights of networks."""
 
 import itertools
 

@@ -241,13 +241,13 @@ def test_a_new_environment_takes_the_place_of_one_that_raises(vectorization, std
     (line,) = stderr().splitlines()
     assert line.startswith("Warning: environment 1 (Faulty, rank 0 on ")
     assert f"in step 3 of its episode, after 6 steps in all (last seed: {SEED})." in line
-    assert line.endswith("It is made anew (1 of 2).")
+    assert line.endswith("It is created again (1 of 2).")
 
 
 @every
 def test_retries_are_counted_and_exhausted(vectorization, stderr):
     """Both environments fail in each seventh step of theirs, for whatever seed."""
-    with pytest.raises(EnvironmentFailure, match=r"after 18 steps.*made anew 2 times before"):
+    with pytest.raises(EnvironmentFailure, match=r"after 18 steps.*created again 2 times before"):
         play(partial(Faulty, seeds=None), 50, vectorization=vectorization, env_retries=2)
     lines = stderr().splitlines()
     for number in (0, 1):
@@ -269,7 +269,7 @@ def test_a_reset_is_tried_again(vectorization, stderr):
     obs, *_ = play(broken, 2, vectorization=vectorization, env_retries=2)
     assert obs[0, 1, 0] == seed_after(SEED_AFTER_RETRY) % 1000
     with pytest.raises(
-        EnvironmentFailure, match=r"after 0 steps in all .*\. It had been made anew 1 t"
+        EnvironmentFailure, match=r"after 0 steps in all .*\. It had been created again 1 t"
     ):
         play(broken, 2, vectorization=vectorization, env_retries=1)
 
@@ -408,7 +408,7 @@ def test_a_lost_episode_tells_nothing(vectorization, stderr):
             envs.step(np.zeros(2))
         told = [(True, 0), (True, 1), (True, 0)]
         assert envs.episodes.take_successes() == told
-    assert "made anew" in stderr()
+    assert "created again" in stderr()
 
 
 @every

@@ -76,5 +76,5 @@ def test_an_emulator_that_cannot_be_loaded(monkeypatch, tmp_path):
     (tmp_path / "nes_py" / "__init__.py").touch()
     (tmp_path / "nes_py" / "lib_nes_env.so").write_text("of another machine")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(UserError, match=r"cannot be loaded \(.*build it anew with: pip install"):
+    with pytest.raises(UserError, match=r"cannot be loaded \(.*rebuild it with: pip install"):
         gym.make(ENV)

@@ -31,15 +31,35 @@ register_envs()
 # ------------------------------------------------------------------------------- gymnasium
 
 
-@pytest.mark.parametrize(("task", "steps"), [("Walk", 400), ("Command", 400), ("Recover", 100)])
-def test_registered_and_conforming(task, steps):
+@pytest.mark.parametrize("task", ["Walk", "Command", "Recover"])
+def test_registered_and_conforming(task):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with closing(gym.make(f"Quadruped{task}-v0", render_mode="DIRECT")) as env:
-            assert env.spec.max_episode_steps == steps
             assert env.unwrapped.render_mode is None
             check_env(env.unwrapped, skip_render_check=True)
             play(env, 3, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "steps"),
+    [
+        (dict(), 400),
+        (dict(task="command"), 400),
+        (dict(task="recover"), 100),
+        (dict(task="recover", action_repeat=1), 2500),
+        (dict(task="recover", sim_hz=400, action_repeat=20, time_limit=0.5), 10),
+    ],
+)
+def test_time_limit(make, kwargs, steps):
+    env = make(reset_noise=False, **kwargs)
+    env.reset(seed=0)
+    env.step(STAND)
+    env.backup()
+    for options in ({}, {"from_backup": True}):  # the limit holds from each reset
+        env.reset(seed=0, options=options)
+        truncated = [env.step(STAND)[3] for _ in range(steps)]
+        assert truncated == [False] * (steps - 1) + [True]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +125,7 @@ def random(**given):
         (dict(reward_weights={"yaw": True}), "reward_weights is"),
         (dict(task="recover", reward_weights={"gait": 1.0}), "terms upright, stance"),
         (dict(action_repeat=0), "action_repeat is 0"),
+        (dict(time_limit=0), "time_limit is 0"),
         (dict(kp=np.bool_(True)), "kp is .*True.*; it must be a number above 0"),
         (dict(kd=math.nan), "kd is nan"),
         (dict(velocity_limit=0), "velocity_limit is 0"),
@@ -659,7 +680,14 @@ def test_time_and_curriculum(make):
     assert env.t == 0
     env.reset(seed=0)
     assert env.t == 0
-    assert (env.history_buffer["last_action"] == 0).all()
+    buffer = env.history_buffer
+    assert (buffer["last_action"] == 0).all()
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        buffer["last_action"] = np.ones(12)
+    with pytest.raises(ValueError, match="read-only"):
+        buffer["last_action"][:] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        buffer["joint_state"]["position"][-1] = 1
     env.add_epoch()
     env.addEpoch()
     assert env.curriculum_factor == pytest.approx(0.48, abs=0.005)
