@@ -108,7 +108,10 @@ def test_a_resumed_run_does_not_ask_for_it_again(first, tmp_path):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        (dict(ac_kwargs=dict(hidden_sizes=(9,))), r"2 is float32 \(3, 8\), and here it is float32 \(3, 9"),
+        (
+            dict(ac_kwargs=dict(hidden_sizes=(9,))),
+            r"2 is float32 \(3, 8\), and here it is float32 \(3, 9",
+        ),
         (dict(ac_kwargs=dict(hidden_sizes=(8, 8))), "variable 4 is"),
         (
             dict(ac_kwargs=dict(hidden_sizes=(8,), activation="relu")),
