@@ -12,6 +12,7 @@ from spinup_tf2.core.nets.actor_critic import BaseActorCritic
 from spinup_tf2.core.nets.checks import check_memory, class_for
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.randomness import environment_seed, seed_global_generators
+from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, pixels_as_numbers
 from spinup_tf2.files.env_spec import write_env_spec
@@ -29,6 +30,7 @@ from spinup_tf2.parallel.threads import limit_tensorflow
 from spinup_tf2.training.callbacks import Callbacks, callbacks_of
 from spinup_tf2.training.checkpoint_writer import CheckpointWriter
 from spinup_tf2.training.evaluation import make_test_envs
+from spinup_tf2.training.first_steps import FirstSteps
 from spinup_tf2.training.init_from import begin_with
 from spinup_tf2.training.run import Run, variables_of
 from spinup_tf2.training.same_run import (
@@ -149,7 +151,7 @@ def open_run(
         counts = ", ".join(f"\t {name}: {size}" for name, size in ac.sizes().items())
         logger.log(f"\nNumber of parameters: {counts}\n")
         with exit_together(), ExitStack() as contexts:
-            yield Run(
+            run = Run(
                 settings=settings,
                 envs=envs,
                 test_envs=test_envs,
@@ -164,6 +166,11 @@ def open_run(
                 callbacks=Callbacks(callbacks),
                 contexts=contexts,
             )
+            of_name = isinstance(settings.env_fn, EnvFn)  # to which nothing can have been done
+            if saved is None and proc_id() == 0 and not of_name:
+                made_of = description["environment"]
+                FirstSteps(envs, made_of, settings.max_ep_len, logger.warn_once)
+            yield run
 
 
 def _seed_global_generators(settings, envs, saved):
