@@ -124,7 +124,8 @@ def observation_test(space: spaces.Space, dtype: np.dtype | None = None) -> Call
                 key in obs and fits(entry, obs[key]) for key, entry in part.spaces.items()
             )
         if isinstance(part, spaces.Discrete) and isinstance(obs, int | np.integer):
-            return part.start <= obs < part.start + part.n  # `in` takes ten times as long
+            first = int(part.start)  # their sum may be too large for the space's type
+            return first <= obs < first + int(part.n)  # `in` takes ten times as long
         return obs in part
 
     return partial(fits, space)
@@ -194,25 +195,28 @@ class ActionSpec:
             low, high = (bound.reshape(self.shape) for bound in (self.space.low, self.space.high))
             flat = 2 * (flat - low) / (high - low) - 1
         elif self.num_choices is not None:
-            flat = flat - np.reshape(getattr(self.space, "start", 0), (-1,) * len(self.shape))
+            flat = flat - np.reshape(self._start, (-1,) * len(self.shape))
         return flat.astype(self.dtype)
 
     def to_env(self, act: np.ndarray) -> np.ndarray:
         """Convert actions `[n, *shape]` of a policy for the `step` of a vector environment.
 
-        For a Box the result is a copy, which environments may modify.
+        The result has the type of the space, and is a copy, which environments may modify.
         """
+        act = act.reshape(len(act), *self.space.shape)
         if self.num_choices is None:
-            act = act.reshape(len(act), *self.space.shape)
             if self.bounded:
                 low, high = self.space.low, self.space.high
                 # This formula is exact at low and high; clipping removes rounding errors.
                 act = np.clip((1 - act) / 2 * low + (1 + act) / 2 * high, low, high)
-            return act.astype(self.space.dtype)
-        start = getattr(self.space, "start", 0)
-        if isinstance(self.space, spaces.Discrete):
-            return act + start if start else act
-        return (act.reshape(len(act), *self.space.shape) + start).astype(self.space.dtype)
+        else:
+            act = act + self._start
+        return act.astype(self.space.dtype)
+
+    @property
+    def _start(self):
+        """The lowest value of each discrete action, in a type that holds all differences."""
+        return np.asarray(getattr(self.space, "start", 0), np.int64)
 
 
 def action_spec(space: spaces.Space) -> ActionSpec:

@@ -20,7 +20,9 @@ restored as such; see `kwargs_json`.
 import json
 import math
 import os
+import pickle
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
+from gymnasium.wrappers import TimeLimit
 
 from spinup_tf2.envs.atari import is_atari
 from spinup_tf2.envs.making import DISPLAY_WRAPPERS, wrapper_of
@@ -52,6 +55,11 @@ MOST_FRAMES = 10_000
 
 # Wrappers of gymnasium with which returns are no longer those of the environment.
 _TRAINING_ONLY = (gym.wrappers.ClipReward, gym.wrappers.NormalizeReward)
+
+# What `gymnasium.make` puts around every environment; without it, nothing but checks is missing.
+_CHECKS = (gym.wrappers.PassiveEnvChecker, gym.wrappers.OrderEnforcing)
+
+_TIME_LIMIT = f"{TimeLimit.__module__}:{TimeLimit.__name__}"
 
 _WHAT_TO_DO = (
     "Build the environment yourself and call run_policy(env, get_action), or, if you trust whoever "
@@ -118,15 +126,22 @@ def make_env(
         ) from error
 
 
-def make_described(description: Mapping[str, Any], render_mode: str | None = None) -> gym.Env:
+def make_described(
+    description: Mapping[str, Any], render_mode: str | None = None, training: bool = False
+) -> gym.Env:
     """Build an environment from a description by `describe_env` that the caller trusts.
 
     All modules that it names are imported.
+
+    Args:
+        description: The description.
+        render_mode: gymnasium's render mode.
+        training: Whether wrappers that only help training are applied, too.
     """
     entries = [wrapper["entry_point"] for wrapper in description["wrappers"]]
     names = [str(description["env_name"]), *entries]
     import_named(dict.fromkeys(name.partition(":")[0] for name in names if ":" in name))
-    return _build(description, render_mode)
+    return _build(description, render_mode, training)
 
 
 def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
@@ -145,50 +160,96 @@ def describe_env(env: gym.Env, env_fn: Callable[[], gym.Env]) -> dict:
     kwargs = _arguments(spec)
     if kwargs.get("render_mode") == "human":
         del kwargs["render_mode"]
+    time_limit, wrappers = _stack(env)
     return {
         # An environment keeps its id, but not the module that had to be imported to register it.
         "env_name": getattr(env_fn, "env_name", None) or spec.id,
         "kwargs": kwargs,
-        "max_episode_steps": spec.max_episode_steps,
-        "wrappers": _wrappers(spec, env_fn),
+        "max_episode_steps": time_limit,
+        "wrappers": _described(wrappers, env_fn),
     }
 
 
-def _wrappers(spec, env_fn):
+def _described(wrappers, env_fn):
     """Describe wrappers; those that do not record their arguments with what `env_fn` gave them."""
     named = map(wrapper_of, getattr(env_fn, "wrappers", ()))
     given = [kwargs for wrapper, kwargs in named if not issubclass(wrapper, RecordConstructorArgs)]
     found = []
-    for wrapper in reversed(spec.additional_wrappers):
-        if wrapper.name in DISPLAY_WRAPPERS:
-            continue
-        more = dict(given=True) if wrapper.kwargs is None and given else {}
-        kwargs = to_json(given.pop() if more else wrapper.kwargs or {})
-        found.append(dict(entry_point=wrapper.entry_point, kwargs=kwargs, **more))
+    for wrapper in reversed(wrappers):
+        kind = type(wrapper)
+        more = {}
+        if given and not isinstance(wrapper, RecordConstructorArgs):
+            more = dict(given=True)
+        arguments = given.pop() if more else {**getattr(wrapper, "_saved_kwargs", {})}
+        arguments.pop("env", None)
+        kwargs = _written(arguments, kind.__name__)
+        found.append(dict(entry_point=f"{kind.__module__}:{kind.__name__}", kwargs=kwargs, **more))
     return found[::-1]
+
+
+def _stack(env):
+    """Return the time limit of `gymnasium.make`, and all other wrappers, the innermost first.
+
+    Without those of `make` that check the protocol, and those that display. If there are time
+    limits elsewhere, all of them are among the wrappers, and the first result is None.
+    """
+    layers = []
+    while isinstance(env, gym.Wrapper):
+        layers.insert(0, env)
+        env = env.env
+    # `make` puts its checks around what the entry point returns, and the limit around these. But
+    # an entry point may call `make` as well.
+    checks = [i for i, layer in enumerate(layers) if isinstance(layer, _CHECKS)]
+    limits = [i for i, layer in enumerate(layers) if type(layer) is TimeLimit]
+    place = checks[-1] + 1 if checks else 0
+    plain = limits == [place] and checks == [*range(place - len(checks), place)]
+    time_limit = layers[place].spec.max_episode_steps if plain else None
+    wrappers = [
+        layer
+        for layer in layers
+        if not isinstance(layer, _CHECKS)
+        and not (plain and type(layer) is TimeLimit)
+        and type(layer).__name__ not in DISPLAY_WRAPPERS
+    ]
+    return time_limit, wrappers
 
 
 def _arguments(spec):
     """Return the environment's arguments as JSON, without those that JSON cannot hold.
 
-    The latter must come from the registration of the environment; otherwise TypeError is raised.
+    The latter must come from the registration of the environment, of which `gymnasium.make` passes
+    on a copy; otherwise TypeError is raised.
     """
     registered = getattr(gym.registry.get(spec.id), "kwargs", {})
     kwargs = {}
     for key, value in spec.kwargs.items():
         try:
-            kwargs |= to_json({key: value})
+            kwargs |= _written({key: value}, spec.id)
         except TypeError:
-            if key not in registered or not _equal(registered[key], value):
+            if key not in registered or not _same(registered[key], value):
                 raise
     return kwargs
 
 
-def _equal(one, other):
-    try:
-        return one is other or bool(one == other)
-    except Exception:  # a user's class may raise anything in a comparison
-        return False
+def _written(arguments, name):
+    """Return arguments as JSON; raise a TypeError that names the first that JSON cannot hold."""
+    written = {}
+    for key, value in arguments.items():
+        try:
+            written |= to_json({key: value})
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"the argument {key!r} of {name}: {error}") from error
+    return written
+
+
+def _same(one, other):
+    """Return whether two values are the same, or one a copy of the other."""
+    with suppress(Exception):  # a user's class may raise anything, and an array has no truth
+        if one is other or one == other:
+            return True
+    with suppress(Exception):  # many classes do not compare what they hold, but pickle it
+        return pickle.dumps(one) == pickle.dumps(other)
+    return False
 
 
 def register_for_file(env_name: object) -> str:
@@ -213,22 +274,28 @@ def register_for_file(env_name: object) -> str:
     return env_id
 
 
-def _build(spec, render_mode):
-    """Build the environment of a description."""
+def _build(spec, render_mode, training=False):
+    """Build the environment of a description; `training`: with wrappers for training only."""
     kwargs = from_json(dict(spec["kwargs"]))
     check_environment_arguments(kwargs)
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
     env_id = register_for_file(spec["env_name"])
-    # A time limit among the arguments overrides that of the run. -1 means none, and None the
-    # registered one.
-    time_limit = kwargs.pop("max_episode_steps", spec["max_episode_steps"] or -1)
+    wrappers = spec["wrappers"]
+    time_limit = spec["max_episode_steps"] or -1
+    elsewhere = time_limit == -1  # all time limits are among the wrappers
+    if "max_episode_steps" in kwargs:  # overrides those of the run; None: as it is registered
+        time_limit, elsewhere = kwargs.pop("max_episode_steps"), False
+        wrappers = [each for each in wrappers if each["entry_point"] != _TIME_LIMIT]
     env = gym.make(env_id, max_episode_steps=time_limit, **kwargs)
     # The registered entry point may have applied the first of the wrappers itself.
-    already_there = len(env.spec.additional_wrappers)
-    for description in spec["wrappers"][already_there:]:
+    limit, there = _stack(env)
+    limits = [each for each in there if type(each) is TimeLimit]
+    already = len(there) + (limit is not None) if elsewhere else len(there) - len(limits)
+    for description in wrappers[already:]:
         wrapper = _load_wrapper(description["entry_point"], description.get("given"))
-        if wrapper in _TRAINING_ONLY or getattr(wrapper, "training_only", False):
+        for_training = wrapper in _TRAINING_ONLY or getattr(wrapper, "training_only", False)
+        if for_training and not training:
             continue
         kwargs = from_json(description["kwargs"])
         check_environment_arguments(kwargs)

@@ -23,14 +23,21 @@ def space_to_json(space: spaces.Space) -> dict[str, Any]:
         bounds = {name: _bound_to_json(getattr(space, name)) for name in ("low", "high")}
         return {"type": "Box", "shape": list(space.shape), "dtype": str(space.dtype), **bounds}
     if isinstance(space, spaces.Discrete):
-        return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
+        data = {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
+        return data | _dtype_to_json(space)
     if isinstance(space, spaces.MultiDiscrete):
         start = np.broadcast_to(space.start, space.nvec.shape)
-        return {"type": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": start.tolist()}
+        data = {"type": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": start.tolist()}
+        return data | _dtype_to_json(space)
     if isinstance(space, spaces.MultiBinary):
         n = space.n if isinstance(space.n, int) else list(space.n)
         return {"type": "MultiBinary", "n": n}
     raise UserError(f"The space {type(space).__name__} cannot be written as JSON.")
+
+
+def _dtype_to_json(space):
+    # The usual type is left out, as in files of earlier versions, with which runs are compared.
+    return {} if space.dtype == np.int64 else {"dtype": str(space.dtype)}
 
 
 def space_from_json(data: Mapping[str, Any]) -> spaces.Space:
@@ -79,10 +86,11 @@ def _from_json(data):
     if kind == "Box":
         low, high = (_bound_from_json(data[name], data) for name in ("low", "high"))
         return spaces.Box(low, high, dtype=low.dtype.type)
+    dtype = str(data.get("dtype", "int64"))
     if kind == "Discrete":
-        return spaces.Discrete(data["n"], start=data["start"])
+        return spaces.Discrete(data["n"], start=data["start"], dtype=dtype)
     if kind == "MultiDiscrete":
-        return spaces.MultiDiscrete(np.array(data["nvec"]), start=np.array(data["start"]))
+        return spaces.MultiDiscrete(np.array(data["nvec"]), dtype, start=np.array(data["start"]))
     return spaces.MultiBinary(data["n"])
 
 

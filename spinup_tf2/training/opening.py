@@ -11,6 +11,7 @@ from spinup_tf2.core.nets.checks import check_memory, class_for
 from spinup_tf2.core.nets.distributions import forget_results
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.randomness import environment_seed, seed_global_generators
+from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, pixels_as_numbers
 from spinup_tf2.files.env_spec import write_env_spec
@@ -28,6 +29,7 @@ from spinup_tf2.parallel.tensors import sync_params
 from spinup_tf2.training.callbacks import Callbacks, callbacks_of
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.evaluation import make_test_envs
+from spinup_tf2.training.first_steps import FirstSteps
 from spinup_tf2.training.keeper import variables_of
 from spinup_tf2.training.rebuilding import begin_with
 from spinup_tf2.training.run import Run
@@ -169,6 +171,10 @@ def open_run(
                 contexts=contexts,
             )
             beginning.pop_all()
+            of_name = isinstance(settings.env_fn, EnvFn)  # to which nothing can have been done
+            if saved is None and proc_id() == 0 and not of_name:
+                made_of = description["environment"]
+                FirstSteps(envs, made_of, settings.max_ep_len, logger.warn_once)
             yield run
 
 

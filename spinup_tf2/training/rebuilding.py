@@ -214,21 +214,26 @@ def begin_with(ac: BaseActorCritic, run_dir: str | os.PathLike) -> None:
     weights = read_weights(save_dir)[: len(ac.variables)]
     networks = _networks_in(save_dir)
     _check_normalization(ac, networks, run_dir)
-    ours, theirs = ([each.shape for each in group] for group in (ac.variables, weights))
-    for i, pair in enumerate(zip_longest(ours, theirs)):
-        here, there = ("none" if shape is None else str(tuple(shape)) for shape in pair)
+    for i, pair in enumerate(zip_longest(ac.variables, weights)):
+        here, there = map(_form, pair)
         if here != there:
             raise UserError(
-                f"init_from is {run_dir}, whose networks are others than those of this run: the "
-                f"shape of their variable {i + 1} is {there}, and here it is {here}. Use the same "
-                "kind of environment, the same algorithm or a relative of it, and the same "
-                "ac_kwargs."
+                f"init_from is {run_dir}, whose networks are others than those of this run: their "
+                f"variable {i + 1} is {there}, and here it is {here}. Use the same kind of "
+                "environment, the same algorithm or a relative of it, and the same ac_kwargs."
             )
     _check_not_in_shapes(ac, _arguments_of(networks), run_dir)
     if not all(np.isfinite(weight).all() for weight in weights):
         raise UserError(f"init_from is {run_dir}, in whose weights there is NaN or infinity.")
     for variable, weight in zip(ac.variables, weights, strict=True):
         variable.assign(weight)
+
+
+def _form(values):
+    """Describe the type and shape of a variable or an array; "none" for None."""
+    if values is None:
+        return "none"
+    return f"{np.dtype(values.dtype).name} {tuple(values.shape)}"
 
 
 def network_arguments(run_dir: str | os.PathLike) -> dict[str, Any]:

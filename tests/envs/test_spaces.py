@@ -14,6 +14,7 @@ from spinup_tf2.envs.spaces import (
     is_image,
     network_dtype,
     network_observation_space,
+    observation_test,
     pixels_as_numbers,
     to_network,
 )
@@ -26,6 +27,9 @@ SUPPORTED = [
     spaces.Discrete(5, start=-2),
     spaces.MultiDiscrete([3, 2]),
     spaces.MultiDiscrete(np.array([[3, 2], [4, 4]]), start=np.array([[1, 0], [0, 2]])),
+    spaces.Discrete(27, start=101, dtype=np.int8),  # start + n is no int8
+    spaces.Discrete(3, dtype=np.int32),
+    spaces.MultiDiscrete([3, 2], np.int8, start=np.array([125, -128])),
     spaces.MultiBinary(4),
     spaces.MultiBinary((2, 2)),
     spaces.Dict(
@@ -134,7 +138,11 @@ def test_every_action_that_can_be_drawn_belongs_to_the_space(space):
         logits = np.where(padding if spec.shape else padding[0], -np.inf, 0.0)
         act = (logits + noise).argmax(-1)
     actions = spec.to_env(act)
-    assert all(space.contains(a) for a in actions)
+    assert all(space.contains(a) and a.dtype == space.dtype for a in actions)
+    fits = observation_test(space)
+    for chosen, a in zip(act, actions, strict=True):
+        assert fits(a)
+        np.testing.assert_array_equal(spec.from_env(a), chosen.ravel() if spec.shape else chosen)
     if spec.num_choices is not None:  # every choice is reachable
         assert len({a.tobytes() for a in np.asarray(actions)}) == np.prod(spec.num_choices)
 

@@ -9,8 +9,12 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers import (
     ClipReward,
     FlattenObservation,
+    MaxAndSkipObservation,
+    OrderEnforcing,
     RecordVideo,
     RescaleAction,
+    TimeAwareObservation,
+    TimeLimit,
     TransformObservation,
 )
 
@@ -71,6 +75,28 @@ class Told(gym.Env):
         self.told, self.how, self.names = told, how, names
 
 
+class Settings:
+    """Does not say whether two are equal."""
+
+    def __init__(self):
+        self.speed = 3
+
+
+def test_arguments_of_the_registration_may_be_anything(tmp_path):
+    """`gymnasium.make` passes on copies, and not all copies are equal to what they are made of."""
+    anything = [np.zeros((100, 100)), np.array([None, 1]), Settings(), print, {1, 2}, lambda: 1]
+    anything += [{"settings": Settings(), "weights": np.zeros(9)}]
+    for each in anything:
+        gym.register("Told-v0", entry_point=Told, kwargs=dict(told=each))
+        try:
+            again = rebuilt(tmp_path, gym.make("Told-v0")).unwrapped.told
+            assert type(again) is type(each)
+            with pytest.raises(UserError, match=r"argument 'told' of Told-v0: .*is not written"):
+                rebuilt(tmp_path, gym.make("Told-v0", told=np.ones((100, 100))))
+        finally:
+            del gym.registry["Told-v0"]
+
+
 @pytest.fixture
 def told_by_its_registration():
     registered = dict(told=(2, (3, 4)), how=print, names={1: "one"})
@@ -99,6 +125,59 @@ def test_another_time_limit_may_be_given(tmp_path):
     for limit in (3, 400):
         env = rebuilt(tmp_path, env, env_kwargs=dict(max_episode_steps=limit))
         assert env.spec.max_episode_steps == limit
+
+
+class Twice(TimeLimit):
+    """A time limit of another kind."""
+
+    def step(self, action):
+        return super().step(action) if self._elapsed_steps % 2 else self.env.step(action)
+
+
+def pendulum(**kwargs):
+    return MaxAndSkipObservation(gym.make("Pendulum-v1", **kwargs), 4)
+
+
+def episode(env):
+    """The observations of an episode, which is cut after 300 steps."""
+    env.reset(seed=0)
+    seen = []
+    for _ in range(300):
+        obs, _, _, truncated, _ = env.step(np.zeros(1, np.float32))
+        seen.append(obs)
+        if truncated:
+            break
+    return np.array(seen)
+
+
+STACKS = [
+    lambda: TimeLimit(gym.make("Pendulum-v1"), 250),
+    lambda: TimeLimit(gym.make("Pendulum-v1"), 20),
+    lambda: TimeLimit(MaxAndSkipObservation(gym.make("Pendulum-v1"), 4), 30),
+    lambda: TimeLimit(MaxAndSkipObservation(gym.make("Pendulum-v1"), 4), 90),
+    lambda: MaxAndSkipObservation(TimeLimit(gym.make("Pendulum-v1", max_episode_steps=-1), 30), 4),
+    lambda: TimeLimit(MaxAndSkipObservation(gym.make("Pendulum-v1", max_episode_steps=-1), 4), 30),
+    lambda: TimeLimit(TimeAwareObservation(gym.make("Pendulum-v1"), normalize_time=True), 50),
+    lambda: TimeLimit(OrderEnforcing(MaxAndSkipObservation(gym.make("Pendulum-v1"), 4)), 30),
+    lambda: Twice(gym.make("Pendulum-v1", max_episode_steps=-1), 30),
+    lambda: gym.make("FourSteps-v0"),
+    lambda: gym.make("FourSteps-v0", max_episode_steps=20),
+    lambda: TimeLimit(ClipReward(gym.make("FourSteps-v0", max_episode_steps=-1), -1, 1), 9),
+    lambda: TimeLimit(gym.make("FourStepsUnchecked-v0"), 12),
+]
+
+
+@pytest.mark.parametrize("make", STACKS)
+def test_time_limits_come_back_where_they_were(tmp_path, make):
+    unchecked = dict(order_enforce=False, disable_env_checker=True)
+    gym.register("FourSteps-v0", entry_point=pendulum)
+    gym.register("FourStepsUnchecked-v0", entry_point=pendulum, **unchecked)
+    try:
+        np.testing.assert_array_equal(episode(make()), episode(rebuilt(tmp_path, make())))
+        again = rebuilt(tmp_path, make(), env_kwargs=dict(max_episode_steps=2))
+        assert len(episode(again)) <= 4
+    finally:
+        del gym.registry["FourSteps-v0"], gym.registry["FourStepsUnchecked-v0"]
 
 
 def test_no_time_limit_stays_none(tmp_path):

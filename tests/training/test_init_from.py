@@ -108,7 +108,10 @@ def test_a_resumed_run_does_not_ask_for_it_again(first, tmp_path):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        (dict(ac_kwargs=dict(hidden_sizes=(9,))), r"variable 2 is \(3, 8\), and here it is \(3, 9"),
+        (
+            dict(ac_kwargs=dict(hidden_sizes=(9,))),
+            r"2 is float32 \(3, 8\), and here it is float32 \(3, 9",
+        ),
         (dict(ac_kwargs=dict(hidden_sizes=(8, 8))), "variable 4 is"),
         (
             dict(ac_kwargs=dict(hidden_sizes=(8,), activation="relu")),
@@ -164,12 +167,14 @@ def test_a_save_that_does_not_say_what_it_is_is_refused(text, first, tmp_path):
     assert not (tmp_path / "second" / "config.json").exists()
 
 
-def test_weights_that_are_no_numbers_are_refused(first, tmp_path):
+def test_weights_that_are_no_numbers_of_the_networks_type_are_refused(first, tmp_path):
     shutil.copytree(first, tmp_path / "first")
     path = tmp_path / "first" / "tf2_save" / WEIGHTS
     with np.load(path) as arrays:
         arrays = {**arrays}
-    for kind, message in {float: "NaN or infinity", complex: "complex128", str: "<U"}.items():
+    refused = {np.float32: "NaN or infinity", complex: "complex128", str: "<U"}
+    refused |= {bool: r"variable 1 is bool .*here it is float32", float: "variable 1 is float64"}
+    for kind, message in refused.items():
         np.savez(path, **arrays | {"0": (arrays["0"] * np.nan).astype(kind)})
         with pytest.raises(UserError, match=message):
             train(ppo, tmp_path / "second", init_from=tmp_path / "first")
