@@ -101,6 +101,38 @@ class PolyakAverage:
             target.assign(self.polyak * target + (1 - self.polyak) * variable)
 
 
+class HardCopy(PolyakAverage):
+    """Copy of variables to those of target networks, as a part of an update (Mnih et al. 2015).
+
+    It counts the updates, so that they need not be compiled one by one, as `every` needs it.
+
+    Args:
+        targets, variables: As in PolyakAverage.
+        interval: Number of updates after which, each time, the variables are copied.
+    """
+
+    def __init__(
+        self,
+        targets: Iterable[keras.Variable],
+        variables: Iterable[keras.Variable],
+        interval: int,
+    ):
+        super().__init__(targets, variables, polyak=0.0)
+        self.interval = interval
+        self.since = keras.Variable(0, trainable=False, dtype="int32", name="updates_since_copy")
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """All variables that the step changes."""
+        return [self.since, *super().variables]
+
+    def _move(self):
+        since = (self.since + 1) % self.interval
+        self.since.assign(since)
+        for target, variable in self.pairs:
+            target.assign(tf.where(since == 0, variable, target))
+
+
 class UpdateBlock:
     """Performs many updates, one after the other, in one compiled call.
 
