@@ -83,14 +83,13 @@ def dqn(
     """Deep Q-Network: Q-learning with a replay buffer and a target network, for Discrete actions.
 
     Args:
-        eps_start (float): Probability of a random action at interaction 0. (But see start_steps.)
-        eps_end (float): The same from interaction eps_steps on. (0.01 to 0.1.)
-        eps_steps (int): Interactions in which it changes linearly from eps_start to eps_end.
-        double_q (bool): Whether the Q-function chooses the action in the backup, which the target
-            network values: double Q-learning, which overestimates less. False: the target network
-            does both, as in the first DQN.
-        copy_every (int): How often, in updates, the Q-function is copied to the target network.
-            None: the target network follows slowly instead (polyak).
+        eps_start (float): Probability of random actions at first. (But see start_steps.)
+        eps_end (float): Probability of random actions in the end. (0.01 to 0.1.)
+        eps_steps (int): Interactions from eps_start to eps_end. In between it changes linearly.
+        double_q (bool): Whether to use double Q-learning. It overestimates less, as the Q-function
+            chooses the action whose value the target network gives. False: that does both.
+        copy_every (int): Updates between copies to the target network. None: it follows slowly
+            instead (polyak).
         num_updates (int): Updates in a block. None: update_every, one for each interaction.
     """
     settings = Settings.of(locals())

@@ -12,13 +12,7 @@ from spinup_tf2.arguments.options import Options
 from spinup_tf2.core.gradient_steps import Loss, adam
 from spinup_tf2.core.nets.distributions import probs_and_log_probs, sample_and_log_prob
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
-from spinup_tf2.core.off_policy import (
-    Schedule,
-    networks,
-    pays_to_compile,
-    replay_buffer,
-    train,
-)
+from spinup_tf2.core.off_policy import Schedule, networks, pays_to_compile, replay_buffer, train
 from spinup_tf2.core.update_block import Minimize, PolyakAverage, UpdateBlock, bellman_backup
 from spinup_tf2.envs.spaces import bounded_or_discrete_action_spec
 from spinup_tf2.training.opening import environments, open_run

@@ -68,6 +68,9 @@ class PolyakAverage:
         variables: The variable that each target follows.
         polyak: Weight of the old target, between 0 and 1.
         every: As in Minimize.
+
+    Attributes:
+        variables: All variables that the step changes.
     """
 
     pieces = ("_move",)
@@ -80,13 +83,9 @@ class PolyakAverage:
         every: int = 1,
     ):
         self.pairs = list(zip(targets, variables, strict=True))
+        self.variables = [target for target, _ in self.pairs]
         self.polyak = polyak
         self.every = every
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """All variables that the step changes."""
-        return [target for target, _ in self.pairs]
 
     def __call__(self, batch: Batch) -> Info:
         """Update all targets; the batch is not used.
@@ -112,19 +111,12 @@ class HardCopy(PolyakAverage):
     """
 
     def __init__(
-        self,
-        targets: Iterable[keras.Variable],
-        variables: Iterable[keras.Variable],
-        interval: int,
+        self, targets: Iterable[keras.Variable], variables: Iterable[keras.Variable], interval: int
     ):
         super().__init__(targets, variables, polyak=0.0)
         self.interval = interval
         self.since = keras.Variable(0, trainable=False, dtype="int32", name="updates_since_copy")
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """All variables that the step changes."""
-        return [self.since, *super().variables]
+        self.variables.append(self.since)
 
     def _move(self):
         since = (self.since + 1) % self.interval

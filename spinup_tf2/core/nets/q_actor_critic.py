@@ -6,6 +6,7 @@ bounds, and log-probabilities are exact: they are those of actions in [-1, 1].
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import keras
 import numpy as np
@@ -123,13 +124,12 @@ class CNNQActorCritic(QActorCritic):
         layers = dict(hidden_sizes=hidden_sizes, activation=activation)
         images = dict(conv=conv, background=background)
         check_network_arguments(layers | images)
-        pi_encoder, self.q_encoder = (
-            cnn(observation_space.shape, conv, (), activation, background) for _ in range(2)
-        )
+        encoder = partial(cnn, observation_space.shape, conv, (), activation, background)
+        self.q_encoder = encoder()
         features = self.q_encoder.output_shape[-1]
 
         def pi_net(*output):
-            return keras.Sequential([pi_encoder, _mlp(features, layers, *output)])
+            return keras.Sequential([encoder(), _mlp(features, layers, *output)])
 
         pi = _policy_for(action_space, stochastic, pi_net)
         q_nets = [_q_net(features, action_space, layers) for _ in range(num_q)]
