@@ -42,7 +42,7 @@ _STEPS = {
 def _right_backup(rew, terminated, next_q, next_q_target, gamma):
     steps = zip(rew, terminated, next_q, next_q_target, strict=True)
     return [
-        r if over else r + gamma * theirs[max(range(len(ours)), key=lambda a: ours[a])]  # noqa: B023
+        r if over else r + gamma * theirs[max(range(len(ours)), key=lambda a: ours[a])]
         for r, over, ours, theirs in steps
     ]
 
@@ -94,7 +94,7 @@ def _right_loss(q, act, y):
 def check_q_loss(student):
     huber = "tf.where(error <= 1, error**2 / 2, error - 0.5)"
     mistakes = {
-        "Large errors are squared as well: beyond 1 the loss is linear.": f"{huber} => error**2 / 2",
+        "Large errors are squared, too: beyond 1 the loss is linear.": f"{huber} => error**2 / 2",
         "Small errors count as |x|: up to 1 the loss is quadratic.": f"{huber} => error",
         "The square is not halved: the two pieces would not meet with the same slope.": (
             "error**2 / 2 => error**2"
