@@ -1,7 +1,7 @@
 """DDPG, TD3 and SAC learn to swing a pendulum up and to hold it; DQN to balance a pole.
 
-The pendulum costs 150 to 220, depending on where the test episodes begin; who does nothing pays 1200. All
-arguments have their defaults, with which the policy has not even acted until then: random
+The pendulum costs 150 to 220, depending on where the test episodes begin; who does nothing pays
+1200. All arguments have their defaults, with which the policy has not even acted until then: random
 interactions are enough to learn from.
 """
 
