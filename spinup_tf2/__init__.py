@@ -48,6 +48,7 @@ __all__ = [*_HOME, "__version__"]
 if TYPE_CHECKING:  # for editors, which do not call __getattr__
     from spinup_tf2.algos.a2c import a2c as a2c
     from spinup_tf2.algos.ddpg import ddpg as ddpg
+    from spinup_tf2.algos.dqn import dqn as dqn
     from spinup_tf2.algos.ppg import ppg as ppg
     from spinup_tf2.algos.ppo import ppo as ppo
     from spinup_tf2.algos.sac import sac as sac

@@ -9,10 +9,13 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from spinup_tf2 import ddpg, dqn, sac, td3
 from spinup_tf2.core import off_policy
 from spinup_tf2.core.update_block import UpdateBlock
 from tests import on_policy_runs as runs
 from tests.on_policy_runs import Identity, make
+
+OFF_POLICY = (ddpg, td3, sac, dqn)
 
 # The columns that every off-policy algorithm begins with.
 COLUMNS = [
@@ -22,16 +25,18 @@ COLUMNS = [
 ]
 
 UNEQUAL_BOUNDS = spaces.Box(np.array([-1, 0, 5], np.float32), np.array([3, 0.1, 100], np.float32))
+CHOICES = spaces.Discrete(3, start=5)
 
 
 def train(algorithm: Callable, path: Path, env_fn: Callable | None = None, **kwargs):
-    """A run, small unless `kwargs` say otherwise, of Pendulum if no `env_fn` is given.
+    """A run, small unless `kwargs` say otherwise, of Pendulum (DQN: CartPole) without `env_fn`.
 
     Returns the actor-critic and the rows of progress.txt, as dicts of strings.
     """
     small = dict(start_steps=50, update_after=50, update_every=10, batch_size=20)
     small |= dict(num_test_episodes=2, max_ep_len=50, ac_kwargs=dict(hidden_sizes=(8,)))
-    return runs.train(algorithm, path, env_fn or make("Pendulum-v1"), **{**small, **kwargs})
+    env_fn = env_fn or make("CartPole-v1" if algorithm is dqn else "Pendulum-v1")
+    return runs.train(algorithm, path, env_fn, **{**small, **kwargs})
 
 
 def four(name: str) -> list[str]:
@@ -127,13 +132,14 @@ def values(networks) -> dict[str, list[np.ndarray]]:
     return {key: [v.numpy().astype(float) for v in variables] for key, variables in named.items()}
 
 
-def two_blocks_of_seven(algorithm, path, monkeypatch, action_space=UNEQUAL_BOUNDS, **kwargs):
+def two_blocks_of_seven(algorithm, path, monkeypatch, action_space=None, **kwargs):
     """A tiny run with two blocks of seven updates: what `record` returns, and the diary.
 
     Blocks follow interactions 14 and 21, counted from 0. Numbers are chosen so that everything
     moves far more than it is rounded.
     """
     recorded, diary = record(monkeypatch), {}
+    action_space = action_space or (CHOICES if algorithm is dqn else UNEQUAL_BOUNDS)
     train(
         algorithm,
         path,

@@ -62,12 +62,12 @@ NOT_RUN = {
 # multiple of what every algorithm and preset collects between updates; those off-policy begin to
 # learn just before their end.
 ADDED = {
-    r"spinup_tf2\.run (a2c|ddpg|ppo|sac|td3|trpo|vpg|\$algo) --(?!help)": "--epochs 1 "
+    r"spinup_tf2\.run (a2c|ddpg|dqn|ppo|sac|td3|trpo|vpg|\$algo) --(?!help)": "--epochs 1 "
     "--steps_per_epoch 1280",
     r"spinup_tf2\.run ppg --(?!help)": "--epochs 1 --steps_per_epoch 800",
     r"run my_vpg:vpg": "--epochs 1 --steps_per_epoch 400",
     r"run ppo .*(memory|hidden_)": "--steps_per_epoch 4000",  # of which segments are made
-    r"run (ddpg|sac|td3|\$algo --env Pendulum)": "--start_steps 1000 --update_after 1200 "
+    r"run (ddpg|dqn|sac|td3|\$algo --env Pendulum)": "--start_steps 1000 --update_after 1200 "
     "--num_test_episodes 1",
     r"run ppo .*--preset (mario|quadruped)": "--num_test_episodes 1",
     r"run resume .*--epochs 50": "--epochs 2",

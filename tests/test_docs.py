@@ -40,7 +40,7 @@ QUADRUPED = find_spec("pybullet") is not None
 
 PAGES = sorted(path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.rst"))
 
-OFF_POLICY = ("ddpg", "td3", "sac")
+OFF_POLICY = [algorithm.__name__ for algorithm in off_policy_runs.OFF_POLICY]
 
 
 def page(name):

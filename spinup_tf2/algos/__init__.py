@@ -15,12 +15,10 @@ class Algorithm:
     """The requirements of an algorithm on an environment's action space.
 
     Attributes:
-        discrete: Whether it supports Discrete spaces.
-        bounded: Whether Box spaces must have bounds.
+        action_spec: Name of the function of `envs.spaces` that accepts or refuses action spaces.
     """
 
-    discrete: bool = True
-    bounded: bool = False
+    action_spec: str = "action_spec"
 
 
 ALGORITHMS = {
@@ -29,9 +27,10 @@ ALGORITHMS = {
     "ppo": Algorithm(),
     "a2c": Algorithm(),
     "ppg": Algorithm(),
-    "ddpg": Algorithm(discrete=False, bounded=True),
-    "td3": Algorithm(discrete=False, bounded=True),
-    "sac": Algorithm(bounded=True),
+    "ddpg": Algorithm("bounded_action_spec"),
+    "td3": Algorithm("bounded_action_spec"),
+    "sac": Algorithm("bounded_or_discrete_action_spec"),
+    "dqn": Algorithm("discrete_action_spec"),
 }
 
 

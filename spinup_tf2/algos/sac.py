@@ -1,7 +1,6 @@
 """Soft actor-critic (Haarnoja et al. 2018; for discrete actions Christodoulou 2019)."""
 
 from collections.abc import Callable
-from functools import partial
 
 import gymnasium as gym
 import keras
@@ -13,15 +12,9 @@ from spinup_tf2.arguments.options import Options
 from spinup_tf2.core.gradient_steps import Loss, adam
 from spinup_tf2.core.nets.distributions import probs_and_log_probs, sample_and_log_prob
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic, QActorCritic
-from spinup_tf2.core.off_policy import (
-    Schedule,
-    networks,
-    pays_to_compile,
-    replay_buffer,
-    train,
-)
+from spinup_tf2.core.off_policy import Schedule, networks, pays_to_compile, replay_buffer, train
 from spinup_tf2.core.update_block import Minimize, PolyakAverage, UpdateBlock, bellman_backup
-from spinup_tf2.envs.spaces import bounded_action_spec
+from spinup_tf2.envs.spaces import bounded_or_discrete_action_spec
 from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings, algorithm
 
@@ -111,7 +104,7 @@ def sac(
     """
     settings = Settings.of(locals())
     schedule = Schedule(replay_size, batch_size, start_steps, update_after, update_every)
-    with environments(settings, partial(bounded_action_spec, discrete=True)) as (envs, test_envs):
+    with environments(settings, bounded_or_discrete_action_spec) as (envs, test_envs):
         ac, target = networks(
             actor_critic, ac_kwargs, envs, settings.init, num_q=2, stochastic=True
         )

@@ -110,6 +110,7 @@ def without_effect(given: Mapping[str, Any], arguments: Mapping[str, Any]) -> li
             "train_aux_iters is 0",
         ),
         (["target_entropy"], not isinstance(value("alpha", ""), str), "alpha is a number"),
+        (["polyak"], value("copy_every") is not None, "the target network is copied (copy_every)"),
         (["test_freq"], value("num_test_episodes") == 0, "num_test_episodes is 0"),
         (["init"], value("init_from") is not None, "the weights are those of init_from"),
         (["start_steps"], value("init_from") is not None, "a policy from init_from acts at once"),

@@ -59,11 +59,11 @@ ARGUMENTS = {
         `pi(obs)`             (batch, act_dim)  The policy's actions in [-1, 1], for
                                                 observations of shape (batch, obs_dim). For SAC
                                                 a distribution over these or, where actions are
-                                                Discrete, over all actions.
+                                                Discrete, over all actions. For DQN (batch,).
         `q_values(obs, act)`  list of (batch,)  What each of the Q-functions `qs` gives for
                                                 these observations and actions in [-1, 1]: one
-                                                for DDPG, two for TD3 and SAC. For Discrete,
-                                                `q_values(obs)`: two of (batch, num_actions).
+                                                for DDPG and DQN, two for TD3 and SAC. For
+                                                Discrete `q_values(obs)`, (batch, num_actions).
         ====================  ================  =============================================
 
         `pi` and the elements of `qs` are Keras models. What lies in [-1, 1] here is scaled to each

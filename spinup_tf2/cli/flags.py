@@ -246,7 +246,12 @@ _FLAGS = {
     "tau": "polyak: which is 1 - tau",
     "buffer_size replay_buffer_size memory_size buffer": "replay_size",
     "learning_starts warmup_steps": "update_after start_steps: where actions are random until then",
-    "train_freq gradient_steps": "update_every: the steps between blocks of as many updates",
+    "train_freq train_frequency": "update_every: the steps between blocks of as many updates",
+    "gradient_steps": "num_updates update_every: the updates of a block",
+    "target_update_interval target_network_frequency target_update": "copy_every: in updates",
+    "exploration_initial_eps start_e": "eps_start",
+    "exploration_final_eps end_e": "eps_end",
+    "exploration_fraction": "eps_steps: in interactions, not as a fraction of the training",
     "policy_freq policy_frequency": "policy_delay",
     "exploration_noise action_noise": "act_noise",
     "net_arch layers hidden hidden_sizes hidden_layers hidden_dim": "hid: such as [64,64]",
@@ -279,9 +284,7 @@ _FLAGS = {
 }
 
 _COMMANDS = {
-    "dqn ddqn rainbow qrdqn c51": (
-        "it is not here; for Discrete actions there are ppo, a2c and, with a replay buffer, sac"
-    ),
+    "ddqn rainbow qrdqn c51": "of its family, dqn is here, with double Q-learning",
     "reinforce pg": "the policy gradient with a baseline is vpg",
     "a3c": "its synchronous form is a2c",
     "npg": "it is trpo --algo npg",

@@ -33,6 +33,12 @@ class Schedule:
     start_steps: int
     update_after: int
     update_every: int
+    num_updates: int | None = None
+
+    @property
+    def block_length(self) -> int:
+        """How many updates a block consists of."""
+        return self.num_updates or self.update_every
 
     def updates_due(self, end: int) -> int:
         """Return how many blocks of updates are due after the interactions 0 to `end - 1`.
@@ -80,7 +86,8 @@ def networks(
 
 def pays_to_compile(settings: Any, schedule: Schedule, ac: QActorCritic) -> bool:
     """Return whether to compile updates with XLA: in long runs whose networks it can compile."""
-    updates = settings.epochs * settings.steps_per_epoch - schedule.update_after
+    steps = settings.epochs * settings.steps_per_epoch - schedule.update_after
+    updates = steps * schedule.block_length / schedule.update_every
     return updates >= XLA_PAYS_AFTER and ac.jit_compile
 
 
@@ -103,7 +110,7 @@ def train(
     schedule: Schedule,
     *,
     noise: Sequence[str] = (),
-    explore: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+    explore: Callable[[np.ndarray, np.ndarray, int], np.ndarray] | None = None,
 ) -> None:
     """Train until the last epoch is over.
 
@@ -117,9 +124,9 @@ def train(
         schedule: When to act at random and when to learn.
         noise: Names under which minibatches hold standard normal noise `[updates, batch,
             *noise_shape]`.
-        explore: Function `explore(act, noise)` that returns the action to take where the policy
-            chose `act`, given noise `[n, *noise_shape]`; None: the policy has used the noise itself
-            and `act` is taken.
+        explore: Function `explore(act, noise, t)` that returns the action to take where the policy
+            chose `act`, given noise `[n, *noise_shape]` and the number of interactions so far;
+            None: the policy has used the noise itself and `act` is taken.
     """
     envs, settings = run.envs, run.settings
     num_envs = envs.num_envs * num_procs()  # of all processes
@@ -150,7 +157,7 @@ def train(
             t = epoch * settings.steps_per_epoch + step * num_envs  # interactions so far
             if t > start_steps:
                 act, _ = actor(obs, act_noise[step])
-                act = act if explore is None else explore(act, act_noise[step])
+                act = act if explore is None else explore(act, act_noise[step], t)
             else:
                 act = uniform(envs.action_spec, act_noise[step])
             next_obs, rew, terminated, truncated, final_obs = envs.step(act)
@@ -181,7 +188,7 @@ class UpdateBlocks:
     ):
         envs = run.envs
         self.update, self.buffer = update, buffer
-        self.length = schedule.update_every
+        self.length = schedule.block_length
         self.rows = partial(
             batch_rows, schedule.batch_size, envs.num_envs * num_procs(), envs.indices
         )
@@ -220,13 +227,13 @@ class EpisodesOfEpoch:
         self.run.count_episodes(self.rew[new], self.ends[new], self.lost[new])
 
 
-def noisy(act_noise: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Return `explore(act, noise)` that adds Gaussian noise and clips the result to [-1, 1].
+def noisy(act_noise: float) -> Callable[[np.ndarray, np.ndarray, int], np.ndarray]:
+    """Return `explore(act, noise, t)` that adds Gaussian noise and clips the result to [-1, 1].
 
     Args:
         act_noise: Standard deviation of the noise.
     """
-    return lambda act, noise: np.clip(act + act_noise * noise, -1, 1)
+    return lambda act, noise, t: np.clip(act + act_noise * noise, -1, 1)
 
 
 def uniform(spec: ActionSpec, noise: np.ndarray) -> np.ndarray:

@@ -68,6 +68,9 @@ class PolyakAverage:
         variables: The variable that each target follows.
         polyak: Weight of the old target, between 0 and 1.
         every: As in Minimize.
+
+    Attributes:
+        variables: All variables that the step changes.
     """
 
     pieces = ("_move",)
@@ -80,13 +83,9 @@ class PolyakAverage:
         every: int = 1,
     ):
         self.pairs = list(zip(targets, variables, strict=True))
+        self.variables = [target for target, _ in self.pairs]
         self.polyak = polyak
         self.every = every
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """All variables that the step changes."""
-        return [target for target, _ in self.pairs]
 
     def __call__(self, batch: Batch) -> Info:
         """Update all targets; the batch is not used.
@@ -99,6 +98,31 @@ class PolyakAverage:
     def _move(self):
         for target, variable in self.pairs:
             target.assign(self.polyak * target + (1 - self.polyak) * variable)
+
+
+class HardCopy(PolyakAverage):
+    """Copy of variables to those of target networks, as a part of an update (Mnih et al. 2015).
+
+    It counts the updates, so that they need not be compiled one by one, as `every` needs it.
+
+    Args:
+        targets, variables: As in PolyakAverage.
+        interval: Number of updates after which, each time, the variables are copied.
+    """
+
+    def __init__(
+        self, targets: Iterable[keras.Variable], variables: Iterable[keras.Variable], interval: int
+    ):
+        super().__init__(targets, variables, polyak=0.0)
+        self.interval = interval
+        self.since = keras.Variable(0, trainable=False, dtype="int32", name="updates_since_copy")
+        self.variables.append(self.since)
+
+    def _move(self):
+        since = (self.since + 1) % self.interval
+        self.since.assign(since)
+        for target, variable in self.pairs:
+            target.assign(tf.where(since == 0, variable, target))
 
 
 class UpdateBlock:

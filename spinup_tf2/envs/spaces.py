@@ -250,25 +250,34 @@ def action_spec(space: spaces.Space) -> ActionSpec:
     return ActionSpec(space, (k,), np.int32, num_choices, (k, max(num_choices)))
 
 
-def bounded_action_spec(space: spaces.Space, discrete: bool = False) -> ActionSpec:
+def discrete_action_spec(space: spaces.Space) -> ActionSpec:
+    """Return the ActionSpec of a Discrete space; raise UserError for any other."""
+    if not isinstance(space, spaces.Discrete):
+        raise _not_taken(space, "Discrete")
+    return action_spec(space)
+
+
+def bounded_or_discrete_action_spec(space: spaces.Space) -> ActionSpec:
+    """Return the ActionSpec of a Discrete space, or else what `bounded_action_spec` returns."""
+    if isinstance(space, spaces.Discrete):
+        return action_spec(space)
+    return bounded_action_spec(space, "a Box of floating-point numbers or Discrete")
+
+
+def bounded_action_spec(
+    space: spaces.Space, taken: str = "a Box of floating-point numbers"
+) -> ActionSpec:
     """Return the ActionSpec for policies that act in [-1, 1], the range of tanh.
 
     Args:
         space: The action space.
-        discrete: Whether Discrete is supported as well.
+        taken: What the algorithm takes, for the message.
 
     Raises:
         UserError: The space is a Box whose bounds are not finite or equal, or is not supported.
     """
-    if discrete and isinstance(space, spaces.Discrete):
-        return action_spec(space)
     if not _is_float_box(space):
-        raise UserError(
-            f"The action space {type(space).__name__} is not supported by this algorithm, which "
-            f"takes a Box of floating-point numbers{' or Discrete' if discrete else ''}. "
-            "(sac, vpg, trpo, ppo, ppg and a2c take Discrete; all of these but sac also take the "
-            "others.)"
-        )
+        raise _not_taken(space, taken)
     if not space.is_bounded():
         raise UserError(
             f"The action space {space} is unbounded; this algorithm's actions lie between each "
@@ -278,6 +287,14 @@ def bounded_action_spec(space: spaces.Space, discrete: bool = False) -> ActionSp
     if (space.low == space.high).any():
         raise UserError(f"In the action space {space} low equals high: nothing is left to choose.")
     return replace(action_spec(space), bounded=True)
+
+
+def _not_taken(space, taken):
+    return UserError(
+        f"The action space {type(space).__name__} is not supported by this algorithm, which takes "
+        f"{taken}. (sac, vpg, trpo, ppo, ppg, a2c and dqn take Discrete; ddpg, td3 and all of "
+        "these but dqn take Box; vpg, trpo, ppo, ppg and a2c also take the others.)"
+    )
 
 
 def _is_float_box(space):

@@ -23,6 +23,7 @@ EXERCISES = {
     "clip": "The clipped objective of PPO",
     "cg": "Conjugate gradients, for TRPO",
     "ranks": "The work of environments, divided over MPI ranks",
+    "dqn": "The backup and the loss of DQN",
     "bug": "A DDPG that does not learn: find the bug",
     "td3": "The targets and losses of TD3",
     "temperature": "The temperature loss of SAC",

@@ -172,19 +172,11 @@ def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) ->
         algorithm: Name of the algorithm.
         ac_kwargs: Names of arguments that its networks must accept.
     """
-    from spinup_tf2.envs.spaces import (
-        action_spec,
-        bounded_action_spec,
-        is_image,
-        network_observation_space,
-    )
+    from spinup_tf2.envs import spaces
 
-    network_observation_space(env.observation_space)
-    if ALGORITHMS[algorithm].bounded:
-        bounded_action_spec(env.action_space, discrete=ALGORITHMS[algorithm].discrete)
-    else:
-        action_spec(env.action_space)
-    images = is_image(env.observation_space)
+    spaces.network_observation_space(env.observation_space)
+    getattr(spaces, ALGORITHMS[algorithm].action_spec)(env.action_space)
+    images = spaces.is_image(env.observation_space)
     actor_critic, known = _actor_critics(algorithm)[images]
     for name in ac_kwargs:
         if name not in known:

@@ -268,7 +268,9 @@ def _expected(loaded, values, noise):
         rounded = spec.to_env(loaded.outputs(beside, noise)["pi"].numpy())
     margin = np.full(expected.shape, np.inf)
     if spec.num_choices is not None and loaded.ac is not None:
-        best = np.sort(choice_logits(loaded.ac.pi(x)).numpy() + noise, axis=-1)[..., -2:]
+        pi = loaded.ac.pi(x)
+        values = loaded.ac.q_values(x)[0] if tf.is_tensor(pi) else choice_logits(pi) + noise
+        best = np.sort(values, axis=-1)[..., -2:]
         if best.shape[-1] == 2:
             margin = (best[..., 1] - best[..., 0]) / np.maximum(1, np.abs(best[..., 1]))
     return expected, margin.reshape(expected.shape), rounded

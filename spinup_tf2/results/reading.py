@@ -35,6 +35,7 @@ TELLTALES = {
     "policy_delay": "td3",
     "act_noise": "ddpg",
     "alpha": "sac",
+    "eps_steps": "dqn",
     "train_v_iters": "vpg",
 }
 

@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from spinup_tf2 import a2c, ddpg, ppg, ppo, sac, td3, trpo, vpg
+from spinup_tf2 import a2c, ddpg, dqn, ppg, ppo, sac, td3, trpo, vpg
 from spinup_tf2.callbacks import Callback
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from tests import off_policy_runs, on_policy_runs
-from tests.off_policy_runs import four
+from tests.off_policy_runs import OFF_POLICY, four
 from tests.on_policy_runs import make
 from tests.progress import rows_without_time
 
@@ -41,6 +41,9 @@ SIGNATURES = {
     td3: f"{REPLAY}pi_lr=0.001 q_lr=0.001 {LEARNS}act_noise=0.1 target_noise=0.2 noise_clip=0.5 "
     f"policy_delay=2 {TESTS}",
     sac: f"{REPLAY}lr=0.001 alpha=0.2 {LEARNS}{TESTS}",
+    dqn: f"{REPLAY}q_lr=0.001 {LEARNS}eps_start=1.0 eps_end=0.05 eps_steps=10000 {TESTS}".replace(
+        "start_steps=10000", "start_steps=1000"
+    ),
 }
 
 
@@ -85,11 +88,12 @@ CASES = {
         dict(env_fn=make("CartPole-v1")),
         " ".join([*Q_LOSSES, *four("LogPi"), "LossPi LossQ1 LossQ2 Alpha"]),
     ),
+    "dqn": (dqn, {}, " ".join([*four("QVals"), "LossQ Epsilon"])),
 }
 
 
 class Counts(Callback):
-    """How often Python has run the policy's loss until the end of each epoch."""
+    """How often Python has run a loss until the end of each epoch."""
 
     def __init__(self):
         self.calls, self.at_end = 0, []
@@ -100,7 +104,7 @@ class Counts(Callback):
 
 def train(case, path, **kwargs):
     algorithm, given, _ = CASES[case]
-    module = off_policy_runs if algorithm in (ddpg, td3, sac) else on_policy_runs
+    module = off_policy_runs if algorithm in OFF_POLICY else on_policy_runs
     return module.train(algorithm, path, **{**given, **kwargs})
 
 
@@ -112,6 +116,7 @@ def trained(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "run"
     module = sys.modules[f"spinup_tf2.algos.{algorithm.__name__}"]
     name = "penalty_loss" if "objective" in given else "policy_loss"
+    name = "q_loss" if algorithm is dqn else name
     loss = getattr(module, name)
 
     def counted(*args):
@@ -127,7 +132,7 @@ def trained(request, tmp_path_factory):
 
 
 def test_columns(trained):
-    off_policy = trained.algorithm in (ddpg, td3, sac)
+    off_policy = trained.algorithm in OFF_POLICY
     module = off_policy_runs if off_policy else on_policy_runs
     expected = [*module.COLUMNS, *trained.columns.split(), "Time"]
     assert [[*row] for row in trained.rows] == [expected] * 3

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from scipy import special, stats
 
-from spinup_tf2.algos import a2c, ddpg, ppg, ppo, sac, td3, trpo, vpg
+from spinup_tf2.algos import a2c, ddpg, dqn, ppg, ppo, sac, td3, trpo, vpg
 from spinup_tf2.core.gradient_steps import value_loss
 from spinup_tf2.core.nets.heads import CategoricalPolicy, GaussianPolicy
 from spinup_tf2.core.nets.layers import mlp
@@ -52,6 +52,8 @@ OF_X = {
     "ppg, divergence": lambda x: ppg.auxiliary_loss(x, [Y], Z, 3.0)[0],
     "ddpg, q": lambda x: ddpg.q_loss(x, Y)[0],
     "ddpg, pi": lambda x: ddpg.policy_loss(x)[0],
+    "dqn": lambda x: dqn.q_loss(2 * x, Y)[0],  # errors on both sides of 1
+    "dqn, value": lambda x: tf.reduce_sum(dqn.value_of_best(choices(Y), choices(x))),
     "td3, q1": lambda x: td3.q_loss(x, Y, Z)[0],
     "td3, q2": lambda x: td3.q_loss(Y, x, Z)[0],
     "td3, pi": lambda x: td3.policy_loss(x)[0],
@@ -306,6 +308,17 @@ def test_sac_by_hand():
     loss, info = sac.policy_loss(tf.constant([2.0, 4.0]), logp)
     assert loss == info["LossPi"] == -3
     np.testing.assert_array_equal(info["LogPi"], logp)
+
+
+def test_dqn_by_hand():
+    """Errors -0.5, 1 and 3: (1/8 + 1/2 + 5/2) / 3. One network chooses, the other judges."""
+    q, backup = tf.constant([1.0, 2.0, 5.0]), tf.constant([1.5, 1.0, 2.0])
+    loss, info = dqn.q_loss(q, backup)
+    assert float(loss) == float(info["LossQ"]) == pytest.approx(3.125 / 3)
+    np.testing.assert_array_equal(info["QVals"], q)
+    choosing, judging = np.random.default_rng(0).normal(size=(2, 20, 4))
+    expected = [judging[i, max(range(4), key=lambda a: choosing[i, a])] for i in range(20)]
+    np.testing.assert_array_equal(dqn.value_of_best(choosing, judging), expected)
 
 
 def test_soft_value_equals_numpy():

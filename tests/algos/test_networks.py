@@ -10,10 +10,15 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
 
-from spinup_tf2 import a2c, ddpg, ppg, ppo, sac, td3, trpo, vpg
+from spinup_tf2 import a2c, ddpg, dqn, ppg, ppo, sac, td3, trpo, vpg
 from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.distributions import squashed_gaussian
-from spinup_tf2.core.nets.heads import DeterministicPolicy, SquashedGaussianPolicy, ValueFunction
+from spinup_tf2.core.nets.heads import (
+    DeterministicPolicy,
+    GreedyPolicy,
+    SquashedGaussianPolicy,
+    ValueFunction,
+)
 from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.nets.q_actor_critic import CNNQActorCritic, MLPQActorCritic, QActorCritic
 from spinup_tf2.errors import UserError
@@ -162,12 +167,13 @@ def assert_all_moved(recorded):
             assert not np.array_equal(x, y)
 
 
-def test_images_are_for_convolutions_off_policy_too(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("algorithm", "env"), [(sac, Road), (dqn, Lamp)])
+def test_images_are_for_convolutions_off_policy_too(tmp_path, monkeypatch, algorithm, env):
     recorded = record(monkeypatch)
     ac, _ = off_policy_runs.train(
-        sac,
+        algorithm,
         tmp_path / "run",
-        Road,
+        env,
         **dict(steps_per_epoch=20, epochs=1, start_steps=6, update_after=10, update_every=2),
         **dict(batch_size=4, num_test_episodes=1, max_ep_len=8),
         ac_kwargs=dict(conv="small", hidden_sizes=(8,)),
@@ -177,13 +183,13 @@ def test_images_are_for_convolutions_off_policy_too(tmp_path, monkeypatch):
     assert config["actor_critic"] == "CNNQActorCritic"
     batches = recorded.blocks[0][1]
     assert batches["obs"].dtype == batches["next_obs"].dtype == np.uint8
-    assert batches["obs"].shape == (2, 4, 96, 96, 3)
+    assert batches["obs"].shape == (2, 4, *env().observation_space.shape)
     assert len({id(q.encoder) for q in ac.qs}) == 1
     assert_all_moved(recorded)
-    obs, _ = Road().reset(seed=0)
+    obs, _ = env().reset(seed=0)
     get_action = load_policy(tmp_path / "run" / "tf2_save", deterministic=True)
     act = ac.act(obs, deterministic=True)
-    assert Road.action_space.contains(act)
+    assert env().action_space.contains(act)
     np.testing.assert_allclose(get_action(obs), act, rtol=1e-4)
 
 
@@ -256,6 +262,27 @@ def test_own_actor_critic_off_policy(tmp_path, monkeypatch, algorithm):
     assert_all_moved(recorded)
     get_action = load_policy(tmp_path / "run" / "tf2_save", allow_pickle=True)
     assert get_action(np.zeros(3)).shape == (1,)
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+def test_own_q_function_of_dqn(tmp_path, greedy):
+    """Its policy is the Q-function's; another one would never be trained."""
+
+    def actor_critic(observation_space, action_space):
+        q = Own(2, lambda values: values)
+        pi = GreedyPolicy(q if greedy else Own(2, lambda values: values))
+        return QActorCritic(pi, [q], action_space)
+
+    kwargs = dict(actor_critic=actor_critic, ac_kwargs=None)
+    if not greedy:
+        with pytest.raises(UserError, match=r"not the greedy policy of its Q-function.*Greedy"):
+            off_policy_runs.train(dqn, tmp_path / "run", **kwargs)
+        return
+    ac, _ = off_policy_runs.train(dqn, tmp_path / "run", **kwargs)
+    (q,) = ac.q_values(obs := np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32))
+    np.testing.assert_array_equal(ac.act(obs), np.argmax(q, axis=1))
+    get_action = load_policy(tmp_path / "run" / "tf2_save", allow_pickle=True)
+    assert [get_action(each) for each in obs] == np.argmax(q, axis=1).tolist()
 
 
 @pytest.mark.parametrize("arch", ["shared", "detach"])

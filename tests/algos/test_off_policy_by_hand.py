@@ -1,4 +1,4 @@
-"""DDPG, TD3 and SAC: a run's updates once more, slowly, and what they are made of."""
+"""The off-policy algorithms: a run's updates once more, slowly, and what they are made of."""
 
 from collections import Counter
 from functools import partial
@@ -14,9 +14,11 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.grappler import tf_optimizer
 from tensorflow.python.training.saver import export_meta_graph
 
-from spinup_tf2 import ddpg, sac, td3
+from spinup_tf2 import ddpg, dqn, sac, td3
 from spinup_tf2.core.update_block import UpdateBlock
 from tests.off_policy_runs import (
+    CHOICES,
+    OFF_POLICY,
     UNEQUAL_BOUNDS,
     Adam,
     Restless,
@@ -237,10 +239,48 @@ def test_updates_of_sac_by_hand(tmp_path, monkeypatch, kind, kwargs, target_entr
     assert_all_moved(start, now)
 
 
+@pytest.mark.parametrize(
+    "kwargs",
+    [{}, dict(double_q=False), dict(copy_every=3), dict(copy_every=3, num_updates=4)],
+    ids=["double", "single", "copies", "half as many updates"],
+)
+def test_updates_of_dqn_by_hand(tmp_path, monkeypatch, kwargs):
+    """Copies to the target are made in the updates 3, 6, 9, ..., across blocks."""
+    recorded, _ = two_blocks_of_seven(dqn, tmp_path / "run", monkeypatch, q_lr=0.02, **kwargs)
+    start, updates = recorded.blocks[0][0], 0
+    now, adam = dict(start), Adam(0.02)
+    for _, batches, info, after in recorded.blocks:
+        assert len(batches["rew"]) == kwargs.get("num_updates", 7)
+        for j, b in enumerate(minibatches(batches)):
+            judging = dense(now["target_q"], b.next_obs).numpy()
+            double = kwargs.get("double_q", True)
+            choosing = dense(now["q"], b.next_obs).numpy() if double else judging
+            next_val = [judging[i, choosing[i].argmax()] for i in range(5)]
+            backup = b.rew + 0.9 * (1 - b.terminated) * next_val
+            chosen = np.eye(CHOICES.n)[b.act.astype(int)]
+
+            def loss_q(q, b=b, backup=backup, chosen=chosen):
+                errors = tf.abs(tf.reduce_sum(dense(q, b.obs) * chosen, axis=1) - backup)
+                return sum(e**2 / 2 if e <= 1 else e - 0.5 for e in tf.unstack(errors)) / 5
+
+            q_vals = np.sum(dense(now["q"], b.obs) * chosen, axis=1)
+            np.testing.assert_allclose(info["QVals"][j], q_vals, atol=1e-5)
+            loss, grads = gradient(loss_q, now["q"])
+            assert info["LossQ"][j] == pytest.approx(loss, abs=1e-5)
+            now["q"], updates = adam(now["q"], grads), updates + 1
+            if "copy_every" not in kwargs:
+                now["target_q"] = followed(now["target_q"], now["q"], 0.8)
+            elif updates % 3 == 0:
+                now["target_q"] = now["q"]
+        now |= dict(pi=now["q"], target_pi=now["target_q"])  # the greedy policy's are the same
+        assert_all_close(after, now)
+    assert_all_moved(start, now)
+
+
 # ------------------------------------------------------------------- what they are made of
 
 
-@pytest.fixture(scope="module", params=[ddpg, td3, sac], ids=lambda f: f.__name__)
+@pytest.fixture(scope="module", params=OFF_POLICY, ids=lambda f: f.__name__)
 def tiny_run(request, tmp_path_factory):
     """(algorithm, what `record` returns, diary) of a run with two blocks of seven updates."""
     path = tmp_path_factory.mktemp(request.param.__name__) / "run"
@@ -251,14 +291,13 @@ def tiny_run(request, tmp_path_factory):
 def test_minibatches_are_of_what_happened(tiny_run):
     """And the last observation of an episode, after which nothing was done, is a next one."""
     _, recorded, diary = tiny_run
-    low, high = UNEQUAL_BOUNDS.low, UNEQUAL_BOUNDS.high
-    seen = Counter()
+    seen, spec = Counter(), recorded.networks[0].action_spec
     for _, batches, _, _ in recorded.blocks:
         assert batches["obs"].shape == batches["next_obs"].shape == (7, 5, 2)
         for b in minibatches(batches):
             for obs, act, *rest in zip(b.obs, b.act, b.rew, b.terminated, b.next_obs, strict=True):
                 done, rew, terminated, next_obs = diary[obs.astype(np.float32).tobytes()]
-                np.testing.assert_allclose(low + (act + 1) / 2 * (high - low), done, rtol=1e-5)
+                np.testing.assert_allclose(spec.to_env(act[None])[0], done, rtol=1e-5)
                 assert rest[0] == pytest.approx(rew)
                 assert rest[1] == terminated
                 np.testing.assert_array_equal(rest[2], next_obs)
@@ -305,13 +344,16 @@ def test_targets_start_as_copies_and_two_q_functions_as_different_ones(tiny_run)
 
 
 def test_each_step_trains_its_own_networks(tiny_run):
-    """The first the Q-functions, the second the policy, the third the targets; nothing else."""
+    """The first the Q-functions, the second the policy, the third the targets; nothing else.
+
+    DQN's policy has no step of its own.
+    """
     algorithm, recorded, _ = tiny_run
     _, batches, _, _ = recorded.blocks[0]
     batch = {key: tf.constant(x[0]) for key, x in batches.items()}
     targets = {"target_q"} if algorithm is sac else {"target_pi", "target_q"}
-    assert len(recorded.steps) == 3
-    for step, trained in zip(recorded.steps, ({"q"}, {"pi"}, targets), strict=True):
+    others = [{"q", "pi"}] if algorithm is dqn else [{"q"}, {"pi"}]
+    for step, trained in zip(recorded.steps, [*others, targets], strict=True):
         before = values(recorded.networks)
         step(batch)
         after = values(recorded.networks)

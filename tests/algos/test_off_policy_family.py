@@ -1,4 +1,4 @@
-"""DDPG, TD3 and SAC as wholes: exploration, evaluation, what is learned; SAC's temperature."""
+"""The off-policy algorithms as wholes: exploration, evaluation, learning; SAC's temperature."""
 
 import inspect
 
@@ -6,12 +6,15 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from scipy import stats
 
-from spinup_tf2 import ddpg, sac, td3
+from spinup_tf2 import ddpg, dqn, sac, td3
+from spinup_tf2.algos.dqn import epsilon_greedy
 from spinup_tf2.core.nets.distributions import mode
 from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
-from spinup_tf2.envs.spaces import bounded_action_spec
+from spinup_tf2.envs.spaces import action_spec, bounded_action_spec
 from tests.off_policy_runs import (
+    CHOICES,
     UNEQUAL_BOUNDS,
     Restless,
     Scaled,
@@ -114,6 +117,37 @@ def test_exploration_is_the_policy_with_noise(tmp_path, algorithm):
         noise = (act - ac.pi(obs)) / 0.1
     assert np.mean(noise) == pytest.approx(0, abs=4 / 2994**0.5)
     assert np.std(noise) == pytest.approx(1, abs=4 / (2 * 2994) ** 0.5)
+
+
+def test_a_random_action_is_taken_with_probability_epsilon():
+    """Uniformly among all, and so also the best one: 0.2 of 0.6 are it."""
+    best = np.full(20_000, 2)
+    noise = action_spec(CHOICES).draw_noise(np.random.default_rng(0), len(best))
+    counts = np.bincount(epsilon_greedy(best, noise, 0.6))
+    assert stats.chisquare(counts, np.array([0.2, 0.2, 0.6]) * len(best)).pvalue > 0.05
+    np.testing.assert_array_equal(epsilon_greedy(best, noise, 0.0), best)
+    np.testing.assert_array_equal(epsilon_greedy(best, noise, 1.0), noise.argmax(-1))
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_epsilon_falls_linearly_and_says_how_many_actions_are_random(tmp_path, num_envs):
+    """From 1 to 0.2 at interaction 500, and not below; the policy does not learn here.
+
+    The first 101 actions (with two environments 102) are random in any case. Of all random actions
+    a third are the best one. Numbers of successes: four standard deviations.
+    """
+    diary, kwargs = {}, dict(eps_start=1.0, eps_end=0.2, eps_steps=500, q_lr=0.0, start_steps=100)
+    kwargs |= dict(steps_per_epoch=500, epochs=2, num_test_episodes=0, num_envs=num_envs)
+    env_fn = lambda: Restless(diary, CHOICES)  # noqa: E731
+    ac, rows = train(dqn, tmp_path / "run", env_fn, update_after=10_000, **kwargs)
+    t = np.arange(101 if num_envs == 1 else 102, 500, num_envs)
+    epsilon = [np.mean(1 - 0.8 * t / 500), 0.2]
+    assert [float(row["Epsilon"]) for row in rows] == pytest.approx(epsilon, rel=1e-6)
+    obs = np.array([np.frombuffer(key, np.float32) for key in diary])
+    act = np.array([action for action, *_ in diary.values()])
+    differ = (act != ac.act(obs, deterministic=True)).reshape(2, 500)[1].mean()
+    chance = 0.2 * 2 / 3
+    assert differ == pytest.approx(chance, abs=4 * (chance * (1 - chance) / 500) ** 0.5)
 
 
 # ------------------------------------------------------------------------------- evaluation

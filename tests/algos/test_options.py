@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from spinup_tf2 import a2c, ddpg, ppo, sac, td3, trpo, vpg
+from spinup_tf2 import a2c, ddpg, dqn, ppo, sac, td3, trpo, vpg
 from tests.algos import test_on_policy_by_hand as on_policy
+from tests.off_policy_runs import OFF_POLICY
 
-ON_POLICY, OFF_POLICY = (vpg, trpo, ppo, a2c), (ddpg, td3, sac)
+ON_POLICY = (vpg, trpo, ppo, a2c)
 
 # Beside those of the runs in test_on_policy_by_hand: where else options are tested. What belongs to
 # the run as a whole is the same code in all algorithms.
@@ -40,6 +41,10 @@ ELSEWHERE = {
     (ddpg,): {BY_HAND: "pi_lr q_lr"},
     (td3,): {BY_HAND: "pi_lr q_lr target_noise noise_clip policy_delay"},
     (sac,): {BY_HAND: "lr alpha target_entropy"},
+    (dqn,): {
+        BY_HAND: "q_lr double_q copy_every num_updates",
+        "algos/test_off_policy_family.py": "eps_start eps_end eps_steps",
+    },
 }
 BESIDES = {"keep_checkpoints", "track", "stall_timeout"}  # in units of their own
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from spinup_tf2 import a2c, ddpg, ppg, ppo, sac, td3, trpo, vpg
+from spinup_tf2 import a2c, ddpg, dqn, ppg, ppo, sac, td3, trpo, vpg
 from spinup_tf2.arguments.checks import check_arguments
 from spinup_tf2.errors import UserError
 from tests.images import Lamp
@@ -67,6 +67,9 @@ ARGUMENTS = [
     (ddpg, dict(start_steps=-1), "start_steps is -1"),
     (ddpg, dict(update_after=0.5), "update_after is 0.5"),
     (sac, dict(update_every=0), "update_every is 0"),
+    (dqn, dict(eps_end=1.5), "eps_end is 1.5; it must be a number between 0 and 1"),
+    (dqn, dict(copy_every=0), "copy_every is 0; it must be a whole number of at least 1, or None"),
+    (dqn, dict(env_fn="Pendulum-v1"), "action space Box is not supported .* which takes Discrete"),
     (sac, dict(num_test_episodes=-1), "num_test_episodes is -1"),
     (sac, dict(target_entropy="low"), "target_entropy is 'low'; it must be"),
     *(

@@ -97,5 +97,5 @@ def test_a_file_may_begin_with_a_byte_order_mark(own):
 
 
 def test_an_unknown_algorithm_has_no_presets():
-    with pytest.raises(UserError, match="'dqn' is not an algorithm; they are vpg, trpo, ppo"):
-        load("dqn", "atari")
+    with pytest.raises(UserError, match="'reinforce' is not an algorithm; they are vpg, trpo, ppo"):
+        load("reinforce", "atari")

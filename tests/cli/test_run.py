@@ -177,7 +177,7 @@ gymnasium.register("Tuple-v0", TupleEnv)
 
 BAD_INPUT = {
     "my_vpg.py --env CartPole-v1": "An algorithm of your own is my_vpg:NAME",
-    "dqn --env CartPole-v1": "for Discrete actions there are ppo",
+    "rainbow --env CartPole-v1": "of its family, dqn is here",
     "no_such_module:vpg": "there is no module no_such_module",
     "tests.cli.own:climb --env CartPole-v1": r"no function 'climb'; did you mean climber\?",
     "tests.cli.own:climber --env CartPole-v1 --heigth 3": r"did you mean --height\?",

@@ -1,7 +1,6 @@
 """The loop of the off-policy algorithms, with a recording stub in the place of the updates."""
 
 import itertools
-from functools import partial
 
 import gymnasium as gym
 import keras
@@ -19,7 +18,7 @@ from spinup_tf2.core.off_policy import Schedule, uniform
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.episodes import MOST_LIVES
 from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed
-from spinup_tf2.envs.spaces import bounded_action_spec
+from spinup_tf2.envs.spaces import bounded_action_spec, bounded_or_discrete_action_spec
 from spinup_tf2.training.evaluation import evaluate
 from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings
@@ -72,7 +71,7 @@ def test_random_actions_of_a_box_are_uniform():
 
 
 def test_random_choices_are_uniform():
-    spec = bounded_action_spec(spaces.Discrete(5, start=2), discrete=True)
+    spec = bounded_or_discrete_action_spec(spaces.Discrete(5, start=2))
     act = uniform(spec, spec.draw_noise(np.random.default_rng(0), 20000))
     assert act.shape == (20000,)
     assert scipy.stats.chisquare(np.bincount(act, minlength=5)).pvalue > 0.05
@@ -274,14 +273,15 @@ class Run:
                 update(self.ac)
                 return dict(QVals=batches["rew"], LossQ=np.ones(len(batches["rew"])))
 
-        def explore(act, noise):
+        def explore(act, noise, t):
+            assert t == round(run.progress * settings.epochs * settings.steps_per_epoch)
             self.explored.append((act, noise))
             self.progress.append(run.progress)
             return act
 
         Watched.actions = []
         settings = Settings.of(arguments | dict(actor_critic=MLPQActorCritic, options={}))
-        make_spec = partial(bounded_action_spec, discrete=stochastic)
+        make_spec = bounded_or_discrete_action_spec if stochastic else bounded_action_spec
         with environments(settings, make_spec) as (envs, test_envs):
             networks = MLPQActorCritic, dict(hidden_sizes=()), envs, settings.init
             self.ac, self.target = off_policy.networks(*networks, num_q=1, stochastic=stochastic)

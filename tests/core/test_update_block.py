@@ -12,7 +12,13 @@ from spinup_tf2.core.gradient_steps import adam
 from spinup_tf2.core.nets.checks import make_q_actor_critic
 from spinup_tf2.core.nets.distributions import sample_and_log_prob
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic
-from spinup_tf2.core.update_block import Minimize, PolyakAverage, UpdateBlock, bellman_backup
+from spinup_tf2.core.update_block import (
+    HardCopy,
+    Minimize,
+    PolyakAverage,
+    UpdateBlock,
+    bellman_backup,
+)
 from spinup_tf2.errors import UserError
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks
@@ -98,6 +104,21 @@ class Learner:
         """All variables, of the actor-critic and of the targets, as one vector."""
         variables = [*self.ac.trainable_variables, *self.target.q_variables]
         return np.concatenate([np.ravel(variable) for variable in variables])
+
+
+@pytest.mark.parametrize("num_procs", [1, 2])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_every_third_update_ends_with_a_copy(jit_compile, num_procs):
+    """Also where blocks of four begin in between. Each update adds 1 to the variable."""
+
+    def run():
+        variable, target = keras.Variable(0.0), keras.Variable(-1.0)
+        loss = lambda batch: (-variable, dict(Target=tf.identity(target)))  # noqa: E731
+        counting = Minimize(loss, [variable], keras.optimizers.SGD(1.0))
+        block = UpdateBlock([counting, HardCopy([target], [variable], 3)], jit_compile)
+        return [block(dict(x=np.zeros((4, 1))), first)["Target"].tolist() for first in (0, 4)]
+
+    assert run_ranks(num_procs, run) == [[[-1, -1, -1, 3], [3, 3, 6, 6]]] * num_procs
 
 
 def test_backup_equals_numpy_and_is_a_constant():

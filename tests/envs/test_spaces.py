@@ -1,7 +1,5 @@
 """Spaces and their conversion to arrays: what the networks see, and what environments get."""
 
-from functools import partial
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -10,6 +8,8 @@ from gymnasium import spaces
 from spinup_tf2.envs.spaces import (
     action_spec,
     bounded_action_spec,
+    bounded_or_discrete_action_spec,
+    discrete_action_spec,
     flatten_observations,
     is_image,
     network_dtype,
@@ -205,13 +205,10 @@ def test_bounds_are_reached_and_never_exceeded(dtype):
         assert space.contains(spec.to_env(act.astype(np.float32))[0])
 
 
-bounded_or_discrete = partial(bounded_action_spec, discrete=True)
-
-
 def test_one_choice_is_supported_where_it_is_asked_for():
     space = spaces.Discrete(4, start=2)
-    spec = bounded_or_discrete(space)
-    assert spec == action_spec(space)
+    spec = bounded_or_discrete_action_spec(space)
+    assert spec == discrete_action_spec(space) == action_spec(space)
     assert not spec.bounded
     np.testing.assert_array_equal(spec.to_env(np.arange(4)), [2, 3, 4, 5])
 
@@ -229,8 +226,10 @@ EQUAL = spaces.Box(np.float32([-1, 3]), np.float32([1, 3]))
         (action_spec, spaces.Box(-1, 1, (0,)), r"The action space Box\(.*\) has no dimensions"),
         (bounded_action_spec, spaces.Box(-1, 1, (0,)), "has no dimensions"),
         (bounded_action_spec, spaces.Discrete(3), r"Discrete is not .*\(sac, vpg, .*take Discrete"),
-        (bounded_or_discrete, spaces.MultiDiscrete([3, 2]), "MultiDiscrete .* or Discrete"),
-        (bounded_or_discrete, spaces.Box(0, 9, (2,), np.int64), "Box.* of floating-point numbers"),
+        (bounded_or_discrete_action_spec, spaces.MultiDiscrete([3, 2]), "Multi.* or Discrete"),
+        (bounded_or_discrete_action_spec, spaces.Box(0, 9, (2,), np.int64), "Box.* of floating-po"),
+        (discrete_action_spec, spaces.Box(-1, 1, (2,)), "Box is not .*, which takes Discrete"),
+        (discrete_action_spec, spaces.MultiDiscrete([3, 2]), "MultiDiscrete is not .* Discrete"),
         (bounded_action_spec, spaces.Box(-np.inf, np.inf, (2,)), "unbounded.* ppo, ppg or a2c"),
         (bounded_action_spec, LIMITED, r"Box\(\[ *-1\. -inf\].* is unbounded.*ActionWrapper"),
         (bounded_action_spec, EQUAL, "low equals high: nothing is left to choose"),

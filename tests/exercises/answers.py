@@ -67,6 +67,10 @@ WRONG_ANSWERS = {
         "tf.reduce_mean(error**2) => tf.stop_gradient(tf.reduce_mean(error**2))": "around y alone",
         'pi(batch["obs"])] => tf.stop_gradient(pi(batch["obs"]))]': "gradient reaches the policy",
     },
+    "dqn": {
+        "tf.stop_gradient( => (": "gradient flows through y",
+        "tf.gather(q, act => tf.gather(tf.stop_gradient(q), act": "no gradient reaches Q",
+    },
     "td3": {
         "tf.stop_gradient( => (": "gradient flows through y",
         "(q2 - y) => (tf.stop_gradient(q2) - y)": "does not reach both Q-functions",
@@ -141,6 +145,10 @@ RIGHT_ANSWERS = {
     "bug": [
         "[:, 0] => [..., -1]",
         "next_act], axis=-1))[:, 0] => next_act], axis=-1)); next_q = tf.squeeze(next_q, axis=-1)",
+    ],
+    "dqn": [
+        "(1 - terminated) * next_val => tf.where(terminated > 0.5, 0.0, next_val)",
+        "error <= 1 => error < 1",
     ],
     "td3": [
         "(1 - terminated) * next_val => tf.where(terminated > 0.5, 0.0, next_val)",

@@ -51,6 +51,7 @@ BITS = spaces.MultiBinary((2, 2))
 
 TD3 = dict(stochastic=False, num_q=2)
 SAC = dict(stochastic=True, num_q=2)
+DQN = dict(stochastic=False, num_q=1)
 
 # {name: (class, observation space, action space, arguments)}
 NETWORKS = {
@@ -62,11 +63,13 @@ NETWORKS = {
     "td3": (MLPQActorCritic, OBS, BOX, TD3),
     "sac": (MLPQActorCritic, FAR, BOX, SAC),
     "discrete sac": (MLPQActorCritic, spaces.MultiDiscrete([2, 3]), DISCRETE, SAC),
+    "dqn": (MLPQActorCritic, MIXED, DISCRETE, DQN),
     "images": (CNNActorCritic, IMAGES, BOX, dict(shared=False)),
     "small": (CNNActorCritic, CHANNELS_FIRST, DISCRETE, dict(conv="small", hidden_sizes=(16,))),
     "background": (CNNActorCritic, IMAGES, DISCRETE, dict(hidden_sizes=(16,), background=0.4)),
     "strides": (CNNActorCritic, IMAGES, BITS, dict(conv=((4, 5, 3), (3, 2, 4)), hidden_sizes=())),
     "images sac": (CNNQActorCritic, IMAGES, BOX, SAC | dict(conv="small", background=0.4)),
+    "images dqn": (CNNQActorCritic, IMAGES, DISCRETE, DQN | dict(conv="small")),
     "images ddpg": (CNNQActorCritic, CHANNELS_FIRST, BOX, TD3 | dict(conv="small", num_q=1)),
 }
 

@@ -95,6 +95,7 @@ JOBS = [
     Job("ppo", "CartPole-v1", PPO, 1e-4, 1e-3),
     Job("ddpg", "Pendulum-v1", OFF_POLICY, 1e-3, 1e-3),
     Job("ppg", "CartPole-v1", UPDATE | PHASES, 1e-6, 1e-4),
+    Job("dqn", "CartPole-v1", OFF_POLICY | dict(copy_every=7, eps_steps=150), 1e-3, 1e-3),
     # These are not trained by four processes.
     Job("ppo", "Pendulum-v1", PPO, 1e-4, 1e-3),
     Job("vpg", "CartPole-v1", UPDATE | dict(train_v_iters=5), 1e-6, 1e-4),
@@ -142,7 +143,7 @@ def train(path, num_procs, jobs):
 
 def test_layouts_are_equivalent(tmp_path):
     expected = train(tmp_path / "1x4", 1, JOBS)
-    for num_procs, jobs in ((2, JOBS), (4, JOBS[:3])):
+    for num_procs, jobs in ((2, JOBS), (4, JOBS[:4])):
         results = train(tmp_path / f"{num_procs}x{4 // num_procs}", num_procs, jobs)
         for job, one, other in zip(JOBS, expected, results, strict=False):
             (act, (params,), rows), (other_act, ranks, other_rows) = one, other

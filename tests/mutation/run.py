@@ -46,6 +46,7 @@ FILES = {
     "algos/ddpg.py": [LOSSES, f"{OFF_BY_HAND} -k ddpg", f"{CONTRACT} and ddpg", OFF_POLICY],
     "algos/td3.py": [LOSSES, f"{OFF_BY_HAND} -k td3", f"{CONTRACT} and td3", OFF_POLICY],
     "algos/sac.py": [LOSSES, f"{OFF_BY_HAND} -k sac", f"{CONTRACT} and sac", OFF_POLICY],
+    "algos/dqn.py": [LOSSES, f"{OFF_BY_HAND} -k dqn", f"{CONTRACT} and dqn", OFF_POLICY],
     "core/trajectories.py": [
         "tests/core/test_trajectories.py",
         "tests/core/test_buffers.py",

@@ -33,6 +33,7 @@ RUNS = {
     "ddpg": ("Pendulum-v1", OFF_POLICY | dict(replay_size=300)),
     "td3": ("Pendulum-v1", OFF_POLICY),
     "sac": ("Pendulum-v1", OFF_POLICY | dict(alpha="auto", replay_size=300)),
+    "dqn": ("CartPole-v1", OFF_POLICY | dict(copy_every=7, num_updates=15, eps_steps=500)),
 }
 
 

@@ -14,6 +14,7 @@ KILLS = {
     "ddpg": (dict(step=555), dict(save=5, file=2)),
     "td3": (dict(step=640), dict(save=6, file=8)),
     "sac": (dict(step=730), dict(save=5, file=3)),
+    "dqn": (dict(step=610), dict(save=4, file=4)),
 }
 
 

@@ -136,6 +136,12 @@ VARIANTS = {
     "td3 in mid-epoch": ("td3", "Pendulum-v1", OFF_POLICY | dict(checkpoint_freq=3), 410),
     "td3 in an evaluation": ("td3", "Pendulum-v1", OFF_POLICY | dict(checkpoint_freq=2), 5, True),
     "ddpg before its first update": ("ddpg", "Pendulum-v1", OFF_POLICY, 77),
+    "dqn in mid-epoch": (
+        "dqn",
+        "CartPole-v1",
+        OFF_POLICY | dict(checkpoint_freq=2, copy_every=7, num_updates=11, eps_steps=400),
+        410,
+    ),
     "images": (
         "sac",
         "Lamp-v0",

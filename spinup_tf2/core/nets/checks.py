@@ -23,6 +23,7 @@ from spinup_tf2.core.nets.distributions import (
     is_choice,
     sample,
 )
+from spinup_tf2.core.nets.heads import GreedyPolicy
 from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 from spinup_tf2.core.nets.recurrent import Memory, single_steps
@@ -133,9 +134,21 @@ def make_q_actor_critic(
     else:
         _check_values(ac.q_values(obs, act), (2,), "q_values(obs, act)", num_q)
     check_tracked(ac.networks)
-    names = "the policy and the Q-functions"
-    check_no_variable_in_both(ac.pi.trainable_variables, ac.q_variables, names)
+    if stochastic or spec.num_choices is None:
+        names = "the policy and the Q-functions"
+        check_no_variable_in_both(ac.pi.trainable_variables, ac.q_variables, names)
+    elif not _is_greedy(ac.pi, ac.qs[0]):
+        raise UserError(
+            "The actor-critic's pi is not the greedy policy of its Q-function, and would not be "
+            "trained: return QActorCritic(GreedyPolicy(q), [q], action_space), with "
+            "spinup_tf2.core.nets.heads.GreedyPolicy."
+        )
     return ac
+
+
+def _is_greedy(pi, q):
+    variables = {id(each) for each in q.variables}
+    return isinstance(pi, GreedyPolicy) and variables == {id(each) for each in pi.variables}
 
 
 def _parameters_of(actor_critic):

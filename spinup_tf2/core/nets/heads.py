@@ -147,6 +147,22 @@ class DeterministicPolicy(Head):
         return partial(numpy_policy.deterministic)
 
 
+class GreedyPolicy(Head):
+    """Policy that takes the action of the largest value, int32 `[batch]`; it has no variables.
+
+    Args:
+        net: The Q-function: a model from observations to the values `[batch, num_actions]` of all
+            actions.
+    """
+
+    def head(self, output: tf.Tensor) -> tf.Tensor:
+        return tf.argmax(output, axis=-1, output_type=tf.int32)
+
+    def numpy_head(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """Return `f(output, noise)`, which returns the best action."""
+        return partial(numpy_policy.greedy)
+
+
 class ValueFunction(Head):
     """V(s) as `[batch]`, from a network with one output."""
 

@@ -111,6 +111,11 @@ def deterministic(act, noise):
     return act
 
 
+def greedy(values, noise):
+    """Return the action of the largest value, counted from 0."""
+    return values.argmax(-1)
+
+
 def categorical(logits, noise):
     """Return a sample of one discrete action, counted from 0, from Gumbel noise `[n, values]`."""
     return (logits + noise).argmax(-1)
@@ -131,7 +136,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
         *(normalize, rescale, transpose, flatten, dense, conv2d),
-        *(gaussian, squashed_gaussian, deterministic, categorical, categoricals),
+        *(gaussian, squashed_gaussian, deterministic, greedy, categorical, categoricals),
     )
 }
 

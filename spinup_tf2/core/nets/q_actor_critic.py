@@ -6,6 +6,7 @@ bounds, and log-probabilities are exact: they are those of actions in [-1, 1].
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import keras
 import numpy as np
@@ -17,12 +18,13 @@ from spinup_tf2.core.nets.actor_critic import BaseActorCritic, unique
 from spinup_tf2.core.nets.distributions import mode, sample
 from spinup_tf2.core.nets.heads import (
     DeterministicPolicy,
+    GreedyPolicy,
     QFunction,
     SquashedGaussianPolicy,
     policy_for,
 )
 from spinup_tf2.core.nets.layers import Activation, cnn, count_variables, mlp, tanh, vector_size
-from spinup_tf2.envs.spaces import bounded_action_spec
+from spinup_tf2.envs.spaces import bounded_or_discrete_action_spec
 
 
 class QActorCritic(BaseActorCritic):
@@ -32,7 +34,7 @@ class QActorCritic(BaseActorCritic):
     `pi(obs)`             for float32 observations `[batch, obs_dim]` or images, uint8
                           `[batch, height, width, channels]`: DDPG and TD3, actions
                           `[batch, act_dim]` in [-1, 1]; SAC, a distribution over these or, where
-                          the action is discrete, over its values
+                          the action is discrete, over its values; DQN, actions `[batch]`
     `q_values(obs, act)`  a list of values `[batch]`, one of each Q-function; where the action is
                           discrete `q_values(obs)`, of `[batch, num_actions]`
     `act(obs)`            the action, between the environment's bounds, for an observation of the
@@ -40,10 +42,10 @@ class QActorCritic(BaseActorCritic):
     ====================  ======================================================================
 
     To use networks of your own, create Keras models `pi(obs)` and `q(obs, act)` that fulfill these
-    contracts and return `QActorCritic(pi, [q], action_space)` (TD3 and SAC: `[q1, q2]`) from a
-    function `actor_critic(observation_space, action_space, **ac_kwargs)`. It is called twice, the
-    second time for the target networks. If the Q-functions begin with the same layers, override
-    `q_values`, so that these are computed only once.
+    contracts and return `QActorCritic(pi, [q], action_space)` (TD3 and SAC: `[q1, q2]`; DQN:
+    `GreedyPolicy(q)` for pi) from a function `actor_critic(observation_space, action_space,
+    **ac_kwargs)`. It is called twice, the second time for the target networks. If the Q-functions
+    begin with the same layers, override `q_values`, so that these are computed only once.
     """
 
     shared = False  # policy and Q-functions are never trained together
@@ -56,12 +58,12 @@ class QActorCritic(BaseActorCritic):
         arguments: dict | None = None,
     ):
         self.qs = list(qs)
-        super().__init__(pi, bounded_action_spec(action_space, discrete=True), arguments)
+        super().__init__(pi, bounded_or_discrete_action_spec(action_space), arguments)
 
     @property
     def networks(self) -> list[keras.Model]:
-        """The policy and the Q-functions."""
-        return [self.pi, *self.qs]
+        """The policy, unless it only follows the Q-function (GreedyPolicy), and the Q-functions."""
+        return [*self.qs] if isinstance(self.pi, GreedyPolicy) else [self.pi, *self.qs]
 
     def q_values(self, *inputs: tf.Tensor) -> list[tf.Tensor]:
         """Return the values of each Q-function."""
@@ -79,7 +81,8 @@ class QActorCritic(BaseActorCritic):
 
     def sizes(self) -> dict[str, int]:
         """Return the number of parameters of each network, and of all."""
-        models = zip(["pi", *self.q_names], [self.pi, *self.qs], strict=True)
+        names = ["pi", *self.q_names][-len(self.networks) :]
+        models = zip(names, self.networks, strict=True)
         sizes = {name: count_variables(model) for name, model in models}
         return sizes | dict(total=count_variables(self))
 
@@ -95,7 +98,7 @@ class CNNQActorCritic(QActorCritic):
     Args:
         observation_space: A Box of uint8 `[height, width, channels]`, or
             `[channels, height, width]`.
-        action_space: A Box with finite bounds or, for a stochastic policy, Discrete.
+        action_space: A Box with finite bounds, or Discrete.
         conv: The convolutions: 'nature' (Mnih et al. 2015), 'small' (four layers of 32 filters,
             3 x 3 with stride 2), 'impala' (Espeholt et al. 2018), or a list of (filters, kernel
             size, stride).
@@ -121,17 +124,17 @@ class CNNQActorCritic(QActorCritic):
         layers = dict(hidden_sizes=hidden_sizes, activation=activation)
         images = dict(conv=conv, background=background)
         check_network_arguments(layers | images)
-        pi_encoder, self.q_encoder = (
-            cnn(observation_space.shape, conv, (), activation, background) for _ in range(2)
-        )
+        encoder = partial(cnn, observation_space.shape, conv, (), activation, background)
+        self.q_encoder = encoder()
         features = self.q_encoder.output_shape[-1]
 
         def pi_net(*output):
-            return keras.Sequential([pi_encoder, _mlp(features, layers, *output)])
+            return keras.Sequential([encoder(), _mlp(features, layers, *output)])
 
         pi = _policy_for(action_space, stochastic, pi_net)
         q_nets = [_q_net(features, action_space, layers) for _ in range(num_q)]
         qs = [QFunction(net, self.q_encoder) for net in q_nets]
+        pi = pi or GreedyPolicy(keras.Sequential([self.q_encoder, q_nets[0]]))
         arguments = dict(layers, **images, stochastic=stochastic, num_q=num_q)
         super().__init__(pi, qs, action_space, arguments)
 
@@ -145,12 +148,12 @@ class MLPQActorCritic(QActorCritic):
 
     Args:
         observation_space: A Box of one dimension (`spaces.network_observation_space`).
-        action_space: A Box with finite bounds or, for a stochastic policy, Discrete.
+        action_space: A Box with finite bounds, or Discrete.
         hidden_sizes: Widths of the hidden layers of all networks.
         activation: Activation of the hidden layers: one of `arguments.rules.ACTIVATIONS`, a class
             of such a name (`keras.layers.ReLU`, `torch.nn.Tanh`), or a function of a tensor.
         stochastic: Whether the policy is a squashed Gaussian (for Discrete: categorical) rather
-            than deterministic.
+            than deterministic (for Discrete: greedy).
         num_q: The number of Q-functions.
     """
 
@@ -173,6 +176,7 @@ class MLPQActorCritic(QActorCritic):
         obs_dim = vector_size(observation_space, type(self))
         pi = _policy_for(action_space, stochastic, lambda *output: _mlp(obs_dim, layers, *output))
         qs = [QFunction(_q_net(obs_dim, action_space, layers)) for _ in range(num_q)]
+        pi = pi or GreedyPolicy(qs[0].net)
         arguments = dict(layers, stochastic=stochastic, num_q=num_q)
         super().__init__(pi, qs, action_space, arguments)
 
@@ -182,9 +186,12 @@ def _mlp(inputs, layers, outputs, output_activation=None):
 
 
 def _policy_for(action_space, stochastic, make_net):
-    """Return the policy for an action space, with `make_net(outputs, output_activation)`."""
+    """Return the policy for an action space, with `make_net(outputs, output_activation)`.
+
+    None: it has no network of its own, but takes the action of the largest Q-value.
+    """
     if isinstance(action_space, spaces.Discrete):
-        return policy_for(action_space, make_net)
+        return policy_for(action_space, make_net) if stochastic else None
     act_dim = int(np.prod(action_space.shape))
     if stochastic:
         return SquashedGaussianPolicy(make_net(2 * act_dim))

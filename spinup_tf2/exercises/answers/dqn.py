@@ -1,0 +1,120 @@
+"""The backup and the loss of DQN (Mnih et al. 2015) with double Q-learning (van Hasselt 2016)."""
+
+import numpy as np
+import tensorflow as tf
+
+from spinup_tf2.exercises.checking import calls, compare, expect, gradients, tensors
+
+
+def backup(rew, terminated, next_q, next_q_target, gamma):
+    best = tf.argmax(next_q, axis=-1)
+    next_val = tf.gather(next_q_target, best, batch_dims=1)
+    return tf.stop_gradient(rew + gamma * (1 - terminated) * next_val)
+
+
+def q_loss(q, act, y):
+    error = tf.abs(tf.gather(q, act, batch_dims=1) - y)
+    return tf.reduce_mean(tf.where(error <= 1, error**2 / 2, error - 0.5))
+
+
+# ---------------------------------------------------------------- checks
+
+_RNG = np.random.default_rng(11)
+
+
+def _floats(*shape):
+    return _RNG.normal(size=shape).astype(np.float32)
+
+
+def _one(terminated):
+    return np.float32([1]), np.float32([terminated]), np.float32([[5, 7]]), np.float32([[20, 10]])
+
+
+_STEPS = {
+    "the episode goes on": (*_one(0), 0.9),
+    "terminated": (*_one(1), 0.9),
+    "20 random steps": (
+        *(_floats(20), np.float32(_RNG.random(20) < 0.3), _floats(20, 4), _floats(20, 4), 0.97),
+    ),
+}
+
+
+def _right_backup(rew, terminated, next_q, next_q_target, gamma):
+    steps = zip(rew, terminated, next_q, next_q_target, strict=True)
+    return [
+        r if over else r + gamma * theirs[max(range(len(ours)), key=lambda a: ours[a])]
+        for r, over, ours, theirs in steps
+    ]
+
+
+def check_backup(student):
+    mistakes = {
+        "The target network chooses the action as well: let Q choose it (double Q-learning).": (
+            "tf.argmax(next_q, => tf.argmax(next_q_target,"
+        ),
+        "Q gives the value as well as choosing the action: the value is that of the target "
+        "network.": "tf.gather(next_q_target, => tf.gather(next_q,",
+        "You exchanged the networks: Q chooses, and the target network gives the value.": (
+            "tf.argmax(next_q, => tf.argmax(next_q_target,\n"
+            "tf.gather(next_q_target, => tf.gather(next_q,"
+        ),
+        "You choose the worst action.": "argmax => argmin",
+        "After termination nothing follows: the factor (1 - terminated) is missing.": (
+            "(1 - terminated) * => "
+        ),
+        "The future counts where the episode has terminated, and only there: it is "
+        "(1 - terminated).": "(1 - terminated) => terminated",
+        "You forgot gamma.": "gamma * => ",
+        "You discount the reward as well: it comes now.": "rew + => gamma * rew +",
+    }
+    compare(student, calls("backup", tensors), _STEPS, _right_backup, mistakes)
+
+
+def check_backup_is_constant(student):
+    rew, terminated, *values, gamma = tensors(_STEPS["20 random steps"])
+    found = gradients(lambda *values: student.backup(rew, terminated, *values, gamma), *values)
+    expect(
+        all(each is None for each in found),
+        "A gradient flows through y: it is a constant. Put tf.stop_gradient around it.",
+    )
+
+
+_LOSSES = {
+    "a small error": (np.float32([[3.0, 1.5]]), np.array([1]), np.float32([1.0])),
+    "a large error": (np.float32([[3.0, 9.0]]), np.array([0]), np.float32([-1.0])),
+    "16 random steps": (2 * _floats(16, 3), _RNG.integers(3, size=16), _floats(16)),
+}
+
+
+def _right_loss(q, act, y):
+    errors = [abs(values[a] - target) for values, a, target in zip(q, act, y, strict=True)]
+    return sum(e**2 / 2 if e <= 1 else e - 0.5 for e in errors) / len(errors)
+
+
+def check_q_loss(student):
+    huber = "tf.where(error <= 1, error**2 / 2, error - 0.5)"
+    mistakes = {
+        "Large errors are squared, too: beyond 1 the loss is linear.": f"{huber} => error**2 / 2",
+        "Small errors count as |x|: up to 1 the loss is quadratic.": f"{huber} => error",
+        "The square is not halved: the two pieces would not meet with the same slope.": (
+            "error**2 / 2 => error**2"
+        ),
+        "1/2 is missing where the loss is linear: the two pieces do not meet at 1.": (
+            "error - 0.5 => error"
+        ),
+        "You take the largest value: take that of the action that was taken.": (
+            "tf.gather(q, act, batch_dims=1) => tf.reduce_max(q, axis=-1)"
+        ),
+        "You sum over the batch: take the mean.": "reduce_mean => reduce_sum",
+        "You return a number for each transition: take the mean.": "tf.reduce_mean => ",
+    }
+    compare(student, calls("q_loss", tensors), _LOSSES, _right_loss, mistakes)
+
+
+def check_gradient_of_loss(student):
+    q, act, y = tensors(_LOSSES["16 random steps"])
+    (found,) = gradients(lambda q: student.q_loss(q, act, y), q)
+    expect(
+        found is not None,
+        "The value of q_loss is right, but no gradient reaches Q: y alone is a constant.",
+    )
