@@ -31,7 +31,7 @@ PRINTED_TO = "SPINUP_TF2_OUTPUT"
 # Files that a run leaves in its directory, and those that a crash may leave (see atomic_save).
 _RUN_FILES = re.compile(
     r"(config\.json|env_spec\.json|progress\.txt|vars\d*\.pkl|tf2_save\d*|checkpoint|"
-    r"output\.txt|videos|tensorboard|wandb)(\.tmp|\.old|\.cut)?"
+    r"output\.txt|videos|tensorboard|wandb)(\.tmp|\.old)?"
 )
 
 # Added to the name of the file of rows: those that a resumption has cut off.

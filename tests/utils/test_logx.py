@@ -270,7 +270,7 @@ def test_every_rank_refuses(tmp_path):
 
 def test_overwrite_removes_the_files_of_a_run_and_no_others(tmp_path):
     of_a_run = ["config.json", "env_spec.json", "vars.pkl", "vars12.pkl", "vars.pkl.tmp"]
-    of_a_run += ["output.txt"]
+    of_a_run += ["output.txt", "progress.txt.cut"]
     others = ["notes.md", "vars_of_mine.pkl", "tf2_save.txt", "config.json.bak"]
     for name in of_a_run + others:
         (tmp_path / name).write_text("x")
