@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from importlib.util import find_spec
 
 import gymnasium as gym
