@@ -34,7 +34,7 @@ def value_of_best(q_choosing: tf.Tensor, q_judging: tf.Tensor) -> tf.Tensor:
 def q_loss(q: tf.Tensor, backup: tf.Tensor) -> Loss:
     """Mean Huber loss against the backup: slopes are clipped to [-1, 1]. Both [batch].
 
-    L = E[h(Q(s, a) - y)],  h(x) = x^2 / 2 where |x| <= 1, else |x| - 1/2   (Mnih et al. 2015)
+    L = E[h(Q(s, a) - y)],  h(x) = x^2 / 2 where abs(x) <= 1, else abs(x) - 1/2   (Mnih et al. 2015)
     """
     error = tf.abs(q - backup)
     loss = tf.reduce_mean(tf.where(error <= 1, tf.square(error) / 2, error - 0.5))
