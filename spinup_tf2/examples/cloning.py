@@ -95,8 +95,8 @@ def check_same_imitation(
         if name not in (*may_change, "logger_kwargs") and before.get(name) != now[name]:
             raise UserError(
                 f"the imitation in {output_dir} cannot be continued: its {name} was "
-                f"{before.get(name)} and is now {now[name]}. Resume it as it was, or choose another --exp_name, "
-                "--seed or --data_dir."
+                f"{before.get(name)} and is now {now[name]}. Resume it as it was, or choose "
+                "another --exp_name, --seed or --data_dir."
             )
 
 

@@ -161,8 +161,8 @@ def later(algorithm, environment, goal):
 
 @says(
     "On HalfCheetah, networks initialized as in TensorFlow learn more slowly than PyTorch's "
-    "with all three algorithms. The mean of PPO's seeds needs {:,} more interactions to reach a return of -200, "
-    "and still {:,} more to reach 500."
+    "with all three algorithms. The mean of PPO's seeds needs {:,} more interactions to reach "
+    "a return of -200, and still {:,} more to reach 500."
 )
 def ppo_later():
     assert all(later("vpg", "HalfCheetah-v5", goal) > 0 for goal in (-300, -250))
