@@ -159,7 +159,8 @@ def test_log_probabilities(tmp_path, action_space, memory):
 
 
 def test_policies_without_log_probabilities(tmp_path):
-    save(tmp_path, MLPQActorCritic(OBS, BOX, hidden_sizes=(4,)), OBS, BOX)
+    ac = MLPQActorCritic(OBS, BOX, hidden_sizes=(4,), stochastic=True, num_q=2)
+    save(tmp_path, ac, OBS, BOX)
     with pytest.raises(UserError, match="without log-probabilities; those of VPG"):
         load_policy(tmp_path).logp(np.zeros(4), BOX.low)
 

@@ -1,5 +1,7 @@
 """How much two other definitions change the advantages of 4,000 steps of a trained agent."""
 
+from pathlib import Path
+
 import gymnasium as gym
 import keras
 import numpy as np
@@ -11,7 +13,7 @@ STEPS = 4000
 
 keras.utils.set_random_seed(0)
 
-ac = load_networks("data/ppo_cartpole/ppo_cartpole_s0/tf2_save").ac
+ac = load_networks(f"{Path(__file__).parents[1]}/data/ppo_cartpole/ppo_cartpole_s0/tf2_save").ac
 env = gym.make("CartPole-v1")
 obs, _ = env.reset(seed=0)
 seen, led_to, rew, terminated, truncated = [], [], [], [], []
