@@ -12,7 +12,13 @@ from typing import Any
 
 import gymnasium as gym
 
-from spinup_tf2.envs.modules import import_named, import_registering, no_such_module
+from spinup_tf2.envs.modules import (
+    import_named,
+    import_namespace,
+    import_registering,
+    no_such_module,
+    not_installed,
+)
 from spinup_tf2.errors import UserError, one_line
 
 # These only show or record what happens. That is up to whoever rebuilds the environment, not to the
@@ -81,7 +87,9 @@ class EnvFn:
                     raise UserError(f"the environment {self.env_name}: {reason}") from error
                 raise  # the module exists, but imports something that does not
         if env_id not in gym.registry:
-            import_registering()
+            import_registering(env_id)
+        if env_id not in gym.registry:
+            import_namespace(env_id)
         if env_id not in gym.registry:
             raise UserError(_unknown_environment(env_id))
         try:
@@ -129,6 +137,8 @@ def _unknown_environment(env_id):
 
     if no_game := no_such_game(env_id):
         return no_game
+    if to_install := not_installed(env_id):
+        return f"{env_id} is not registered with gymnasium: {to_install}."
     if same := [known for known in gym.registry if known.lower() == env_id.lower()]:
         advice = f"Did you mean {same[0]}?"
     else:
@@ -144,8 +154,9 @@ def _unknown_environment(env_id):
         advice += f" If it is an Atari game, install the emulator with: {INSTALL}."
     return (
         f"{env_id} is not registered with gymnasium. {advice} Check for a typo (did you include "
-        "the version tag?). An environment of your own must be registered in a module and be given "
-        "as module:EnvId, because experiments run in processes of their own."
+        "the version tag?). An environment of another package is given as package:EnvId, and one "
+        "of your own, which must be registered in a module, as module:EnvId, because experiments "
+        "run in processes of their own."
     )
 
 

@@ -20,6 +20,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, distributions
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,11 +31,44 @@ from spinup_tf2.errors import UserError, kind_and_line
 
 _OWN = ("gymnasium", "spinup_tf2")
 
-# Packages that register their environments on import, and have no entry point.
-_KNOWN = ("ale_py", "gymnasium_robotics")
-
-# Packages with environments that are not gymnasium's, so that importing them registers nothing.
-_LIBRARIES = ("envpool",)
+# Packages that register environments without an entry point, or with too general a one: the module
+# that does so, with a function if importing it is not enough, and what the ids begin with.
+_KNOWN = {
+    "PyFlyt.gym_envs": "PyFlyt/",
+    "ale_py": "ALE/",
+    "craftium": "Craftium/",
+    "flappy_bird_gymnasium": "FlappyBird-",
+    "gym_aloha": "gym_aloha/",
+    "gym_anytrading": "(forex|stocks)-",
+    "gym_hil": "gym_hil/",
+    "gym_pusht": "gym_pusht/",
+    "gym_pybullet_drones": "(multi)?hover-aviary-|velocity-aviary-|ctrl-aviary-",
+    "gym_trading_env": "(MultiDataset)?TradingEnv",
+    "gym_xarm": "gym_xarm/",
+    "gymnasium_2048": "gymnasium_2048/",
+    "gymnasium_robotics": "Adroit|AntMaze|Fetch|FrankaKitchen|Hand|PointMaze",
+    "gymnasium_search_race": "gymnasium_search_race/",
+    "highway_env": "(exit|highway|intersection|lane-keeping|merge|parking|racetrack|roundabout"
+    "|two-way|u-turn)-",
+    "memory_gym": "MortarMayhem|MysteryPath|SearingSpotlights|Endless(Mort|Myst|Sear)",
+    "metaworld": "Meta-World/",
+    "minatar.gym:register_envs": "MinAtar/",
+    "minigrid": "(MiniGrid|BabyAI)-",
+    "miniworld": "MiniWorld-",
+    "miniwob": "miniwob/",
+    "mo_gymnasium": "mo-|breakable-bottles|deep-sea-treasure|fishwood|four-room|fruit-tree"
+    "|minecart|resource-gathering|water-reservoir",
+    "myosuite": "myo",
+    "panda_gym": "Panda",
+    "popgym": "popgym-",
+    "pybullet_envs_gymnasium": r"\w+Bullet(Env)?-v",
+    "shimmy": "dm_control/|bsuite/|GymV2[16]Environment-|OpenSpiel",
+    "sustaingym": "sustaingym/",
+    "tetris_gymnasium.envs": "tetris_gymnasium/",
+    "vizdoom.gymnasium_wrapper": "Vizdoom",
+    # Its environments are not gymnasium's, so that importing it registers nothing.
+    "envpool": "$",
+}
 
 _GROUP = "gymnasium.envs"  # group of entry points of packages that register environments
 
@@ -134,7 +168,8 @@ def import_flag(env_name: object, modules: Iterable[str] = ()) -> str:
         env_name: Name of the run's environment.
         modules: Further modules to import.
     """
-    module, _, _ = str(env_name).rpartition(":")
+    module, _, env_id = str(env_name).rpartition(":")
+    module = module or _namespace(env_id)
     if module and not is_own(module) and module not in _registering():
         modules = [*modules, module]
     return "".join(f" --import {shlex.quote(each)}" for each in dict.fromkeys(modules))
@@ -182,23 +217,45 @@ def import_installed(name: str) -> ModuleType:
     return import_module(name)
 
 
-def import_registering() -> None:
-    """Import all installed packages that register environments, and let them do so. Done once."""
-    _import_registering(tuple(_other_places()))
+def import_registering(env_id: str) -> None:
+    """Import those installed packages that may register an environment, and let them do so."""
+    import gymnasium as gym
+
+    for dist in dict.fromkeys(_registering().values()):
+        for module, function, ids in _registrations(dist):
+            if env_id in gym.registry:
+                return
+            # An error in one of them does not matter, unless its environment is the one that is
+            # wanted, and that is then reported as unknown.
+            with suppress(Exception):
+                if re.match(ids, env_id) and _is_installed(module):
+                    registers = import_module(module)
+                    if function and env_id not in gym.registry:
+                        attrgetter(function)(registers)()
 
 
-@functools.cache
-def _import_registering(path):
-    for name, dist in _registering_in(path).items():
-        # An error in one of them does not matter, unless its environment is the one that is wanted,
-        # and that is then reported as unknown.
-        with suppress(Exception):
-            if name in _LIBRARIES or not _is_installed(name):
-                continue
-            import_module(name)
-            for entry in dist.entry_points:
-                if entry.group == _GROUP and entry.attr and _plain(entry.module) == name:
-                    entry.load()()
+def import_namespace(env_id: str) -> None:
+    """Import the installed module that an id given by the user names: that of `module/Env-v0`."""
+    if name := _namespace(env_id):
+        import_named(name)
+
+
+def not_installed(env_id: str) -> str:
+    """Return what to install for an id of a well-known package; "" if it is none, or is there."""
+    names = (_package(name) for name, ids in _KNOWN.items() if re.match(ids, env_id))
+    missing = next((name for name in names if find_spec(name) is None), "")
+    return f"it is in {missing}; install that with: pip install {missing}" if missing else ""
+
+
+def _namespace(env_id):
+    """Return the namespace of an id if it is an installed module that is not imported anyway."""
+    name = env_id.partition("/")[0] if "/" in env_id else ""
+    if not name.isidentifier() or PathFinder.find_spec(name, _other_places()) is None:
+        return ""
+    import gymnasium as gym
+
+    spec = gym.registry.get(env_id)
+    return "" if spec is not None and is_own(str(spec.entry_point)) else name
 
 
 def check_environment_arguments(value: Any) -> None:
@@ -264,14 +321,31 @@ def _registering_in(path: tuple[str, ...]) -> dict[str, Distribution]:
     for dist in distributions(path=[*path]):
         if Path(dist.locate_file("")).name not in _INSTALLED_IN:
             continue
-        names = [_plain(entry.module) for entry in dist.entry_points if entry.group == _GROUP]
-        known = (*_KNOWN, *_LIBRARIES)
-        names += [name for name in known if name == re.sub("[-.]", "_", dist.name or "").lower()]
-        for name in names:
+        for name, _, _ in _registrations(dist):
             parts = name.split(".")
             for i in range(len(parts)):
                 modules.setdefault(".".join(parts[: i + 1]), dist)
     return modules
+
+
+def _registrations(dist):
+    """Yield (module, function, ids) of what registers environments in an installed package.
+
+    The function is "" if importing the module is enough; `ids` is a pattern of what ids begin with.
+    """
+    package = re.sub("[-.]", "_", dist.name or "").lower()
+    known = {name: ids for name, ids in _KNOWN.items() if _package(name).lower() == package}
+    for name, ids in known.items():
+        module, _, function = name.partition(":")
+        yield module, function, ids
+    for entry in dist.entry_points:
+        if entry.group == _GROUP:
+            ids = "" if entry.name.startswith("__") else rf"{re.escape(entry.name)}/|[^/]+$"
+            yield _plain(entry.module), entry.attr, "|".join(known.values()) or ids
+
+
+def _package(name):
+    return re.split("[.:]", name)[0]
 
 
 def _is_installed(name):

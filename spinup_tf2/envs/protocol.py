@@ -11,6 +11,7 @@ from spinup_tf2.envs.spaces import as_array, observation_test
 from spinup_tf2.errors import UserError, shortened
 
 _NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64))
+_ONE_REWARD = "one number is expected, as mo_gymnasium.wrappers.LinearReward makes of several"
 _TRUTHS = frozenset((bool, np.bool_))
 
 
@@ -79,7 +80,8 @@ class CheckedEnv(gym.Wrapper):
         ):
             self._check(obs, info)
         if type(rew) not in _NUMBERS:
-            _check_scalar("reward", rew, "biuf", "a number is expected")
+            several = isinstance(rew, np.ndarray | list | tuple)
+            _check_scalar("reward", rew, "biuf", _ONE_REWARD if several else "a number is expected")
         if type(terminated) not in _TRUTHS or type(truncated) not in _TRUTHS:
             _check_scalar("terminated", terminated, "b", "True or False is expected")
             _check_scalar("truncated", truncated, "b", "True or False is expected")
@@ -113,8 +115,14 @@ def success_of(told: Any) -> bool:
 
 def check_is_env(env: Any) -> None:
     """Raise UserError for anything that is not an environment of gymnasium."""
-    if not isinstance(env, gym.Env):
-        raise UserError(f"env_fn returned {_said(env)}; it must return a gymnasium.Env.")
+    if isinstance(env, gym.Env):
+        return
+    advice = ""
+    if isinstance(env, gym.vector.VectorEnv):
+        advice = " Return a single one, and give the number of environments as num_envs."
+    elif hasattr(env, "possible_agents"):  # PettingZoo
+        advice = " This one is for several agents; here a single one is trained."
+    raise UserError(f"env_fn returned {_said(env)}; it must return a gymnasium.Env.{advice}")
 
 
 def _check_scalar(name, value, kinds, expected):

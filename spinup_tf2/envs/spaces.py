@@ -37,8 +37,8 @@ def network_observation_space(space: spaces.Space) -> spaces.Box:
     """Return the Box of network inputs, as returned by `to_network`, for an observation space.
 
     Images stay as they are. Any other Box is flattened to one dimension, Discrete and
-    MultiDiscrete become one-hot vectors, MultiBinary zeros and ones, and a Dict is the
-    concatenation of its entries in the order of its keys.
+    MultiDiscrete become one-hot vectors, MultiBinary zeros and ones, and a Dict or Tuple is the
+    concatenation of its entries in their order.
 
     Raises:
         UserError: The space is not supported, or its observations are empty.
@@ -50,31 +50,45 @@ def network_observation_space(space: spaces.Space) -> spaces.Box:
     return seen
 
 
-def _check_observation_space(space, where):
+def parts_of(space: spaces.Space) -> list[tuple[Any, spaces.Space]]:
+    """Return the entries of a Dict or Tuple with their keys or numbers; of others, nothing."""
     if isinstance(space, spaces.Dict):
-        if not space.spaces or not all(isinstance(key, str) for key in space.spaces):
-            raise UserError(f"The Dict observation{where} needs entries, and strings as keys.")
-        for key, part in space.spaces.items():
-            _check_observation_space(part, f" (entry {key!r})")
+        return [*space.spaces.items()]
+    return [*enumerate(space.spaces)] if isinstance(space, spaces.Tuple) else []
+
+
+def _check_observation_space(space, where):
+    parts = parts_of(space)
+    for key, part in parts:
+        _check_observation_space(part, f" (entry {key!r})")
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        named = isinstance(space, spaces.Tuple) or all(isinstance(key, str) for key, _ in parts)
+        if not parts or not named:
+            kind = type(space).__name__
+            raise UserError(f"The {kind} observation{where} needs entries, and strings as keys.")
     elif not isinstance(
         space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
     ):
+        advice = "Wrap the environment in a gymnasium.ObservationWrapper that returns one of them."
+        if where:
+            advice = "Choose other entries, with gymnasium.wrappers.FilterObservation."
+        if type(space).__name__ == "MissionSpace":
+            advice = "minigrid.wrappers has some that leave the text out, such as ImgObsWrapper."
         raise UserError(
             f"The observation space {type(space).__name__}{where} is not supported; supported are "
-            "Box, Discrete, MultiDiscrete, MultiBinary and Dict of these. Wrap the environment in "
-            "a gymnasium.ObservationWrapper that returns one of them."
+            f"Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these. {advice}"
         )
 
 
-def pixels_as_numbers(space: spaces.Space, entry: str | None = None) -> list[str]:
+def pixels_as_numbers(space: spaces.Space, entry: str | int | None = None) -> list[str]:
     """Return warnings about parts of a space that look like images but will be flattened.
 
     Args:
         space: The observation space, or a part of one.
-        entry: Key of the part, if it is an entry of a Dict.
+        entry: Key of the part, if it is an entry of a Dict or Tuple.
     """
-    if isinstance(space, spaces.Dict):
-        return [text for key, part in space.spaces.items() for text in pixels_as_numbers(part, key)]
+    if parts := parts_of(space):
+        return [text for key, part in parts for text in pixels_as_numbers(part, key)]
     if not isinstance(space, spaces.Box) or (entry is None and is_image(space)):
         return []
     of_bytes = space.dtype == np.uint8 and len(space.shape) > 1 and space.high.max() > 10
@@ -123,6 +137,9 @@ def observation_test(space: spaces.Space, dtype: np.dtype | None = None) -> Call
             return isinstance(obs, Mapping) and all(
                 key in obs and fits(entry, obs[key]) for key, entry in part.spaces.items()
             )
+        if isinstance(part, spaces.Tuple):
+            same_length = isinstance(obs, tuple | list) and len(obs) == len(part.spaces)
+            return same_length and all(map(fits, part.spaces, obs))
         if isinstance(part, spaces.Discrete) and isinstance(obs, int | np.integer):
             first = int(part.start)  # their sum may be too large for the space's type
             return first <= obs < first + int(part.n)  # `in` takes ten times as long

@@ -20,6 +20,7 @@ from spinup_tf2.core.nets import numpy_policy
 from spinup_tf2.core.nets.acting import numpy_steps
 from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.envs.spaces import is_image
+from spinup_tf2.envs.spaces import parts_of as entries_of
 from spinup_tf2.errors import UserError
 from spinup_tf2.files.unpickling import load_saved_model
 from spinup_tf2.training.saved_policy import LoadedPolicy
@@ -41,13 +42,13 @@ class Part:
     """A part of an observation.
 
     Attributes:
-        path: Keys that lead to the part through nested Dicts.
+        path: Keys and numbers that lead to the part through nested Dicts and Tuples.
         space: Its space.
         kind: How it is passed to the networks: 'image' as it is, 'numbers' flattened, 'one_hot' as
             zeros and ones.
     """
 
-    path: tuple[str, ...]
+    path: tuple[str | int, ...]
     space: spaces.Space
     kind: str
 
@@ -70,13 +71,13 @@ class Part:
     @property
     def name(self) -> str:
         """Name of the input for this part in a SavedModel."""
-        return re.sub(r"\W", "_", "_".join(["obs", *self.path]), flags=re.ASCII)
+        return re.sub(r"\W", "_", "_".join(map(str, ["obs", *self.path])), flags=re.ASCII)
 
 
-def parts_of(space: spaces.Space, path: tuple[str, ...] = ()) -> list[Part]:
+def parts_of(space: spaces.Space, path: tuple[str | int, ...] = ()) -> list[Part]:
     """Return the parts of an observation, in the order in which the networks take them."""
-    if isinstance(space, spaces.Dict):
-        return [part for key, each in space.items() for part in parts_of(each, (*path, key))]
+    if entries := entries_of(space):
+        return [part for key, each in entries for part in parts_of(each, (*path, key))]
     if not path and is_image(space):
         return [Part(path, space, "image")]
     choices = isinstance(space, spaces.Discrete | spaces.MultiDiscrete)
@@ -84,7 +85,7 @@ def parts_of(space: spaces.Space, path: tuple[str, ...] = ()) -> list[Part]:
 
 
 def put_together(parts: list[Part], values: list[Any]) -> Any:
-    """Compose an observation from the values of its parts: a single value, or nested dicts."""
+    """Compose an observation from the values of its parts: one, or nested dicts and tuples."""
     observation: Any = {}
     for part, value in zip(parts, values, strict=True):
         if not part.path:
@@ -94,7 +95,14 @@ def put_together(parts: list[Part], values: list[Any]) -> Any:
         for key in outer:
             entry = entry.setdefault(key, {})
         entry[last] = value
-    return observation
+    return _with_tuples(observation)
+
+
+def _with_tuples(entries):
+    if not isinstance(entries, dict):
+        return entries
+    made = {key: _with_tuples(each) for key, each in entries.items()}
+    return tuple(made.values()) if isinstance(next(iter(made)), int) else made
 
 
 def action_arrays(action_space: spaces.Space) -> dict[str, np.ndarray]:

@@ -41,6 +41,7 @@ from spinup_tf2.envs.modules import (
     import_named,
     import_registering,
     is_own,
+    not_installed,
 )
 from spinup_tf2.errors import UserError, kind_and_line, one_line
 from spinup_tf2.files.kwargs_json import from_json, to_json
@@ -265,11 +266,15 @@ def register_for_file(env_name: object) -> str:
     if module:
         import_for_file(module)
     if env_id not in gym.registry:
-        import_registering()
+        import_registering(env_id)
     if env_id not in gym.registry:
         raise UserError(
-            f"no environment {env_id} is registered; if it is in a module of yours, name that with "
-            '--import my_envs (modules=["my_envs"])'
+            f"no environment {env_id} is registered; "
+            + (
+                not_installed(env_id)
+                or "if it is in a module of yours or in another package, name that with "
+                '--import my_envs (modules=["my_envs"])'
+            )
         )
     return env_id
 

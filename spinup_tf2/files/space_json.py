@@ -19,6 +19,8 @@ def space_to_json(space: spaces.Space) -> dict[str, Any]:
         # A list, because the order of the keys is the order in which observations are flattened.
         parts = [[key, space_to_json(part)] for key, part in space.spaces.items()]
         return {"type": "Dict", "spaces": parts}
+    if isinstance(space, spaces.Tuple):
+        return {"type": "Tuple", "spaces": [space_to_json(part) for part in space.spaces]}
     if isinstance(space, spaces.Box):
         bounds = {name: _bound_to_json(getattr(space, name)) for name in ("low", "high")}
         return {"type": "Box", "shape": list(space.shape), "dtype": str(space.dtype), **bounds}
@@ -55,10 +57,11 @@ def space_from_json(data: Mapping[str, Any]) -> spaces.Space:
 def _size(data, depth=0):
     """Return an upper bound on the numbers in an observation, or in the noise for an action."""
     kind = data["type"]
-    if kind == "Dict":
+    if kind in ("Dict", "Tuple"):
         if depth == _DEEPEST:
-            raise UserError(f"It has Dicts inside one another, more than {_DEEPEST}.")
-        return sum(_size(part, depth + 1) for _, part in data["spaces"])
+            raise UserError(f"It has {kind}s inside one another, more than {_DEEPEST}.")
+        parts = data["spaces"] if kind == "Tuple" else [part for _, part in data["spaces"]]
+        return sum(_size(part, depth + 1) for part in parts)
     if kind == "Box":
         return math.prod(map(_whole_number, data["shape"]))
     if kind == "Discrete":
@@ -83,6 +86,8 @@ def _from_json(data):
     if kind == "Dict":
         # Pairs, because gymnasium would sort the keys of a plain dict.
         return spaces.Dict([(key, _from_json(part)) for key, part in data["spaces"]])
+    if kind == "Tuple":
+        return spaces.Tuple([_from_json(part) for part in data["spaces"]])
     if kind == "Box":
         low, high = (_bound_from_json(data[name], data) for name in ("low", "high"))
         return spaces.Box(low, high, dtype=low.dtype.type)

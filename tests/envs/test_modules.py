@@ -19,6 +19,7 @@ from spinup_tf2.envs.modules import (
     import_registering,
 )
 from spinup_tf2.errors import UserError
+from spinup_tf2.files.env_spec import register_for_file
 
 REGISTERS = "import gymnasium\n\ndef register():\n    gymnasium.register('Shop-v0', '{}')\n"
 
@@ -28,11 +29,13 @@ def place(tmp_path, monkeypatch):
     """The current directory, in which Python looks for modules before all others."""
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.chdir(tmp_path)
+    known = {*gym.registry}
     yield tmp_path
     for name, module in [*sys.modules.items()]:
         if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
             del sys.modules[name]
-    gym.registry.pop("Shop-v0", None)
+    for env_id in [name for name in gym.registry if name not in known]:
+        del gym.registry[env_id]
 
 
 def write(folder, name, code=""):
@@ -41,12 +44,15 @@ def write(folder, name, code=""):
     path.write_text(code or REGISTERS.format("spinup_tf2.envs:ProbeReward"))
 
 
-def write_package(folder, entry="shop_of_envs:register", editable=None):
-    """What installing the package shop-of-envs leaves beside its modules."""
-    info = folder / "shop_of_envs-1.0.dist-info"
+def write_package(
+    folder, entry="shop_of_envs:register", editable=None, name="shop-of-envs", inside="__root__"
+):
+    """What installing a package leaves beside its modules; without an entry point if it is ""."""
+    info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True, exist_ok=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shop-of-envs\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[gymnasium.envs]\n__root__ = {entry}\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    if entry:
+        (info / "entry_points.txt").write_text(f"[gymnasium.envs]\n{inside} = {entry}\n")
     if editable:
         url = dict(url=editable.as_uri(), dir_info=dict(editable=True))
         (info / "direct_url.json").write_text(json.dumps(url))
@@ -68,6 +74,64 @@ def test_an_installed_package_registers_its_environments(place, entry):
     assert import_for_file("shop_of_envs") is sys.modules["shop_of_envs"]
 
 
+REGISTERS_AT_ONCE = "import gymnasium\ngymnasium.register('{}', 'spinup_tf2.envs:ProbeReward')\n"
+
+
+@pytest.mark.parametrize(
+    ("package", "module", "env_id"),
+    [
+        ("gym-pusht", "gym_pusht", "gym_pusht/PushT-v0"),
+        ("Panda_Gym", "panda_gym", "PandaReach-v3"),
+        ("PyFlyt", "PyFlyt.gym_envs", "PyFlyt/QuadX-Hover-v4"),
+        ("MinAtar", "minatar.gym", "MinAtar/Test-v1"),
+    ],
+)
+def test_environments_of_well_known_packages_need_no_module(place, package, module, env_id):
+    """Nor are other packages imported to find them."""
+    site = place / "venv" / "site-packages"
+    parent, _, _ = module.partition(".")
+    with pytest.raises(UserError, match=f"it is in {parent}; install that with: pip install"):
+        EnvFn(env_id)()
+    sys.path.append(str(site))
+    write_package(site, "", name=package)
+    write(site, f"{parent}/__init__", " ")
+    code = REGISTERS_AT_ONCE.format(env_id)
+    if parent == "minatar":
+        code = REGISTERS.replace("register()", "register_envs()").replace("Shop-v0", env_id)
+        code = code.format("spinup_tf2.envs:ProbeReward")
+    write(site, f"{parent}/gym_envs" if package == "PyFlyt" else module.replace(".", "/"), code)
+    if module == parent:
+        (site / f"{module}.py").rename(site / module / "__init__.py")
+    for other in ("shimmy", "myosuite"):
+        write_package(site, "", name=other)
+        write(site, other, "raise SystemExit('executed')")
+    write_package(site, "elsewhere:register", name="elsewhere", inside="elsewhere")
+    if "/" in env_id:
+        write(site, "elsewhere", "raise SystemExit('executed')")
+    assert register_for_file(env_id) == env_id
+    with EnvFn(env_id)() as env:
+        assert env.spec.id == env_id
+    assert import_flag(env_id) == import_flag(f"{parent}:{env_id}") == ""
+
+
+def test_an_id_names_the_installed_module_that_is_its_namespace(place):
+    """If it is the user's word; a file's is not enough."""
+    site = place / "venv" / "site-packages"
+    sys.path.append(str(site))
+    code = "from spinup_tf2.envs import ProbeReward as Shop\n"
+    code += REGISTERS_AT_ONCE.replace("spinup_tf2.envs:ProbeReward", "corner:Shop")
+    write(site, "corner", code.format("corner/Shop-v0"))
+    write(place, "beside", "raise SystemExit('executed')")
+    for env_id in ("corner/Shop-v0", "beside/Shop-v0"):
+        with pytest.raises(UserError, match="--import my_envs"):
+            register_for_file(env_id)
+    with EnvFn("corner/Shop-v0")() as env:
+        assert env.spec.id == "corner/Shop-v0"
+    assert import_flag("corner/Shop-v0") == " --import corner"
+    with pytest.raises(UserError, match="another package is given as package:EnvId"):
+        EnvFn("beside/Shop-v0")()
+
+
 def test_of_an_installed_package_only_what_registers_is_imported(place):
     site = install(place, "shop_of_envs.registration:register")
     for name in ("__init__", "registration", "train"):
@@ -81,7 +145,7 @@ def test_of_an_installed_package_only_what_registers_is_imported(place):
 def test_what_lies_in_the_current_directory_takes_no_package_s_place(place, shadow):
     write(install(place), "shop_of_envs", "")
     write(place, shadow, "raise SystemExit('executed')")
-    import_registering()
+    import_registering("Shop-v0")
     with pytest.raises(ModuleRefused, match="asks to import shop_of_envs"):
         import_for_file("shop_of_envs")
 
@@ -98,7 +162,7 @@ def test_nothing_is_installed_in_the_current_directory(place, monkeypatch):
     site = install(place)
     write(site, "shop_of_envs", "raise SystemExit('executed')")
     monkeypatch.chdir(site)
-    import_registering()
+    import_registering("Shop-v0")
     with pytest.raises(ModuleRefused):
         import_for_file("shop_of_envs")
 

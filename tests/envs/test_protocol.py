@@ -2,6 +2,7 @@
 
 from collections import namedtuple
 from functools import partial
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -171,7 +172,21 @@ def test_the_time_limit():
         assert [env.step(0)[3] for _ in range(3)] == [False, False, True]
 
 
-@pytest.mark.parametrize("given", [None, Wrong])
-def test_what_is_no_environment_of_gymnasium_is_refused(given):
-    with pytest.raises(UserError, match=r"^env_fn returned .*; it must return a gymnasium.Env"):
-        check_is_env(given)
+@pytest.mark.parametrize(
+    ("make", "advice"),
+    [
+        (lambda: None, "$"),
+        (lambda: Wrong, "$"),
+        (lambda: gym.make_vec("CartPole-v1", 2), " Return a single one, .* as num_envs"),
+        (lambda: SimpleNamespace(possible_agents=["a"]), " This one is for several agents"),
+    ],
+)
+def test_what_is_no_environment_of_gymnasium_is_refused(make, advice):
+    expected = rf"^env_fn returned .*; it must return a gymnasium.Env\.{advice}"
+    with pytest.raises(UserError, match=expected):
+        check_is_env(make())
+
+
+def test_several_rewards_are_refused_with_what_to_do():
+    with pytest.raises(ProtocolError, match=r"reward.*shape \(2,\).*wrappers.LinearReward"):
+        play(Wrong(rew=np.ones(2)))

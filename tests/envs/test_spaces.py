@@ -35,25 +35,35 @@ SUPPORTED = [
     spaces.Dict(
         b=spaces.Discrete(3), a=spaces.Dict(y=spaces.Discrete(2), x=spaces.Box(0, 1, (2,)))
     ),
+    spaces.Tuple([spaces.Discrete(3), spaces.Dict(x=spaces.Box(0, 1, (2,)))]),
 ]
+
+
+class MissionSpace(spaces.Text):
+    """As minigrid's."""
 
 
 @pytest.mark.parametrize("space", SUPPORTED, ids=str)
 def test_observations_are_flattened_as_gymnasium_does(space):
     space.seed(0)
     flat = network_observation_space(space)
-    assert flat.shape == spaces.flatten(space, space.sample()).shape
+    obs = space.sample()
+    assert flat.shape == spaces.flatten(space, obs).shape
+    assert observation_test(space)(obs)
+    assert not observation_test(space)(None)
 
 
 @pytest.mark.parametrize(
     ("space", "name"),
     [
-        (spaces.Tuple([spaces.Discrete(2)]), "Tuple"),
-        (spaces.Text(5), "Text"),
+        (spaces.Tuple([]), "The Tuple observation needs entries"),
+        (spaces.Text(5), "Text.* gymnasium.ObservationWrapper that"),
+        (spaces.Tuple([spaces.Text(5)]), r"Text \(entry 0\).* gymnasium.wrappers.FilterObs"),
+        (spaces.Dict(mission=MissionSpace(5)), r"'mission'\) .*minigrid.wrappers .* ImgObsWrapper"),
         (spaces.Dict({1: spaces.Discrete(2)}), "needs entries, and strings as keys"),
         (spaces.Box(-1, 1, (0,)), "Observations of Box.* have no numbers"),
         (spaces.Dict(a=spaces.Dict()), "The Dict observation .*'a'.* needs entries"),
-        (spaces.Dict(a=spaces.Dict(pair=spaces.Tuple([spaces.Discrete(2)]))), "Tuple.*'pair'"),
+        (spaces.Dict(a=spaces.Dict(pair=spaces.Tuple([spaces.Text(3)]))), "Text.*entry 0"),
     ],
 )
 def test_other_observations_are_refused_by_name(space, name):
@@ -121,7 +131,9 @@ def test_images_stay_as_they_are_and_all_else_is_flattened(shape, dtype, expecte
 
 
 ACTION_SPACES = [
-    space for space in SUPPORTED if not isinstance(space, spaces.Dict) and space.dtype != np.uint8
+    space
+    for space in SUPPORTED
+    if not isinstance(space, spaces.Dict | spaces.Tuple) and space.dtype != np.uint8
 ]
 
 

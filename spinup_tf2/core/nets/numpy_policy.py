@@ -325,7 +325,7 @@ def _described(part):
     if part["kind"] == "one_hot" and not part["shape"]:
         [start], [size] = part["start"], part["sizes"]
         form = f"({start} to {start + size - 1})"
-    return f"{'.'.join(part['path'])} {form}"
+    return f"{'.'.join(map(str, part['path']))} {form}"
 
 
 def _shown(obs):
