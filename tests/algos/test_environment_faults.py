@@ -92,10 +92,9 @@ def train(algorithm, path, seeds, **kwargs):
 def test_a_run_goes_on_with_a_new_environment(algorithm, tmp_path, capsys):
     """Environment 1 raises in the second epoch, in the first step of its eighth episode."""
     rows = train(algorithm, tmp_path / "run", [1], env_retries=1)
-    whole = train(algorithm, tmp_path / "whole", [])
     assert [row["TotalEnvInteracts"] for row in rows] == ["60", "120", "180"]
-    # The episode that was lost is none.
-    assert {row[key] for row in rows + whole for key in ("AverageEpRet", "EpLen")} == {"7.0"}
+    # The episode that was lost is none; others have seven steps.
+    assert {row[key] for row in rows for key in ("AverageEpRet", "EpLen")} == {"7.0"}
     err = capsys.readouterr().err
     assert err.count("Warning: environment 1 (Fragile, rank 0 on ") == 1
     assert "ConnectionError: the simulator is gone, in step 1 of its episode, after 49 s" in err

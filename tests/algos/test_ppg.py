@@ -86,12 +86,10 @@ def test_columns_are_blank_where_there_is_no_phase(tmp_path):
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_the_first_divergence_is_0_and_later_ones_are_not(tmp_path, arch):
-    """With one minibatch in each pass, the first one sees the policy that was frozen."""
+def test_later_passes_diverge(tmp_path, arch):
+    """With one minibatch in each. The first, below, sees the policy that was frozen."""
     whole = dict(aux_minibatch_size=400, epochs=2, aux_lr=1e-2)
-    _, rows = train(tmp_path / "one", arch=arch, train_aux_iters=1, **whole)
-    assert float(rows[1]["AuxKL"]) == 0
-    _, rows = train(tmp_path / "three", arch=arch, train_aux_iters=3, **whole)
+    _, rows = train(tmp_path, arch=arch, train_aux_iters=3, **whole)
     assert float(rows[1]["AuxKL"]) > 1e-6
 
 
@@ -147,6 +145,7 @@ def test_the_phase_by_hand(tmp_path, monkeypatch, arch):
     whole = dict(epochs=2, train_aux_iters=1, aux_minibatch_size=400, aux_lr=0.25)
     ac, rows = train(tmp_path, arch=arch, beta_clone=3.0, **whole)
     [batch] = stored
+    assert float(rows[1]["AuxKL"]) == 0
 
     kernels = iter(at_start["weights"])
     weights = [[next(kernels), next(kernels)] for _ in range(len(at_start["weights"]) // 2)]
