@@ -210,33 +210,6 @@ def test_a_step_sees_what_those_before_it_did():
     assert float(v) == 11
 
 
-@pytest.mark.parametrize("every", [1, 2])
-def test_polyak_average_equals_numpy(every):
-    rng = np.random.default_rng(0)
-    values, others = rng.normal(size=(2, 3, 4)).astype(np.float32)
-    variable, target = keras.Variable(values), keras.Variable(others)
-    w, minimize = slide()
-    average = PolyakAverage([target], [variable], 0.9, every)
-    UpdateBlock([minimize, average])(powers(5))
-    steps = {1: 5, 2: 3}[every]  # the distance to the variable shrinks to 0.9 of it each time
-    np.testing.assert_allclose(target, values + 0.9**steps * (others - values), rtol=1e-5)
-    np.testing.assert_array_equal(variable, values)
-
-
-def test_a_step_leaves_the_variables_of_others_alone():
-    """The critic's step leaves the policy as it is, though its loss depends on it; and reverse."""
-    for trained in ("q", "pi"):
-        learner = Learner()
-        ac = learner.ac
-        variables = {"q": ac.q_variables, "pi": ac.pi.trainable_variables}
-        before = {key: [v.numpy() for v in vs] for key, vs in variables.items()}
-        loss = {"q": learner.loss_of_q, "pi": learner.loss_of_pi}[trained]
-        UpdateBlock([Minimize(loss, variables[trained], adam(LR))])(minibatches(3))
-        for key, vs in variables.items():
-            for old, new in zip(before[key], vs, strict=True):
-                assert np.array_equal(old, new) == (key != trained)
-
-
 # ----------------------------------------------------------------------------- over ranks
 
 
