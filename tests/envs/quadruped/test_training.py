@@ -33,7 +33,7 @@ def test_a2c_trains_in_several_at_once(tmp_path):
     assert [float(row["EpLen"]) for row in rows] == [100, 100]
 
 
-@pytest.mark.slow
+@pytest.mark.commands
 def test_two_processes_train_with_the_preset_and_the_agent_can_be_recorded(tmp_path, capfd):
     ffmpeg = pytest.importorskip("imageio_ffmpeg")
     small = ["--epochs", "2", "--steps_per_epoch", "800", "--num_test_episodes", "2"]
