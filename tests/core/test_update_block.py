@@ -215,11 +215,11 @@ def test_a_step_sees_what_those_before_it_did():
 
 def test_ranks_with_parts_of_each_minibatch_equal_one_with_the_whole():
     whole = minibatches(10, batch=24)
-    parts = [{key: x[:, 8 * r : 8 * (r + 1)] for key, x in whole.items()} for r in range(3)]
-    one, ranks = Learner(), [Learner() for _ in range(3)]
+    parts = [{key: x[:, 12 * r : 12 * (r + 1)] for key, x in whole.items()} for r in range(2)]
+    one, ranks = Learner(), [Learner() for _ in range(2)]
     blocks = [learner.update_block(pi_every=2) for learner in ranks]
     expected = one.update_block(pi_every=2)(whole)
-    infos = run_ranks(3, lambda: blocks[mpi.proc_id()](parts[mpi.proc_id()]))
+    infos = run_ranks(2, lambda: blocks[mpi.proc_id()](parts[mpi.proc_id()]))
     for learner in ranks:
         np.testing.assert_array_equal(learner.numbers(), ranks[0].numbers())
         np.testing.assert_allclose(learner.numbers(), one.numbers(), atol=1e-4)
