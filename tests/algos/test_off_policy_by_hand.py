@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
-from scipy import stats
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.grappler import tf_optimizer
 from tensorflow.python.training.saver import export_meta_graph
@@ -142,15 +141,6 @@ def squashed(params, obs, noise):
     log_density = -0.5 * ((u - mean) / std) ** 2 - tf.math.log(std) - 0.5 * np.log(2 * np.pi)
     correction = 2 * (np.log(2) - u - tf.math.softplus(-2 * u))
     return tf.tanh(u), tf.reduce_sum(log_density - correction, axis=1)
-
-
-def test_the_formula_of_the_slow_version_is_a_density():
-    """Its exponential is a change of variables of the normal density, in one dimension."""
-    params, noise = [np.array([[0.3, -0.5]]), np.zeros(2)], np.linspace(-2, 2, 9)[:, None]
-    act, logp = squashed(params, tf.ones((9, 1), tf.float64), noise)
-    u = np.arctanh(act.numpy()[:, 0])
-    density = stats.norm.pdf(u, 0.3, np.exp(-0.5)) / (1 - np.tanh(u) ** 2)
-    np.testing.assert_allclose(np.exp(logp), density)
 
 
 def continuous_value(pi, q, obs, noise, alpha):

@@ -127,37 +127,7 @@ def test_fisher_product_is_the_finite_difference_of_the_gradient_of_kl(action_sp
         np.testing.assert_allclose(product, numeric, atol=2e-3 * np.abs(numeric).max())
 
 
-def test_fisher_matrix_of_a_gaussian_by_hand():
-    """Of N(mu, sigma^2) in (mu, log sigma): diag(1 / sigma^2, 2). Without hidden layers and with
-    all observations 1, kernel and bias of the mean move it alike."""
-    keras.utils.set_random_seed(0)
-    ac = MLPActorCritic(spaces.Box(-1, 1, (1,)), spaces.Box(-1, 1, (1,)), hidden_sizes=())
-    obs = tf.ones((5, 1))
-    batch = dict(obs=obs, act=ac.pi(obs).sample(seed=0), adv=tf.ones(5), pi_old=ac.pi(obs))
-    objective = PolicyObjective(
-        lambda b: policy_loss(ac.pi(b["obs"]), b["pi_old"], b["act"], b["adv"]),
-        [ac.pi.net.layers[0].kernel, ac.pi.net.layers[0].bias, ac.pi.log_std],
-    )
-    fisher = np.array([objective.fisher_product(batch, e) for e in np.eye(3)])
-    precision = np.exp(1)  # sigma = exp(-1/2)
-    expected = [[precision, precision, 0], [precision, precision, 0], [0, 0, 2]]
-    np.testing.assert_allclose(fisher, expected, atol=1e-5)
-
-
 # ----------------------------------------------------------------- a loss of flat parameters
-
-
-def test_gradient_is_the_finite_difference_of_the_loss():
-    _, objective, batch = make(spaces.Box(-1, 1, (2,)))
-    gradient, before = objective.gradient(batch)
-    assert before == objective.evaluate(batch)
-    params = objective.params
-    v = np.random.default_rng(0).normal(size=params.shape)
-    losses = []
-    for side in (1, -1):
-        objective.params = params + side * 1e-3 * v
-        losses.append(objective.evaluate(batch)["LossPi"])
-    assert gradient @ v == pytest.approx((losses[0] - losses[1]) / 2e-3, rel=1e-2)
 
 
 def test_a_variable_that_the_loss_does_not_use_has_gradient_zero():

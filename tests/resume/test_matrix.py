@@ -2,11 +2,7 @@
 
 import pytest
 
-from tests.resume import test_variants as variants
 from tests.resume.killed import RUNS, assert_same, job, left_by, run_jobs
-from tests.resume.test_variants import checkpoint_after_every_epoch
-
-__all__ = ["checkpoint_after_every_epoch"]  # a fixture
 
 # In which step of the run, and before which file or directory is synced in which save (the first
 # is that of the untrained networks). 160 steps make an epoch, and six epochs a run.
@@ -59,7 +55,7 @@ def test_killed_and_resumed(tmp_path):
 @pytest.mark.slow
 @pytest.mark.mpi
 def test_killed_and_resumed_on_two_ranks(tmp_path):
-    """In a save: in the one of one process above, and in the matrix, in a step as well."""
+    """In a save; in the matrix, in a step as well."""
     check(tmp_path, ["ppo"], 2, {"ppo": [dict(save=5, file=5)]})
 
 
@@ -81,9 +77,3 @@ def test_four_ranks_killed_and_resumed(tmp_path, algorithm):
 def test_killed_at_every_moment_of_a_save(tmp_path, algorithm, files):
     moments = [dict(save=4, file=file) for file in range(1, files + 1)]
     check(tmp_path, [algorithm], kills={algorithm: moments})
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("name", variants.MORE)
-def test_stopped_and_resumed_in_the_same_process(tmp_path, monkeypatch, name):
-    variants.check_variant(tmp_path, monkeypatch, name)

@@ -116,7 +116,6 @@ VARIANTS = {
         5,
         True,
     ),
-    "a2c in an evaluation": ("a2c", "CartPole-v1", A2C | dict(num_test_episodes=1), 30, True),
     "sac in mid-epoch": (
         "sac",
         "Pendulum-v1",
@@ -133,8 +132,6 @@ VARIANTS = {
     "sac with choices": (
         "sac", "CartPole-v1", OFF_POLICY | dict(num_envs=3, steps_per_epoch=180), 130,
     ),
-    "td3 in mid-epoch": ("td3", "Pendulum-v1", OFF_POLICY | dict(checkpoint_freq=3), 410),
-    "td3 in an evaluation": ("td3", "Pendulum-v1", OFF_POLICY | dict(checkpoint_freq=2), 5, True),
     "ddpg before its first update": ("ddpg", "Pendulum-v1", OFF_POLICY, 77),
     "images": (
         "sac",
@@ -151,24 +148,8 @@ VARIANTS = {
 STOPPED_TWICE = ["normalized", "memory", "a2c in mid-epoch", "sac in mid-epoch"]
 
 
-# What another one shows as well, of another algorithm or moment; test_matrix.py has these.
-MORE = [
-    "a2c at the first step of an epoch",
-    "a2c in its first update",
-    "a2c in an evaluation",
-    "sac with choices",
-    "td3 in mid-epoch",
-    "td3 in an evaluation",
-    "ddpg before its first update",
-]
-
-
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name not in MORE])
+@pytest.mark.parametrize("name", VARIANTS)
 def test_stopped_and_resumed(tmp_path, monkeypatch, name):
-    check_variant(tmp_path, monkeypatch, name)
-
-
-def check_variant(tmp_path, monkeypatch, name):
     """Some are stopped once more after they have been resumed."""
     algorithm, env_id, kwargs, when, *testing = VARIANTS[name]
     kwargs = dict(kwargs, deterministic_resume=True)
