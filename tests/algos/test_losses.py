@@ -199,24 +199,24 @@ def test_divergence_and_entropy_of_categorical_policies(num_choices):
 # --------------------------------------------------------------------------------- off-policy
 
 
-def test_ddpg_by_hand():
-    """Errors 1 and -3: (1 + 9) / 2 = 5. Values 2 and 4 of the policy's actions: -3."""
-    loss, info = ddpg.q_loss(tf.constant([1.0, 2.0]), tf.constant([0.0, 5.0]))
+def test_off_policy_by_hand():
+    """Squared errors 1 and 9 of Q1, 0 and 4 of Q2: means 5 and 2. The policy's values: 3."""
+    q1, q2, backup = (tf.constant(x) for x in ([1.0, 2.0], [0.0, 3.0], [0.0, 5.0]))
+    loss, info = ddpg.q_loss(q1, backup)
     assert loss == info["LossQ"] == 5
-    np.testing.assert_array_equal(info["QVals"], [1, 2])
-    loss, info = ddpg.policy_loss(tf.constant([2.0, 4.0]))
-    assert loss == info["LossPi"] == -3
+    np.testing.assert_array_equal(info["QVals"], q1)
+    loss, of_td3 = td3.q_loss(q1, q2, backup)
+    assert loss == of_td3["LossQ"] == 7
+    loss, of_sac = sac.q_loss(q1, q2, backup)  # half the means
+    assert (loss, of_sac["LossQ1"], of_sac["LossQ2"]) == (3.5, 2.5, 1)
+    for info in (of_td3, of_sac):
+        np.testing.assert_array_equal([info["Q1Vals"], info["Q2Vals"]], [q1, q2])
 
-
-def test_td3_by_hand():
-    """Squared errors 1 and 9 of Q1, 0 and 4 of Q2: 5 + 2 = 7. The policy's values: -(2 + 4) / 2."""
-    q1, q2 = tf.constant([1.0, 2.0]), tf.constant([0.0, 3.0])
-    loss, info = td3.q_loss(q1, q2, tf.constant([0.0, 5.0]))
-    assert loss == info["LossQ"] == 7
-    np.testing.assert_array_equal(info["Q1Vals"], q1)
-    np.testing.assert_array_equal(info["Q2Vals"], q2)
-    loss, info = td3.policy_loss(tf.constant([2.0, 4.0]))
-    assert loss == info["LossPi"] == -3
+    val, logp = tf.constant([2.0, 4.0]), tf.constant([-1.0, 0.5])
+    of_all = ddpg.policy_loss(val), td3.policy_loss(val), sac.policy_loss(val, logp)
+    for loss, info in of_all:
+        assert loss == info["LossPi"] == -3
+    np.testing.assert_array_equal(info["LogPi"], logp)
 
 
 def test_smoothed_action_by_hand():
@@ -228,19 +228,6 @@ def test_smoothed_action_by_hand():
     noise = np.array([[1.0], [3.0], [3.0], [-10.0], [-1.0]], np.float32)
     smoothed = td3.smoothed_action(act, noise, 0.2, 0.5)
     np.testing.assert_allclose(smoothed, [[0.3], [0.6], [1], [-1], [0.8]], rtol=1e-6)
-
-
-def test_sac_by_hand():
-    """Squared errors 1 and 9 of Q1, 0 and 4 of Q2: half the means are 2.5 and 1."""
-    q1, q2 = tf.constant([1.0, 2.0]), tf.constant([0.0, 3.0])
-    loss, info = sac.q_loss(q1, q2, tf.constant([0.0, 5.0]))
-    assert (loss, info["LossQ1"], info["LossQ2"]) == (3.5, 2.5, 1)
-    np.testing.assert_array_equal(info["Q1Vals"], q1)
-    np.testing.assert_array_equal(info["Q2Vals"], q2)
-    logp = tf.constant([-1.0, 0.5])
-    loss, info = sac.policy_loss(tf.constant([2.0, 4.0]), logp)
-    assert loss == info["LossPi"] == -3
-    np.testing.assert_array_equal(info["LogPi"], logp)
 
 
 def test_soft_value_equals_numpy():
