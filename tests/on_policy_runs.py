@@ -19,12 +19,6 @@ def make(env_id: str = "CartPole-v1", **kwargs):
     return lambda: gym.make(env_id, **kwargs)
 
 
-def positional_defaults(algorithm: Callable) -> list[tuple]:
-    """(name, default) of the parameters that may be given by position, in their order."""
-    parameters = inspect.signature(algorithm).parameters
-    return [(n, p.default) for n, p in parameters.items() if p.kind != p.KEYWORD_ONLY]
-
-
 def train(algorithm: Callable, path: Path, env_fn: Callable | None = None, **kwargs):
     """A run, small unless `kwargs` say otherwise, of CartPole if no `env_fn` is given.
 

@@ -68,15 +68,6 @@ def test_a_time_limit_is_bootstrapped_from_the_observation_it_led_to(tmp_path, r
 # ----------------------------------------------------------------- several updates in an epoch
 
 
-def test_columns_are_means_over_the_updates_of_an_epoch(tmp_path, recorded):
-    _, rows = train(tmp_path / "run")
-    assert len(recorded) == 20
-    for row, updates in zip(rows, (recorded[:10], recorded[10:]), strict=True):
-        for column in ("LossPi", "LossV", "Entropy"):
-            mean = np.mean([info[column] for _, info in updates])
-            assert float(row[column]) == pytest.approx(mean, rel=1e-6)
-
-
 def test_episodes_are_counted_across_updates_and_epochs(tmp_path):
     """Episodes of 7 steps in epochs of 10, two updates each. The reward of step s of a life is s:
 

@@ -1,5 +1,6 @@
 """Numbers that are not finite end a run in their epoch, and what was saved before stays."""
 
+import re
 from functools import cache, partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -14,9 +15,9 @@ from spinup_tf2.core.workers.randomness import environment_seed
 from spinup_tf2.training.finite import NonFiniteError
 from tests import off_policy_runs
 from tests import on_policy_runs as runs
+from tests.progress import rows_without_time
 
 ALGORITHMS = [ppo, a2c, trpo, sac]
-FIRST_EPOCH = {algorithm: algorithm is sac for algorithm in ALGORITHMS}  # what it is called
 
 # Environment 1 of two falls ill in its 50th step, the 10th of the third epoch.
 STEPS, ILL_AFTER = 20, 49
@@ -75,13 +76,6 @@ def train(algorithm, path, env_fn=Ill, **kwargs):
     return module.train(algorithm, path, env_fn, **{**small, **kwargs})
 
 
-def rows(path):
-    """The rows of progress.txt without the time that they have taken."""
-    header, *lines = (path / "progress.txt").read_text().splitlines()
-    assert header.endswith("\tTime")
-    return [line.rsplit("\t", 1)[0] for line in lines]
-
-
 def saved(path):
     """What tf2_save holds, by name."""
     reader = tf.train.load_checkpoint(str(path / "tf2_save" / "variables" / "variables"))
@@ -93,48 +87,39 @@ def saved(path):
 def two_healthy_epochs(algorithm):
     path = Path(mkdtemp(prefix="healthy"))
     train(algorithm, path, epochs=2)
-    return rows(path), saved(path)
+    return rows_without_time(path / "progress.txt"), saved(path)
 
 
-def assert_as_after_two_epochs(algorithm, path):
-    expected_rows, expected = two_healthy_epochs(algorithm)
-    assert rows(path) == expected_rows
-    found = saved(path)
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value)
-
-
-@pytest.mark.parametrize("algorithm", [ppo, sac])
-def test_an_observation_ends_the_run(algorithm, tmp_path):
-    with pytest.raises(NonFiniteError) as error:
-        train(algorithm, tmp_path, partial(Ill, no_observation))
-    message = str(error.value)
-    assert message.startswith("The observation of environment 1 (Ill, rank 0 on ")
-    epoch = 2 + FIRST_EPOCH[algorithm]
-    assert f", component 2, is nan after step 10 of epoch {epoch}. " in message
-    assert_as_after_two_epochs(algorithm, tmp_path)
-
-
-@pytest.mark.parametrize("algorithm", [ppo, sac])
-def test_a_reward_ends_the_run(algorithm, tmp_path):
-    with pytest.raises(NonFiniteError) as error:
-        train(algorithm, tmp_path, partial(Ill, infinite_reward))
-    message = str(error.value)
-    assert message.startswith("The reward of environment 1 (Ill, rank 0 on ")
-    assert f" is -inf after step 10 of epoch {2 + FIRST_EPOCH[algorithm]}. " in message
-    assert_as_after_two_epochs(algorithm, tmp_path)
+OBSERVATION = (
+    "The observation of environment 1 (Ill, rank 0 on ",
+    ", component 2, is nan after step 10",
+)
+REWARD = "The reward of environment 1 (Ill, rank 0 on ", " is -inf after step 10"
+LOSS = "Loss", " in the update"
 
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_loss_ends_the_run(algorithm, tmp_path):
-    with pytest.raises(NonFiniteError) as error:
-        train(algorithm, tmp_path, partial(Ill, huge_reward))
-    message = str(error.value)
-    assert message.startswith("Loss")
-    assert f" in the update of epoch {2 + FIRST_EPOCH[algorithm]} (rank 0 on " in message
-    assert_as_after_two_epochs(algorithm, tmp_path)
+@pytest.mark.parametrize(
+    ("algorithm", "spoil", "message"),
+    [
+        *((algorithm, no_observation, OBSERVATION) for algorithm in (ppo, sac)),
+        *((algorithm, infinite_reward, REWARD) for algorithm in (ppo, sac)),
+        *((algorithm, huge_reward, LOSS) for algorithm in ALGORITHMS),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_the_run_ends_in_the_epoch(tmp_path, algorithm, spoil, message):
+    """And what is left is what two epochs without a fault leave."""
+    start, reason = message
+    with pytest.raises(NonFiniteError, match=f"^{re.escape(start)}") as error:
+        train(algorithm, tmp_path, partial(Ill, spoil))
+    assert f"{reason} of epoch {2 + (algorithm is sac)}" in str(error.value)
+    expected_rows, expected = two_healthy_epochs(algorithm)
+    assert rows_without_time(tmp_path / "progress.txt") == expected_rows
+    found = saved(tmp_path)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
 
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")

@@ -15,7 +15,6 @@ from tests import on_policy_runs as runs
 from tests.fake_mpi import run_ranks
 from tests.on_policy_runs import COLUMNS, Identity, make
 
-LOSSES = ["LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "Entropy", "KL"]
 PUBLISHED = dict(  # what the published MuJoCo settings switch on, made small
     minibatch_size=50,
     max_grad_norm=0.5,
@@ -81,27 +80,6 @@ def test_environments_are_closed_whatever_happens(tmp_path):
     with pytest.raises(UserError, match="MLPActorCritic cannot make the networks"):
         train(tmp_path / "other", Counted, ac_kwargs=dict(hidden=3))
     assert len(opened) == len(closed)
-
-
-def test_value_of_endless_reward_is_one_over_one_minus_gamma(tmp_path):
-    """Time limits are not ends: V goes to 1 / (1 - 0.8) = 5, not to the mean over 20 steps."""
-    ac, rows = train(
-        tmp_path / "run",
-        make("ProbeReward-v0"),
-        gamma=0.8,
-        vf_lr=0.02,
-        epochs=30,
-        train_v_iters=20,
-    )
-    assert float(rows[-1]["AverageVVals"]) == pytest.approx(5, abs=0.1)
-
-
-def test_an_existing_run_is_not_overwritten(tmp_path):
-    train(tmp_path / "run")
-    before = (tmp_path / "run" / "progress.txt").read_text()
-    with pytest.raises(UserError, match="already holds a run"):
-        train(tmp_path / "run")
-    assert (tmp_path / "run" / "progress.txt").read_text() == before
 
 
 # -------------------------------------------------------------------------------- minibatches
@@ -190,6 +168,7 @@ DISCRETE, BOX = spaces.Discrete(3), spaces.Box(-1, 1, (2,))
 SMALL = dict(PUBLISHED, train_pi_iters=10, train_v_iters=10)
 
 
+@pytest.mark.learning
 @pytest.mark.parametrize(
     ("space", "variant", "good"),
     [

@@ -215,18 +215,6 @@ def test_the_two_buffers_agree(lam, coeff):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_one_lambda_is_a_special_case_of_two():
-    (plain, ret), _ = both_buffers(0.97, None)
-    (first, ret_first), _ = both_buffers((0.97, 0.5), (1, 0))
-    (equal, ret_equal), _ = both_buffers((0.97, 0.97), (0.3, 0.7))
-    np.testing.assert_array_equal(first, plain)
-    np.testing.assert_allclose(equal, plain, rtol=1e-5)
-    np.testing.assert_array_equal(ret_first, ret)
-    np.testing.assert_array_equal(ret_equal, ret)
-    (second, _), _ = both_buffers((0.5, 0.97), (0, 1))
-    np.testing.assert_array_equal(second, plain)
-
-
 def golden(lam, coeff=None):
     """gamma = 0.5. A path of three steps that is cut off at V = 8, and a step that terminates:
 

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from spinup_tf2.core.gradient_steps import GradientSteps, Training, adam, rows
-from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.layers import mlp
 from spinup_tf2.core.update_block import Minimize
 from spinup_tf2.parallel import mpi
@@ -229,15 +228,6 @@ def test_rows_of_a_batch():
     some = rows(dict(x=tf.range(5) * 10, beta=tf.constant(2.0)), tf.constant([3, 0, 3]))
     np.testing.assert_array_equal(some["x"], [30, 0, 30])
     assert some["beta"] == 2  # a scalar has no rows
-
-
-def test_rows_of_a_distribution():
-    """Such as the old policy's, to which the penalized objective computes a divergence."""
-    distribution = distributions.categorical(tf.constant([[0.0, 1.0], [2.0, 0.0], [0.0, 3.0]]))
-    some = rows(dict(pi=distribution), tf.constant([2, 0]))["pi"]
-    np.testing.assert_allclose(
-        some.log_prob([1, 1]), [-np.log1p(np.exp(-3)), -np.log1p(np.exp(-1))], rtol=1e-6
-    )
 
 
 # ---------------------------------------------------- norms of gradients, learning rates

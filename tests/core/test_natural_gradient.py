@@ -127,55 +127,7 @@ def test_fisher_product_is_the_finite_difference_of_the_gradient_of_kl(action_sp
         np.testing.assert_allclose(product, numeric, atol=2e-3 * np.abs(numeric).max())
 
 
-@pytest.mark.parametrize("action_space", SPACES, ids=IDS)
-def test_fisher_matrix_is_symmetric_and_has_no_negative_eigenvalue(action_space):
-    _, objective, batch = make(action_space)
-    n = len(objective.params)
-    fisher = np.array([objective.fisher_product(batch, e) for e in np.eye(n)])
-    np.testing.assert_allclose(fisher, fisher.T, atol=1e-5)
-    assert np.linalg.eigvalsh(fisher).min() > -1e-5
-
-
-def test_fisher_matrix_of_a_gaussian_by_hand():
-    """Of N(mu, sigma^2) in (mu, log sigma): diag(1 / sigma^2, 2). Without hidden layers and with
-    all observations 1, kernel and bias of the mean move it alike."""
-    keras.utils.set_random_seed(0)
-    ac = MLPActorCritic(spaces.Box(-1, 1, (1,)), spaces.Box(-1, 1, (1,)), hidden_sizes=())
-    obs = tf.ones((5, 1))
-    batch = dict(obs=obs, act=ac.pi(obs).sample(seed=0), adv=tf.ones(5), pi_old=ac.pi(obs))
-    objective = PolicyObjective(
-        lambda b: policy_loss(ac.pi(b["obs"]), b["pi_old"], b["act"], b["adv"]),
-        [ac.pi.net.layers[0].kernel, ac.pi.net.layers[0].bias, ac.pi.log_std],
-    )
-    fisher = np.array([objective.fisher_product(batch, e) for e in np.eye(3)])
-    precision = np.exp(1)  # sigma = exp(-1/2)
-    expected = [[precision, precision, 0], [precision, precision, 0], [0, 0, 2]]
-    np.testing.assert_allclose(fisher, expected, atol=1e-5)
-
-
 # ----------------------------------------------------------------- a loss of flat parameters
-
-
-def test_gradient_is_the_finite_difference_of_the_loss():
-    _, objective, batch = make(spaces.Box(-1, 1, (2,)))
-    gradient, before = objective.gradient(batch)
-    assert before == objective.evaluate(batch)
-    params = objective.params
-    v = np.random.default_rng(0).normal(size=params.shape)
-    losses = []
-    for side in (1, -1):
-        objective.params = params + side * 1e-3 * v
-        losses.append(objective.evaluate(batch)["LossPi"])
-    assert gradient @ v == pytest.approx((losses[0] - losses[1]) / 2e-3, rel=1e-2)
-
-
-def test_parameters_come_back_bitwise():
-    _, objective, _ = make(spaces.Discrete(3))
-    params = objective.params
-    objective.params = params - 1 / 3
-    assert not np.array_equal(objective.params, params)
-    objective.params = params
-    np.testing.assert_array_equal(objective.params, params)
 
 
 def test_a_variable_that_the_loss_does_not_use_has_gradient_zero():
@@ -188,18 +140,6 @@ def test_a_variable_that_the_loss_does_not_use_has_gradient_zero():
     batch = dict(x=tf.constant([3.0]))
     np.testing.assert_array_equal(objective.gradient(batch)[0], [3, 0])
     np.testing.assert_array_equal(objective.fisher_product(batch, np.array([1.0, 1.0])), [2, 0])
-
-
-def test_everything_is_compiled_once():
-    _, objective, _ = make(spaces.Box(-1, 1, (2,)))
-    for seed in range(3):
-        batch = make(spaces.Box(-1, 1, (2,)), seed=seed)[2]
-        objective.evaluate(batch)
-        gradient, _ = objective.gradient(batch)
-        objective.fisher_product(batch, gradient)
-    for piece in ("evaluate", "gradient", "fisher_product"):
-        compiled = getattr(objective, f"_compiled_{piece}")
-        assert compiled.experimental_get_tracing_count() == 1, piece
 
 
 def test_ranks_with_parts_of_a_batch_equal_one_with_the_whole():

@@ -101,11 +101,12 @@ def test_the_policy_acts_for_one_half_while_the_other_steps():
         if len(calls) % 2 == 0 and calls:
             acted.release()
         calls.append(len(obs))
+        if len(calls) == 2 * steps:
+            acted.release()  # for the last step, after which nobody acts
 
     calls, steps = [], 5
     with VectorEnv(Waits, 2, vectorization="threads") as envs:
         obs = envs.reset()
-        threading.Timer(5, acted.release).start()  # for the last step, after which nobody acts
         noise = envs.randomness.noise(0, steps)
         collect(envs, Acting(count), TrajectoryBuffer(steps), obs, noise)
     assert calls == [1] * 2 * steps

@@ -1,7 +1,5 @@
 """The ring of arrays against a list of steps."""
 
-import subprocess
-import sys
 from collections import deque
 
 import numpy as np
@@ -188,16 +186,6 @@ def test_final_observations_are_forgotten_with_their_steps():
     assert sum(ends) > 0
 
 
-def test_every_step_is_drawn_about_equally_often():
-    """20000 draws from 20 steps: 1000 each, with a standard deviation of sqrt(950) = 31."""
-    buffer, reference = make(20, 1), ListBuffer(20, 1)
-    for step in stream(33, 1):
-        buffer.store(*step)
-        reference.store(*step)
-    (drawn,) = assert_rows_are_steps(buffer.sample(alike(200, [100])), reference, [100])
-    np.testing.assert_allclose(np.bincount(drawn, minlength=20), 1000, atol=4 * 31)
-
-
 def test_shapes_and_types():
     buffer = make(9, 2)
     for step in stream(4, 2):
@@ -263,26 +251,6 @@ def test_minibatches_do_not_depend_on_how_environments_are_spread():
             np.testing.assert_array_equal(found, x, err_msg=name)
 
 
-@pytest.mark.parametrize("block_bytes", [1, 100, 1000])
-def test_blocks_of_memory_make_no_difference(monkeypatch, block_bytes):
-    def fill():
-        buffer = make(20, 2)
-        for step in stream(50, 2):
-            buffer.store(*step)
-        return buffer
-
-    expected = fill()
-    monkeypatch.setattr(replay_buffer, "BLOCK_BYTES", block_bytes)
-    several = fill()
-    assert len(expected.obs.blocks) == 1
-    # 21 rows of 2 x 3 x 4 = 24 bytes: one to a block, 4, all; at 1000 bytes that is one block.
-    assert len(several.obs.blocks) == {1: 21, 100: 6, 1000: 1}[block_bytes]
-    rows = alike(10, [30, 20])
-    found = several.sample(rows)
-    for name, x in expected.sample(rows).items():
-        np.testing.assert_array_equal(found[name], x, err_msg=name)
-
-
 def claimed(buffer):
     """Bytes of all blocks that exist."""
     rows = (buffer.obs, buffer.act, buffer.rew, buffer.terminated)
@@ -299,31 +267,6 @@ def test_memory_for_images_is_claimed_in_pieces():
         buffer.store(frames, np.zeros((1, 2)), one, one, frames, {})
     # Beside the images, 13 bytes a step, in one block each.
     assert 10 * frames.nbytes < claimed(buffer) < replay_buffer.BLOCK_BYTES + 14 * 1_000_001
-
-
-FILL = """
-import resource
-import numpy as np
-from spinup_tf2.core.replay_buffer import ReplayBuffer
-
-def resident():
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * resource.getpagesize()
-
-before = resident()
-buffer = ReplayBuffer((17,), (6,), np.float32, 1_000_000, [np.random.default_rng(0)])
-obs, act, one = np.ones((1, 17), np.float32), np.ones((1, 6), np.float32), np.ones(1)
-for _ in range(10_000):
-    buffer.store(obs, act, one, one, obs, {})
-print(resident() - before)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_grows_with_what_is_stored():
-    """10,000 steps of 17 + 6 + 1 numbers are 1 MB; a full buffer would have 100 MB."""
-    run = subprocess.run([sys.executable, "-c", FILL], capture_output=True, text=True, check=True)
-    assert 0.9e6 < int(run.stdout) < 20e6
 
 
 # --------------------------------------------------------------------- rows of a minibatch

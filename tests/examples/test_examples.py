@@ -207,12 +207,14 @@ def test_pendulums_are_played_to_their_end_and_not_beyond(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(("script", "steps"), SCRIPTS, ids=[name for name, _ in NAMES])
 def test_a_seed_is_a_run(script, steps):
-    first, again, other = (script.train(steps, seed) for seed in (0, 0, 1))
+    first, again = (script.train(steps, 0) for _ in range(2))
     assert first == again
-    assert first != other
+    other = script.train(steps // 2, 1)
+    assert other
+    assert first[: len(other)] != other
 
 
-@pytest.mark.slow
+@pytest.mark.commands
 @pytest.mark.parametrize(("name", "steps"), NAMES)
 def test_from_the_command_line(name, steps):
     arguments = [f"spinup_tf2.examples.{name}", "--steps", str(steps), "--seed=3"]

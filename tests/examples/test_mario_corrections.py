@@ -139,16 +139,20 @@ def test_it_goes_back_to_a_step_of_an_episode(step):
 # ---------------------------------------------------------------------------- help
 
 
-def test_it_is_made_to_do_something_else_and_then_plays_by_itself():
-    """It presses r in the fifth step, where only j does not kill, and is right before and after."""
-    env = Lights("rjrrjrjr")
-    assert env.plan_of(helped(failed(env, "rjrrrrjr"), START)) == "rjrrjrjr"
-
-
-def test_the_shortest_way_back_is_tried_first():
-    """Both lead to the flag: another last step, and another one before it."""
-    env = Lights("rrrrj", "rrrj")
-    assert env.plan_of(helped(failed(env, "rrrrr"), START)) == "rrrrj"
+@pytest.mark.parametrize(
+    ("env", "played", "expected"),
+    [
+        # It presses r in the fifth step, where only j does not kill, and is right otherwise.
+        (Lights("rjrrjrjr"), "rjrrrrjr", "rjrrjrjr"),
+        # Both lead to the flag, another last step and another one before: the shortest way back.
+        (Lights("rrrrj", "rrrj"), "rrrrr", "rrrrj"),
+        # Two deviations are needed, and after the first it has not come much further.
+        (Lights("rjrjrjrj", reward=0.5), "rrrrrrrr", None),
+    ],
+)
+def test_it_is_made_to_do_something_else_and_then_plays_by_itself(env, played, expected):
+    found = helped(failed(env, played), START)
+    assert (found and env.plan_of(found)) == expected
 
 
 def test_it_is_helped_where_it_fails_next():
@@ -166,12 +170,6 @@ def test_it_is_helped_before_it_stands_still():
     player = failed(env, "rrrrrrrr" + 592 * "r")
     assert len(player.played) == mario_corrections.LONGEST > max(mario_corrections.STEPS_BACK)
     assert env.plan_of(helped(player, START)) == "rrrrrrjr"
-
-
-def test_where_no_deviation_helps_there_is_none():
-    """Two are needed, and after the first it has not come much further."""
-    env = Lights("rjrjrjrj", reward=0.5)
-    assert helped(failed(env, "rrrrrrrr"), START) is None
 
 
 def test_it_gives_up(monkeypatch):

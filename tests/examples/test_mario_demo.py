@@ -181,7 +181,7 @@ def test_a_network_of_another_run_is_corrected(tmp_path, monkeypatch):
 
 @needs_emulator
 @pytest.mark.parametrize(
-    "stopped_after", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2, 4))]
+    "stopped_after", [3, *(pytest.param(n, marks=pytest.mark.matrix) for n in (0, 2, 4))]
 )
 def test_an_imitation_goes_on_where_it_was_stopped(stopped_after, tmp_path, monkeypatch):
     """Between the passes of a round, between rounds, and before the first pass is over."""

@@ -358,15 +358,8 @@ def manifests(contents):
 def restored(run_dir, name, contents):
     """The run with one file of its checkpoint changed."""
     sound = run_dir.with_name("sound")
-    if (
-        len(
-            {
-                frozenset(path.relative_to(each) for path in each.rglob("*"))
-                for each in (run_dir, sound)
-            }
-        )
-        > 1
-    ):
+    ours, theirs = ({path.relative_to(x) for path in x.rglob("*")} for x in (run_dir, sound))
+    if ours != theirs:
         shutil.rmtree(run_dir)
         shutil.copytree(sound, run_dir)
     (run_dir / "checkpoint" / "000001" / name).write_bytes(contents)

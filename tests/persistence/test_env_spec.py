@@ -349,7 +349,7 @@ def test_wrappers_by_name_are_rebuilt_with_the_arguments_that_were_given(tmp_pat
         del gym.registry["Wrapped-v0"]
     assert (env.factor, env.env.env.factor) == ([3, "a:b"], 2)
     assert env.spec.max_episode_steps == 7
-    assert wrapper_names(env) == ["Plain", "Mine", "TimeLimit", "Mine"]
+    assert wrapper_names(env) == ["Plain", "Mine", "Mine"]
 
 
 @pytest.mark.parametrize(

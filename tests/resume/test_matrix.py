@@ -56,7 +56,8 @@ def test_killed_and_resumed(tmp_path):
 @pytest.mark.slow
 @pytest.mark.mpi
 def test_killed_and_resumed_on_two_ranks(tmp_path):
-    check(tmp_path, ["ppo"], 2)
+    """In a save; in the matrix, in a step as well."""
+    check(tmp_path, ["ppo"], 2, {"ppo": [dict(save=5, file=5)]})
 
 
 @pytest.mark.matrix

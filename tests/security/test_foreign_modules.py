@@ -101,17 +101,8 @@ def test_the_modules_of_these_runs_would_be_executed(place):
 def test_two_runs_that_are_handed_over_together(place):
     """In a process of its own, as `python -m` starts it."""
     describe(place, env_name="shared.run_s1.evil:CartPole-v1")
-    line = [
-        sys.executable,
-        "-m",
-        "spinup_tf2.run",
-        "test_policy",
-        "shared/run_s0",
-        "-nr",
-        "-n",
-        "1",
-    ]
-    done = subprocess.run(line, capture_output=True, text=True, cwd=place)
+    line = ["-m", "spinup_tf2.run", "test_policy", "shared/run_s0", "-nr", "-n", "1"]
+    done = subprocess.run([sys.executable, *line], capture_output=True, text=True, cwd=place)
     assert not (place / "executed").exists()
     assert done.returncode == 2
     assert "AverageEpRet" not in done.stdout

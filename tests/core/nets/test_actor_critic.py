@@ -8,6 +8,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2.arguments.rules import ACTIVATIONS
+from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.actor_critic import CNNActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.distributions import sample
 from spinup_tf2.core.nets.layers import activation_name, count_variables, mlp, tanh
@@ -41,14 +42,6 @@ def test_log_std_starts_at_minus_a_half_and_is_trained():
     ac = MLPActorCritic(OBS, spaces.Box(-1, 1, (3,)))
     np.testing.assert_array_equal(ac.pi.log_std, [-0.5] * 3)
     assert any(v is ac.pi.log_std for v in ac.pi.trainable_variables)
-
-
-def test_gaussian_log_prob_equals_scipy():
-    ac = MLPActorCritic(OBS, spaces.Box(-1, 1, (3,)))
-    obs, act = observations(7), np.random.default_rng(1).normal(size=(7, 3)).astype(np.float32)
-    mean = ac.pi.net(obs).numpy()
-    expected = scipy.stats.norm.logpdf(act, mean, np.exp(-0.5)).sum(-1)
-    np.testing.assert_allclose(ac.pi(obs).log_prob(act), expected, rtol=1e-5)
 
 
 def test_several_choices_are_independent_and_padding_counts_for_nothing():
@@ -87,20 +80,27 @@ def test_samples_have_the_frequencies_that_log_prob_claims(space):
         np.testing.assert_allclose(counts / n, probability, atol=0.015)
 
 
-@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
-def test_step_and_act_take_one_observation_or_a_batch(space):
-    ac = MLPActorCritic(OBS, space)
-    act, val, logp = ac.step(observations(3))
+def images(n, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (n, *IMAGES.shape), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("space", "of_images"), [*((each, False) for each in ACTION_SPACES), (spaces.Discrete(3), True)]
+)
+def test_step_and_act_take_one_observation_or_a_batch(space, of_images):
+    ac = CNNActorCritic(IMAGES, space, "small", (8,)) if of_images else MLPActorCritic(OBS, space)
+    several = images(3) if of_images else observations(3)
+    act, val, logp = ac.step(several)
     assert (act.shape, val.shape, logp.shape) == ((3, *space.shape), (3,), (3,))
-    act, val, logp = ac.step(observations(1)[0])
+    act, val, logp = ac.step(several[0])
     assert (act.shape, val.shape, logp.shape) == (space.shape, (), ())
     flat = ac.action_spec.from_env(act)
-    np.testing.assert_allclose(ac.pi(observations(1)).log_prob(flat[None])[0], logp, rtol=1e-5)
-    act = ac.act(observations(1)[0])
+    np.testing.assert_allclose(ac.pi(several[:1]).log_prob(flat[None])[0], logp, rtol=1e-5)
+    act = ac.act(several[0])
     assert act.shape == space.shape
     assert isinstance(space, spaces.Box) or space.contains(act)  # a Gaussian has no bounds
-    first, second = (ac.act(observations(3), deterministic=True) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
+    mode = ac.action_spec.to_env(distributions.mode(ac.pi(several)).numpy())
+    np.testing.assert_allclose(ac.act(several, deterministic=True), mode, rtol=1e-5)
 
 
 def test_activations_by_name_by_tensorflow_function_and_by_own_function():
@@ -159,10 +159,6 @@ def test_classes_with_another_slope_than_the_function_are_refused(layer):
 # ------------------------------------------------------------------------------------- images
 
 
-def images(n, seed=0):
-    return np.random.default_rng(seed).integers(0, 256, (n, *IMAGES.shape), np.uint8)
-
-
 @pytest.mark.parametrize("shared", [True, False])
 def test_parameters_of_image_networks(shared):
     """A body of (2 * 9 + 1) * 4 + (20 * 18 * 4 + 1) * 8, and 9 for each output of the heads."""
@@ -177,33 +173,29 @@ def test_parameters_of_image_networks(shared):
     assert len({id(v) for v in ac.trainable_variables}) == len(ac.trainable_variables)
 
 
+def test_perceptrons_share_their_hidden_layers_if_they_are_asked_to():
+    """Then each output has its own last layer of 8 + 1 parameters."""
+    space = ACTION_SPACES[0]
+    separate, shared = (MLPActorCritic(OBS, space, (8,), shared=x) for x in (False, True))
+    assert not MLPActorCritic(OBS, space, (8,)).shared
+    assert count_variables(shared) == count_variables(separate.pi) + 9
+
+
 @pytest.mark.parametrize("space", [ACTION_SPACES[0], ACTION_SPACES[3]], ids=str)
 @pytest.mark.parametrize("shared", [True, False])
-def test_pi_and_v_are_pi_and_v(space, shared):
-    ac = CNNActorCritic(IMAGES, space, "small", (16,), shared=shared)
-    obs = images(3)
+@pytest.mark.parametrize("of_images", [True, False])
+def test_pi_and_v_are_pi_and_v(space, shared, of_images):
+    if of_images:
+        ac, obs = CNNActorCritic(IMAGES, space, "small", (16,), shared=shared), images(3)
+    else:
+        ac, obs = MLPActorCritic(OBS, space, (8,), shared=shared), observations(3)
+    assert ac.shared == shared
     distribution, val = ac.pi_and_v(obs)
     act = sample(distribution, action_spec(space).draw_noise(np.random.default_rng(0), 3))
     expected = ac.pi(obs).log_prob(act)
     np.testing.assert_allclose(distribution.log_prob(act), expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(val, ac.v(obs), rtol=1e-5, atol=1e-6)
     assert val.shape == (3,)
-
-
-@pytest.mark.parametrize("space", [ACTION_SPACES[0], ACTION_SPACES[3]], ids=str)
-def test_perceptrons_that_share_their_hidden_layers(space):
-    """Separate by default. Shared, each output has its own last layer of 8 + 1 parameters."""
-    outputs = count_variables(MLPActorCritic(OBS, space, (8,)).pi)
-    shared = MLPActorCritic(OBS, space, (8,), shared=True)
-    assert not MLPActorCritic(OBS, space, (8,)).shared
-    assert shared.shared
-    assert count_variables(shared) == outputs + 9
-    obs = np.random.default_rng(0).normal(size=(3, *OBS.shape)).astype(np.float32)
-    distribution, val = shared.pi_and_v(obs)
-    act = sample(distribution, action_spec(space).draw_noise(np.random.default_rng(0), 3))
-    expected = shared.pi(obs).log_prob(act)
-    np.testing.assert_allclose(distribution.log_prob(act), expected, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(val, shared.v(obs), rtol=1e-5, atol=1e-6)
 
 
 def test_a_shared_body_is_computed_once():
@@ -242,13 +234,3 @@ def test_gradients_of_a_shared_body_add_up():
     for total, from_pi, from_v in zip(gradient(both), *parts, strict=True):
         atol = 1e-5 * max(1, np.abs(total).max())
         np.testing.assert_allclose(total, from_pi + from_v, atol=atol)
-
-
-def test_step_and_act_take_one_image_or_a_batch():
-    ac = CNNActorCritic(IMAGES, spaces.Discrete(3), "small", (8,))
-    act, val, logp = ac.step(images(3))
-    assert (act.shape, val.shape, logp.shape) == ((3,), (3,), (3,))
-    act, val, logp = ac.step(images(1)[0])
-    assert (act.shape, val.shape, logp.shape) == ((), (), ())
-    deterministic = ac.act(images(3), deterministic=True)
-    np.testing.assert_array_equal(deterministic, ac.pi.net(images(3)).numpy().argmax(-1))

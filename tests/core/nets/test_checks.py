@@ -14,7 +14,6 @@ from spinup_tf2.core.nets.actor_critic import ActorCritic, CNNActorCritic, MLPAc
 from spinup_tf2.core.nets.checks import class_for, make_actor_critic, make_q_actor_critic
 from spinup_tf2.core.nets.distributions import categorical, squashed_gaussian
 from spinup_tf2.core.nets.heads import (
-    CategoricalPolicy,
     DeterministicPolicy,
     GaussianPolicy,
     QFunction,
@@ -260,24 +259,6 @@ def test_refused(call, message):
 
 
 @pytest.mark.parametrize(
-    "call",
-    [
-        lambda: make(
-            TWO, CategoricalPolicy(mlp(4, (), 2), (2,), True), ValueFunction(mlp(4, (), 2))
-        ),
-        lambda: make(BITS, CategoricalPolicy(mlp(4, (), 5), (2, 2, 2), False)),
-        lambda: make_q(tanh_policy(), q_functions(1, outputs=2)),
-        lambda: make_q(SquashedGaussianPolicy(mlp(4, (), 3)), q_functions(2), True, 2),
-    ],
-    ids=["two values", "too few logits", "two values of q", "odd"],
-)
-def test_layers_of_another_width_fail_at_once(call):
-    """TensorFlow says why."""
-    with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
-        call()
-
-
-@pytest.mark.parametrize(
     ("space", "pi"),
     [
         (TWO, lambda: Policy(2, categorical)),
@@ -301,11 +282,6 @@ def test_policies_of_the_right_size_are_taken(space, pi):
 )
 def test_variables_that_keras_tracks_are_taken(weight):
     assert len(with_layer(Scaled(weight)).v.trainable_variables) == 3
-
-
-def test_own_q_functions_are_built_and_taken():
-    ac = make_q(tanh_policy(), q_functions(1))
-    assert [tuple(v.shape) for v in ac.trainable_variables] == [(4, 3), (3,), (7, 1), (1,)]
 
 
 def test_images_are_for_the_image_networks():

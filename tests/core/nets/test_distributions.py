@@ -7,7 +7,6 @@ import scipy.stats
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from spinup_tf2.core.nets import distributions
 from spinup_tf2.core.nets.distributions import (
     categorical,
     categoricals,
@@ -191,12 +190,6 @@ def test_log_prob_of_what_rounds_to_1_is_that_of_the_nearest_action_that_does_no
         np.testing.assert_allclose(logp, [expected, expected], rtol=1e-4)
 
 
-def test_probabilities_of_all_values():
-    probs, logp = distributions.probs_and_log_probs(categorical(LOGITS))
-    np.testing.assert_allclose(logp, log_softmax(LOGITS), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(probs, np.exp(log_softmax(LOGITS)), rtol=1e-5)
-
-
 # ---------------------------------------------------------------------------------- samples
 
 LOWER = np.array([[1.0, 0.0], [2.0, 3.0]], np.float32)
@@ -261,15 +254,6 @@ def test_a_distribution_that_cannot_be_sampled_is_refused_by_name():
 
 
 # ------------------------------------------------------------------------------ taken apart
-
-
-def test_kinds():
-    assert distributions.is_categorical(categorical(LOGITS))
-    assert not distributions.is_categorical(categoricals(SEVERAL))
-    assert distributions.is_bijection(squashed_gaussian(MEAN, STD))
-    assert not distributions.is_bijection(gaussian(MEAN, STD))
-    kinds = (categorical(LOGITS), squashed_gaussian(MEAN, STD), bernoulli(MEAN))
-    assert all(isinstance(each, distributions.Distribution) for each in kinds)
 
 
 MEANS = tf.constant(np.random.default_rng(0).normal(size=(6, 2)).astype(np.float32))

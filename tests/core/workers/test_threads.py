@@ -13,8 +13,6 @@ from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.faults import EnvironmentFailure
 from spinup_tf2.core.workers.vector import ThreadsVectorEnv
 from spinup_tf2.training.resets import ActionLog
-from spinup_tf2.utils.run_utils import EnvFn
-from tests.envs.mario.consoles import needs_emulator
 from tests.training.test_action_log import Wandering, states, take_back, wander
 
 
@@ -170,17 +168,6 @@ def test_threads_and_processes_equal_sync(env_id, max_ep_len, vectorization, mon
         for how in ("sync", vectorization)
     ]
     assert len(same[0]) == len(same[1]) > 300
-    for a, b in zip(*same, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@needs_emulator
-def test_mario_in_threads():
-    """Episodes begin after 0 to 20 frames, and end where Mario stands still or by the limit."""
-    kwargs = dict(actions=[[], ["right"]], noop_max=20, no_progress=3, size=20, stack=2)
-    env_fn = EnvFn("SuperMarioBros-1-1-v0", kwargs)
-    same = [trajectories(env_fn, how, 2, 24, max_ep_len=8) for how in ("sync", "threads")]
-    assert len(same[0]) == len(same[1]) > 24 * 5 + 2
     for a, b in zip(*same, strict=True):
         np.testing.assert_array_equal(a, b)
 

@@ -14,7 +14,6 @@ from spinup_tf2.envs.mario.emulator import ROMS, NesPy
 from spinup_tf2.envs.mario.game import BUTTONS, Game
 from spinup_tf2.errors import UserError
 from tests.envs.mario.consoles import emulator_marks
-from tests.envs.mario.runs import clear_1_1
 
 pytestmark = emulator_marks
 
@@ -87,30 +86,6 @@ def test_versions_of_the_game():
     assert clocks == [400, 300, 400, 300]
     with pytest.raises(UserError, match="rom is 'lost'; it must be one of vanilla"):
         NesPy("lost")
-
-
-@pytest.mark.slow
-def test_the_flag_is_reached():
-    """The whole way, from the picture at the start to the bonus at the end."""
-    env = gym.make("SuperMarioBros-1-1-v0", actions="run")
-    obs, info = env.reset(seed=0)
-    start = obs.copy()
-    assert (info["x_pos"], info["time"], info["life"]) == (40, 400, 2)
-    actions = {meaning: i for i, meaning in enumerate(env.unwrapped.get_action_meanings())}
-    total = 0
-    *way, last = clear_1_1()
-    for meaning in way:
-        _, rew, terminated, _, info = env.step(actions[meaning])
-        total += rew
-        assert not terminated
-    assert not info["is_success"]
-    _, rew, terminated, truncated, info = env.step(actions[last])
-    assert (terminated, truncated) == (True, False)
-    assert info["flag_get"]
-    assert info["is_success"]
-    # All pixels of the way and all ticks of the clock, and nothing else.
-    assert total + rew == (info["x_pos"] - 40) - (400 - info["time"])
-    np.testing.assert_array_equal(obs, start)  # has not changed meanwhile
 
 
 def play(env, actions):

@@ -12,7 +12,7 @@ pytestmark = emulator_marks
 
 SHORTEST = min(demonstrated(), key=lambda stage: len(demonstration(stage)))
 STAGES = [
-    pytest.param(stage, marks=[] if stage == SHORTEST else pytest.mark.slow)
+    pytest.param(stage, marks=[] if stage == SHORTEST else pytest.mark.learning)
     for stage in demonstrated()
 ]
 

@@ -173,18 +173,6 @@ def test_a_guide_is_taken_from_the_place_that_mario_has_come_to():
     assert guided.steps < 10 * len(plan)
 
 
-def test_the_places_of_a_guide_are_those_before_its_steps():
-    courses = Courses()
-    guided = Search(LEVEL, make_core=courses, guide="r" * 108)
-    assert guided._guide_places == [(1, 40 + 8 * n) for n in range(108)]
-    assert courses.made[0].closed == 1
-    piece = search.Piece("", failures=2)
-    for x, steps in ((40, 0), (41, 1), (48, 1), (880, 105)):
-        expected = ("r" * 108)[steps:][: search.HORIZON]
-        assert guided._letters(piece, 1, (1, x)) == expected
-    assert len(guided._letters(piece, 1, (1, 2000))) > 0  # beyond all places of the guide
-
-
 def test_frames_of_doing_nothing_come_first():
     courses = Courses(pits=PITS)
     plan = Search(LEVEL, make_core=courses, noops=5).run()
@@ -220,17 +208,6 @@ def test_a_plan_after_frames_of_doing_nothing(holds, monkeypatch):
     asked.clear()
     assert search.plan_after("1-2", 7, letters="rj", seed=3, begun="rj") == "jjj"
     assert asked == [((1, 2), 3, search.SHORT_BUDGET, options | dict(known="rj"))]
-
-
-def test_other_buttons_are_those_that_may_be_pressed():
-    piece = search.Piece("", failures=3)
-    tried = {}
-    for letters in ("rj", "rjn", "".join(BUTTONS_OF)):
-        some = Search(LEVEL, make_core=Courses(), letters=letters)
-        tried[letters] = {*"".join(some._letters(piece, number) for number in range(200))}
-    assert {letters: "".join(sorted(each)) for letters, each in tried.items()} == {
-        letters: "".join(sorted(letters)) for letters in tried
-    }
 
 
 # ------------------------------------------------------------------------------------- consoles

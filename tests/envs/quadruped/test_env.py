@@ -254,7 +254,7 @@ def test_joints_do_not_chatter(make):
 def test_the_demonstration_gets_up(make):
     env = make("recover")
     standing = []
-    for seed in range(30):
+    for seed in range(10):
         env.reset(seed=seed)
         for _ in range(100):
             *_, info = env.step(env.target_policy(env.t))

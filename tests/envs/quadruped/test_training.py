@@ -33,7 +33,7 @@ def test_a2c_trains_in_several_at_once(tmp_path):
     assert [float(row["EpLen"]) for row in rows] == [100, 100]
 
 
-@pytest.mark.slow
+@pytest.mark.commands
 def test_two_processes_train_with_the_preset_and_the_agent_can_be_recorded(tmp_path, capfd):
     ffmpeg = pytest.importorskip("imageio_ffmpeg")
     small = ["--epochs", "2", "--steps_per_epoch", "800", "--num_test_episodes", "2"]
@@ -55,18 +55,3 @@ def test_two_processes_train_with_the_preset_and_the_agent_can_be_recorded(tmp_p
     assert about["size"] == (480, 360)
     assert about["fps"] == 20
     assert len([*frames]) == 11
-
-
-@pytest.mark.slow
-def test_another_library_trains_on_the_environment_as_it_is():
-    """pip install stable-baselines3"""
-    sb3 = pytest.importorskip("stable_baselines3", reason="optional: pip install stable-baselines3")
-    from stable_baselines3.common.monitor import Monitor
-
-    with Monitor(WALK()) as env:
-        agent = sb3.PPO("MlpPolicy", env, policy_kwargs=dict(log_std_init=-1.0), seed=0)
-        agent.learn(20_000)
-        returns, lengths = env.get_episode_rewards(), env.get_episode_lengths()
-    assert len(returns) >= 20
-    assert max(lengths) <= 400
-    assert np.mean(returns[-10:]) > np.mean(returns[:10]) + 10
