@@ -59,6 +59,7 @@ NETWORKS = {
     "normalized": (NormalizedActorCritic, FAR, BOX, {}),
     "entries": (MLPActorCritic, MIXED, DISCRETE, dict(activation="leaky_relu")),
     "choices": (MLPActorCritic, MIXED, CHOICES, dict(hidden_sizes=())),
+    "pair": (MLPActorCritic, spaces.Tuple([spaces.Dict(x=OBS), spaces.Discrete(4)]), BOX, {}),
     "bits": (MLPActorCritic, spaces.Discrete(4), BITS, {}),
     "td3": (MLPQActorCritic, OBS, BOX, TD3),
     "sac": (MLPQActorCritic, FAR, BOX, SAC),
@@ -121,6 +122,8 @@ def drawn(space, n):
     def batch(values):
         if isinstance(values[0], dict):
             return {key: batch([value[key] for value in values]) for key in values[0]}
+        if isinstance(values[0], tuple):
+            return tuple(map(batch, zip(*values, strict=True)))
         return np.stack(values)
 
     return each, batch(each)
