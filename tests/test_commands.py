@@ -20,7 +20,7 @@ DOCS = ROOT / "docs"
 PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.rst"))]
 
 # What is not run: a pattern of the command, or of the program, and the reason. What "takes" minutes
-# or hours has been run by hand; docs/internals.rst says when.
+# or hours has been run by hand; docs/internals.md says when.
 NOT_RUN = {
     # of the machine
     r"^pip install": "installs packages",
@@ -89,18 +89,18 @@ ADDED = {
 
 # What a page takes from others.
 BEFORE = {
-    "docs/algorithms/off_policy.rst": """
+    "docs/algorithms/off_policy.md": """
         for algo in ddpg sac td3; do
             python -m spinup_tf2.run $algo --env Pendulum-v1 --exp_name ${algo}_pendulum
         done""",
-    "docs/outputs.rst": "python -m spinup_tf2.run ppo --env CartPole-v1 --exp_name short",
-    "docs/plotting.rst": "python grid.py",
+    "docs/outputs.md": "python -m spinup_tf2.run ppo --env CartPole-v1 --exp_name short",
+    "docs/plotting.md": "python grid.py",
 }
 
 # What a reader has before a program that is a part of one.
 GIVEN = {
     # The number of the newest checkpoint depends on how long the training took.
-    "docs/resuming.rst": """
+    "docs/resuming.md": """
 import numpy as np
 from pathlib import Path
 from spinup_tf2.training.saved_policy import load_networks
@@ -109,8 +109,8 @@ if not shown.exists():
     max(shown.parent.glob("0*")).rename(shown)
 ac = load_networks("data/long/long_s0/tf2_save").ac
 """,
-    "docs/coming_from.rst": "import gymnasium as gym\nobs, _ = gym.make('CartPole-v1').reset()\n",
-    "docs/course/problem.rst": "import gymnasium as gym\nenv = gym.make('CartPole-v1')\n",
+    "docs/coming_from.md": "import gymnasium as gym\nobs, _ = gym.make('CartPole-v1').reset()\n",
+    "docs/course/problem.md": "import gymnasium as gym\nenv = gym.make('CartPole-v1')\n",
 }
 
 
