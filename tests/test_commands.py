@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.rst"))]
+PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md"))]
 
 # What is not run: a pattern of the command, or of the program, and the reason. What "takes" minutes
 # or hours has been run by hand; docs/internals.md says when.
@@ -117,12 +117,8 @@ ac = load_networks("data/long/long_s0/tf2_save").ac
 def blocks(page):
     """[(language, text)] of a page's blocks, in their order."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    if page.endswith(".md"):
-        return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    found = re.findall(
-        r"^( *)\.\. code-block:: (\w+)\n(?:\1 +:.*\n)*((?:\1 +.*\n|\n)+)", text, re.MULTILINE
-    )
-    return [(language, textwrap.dedent(body).strip() + "\n") for _, language, body in found]
+    found = re.findall(r"^( *)```(\w+)\n(.*?)^\1```$", text, re.MULTILINE | re.DOTALL)
+    return [(language, textwrap.dedent(body)) for _, language, body in found]
 
 
 def commands(language, text):
@@ -196,10 +192,12 @@ def test_every_reason_and_every_flag_is_for_a_command():
 
 
 def test_what_takes_long_has_the_date_of_its_last_run():
-    internals = (DOCS / "internals.rst").read_text(encoding="utf-8")
-    table = internals.partition(".. _internals-by-hand:")[2].partition("\nReference\n")[0]
-    rows = [row.split("\n     - ") for row in table.split("\n   * - ")[2:]]
-    dated = [name for names, when, _ in rows for name in re.findall("``(.+?)``", names) if when]
+    internals = (DOCS / "internals.md").read_text(encoding="utf-8")
+    table = internals.partition("\n### Commands that take long\n")[2].partition("\n## Reference\n")[
+        0
+    ]
+    rows = [row[2:-2].split(" | ") for row in re.findall(r"^\|.*", table, re.MULTILINE)[2:]]
+    dated = [name for names, when, _ in rows for name in re.findall("`(.+?)`", names) if when]
     assert all(re.match(r"20\d\d-\d\d-\d\d", when) for _, when, _ in rows)
     long = [
         (page, command)
@@ -210,7 +208,7 @@ def test_what_takes_long_has_the_date_of_its_last_run():
     ]
     for page, command in long:
         assert any(name in command for name in dated), command
-        assert "internals-by-hand" in (ROOT / page).read_text(encoding="utf-8"), page
+        assert "#commands-that-take-long" in (ROOT / page).read_text(encoding="utf-8"), page
     assert all(any(name in command for _, command in long) for name in dated)
 
 
