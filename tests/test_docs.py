@@ -118,9 +118,7 @@ def test_every_column_is_explained(run_dirs, algorithm):
 
 
 def test_every_file_of_a_run_is_explained(run_dirs):
-    files = (
-        page("outputs").partition("The files of a run")[2].partition("\n## Watching an agent\n")[0]
-    )
+    files = page("outputs").partition("The files of a run")[2].partition("\n## Watching")[0]
     run_dir = run_dirs["ppo"]
     for path in run_dir.rglob("*"):
         if path.parent.name != "variables":  # TensorFlow's own names for its pieces

@@ -96,12 +96,12 @@ SENTENCES |= {
     ],
     "curves go on after {:,} steps": lambda: [steps("off-policy")],
     "our largest mean over {:,} steps": lambda: [learning_statistics.BETWEEN_TESTS],
-    "with the preset ``atari`` after {:,} agent steps": lambda: [steps("a2c-pong")],
+    "with the preset `atari` after {:,} agent steps": lambda: [steps("a2c-pong")],
     "which are {:,} frames": lambda: [4 * steps("a2c-pong")],
-    "with the preset ``atari``, after {:,} agent steps": lambda: [steps("ppg-pong")],
+    "with the preset `atari`, after {:,} agent steps": lambda: [steps("ppg-pong")],
     "bigfish, after {:,} agent steps": lambda: [steps("procgen")],
     "on {} levels of": lambda: [arguments("procgen")["env_kwargs"]["num_levels"]],
-    '(SAC with ``init="glorot"``), after {:,} interactions': lambda: [steps("classic-discrete")],
+    '(SAC with `init="glorot"`), after {:,} interactions': lambda: [steps("classic-discrete")],
     "in each epoch, which is {} in all": lambda: [
         steps("classic-discrete") // arguments("classic-discrete")["steps_per_epoch"]
     ],
@@ -118,7 +118,7 @@ SENTENCES |= {
 }
 
 
-@says("is :math:`1/n + 1/10` for our :math:`n` seeds and the published {},")
+@says("is $1/n + 1/10$ for our $n$ seeds and the published {},")
 def published_seeds():
     return {WORDS[learning_data.about(source)["seeds"]] for source in (TF1, PYTORCH)}
 
@@ -129,7 +129,7 @@ def furthest():
 
 
 @says(
-    "``mujoco``: {} environments at a time, observations and rewards normalized by their "
+    "`mujoco`: {} environments at a time, observations and rewards normalized by their "
     "running statistics, minibatches of {}, and {:,} interactions."
 )
 def mujoco():
@@ -405,7 +405,7 @@ ELSEWHERE = [
 def prose():
     """The text of the page, without programs, links to tables, pictures, and targets of links."""
     text = PAGE.read_text(encoding="utf-8")
-    text = re.sub(r"^```.*?^```$|^\[Table: .*|^!\[.*", "", text, flags=re.M | re.S)
+    text = re.sub(r"^```.*?^```$|^(\[Table: |!\[)[^\n]*", "", text, flags=re.M | re.S)
     return " ".join(re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).split())
 
 
