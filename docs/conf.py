@@ -225,7 +225,7 @@ def _learning(match):
         head = head or row
         shown = [name.removeprefix("Spinning Up, ") for name in row]  # the page says whose they are
         lines[number] = "| " + " | ".join(_joined(shown, head)) + " |"
-    return "\n".join(lines)
+    return "\n".join(['<div class="learning">', "", *lines, "", "</div>"])
 
 
 def _joined(row, head):
