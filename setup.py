@@ -29,7 +29,7 @@ EXTRAS = {
     # The client; sqlalchemy and the others are for its own database, where there is no server.
     "mlflow": ["mlflow-skinny>=2.14", "sqlalchemy>=2", "alembic", "sqlparse"],
     "notebook": ["ipykernel", "nbclient", "nbformat"],
-    "docs": ["sphinx>=7", "furo", "ziamath>=0.12"],
+    "docs": ["sphinx>=8", "furo", "myst-parser>=4", "ziamath>=0.12"],
 }
 EXTRAS["tracking"] = EXTRAS["tensorboard"] + EXTRAS["wandb"] + EXTRAS["mlflow"]
 # Everything that the tests use.

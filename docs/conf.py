@@ -33,11 +33,14 @@ copyright = author
 release = version = run_path(str(ROOT / "spinup_tf2" / "version.py"))["__version__"]
 
 extensions = [
+    "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
 ]
 exclude_patterns = ["_build"]
+myst_enable_extensions = ["dollarmath", "html_image"]
+myst_heading_anchors = 4  # links to sections, by the names that repository browsers give them
 default_role = "code"  # `name`, as the docstrings write it
 highlight_language = "text"
 smartquotes_action = "qe"  # not the dashes of flags
@@ -199,35 +202,30 @@ def _tables_of_presets():
     return "\n\n".join(blocks)
 
 
-# The results of the learning benchmark, as `python benchmarks/learning.py report` has written them.
+# What only the site can show is a comment on a page, which a repository browser hides: the comment
+# `<!--{name} ... -->` becomes a directive. A link to a result of the learning benchmark, alone in
+# its line, becomes the tables that `python benchmarks/learning.py report` has written.
+
+_LINKED_TABLE = r"^\[Table: .*\]\((?:\.\./)+(benchmarks/results/learning/[\w-]+\.md)\)$"
 
 
-class _Learning(Directive):
-    required_arguments = 1  # the name of a protocol, or of a table over several
-    has_content = True  # the caption of its figure, if there is one
-
-    def run(self):
-        results = Path("..", "benchmarks", "results", "learning", self.arguments[0])
-        blocks = (ROOT / "docs" / f"{results}.md").read_text(encoding="utf-8").split("\n\n")
-        parts = [*map(_as_rst, blocks)]
-        if self.content and (ROOT / "docs" / f"{results}.png").exists():
-            figure = f".. figure:: {results.as_posix()}.png\n   :width: 100%\n\n"
-            parts.insert(0, figure + indent("\n".join(self.content), "   "))
-        node = nodes.Element()
-        self.state.nested_parse(StringList("\n\n".join(parts).splitlines(), "learning"), 0, node)
-        return node.children
+def _for_the_site(app, docname, source):
+    text = re.sub(r"^( *)<!--(\{.*?)-->$", r"\1```\2```", source[0], flags=re.M | re.S)
+    source[0] = re.sub(_LINKED_TABLE, _learning, text, flags=re.MULTILINE)
 
 
-def _as_rst(block):
-    """A table in Markdown as a list-table, HTML that folds it up as such; other text as it is."""
-    if block.startswith("<"):
-        return f".. raw:: html\n\n   {block}"
-    if not block.startswith("|"):
-        return block
-    head, _rule, *body = [line[2:-2].split(" | ") for line in block.strip().splitlines()]
-    head = [name.removeprefix("Spinning Up, ") for name in head]  # the page says whose they are
-    rows = ["   * - " + "\n     - ".join(_joined(row, head)) for row in [head, *body]]
-    return ".. list-table::\n   :class: learning\n   :header-rows: 1\n\n" + "\n".join(rows)
+def _learning(match):
+    lines = (ROOT / match[1]).read_text(encoding="utf-8").splitlines()
+    head = []
+    for number, line in enumerate(lines):
+        if not line.startswith("|"):
+            head = []
+            continue
+        row = line[2:-2].split(" | ")
+        head = head or row
+        shown = [name.removeprefix("Spinning Up, ") for name in row]  # the page says whose they are
+        lines[number] = "| " + " | ".join(_joined(shown, head)) + " |"
+    return "\n".join(['<div class="learning">', "", *lines, "", "</div>"])
 
 
 def _joined(row, head):
@@ -235,33 +233,18 @@ def _joined(row, head):
     cells = []
     for cell, name in zip(row, head, strict=True):
         if name.strip():
-            cells.append("" if cell == "-" else cell)  # a dash would begin a list in the cell
-        elif cell.strip():
-            cells[-1] = f"| {cells[-1]}\n       | {cell}"
+            cells.append("" if cell == "-" else cell)
+        elif cell.strip(" -"):
+            cells[-1] += f"<br>{cell}"
     return cells
 
 
-# Answers to questions are folded up until the reader asks for them.
-
-
-class _Answer(Directive):
-    has_content = True
-
-    def run(self):
-        text = nodes.container()
-        self.state.nested_parse(self.content, self.content_offset, text)
-        begin = '<details class="answer"><summary>Answer</summary>'
-        tags = [nodes.raw("", tag, format="html") for tag in (begin, "</details>")]
-        return [tags[0], text, tags[1]]
-
-
 def setup(app):
-    app.add_directive("answer", _Answer)
     app.add_directive("floors", _Floors)
-    app.add_directive("learning", _Learning)
     app.add_directive("presets", _Presets)
     app.add_lexer("bash", _Bash)
     app.add_html_math_renderer("svg", (_draw_formula, None), (_draw_formula, None))
     app.connect("autodoc-before-process-signature", _name_defaults)
     app.connect("html-page-context", _break_names)
+    app.connect("source-read", _for_the_site)
     app.connect("autodoc-process-docstring", _add_markup, priority=100)  # before napoleon

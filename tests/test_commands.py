@@ -17,10 +17,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.rst"))]
+PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md"))]
 
 # What is not run: a pattern of the command, or of the program, and the reason. What "takes" minutes
-# or hours has been run by hand; docs/internals.rst says when.
+# or hours has been run by hand; docs/internals.md says when.
 NOT_RUN = {
     # of the machine
     r"^pip install": "installs packages",
@@ -89,18 +89,18 @@ ADDED = {
 
 # What a page takes from others.
 BEFORE = {
-    "docs/algorithms/off_policy.rst": """
+    "docs/algorithms/off_policy.md": """
         for algo in ddpg sac td3; do
             python -m spinup_tf2.run $algo --env Pendulum-v1 --exp_name ${algo}_pendulum
         done""",
-    "docs/outputs.rst": "python -m spinup_tf2.run ppo --env CartPole-v1 --exp_name first",
-    "docs/plotting.rst": "python grid.py",
+    "docs/outputs.md": "python -m spinup_tf2.run ppo --env CartPole-v1 --exp_name first",
+    "docs/plotting.md": "python grid.py",
 }
 
 # What a reader has before a program that is a part of one.
 GIVEN = {
     # The number of the newest checkpoint depends on how long the training took.
-    "docs/resuming.rst": """
+    "docs/resuming.md": """
 import numpy as np
 from pathlib import Path
 from spinup_tf2.training.saved_policy import load_networks
@@ -109,20 +109,16 @@ if not shown.exists():
     max(shown.parent.glob("0*")).rename(shown)
 ac = load_networks("data/long/long_s0/tf2_save").ac
 """,
-    "docs/coming_from.rst": "import gymnasium as gym\nobs, _ = gym.make('CartPole-v1').reset()\n",
-    "docs/course/problem.rst": "import gymnasium as gym\nenv = gym.make('CartPole-v1')\n",
+    "docs/coming_from.md": "import gymnasium as gym\nobs, _ = gym.make('CartPole-v1').reset()\n",
+    "docs/course/problem.md": "import gymnasium as gym\nenv = gym.make('CartPole-v1')\n",
 }
 
 
 def blocks(page):
     """[(language, text)] of a page's blocks, in their order."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    if page.endswith(".md"):
-        return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    found = re.findall(
-        r"^( *)\.\. code-block:: (\w+)\n(?:\1 +:.*\n)*((?:\1 +.*\n|\n)+)", text, re.MULTILINE
-    )
-    return [(language, textwrap.dedent(body).strip() + "\n") for _, language, body in found]
+    found = re.findall(r"^( *)```(\w+)\n(.*?)^\1```$", text, re.MULTILINE | re.DOTALL)
+    return [(language, textwrap.dedent(body)) for _, language, body in found]
 
 
 def commands(language, text):
@@ -200,15 +196,17 @@ def test_the_readme_is_short_and_the_first_run_is_the_same_on_all_pages():
     assert len(readme.splitlines()) <= 150
     first = re.search("python -m spinup_tf2.run ppo .* --exp_name first .*", readme)[0]
     for name in ("index", "installation", "running", "windows"):
-        [page] = DOCS.glob(f"{name}.*")
+        page = DOCS / f"{name}.md"
         assert first in page.read_text(encoding="utf-8"), page
 
 
 def test_what_takes_long_has_the_date_of_its_last_run():
-    internals = (DOCS / "internals.rst").read_text(encoding="utf-8")
-    table = internals.partition(".. _internals-by-hand:")[2].partition("\nReference\n")[0]
-    rows = [row.split("\n     - ") for row in table.split("\n   * - ")[2:]]
-    dated = [name for names, when, _ in rows for name in re.findall("``(.+?)``", names) if when]
+    internals = (DOCS / "internals.md").read_text(encoding="utf-8")
+    table = internals.partition("\n### Commands that take long\n")[2].partition("\n## Reference\n")[
+        0
+    ]
+    rows = [row[2:-2].split(" | ") for row in re.findall(r"^\|.*", table, re.MULTILINE)[2:]]
+    dated = [name for names, when, _ in rows for name in re.findall("`(.+?)`", names) if when]
     assert all(re.match(r"20\d\d-\d\d-\d\d", when) for _, when, _ in rows)
     long = [
         (page, command)
@@ -219,7 +217,8 @@ def test_what_takes_long_has_the_date_of_its_last_run():
     ]
     for page, command in long:
         assert any(name in command for name in dated), command
-        assert "internals-by-hand" in (ROOT / page).read_text(encoding="utf-8"), page
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert "#commands-that-take-long" in text or page == "docs/internals.md", page
     assert all(any(name in command for _, command in long) for name in dated)
 
 

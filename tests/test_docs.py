@@ -38,18 +38,19 @@ EXAMPLES = DOCS / "examples"
 MARIO = find_spec("gym_super_mario_bros") is not None
 QUADRUPED = find_spec("pybullet") is not None
 
-PAGES = sorted(path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.rst"))
+PAGES = sorted(path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md"))
 
 OFF_POLICY = [algorithm.__name__ for algorithm in off_policy_runs.OFF_POLICY]
 
 
 def page(name):
-    return (DOCS / f"{name}.rst").read_text(encoding="utf-8")
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
 
 def literals(name):
-    """What a page shows as literal text: ``--env ID`` is there as `--env` and as `ID`."""
-    return {word for text in re.findall(r"``(.+?)``", page(name)) for word in text.split()}
+    """What a page shows as code: `--env ID` is there as `--env` and as `ID`."""
+    text = re.sub(r"^ *```.*?^ *```$", "", page(name), flags=re.MULTILINE | re.DOTALL)
+    return {word for code in re.findall(r"`([^`]+)`", text) for word in code.split()}
 
 
 def options(parser):
@@ -113,11 +114,11 @@ def test_every_column_is_explained(run_dirs, algorithm):
     common = page(f"algorithms/{family}").partition("Common columns")[2]
     tables = own.partition("What to look at")[0] + common.partition("Differences")[0]
     for column in header.split("\t"):
-        assert re.search(rf"^   \* - .*``{column}``", tables, re.MULTILINE), column
+        assert re.search(rf"^\| [^|]*`{column}`", tables, re.MULTILINE), column
 
 
 def test_every_file_of_a_run_is_explained(run_dirs):
-    files = page("outputs").partition("The files of a run")[2].partition(".. _watching:")[0]
+    files = page("outputs").partition("The files of a run")[2].partition("\n## Watching")[0]
     run_dir = run_dirs["ppo"]
     for path in run_dir.rglob("*"):
         if path.parent.name != "variables":  # TensorFlow's own names for its pieces
@@ -131,25 +132,52 @@ def test_every_paper_that_is_cited_is_in_the_list_of_literature():
 
 
 def test_every_page_is_in_the_map():
-    names = {
-        str(path.relative_to(DOCS).with_suffix(""))
-        for path in DOCS.rglob("*.rst")
-        if "_build" not in path.parts
-    }
-    shown = set(re.findall(r":doc:`(?:.*?<)?([\w/]+)>?`", page("index")))
-    assert names - {"index"} == shown
+    shown = set(re.findall(r"\]\(([\w/]+)\.md\)", page("index")))
+    assert {*PAGES} - {"index"} == shown
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_picture_has_a_caption(name):
     """But those of the table on the first page, whose second row says what they show."""
-    pictures = re.findall(r"^( *(?:\* - |- )?)\.\. image:: ", page(name), re.MULTILINE)
-    assert all(name == "index" and "- " in before for before in pictures)
-    figures = re.findall(r"^\.\. figure:: .+\n((?:   .*\n|\n)+)", page(name), re.MULTILINE)
-    for text in figures:
-        options, _, caption = text.partition("\n\n")
-        assert ":alt:" in options
-        assert caption.strip(), options
+    for line, after in re.findall(r"^(.*(?:!\[|<img ).*)\n\n?(.*)", page(name), re.MULTILINE):
+        if not (name == "index" and line.startswith("| ")):
+            assert re.fullmatch(r'!\[.+\]\(\S+\)|<img src="\S+" alt=".+" width="\d+">', line), line
+            assert re.match(r"\*\w", after), line
+
+
+def plain(text):
+    """A page without its code and comments, in which nothing is a link for a repository browser."""
+    text = re.sub(r"^ *```.*?^ *```$|<!--.*?-->", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`]*`", lambda code: re.sub(r"[^\w\s.-]", "", code[0]), text)
+
+
+def anchors(path):
+    """What repository browsers call the headings of a page."""
+    names = []
+    for title in re.findall(r"^#+ (.*)$", plain(path.read_text(encoding="utf-8")), re.MULTILINE):
+        slug = re.sub(r"[^\w -]", "", re.sub(r"\]\(.*?\)", "", title).lower()).replace(" ", "-")
+        names.append(f"{slug}-{names.count(slug)}" if slug in names else slug)
+    return names
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere_in_a_repository_browser(name):
+    path, text = DOCS / f"{name}.md", plain(page(name))
+    targets = re.findall(r"\]\((.+?)\)", text) + re.findall(r' src="(.+?)"', text)
+    for target in targets:
+        if not target.startswith("http"):
+            file, _, anchor = target.partition("#")
+            linked = path.parent / file if file else path
+            assert linked.exists(), target
+            assert not anchor or anchor in anchors(linked), target
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_page_shows_markup_to_a_repository_browser(name):
+    """Roles, directives and admonitions would stand there as they are written."""
+    text = re.sub(r"^```\{eval-rst\}.*?^```$", "", page(name), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    assert re.findall(r"\{\w+\}`|:\w+:`|^ *(?:```|:::)\{.*|``\w.*``", text, re.MULTILINE) == []
 
 
 # ---------------------------------------------------------------- the API
@@ -168,25 +196,25 @@ def own_names(path):
 
 def shown_names():
     """What the README and these pages import from the package, or have an entry for."""
-    of_docs = [each for ext in ("rst", "ipynb") for each in DOCS.rglob(f"*.{ext}")]
+    of_docs = [each for ext in ("md", "ipynb") for each in DOCS.rglob(f"*.{ext}")]
     texts = {path: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *of_docs]}
     scripts = [*EXAMPLES.glob("*.py"), *(DOCS / "course").glob("*.py")]
     texts |= {path: path.read_text(encoding="utf-8") for path in scripts}
     for path, text in texts.items():
         for module, names in re.findall(r"\bfrom (spinup_tf2[\w.]*) import (\w+(?:, \w+)*)", text):
             yield from ((module, name) for name in names.split(", "))
-        if path.name != "internals.rst":
+        if path.name != "internals.md":
             entry = r"^\.\. auto(?:function|class|exception|data):: ([\w.]+)\.(\w+)$"
             yield from re.findall(entry, text, re.MULTILINE)
 
 
 def test_every_public_name_is_on_the_page_of_the_api():
     rows = re.findall(
-        r"^   \* - :(?:obj|mod):`(?:~[\w.]+\.)?(\w+)(?: <[\w.]+>)?`\n     - ``([\w.]+)``$",
+        r"^\| \[`(\w+)`\]\(\S*\) \| `([\w.]+)` \|",
         page("api"),
         re.MULTILINE,
     )
-    assert len(rows) == len({*rows}) == page("api").count("   * - :")
+    assert len(rows) == len({*rows}) == page("api").count("\n| [")
     listed = {name: [] for name, _ in rows}
     for name, module in rows:
         listed[name].append(getattr(import_module(module), name))
@@ -201,11 +229,10 @@ def test_every_public_name_is_on_the_page_of_the_api():
 
 
 def test_every_example_is_shown():
-    text = "".join(path.read_text(encoding="utf-8") for path in DOCS.rglob("*.rst"))
+    text = "".join(path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md"))
     for path in EXAMPLES.glob("*.py"):
-        assert re.search(rf"literalinclude:: (\.\./)?examples/{path.name}$", text, re.MULTILINE), (
-            path
-        )
+        shown = rf"{{literalinclude}} (\.\./)?examples/{path.name}$"
+        assert re.search(shown, text, re.MULTILINE), path
 
 
 RUN = "data/train/train_s0"
@@ -276,8 +303,9 @@ def test_examples_run(tmp_path, name):
 
 def blocks(name, language):
     """The texts of a page's code blocks in a language."""
-    pattern = rf"^\.\. code-block:: {language}\n\n((?:   .*\n|\n)+)"
-    return [textwrap.dedent(text) for text in re.findall(pattern, page(name), re.MULTILINE)]
+    pattern = rf"^( *)```{language}\n(.*?)^\1```$"
+    found = re.findall(pattern, page(name), re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(text) for _, text in found]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -308,7 +336,7 @@ def test_the_programs_on_the_page_of_super_mario_run(capsys):
 
 @pytest.mark.slow
 def test_docs_build_without_warnings(tmp_path):
-    for name in ("sphinx", "furo", "ziamath"):
+    for name in ("sphinx", "furo", "myst_parser", "ziamath"):
         pytest.importorskip(name, reason='building the docs needs: pip install ".[docs]"')
     done = subprocess.run(
         [

@@ -3,7 +3,7 @@
     python -m spinup_tf2.run ppo --preset mujoco --env Hopper-v5
 
 They are plain data that replace the algorithm's defaults, in a TOML file for each algorithm in
-`spinup_tf2/presets`, and in files of users. docs/presets.rst describes them. Does not import
+`spinup_tf2/presets`, and in files of users. docs/presets.md describes them. Does not import
 TensorFlow.
 """
 

@@ -16,7 +16,7 @@ import pytest
 from spinup_tf2.experiments.presets import load
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "results.rst"
+PAGE = ROOT / "docs" / "results.md"
 TF1, PYTORCH = "Spinning Up, TensorFlow 1", "Spinning Up, PyTorch"
 WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
@@ -96,12 +96,12 @@ SENTENCES |= {
     ],
     "curves continue after {:,} steps": lambda: [steps("off-policy")],
     "our largest mean over {:,} steps": lambda: [learning_statistics.BETWEEN_TESTS],
-    "with the preset ``atari`` after {:,} agent steps": lambda: [steps("a2c-pong")],
+    "with the preset `atari` after {:,} agent steps": lambda: [steps("a2c-pong")],
     "which are {:,} frames": lambda: [4 * steps("a2c-pong")],
-    "with the preset ``atari``, after {:,} agent steps": lambda: [steps("ppg-pong")],
+    "with the preset `atari`, after {:,} agent steps": lambda: [steps("ppg-pong")],
     "bigfish, after {:,} agent steps": lambda: [steps("procgen")],
     "on {} levels of": lambda: [arguments("procgen")["env_kwargs"]["num_levels"]],
-    '(SAC with ``init="glorot"``), after {:,} interactions': lambda: [steps("classic-discrete")],
+    '(SAC with `init="glorot"`), after {:,} interactions': lambda: [steps("classic-discrete")],
     "in each epoch, which is {} in all": lambda: [
         steps("classic-discrete") // arguments("classic-discrete")["steps_per_epoch"]
     ],
@@ -118,7 +118,7 @@ SENTENCES |= {
 }
 
 
-@says("is :math:`1/n + 1/10` for our :math:`n` seeds and the published {},")
+@says("is $1/n + 1/10$ for our $n$ seeds and the published {},")
 def published_seeds():
     return {WORDS[learning_data.about(source)["seeds"]] for source in (TF1, PYTORCH)}
 
@@ -129,7 +129,7 @@ def furthest():
 
 
 @says(
-    "``mujoco``: {} environments at a time, observations and rewards normalized by their "
+    "`mujoco`: {} environments at a time, observations and rewards normalized by their "
     "running statistics, minibatches of {}, and {:,} interactions."
 )
 def mujoco():
@@ -373,9 +373,9 @@ ELSEWHERE = [
         "MuJoCo 2",
     ),
     *("95 %", "1 sd", "A score is 0", "It is 1 for", "which has return 0."),
-    *("(2026-02)", "`issue 214 of gymnasium", "At 750,000 steps PPG is ahead:"),
+    *("(2026-02)", "issue 214 of gymnasium", "At 750,000 steps PPG is ahead:"),
     "A game is won with 21 points, so returns are between -21 and 21.",
-    # docs/algorithms/a2c.rst has these runs, and TianhongDai's figure the last one.
+    # docs/algorithms/a2c.md has these runs, and TianhongDai's figure the last one.
     "three seeds end at 19.0, -5.1 and 17.2.",
     "is 0.003 instead of 0.01. A run with 0.01, without the subtraction, was at -2.4 and",
     "0.01 with the subtraction has not been tried.",
@@ -390,7 +390,7 @@ ELSEWHERE = [
     "with a return such as 5.",
     # Settings, and the environments.
     "updates begin after 10,000 interactions",
-    "``vf_coef`` is 0.25. The paper's 0.5,",
+    "`vf_coef` is 0.25. The paper's 0.5,",
     "agents train for 25 million steps",
     "each step costs 1. With the default temperature of 0.2,",
     "which are 78 additional numbers.",
@@ -403,12 +403,10 @@ ELSEWHERE = [
 
 @cache
 def prose():
-    """The text of the page, without programs, names of tables, and targets of links."""
+    """The text of the page, without programs, links to tables, pictures, and targets of links."""
     text = PAGE.read_text(encoding="utf-8")
-    text = re.sub(r"\.\. code-block:: bash\n\n(   .*\n|\n)+", "", text)
-    text = re.sub(r"\.\. (learning::|_).*", "", text)
-    text = re.sub(r":ref:`[^`]*`", "", text)
-    return " ".join(re.sub(r"\s<https?:[^>]*>`_", "`", text).split())
+    text = re.sub(r"^```.*?^```$|^(\[Table: |!\[)[^\n]*", "", text, flags=re.M | re.S)
+    return " ".join(re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).split())
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)

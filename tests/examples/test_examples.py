@@ -21,7 +21,7 @@ NAMES = [("ppo_cartpole", 1600), ("ppo_pendulum", 1600), ("vpg_cartpole", 4000)]
 NAMES += [("sac_pendulum", 1000)]
 
 
-DOCS = Path(__file__).parents[2] / "docs" / "examples.rst"
+DOCS = Path(__file__).parents[2] / "docs" / "examples.md"
 
 
 @pytest.mark.parametrize("script", [script for script, _ in SCRIPTS])
@@ -29,8 +29,8 @@ def test_each_names_the_curve_that_the_docs_show(script):
     """The command, and when three seeds reach which return."""
     docs, name = DOCS.read_text(encoding="utf-8"), script.__name__
     [command] = re.findall(r"^    (python -m .*) --seed 0$", script.__doc__, re.MULTILINE)
-    assert f"   {command} --seed 0\n" in docs
-    row = docs.partition(f"   * - ``{name.rpartition('.')[2]}``, ")[2].partition("   * - ")[0]
+    assert f"\n{command} --seed 0\n" in docs
+    row = docs.partition(f"| `{name.rpartition('.')[2]}`, ")[2].partition("\n")[0]
     curve = script.__doc__.partition("With seeds 0, 1 and 2 ")[2]
     numbers = re.findall(r"-?\d[\d,]*\d", curve)
     assert len(numbers) >= 4

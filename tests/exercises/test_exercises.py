@@ -251,18 +251,18 @@ def test_what_is_needed_only_is_imported():
 
 
 def test_the_docs_list_the_exercises_in_the_order_of_the_chapters_that_set_them():
-    index = (DOCS / "course" / "index.rst").read_text(encoding="utf-8")
-    chapters = re.findall(r"^   \* - :doc:`(\w+)`$", index, re.MULTILINE)
+    index = (DOCS / "course" / "index.md").read_text(encoding="utf-8")
+    chapters = re.findall(r"^\| \[.*?\]\((\w+)\.md\) \|", index, re.MULTILINE)
     assert len(chapters) == 7
     set_in = {name: [] for name in EXERCISES}
     for number, chapter in enumerate(chapters, 1):
-        page = (DOCS / "course" / f"{chapter}.rst").read_text(encoding="utf-8")
-        names = re.findall(r"^   python -m spinup_tf2\.exercises (\w+)$", page, re.MULTILINE)
+        page = (DOCS / "course" / f"{chapter}.md").read_text(encoding="utf-8")
+        names = re.findall(r"^python -m spinup_tf2\.exercises (\w+)$", page, re.MULTILINE)
         for name in names:
             set_in[name].append(number)
     assert [*EXERCISES] == sorted(EXERCISES, key=lambda name: set_in[name][0])
 
-    page = (DOCS / "exercises.rst").read_text(encoding="utf-8")
-    table = re.findall(r"^   \* - ``(\w+)``\n     - ([\d, ]+)$", page, re.MULTILINE)
+    page = (DOCS / "exercises.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| `(\w+)` \| ([\d, ]+) \|", page, re.MULTILINE)
     assert table == [(name, ", ".join(map(str, set_in[name]))) for name in EXERCISES]
-    assert {*re.findall(r"^``(--\w+)", page, re.MULTILINE)} == {"--file", "--solution", "--copy"}
+    assert {*re.findall(r"^- `(--\w+)", page, re.MULTILINE)} == {"--file", "--solution", "--copy"}

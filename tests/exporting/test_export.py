@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import keras
@@ -241,14 +240,14 @@ def what_is_not_finite_makes_the_action_nan(act, batch, ac, samples):
 def test_the_lines_on_the_page(run_of):
     """They are those that are printed, and the recipe makes the same policy in TensorFlow Lite."""
     ac, space = run_of("gaussian")
-    page = (ROOT / "docs" / "exporting.rst").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "exporting.md").read_text(encoding="utf-8")
     use = export("run", "savedmodel", "quadruped-walk_s0_savedmodel").use
-    assert textwrap.indent(use, "   ") in page
-    block = r"(?m)^   import.*\n(?:(?:   .*)?\n)*.*TFLiteConverter.*\n(?:(?:   .*)?\n)*"
-    [recipe] = re.findall(block, page)
+    assert use in page
+    programs = re.findall(r"(?ms)^```python\n(.*?)^```$", page)
+    [recipe] = [program for program in programs if "TFLiteConverter" in program]
     each, batch = drawn(space, 4)
     given = dict(obs=each[0])
-    exec(textwrap.dedent(recipe), given)
+    exec(recipe, given)
     zeros = 0 * ac.action_spec.draw_noise(np.random.default_rng(0), 1)
     [act] = expected(ac, space, each[:1], zeros)
     np.testing.assert_allclose(given["act"], act, rtol=1e-4, atol=1e-4)

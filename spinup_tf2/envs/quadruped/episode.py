@@ -167,7 +167,7 @@ class Observer:
     def __call__(self, robot: Robot, now: Episode, rng: np.random.Generator) -> np.ndarray:
         """Return the observation `[n]`, before it is clipped to the space.
 
-        There is a table of it in docs/environments/quadruped.rst. `rng` draws sensor noise.
+        There is a table of it in docs/environments/quadruped.md. `rng` draws sensor noise.
         """
         base, conditions = now.base, robot.conditions
         to_body = base.rotation.T
