@@ -99,9 +99,9 @@ def test_a_run_ends_with_its_environment(algorithm, tmp_path):
 def test_environments_for_evaluation_are_named_and_made_anew(tmp_path, capsys):
     """They start anew in each epoch, with episodes of seven steps: the eighth is played again."""
     kwargs = dict(steps_per_epoch=20, epochs=8, num_test_episodes=1)
-    with pytest.raises(EnvironmentFailure, match=r"^test environment 0 .* after 49 steps in all"):
-        train(sac, tmp_path / "ends", [FIRST_TEST_ENV], **kwargs)
-    rows = train(sac, tmp_path / "run", [FIRST_TEST_ENV], env_retries=1, **kwargs)
+    rows = train(sac, tmp_path, [FIRST_TEST_ENV], env_retries=1, **kwargs)
     assert [row["AverageTestEpRet"] for row in rows] == ["7.0"] * 8
     assert [row["TestEpLen"] for row in rows] == ["7.0"] * 8
-    assert "Warning: test environment 0 (" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "Warning: test environment 0 (" in told
+    assert "after 49 steps in all" in told
