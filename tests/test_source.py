@@ -139,3 +139,27 @@ def test_tensorflow_and_tf_keras_are_limited_together():
     assert {str(each) for each in needed if each.operator == "<"} == {
         str(each) for each in tensorflow if each.operator == "<"
     }
+
+
+# Phrases of earlier texts, and the English that has replaced them.
+REPLACED = {
+    r"[Ff]irst weights": "initial weights",
+    r"\b[Aa] training\b(?! (run|step|env))": "a training run",
+    r"\btrainings\b": "training runs",
+    r"(goes|go) on with (it|the run|a run)\b": "continue it",
+    r"(training|run) goes on\b": "continues",
+    r"\b(made|train|start it) anew": "created, train, start it again",
+    r"say that you trust": "confirm that you trust",
+    r"[Pp]laying yourself": "play a game yourself",
+    r"programs? of yours": "your program",
+}
+
+
+def test_words():
+    root = PACKAGE.parent
+    pages = [*(root / "docs").rglob("*.rst"), *(root / "docs").rglob("*.md"), root / "README.md"]
+    for path in [*SOURCES, *pages]:
+        text = path.read_text(encoding="utf-8")
+        for phrase, better in REPLACED.items():
+            found = re.search(phrase, text)
+            assert found is None, f"{path}: {found[0]!r}; better: {better}"
