@@ -1,6 +1,7 @@
 """Conversion of any Python object for `json.dumps`, to be read by people, not to be loaded."""
 
 import json
+import math
 import re
 from typing import Any
 
@@ -8,16 +9,32 @@ import numpy as np
 
 _KEY_TYPES = (str, int, float, bool, type(None))
 
+# What is named like this is hidden: the record is printed, passed around, and sent to trackers.
+_SECRET = (
+    r"(?:(?:pass(?:word|wd|phrase)|pwd|secret|credential|(?:api|access|private)[_-]?key|cookie)s?"
+    r"|token|authorization|(?<![a-z])(?:auth|pass))"
+)
+_HIDDEN = "..."
+_SECRET_NAME = re.compile(_SECRET + r"\Z", re.IGNORECASE)
+# In texts: `password=hunter2`, `'api_key': 'abc'`, `Authorization: Bearer abc`, user:password@host.
+_IN_TEXT = re.compile(
+    rf"""({_SECRET}['"]?\s*[:=]\s*)(?:'[^']*'|"[^"]*"|(?:(?:bearer|basic) )?[^\s,;&)}}\]'"]+)"""
+    r"""|(?<=://)[^\s/'"]+(?=@)""",
+    re.IGNORECASE,
+)
+
 
 def convert_json(obj: Any) -> Any:
     """Convert `obj` for `json.dumps`.
 
     Values that JSON can represent are kept. Dicts, lists, tuples and sets are converted member by
     member; functions and classes become their names; an object with attributes becomes
-    `{str(obj): attributes}` where it occurs first; everything else becomes `str(obj)`. Memory
-    addresses are removed, so that equal runs give equal texts.
+    `{class: attributes}`, where objects among the attributes are only named, so that nothing is
+    recorded that it merely refers to; everything else becomes `str(obj)`, as do infinity and NaN.
+    Memory addresses are removed, so that equal runs give equal texts. What is named like a
+    password or a key becomes "...".
     """
-    return _convert(obj, (), set())
+    return _convert(obj, (), inside=False)
 
 
 def is_json_serializable(v: Any) -> bool:
@@ -29,48 +46,72 @@ def is_json_serializable(v: Any) -> bool:
     return True
 
 
-def _convert(obj, parents, described):
+def _convert(obj, parents, inside):
     """Convert a part of an object, as `convert_json` does.
 
     Args:
         obj: The part.
         parents: The objects that contain it. An object inside itself is only named.
-        described: Ids of the objects whose attributes have been written. The objects of a Keras
-            model refer to each other in very many ways.
+        inside: Whether it belongs to an object whose attributes are written.
     """
-    if is_json_serializable(obj):
-        return obj
     if isinstance(obj, np.generic):
-        return obj.item() if is_json_serializable(obj.item()) else str(obj)
-    if "lambda" not in getattr(obj, "__name__", "lambda"):
-        return obj.__name__
+        obj = obj.item()
+    if isinstance(obj, float) and not math.isfinite(obj):
+        return str(obj)
+    if isinstance(obj, str):
+        return _without_secrets(obj)
+    if is_json_serializable(obj) and _is_harmless(obj):
+        return obj
+    if "lambda" not in str(getattr(obj, "__name__", "lambda")):
+        return str(obj.__name__)
     if any(obj is parent for parent in parents):
         return "..." if isinstance(obj, dict | list | tuple) else _text(obj)
 
     parents = (*parents, obj)
     if isinstance(obj, dict):
-        return {
-            _convert_key(key, parents, described): _convert(value, parents, described)
-            for key, value in obj.items()
-        }
+        return _convert_dict(obj, parents, inside)
     if isinstance(obj, list | tuple):
-        return [_convert(member, parents, described) for member in obj]
+        return [_convert(member, parents, inside) for member in obj]
     if isinstance(obj, set | frozenset):
-        return sorted((_convert(member, parents, described) for member in obj), key=str)
-    if getattr(obj, "__dict__", None) and id(obj) not in described:
-        described.add(id(obj))
-        return {_text(obj): _convert(vars(obj), parents, described)}
+        return sorted((_convert(member, parents, inside) for member in obj), key=str)
+    if getattr(obj, "__dict__", None) and not inside:
+        return {_text(obj): _convert_dict(vars(obj), parents, inside=True)}
     return _text(obj)
 
 
-def _convert_key(key, parents, described):
+def _is_harmless(obj):
+    """Return whether JSON represents an object without NaN, infinity and secrets."""
+    try:
+        return not _IN_TEXT.search(json.dumps(obj, allow_nan=False))
+    except ValueError:
+        return False
+
+
+def _convert_dict(entries, parents, inside):
+    converted = {}
+    for key, value in entries.items():
+        name = _convert_key(key, parents, inside)
+        secret = _SECRET_NAME.search(name) and not isinstance(value, bool | None)
+        converted[name] = _HIDDEN if secret else _convert(value, parents, inside)
+    return converted
+
+
+def _convert_key(key, parents, inside):
     """Convert a key of a dict to a string, as JSON does, so that keys can be sorted."""
     if isinstance(key, str):
-        return key
+        return _without_secrets(key)
     if isinstance(key, _KEY_TYPES):
         return json.dumps(key)
-    return str(_convert(key, parents, described))
+    return str(_convert(key, parents, inside))
+
+
+def _without_secrets(text):
+    return _IN_TEXT.sub(lambda match: (match[1] or "") + _HIDDEN, text)
 
 
 def _text(obj):
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(obj))
+    """Return an object as text; only by its class if it is not ours and has attributes."""
+    kind = type(obj)
+    if getattr(obj, "__dict__", None) and not kind.__module__.startswith("spinup_tf2."):
+        return f"<{kind.__module__}.{kind.__qualname__} object>"
+    return _without_secrets(re.sub(r" at 0x[0-9a-fA-F]+", "", str(obj)))
