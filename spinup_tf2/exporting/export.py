@@ -6,6 +6,7 @@ exported policy has. Sampling policies are functions of observation and noise, s
 given the same noise.
 """
 
+import json
 import os
 import time
 from collections.abc import Iterable
@@ -176,10 +177,11 @@ def _use(loaded, format, sample, path):
     if sample:
         inputs.append("noise=np.asarray(noise, np.float32)")
     lines = inputs[0] if len(inputs) == 1 else "".join(f"\n    {each}," for each in inputs) + "\n"
+    quoted = json.dumps(path.name, ensure_ascii=False)  # which is Python as well
     return (
         "import numpy as np\n"
         "import tensorflow as tf\n\n"
-        f'model = tf.saved_model.load("{path.name}")\n'
+        f"model = tf.saved_model.load({quoted})\n"
         f'policy = model.signatures["{SIGNATURE}"]\n'
         f'act = policy({lines})["act"][0].numpy()'
     )

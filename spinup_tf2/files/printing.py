@@ -49,6 +49,7 @@ def say(text: str, file: TextIO | None = None) -> None:
     """
     from tqdm import tqdm  # would be a tenth of the startup time of every command
 
+    replace_unencodable()
     try:
         tqdm.write(text, file=file)
         (file or sys.stdout).flush()
@@ -59,6 +60,13 @@ def say(text: str, file: TextIO | None = None) -> None:
 def warn(text: str) -> None:
     """Print a warning in red. As with `say`, it is lost if it cannot be written."""
     say(colored(printable(f"Warning: {text}"), "red", bold=True))
+
+
+def replace_unencodable() -> None:
+    """Make stdout and stderr write a question mark for what their encoding lacks, not raise."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def lose_lines(errors: type[OSError] = OSError) -> None:
@@ -126,6 +134,7 @@ def _drop_unwritten(stream):
 
 def print_safely(text: str) -> None:
     """Print a text that may contain names from untrusted files."""
+    replace_unencodable()
     print(printable(text))
 
 

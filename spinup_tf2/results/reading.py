@@ -40,7 +40,6 @@ TELLTALES = {
 # Environments in the text of an env_fn: EnvFn(env_name='CartPole-v1', ...), or any quoted text that
 # looks like an id, as in functools.partial(<function make at 0x7f>, 'CartPole-v1').
 _ENV_NAME = re.compile(r"env_name=(['\"])(?P<id>.+?)\1")
-_ENV_KWARGS = re.compile(r"env_name=.*, env_kwargs=(?P<kwargs>.*)\)$", re.DOTALL)
 _QUOTED_ID = re.compile(r"(['\"])(?P<id>[\w./:-]+-v\d+)\1")
 _PLAIN_ID = re.compile(r"(?P<id>(?!\w+$)[\w./:-]+)")  # a single word is the name of a function
 # Environments in the name of an experiment: Spinning Up's grids write ppo_envhalfcheetah-v2, while
@@ -99,8 +98,11 @@ def settings(config: dict[str, Any]) -> dict[str, str]:
         for name, value in config.items()
         if name not in _OF_ONE_RUN and not name.startswith("logger")
     }
-    of_env = _ENV_KWARGS.search(str(config.get("env_fn") or ""))
-    told = dict(algorithm=algorithm(config), env_kwargs=of_env["kwargs"] if of_env else "")
+    # EnvFn(env_name='CartPole-v1', env_kwargs={...}). Not by a regular expression, which a text
+    # that is made for it can occupy for hours.
+    named, _, env_kwargs = str(config.get("env_fn") or "").partition(", env_kwargs=")
+    is_text = "env_name=" in named and env_kwargs.endswith(")")
+    told = dict(algorithm=algorithm(config), env_kwargs=env_kwargs[:-1] if is_text else "")
     return arguments | {name: text for name, text in told.items() if text}
 
 

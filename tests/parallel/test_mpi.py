@@ -135,3 +135,18 @@ def test_a_launched_process_without_an_mpi_library_is_told_what_to_install(monke
     monkeypatch.setitem(sys.modules, "mpi4py", None)  # as if it were not installed
     with pytest.raises(UserError, match=r'no MPI library.*pip install "spinup_tf2\[mpi\]"'):
         mpi.comm()
+
+
+@pytest.mark.parametrize("op", ["MIN", "MAX"])
+@pytest.mark.parametrize("alone", [1, 2])
+def test_nan_of_one_rank_counts(op, alone):
+    """As with MPI libraries that compare with < and >, and so may ignore it."""
+    values = [np.nan if rank == alone else float(rank) for rank in range(3)]
+    reduced = run_ranks(3, lambda rank: mpi.mpi_op(np.array([values[rank], 7.0]), op))
+    assert all(np.isnan(each[0]) and each[1] == 7 for each in reduced)
+
+
+def test_statistics_beyond_single_precision():
+    _, _, smallest, largest = mpi.mpi_statistics_scalar([1e300, -1e300], with_min_and_max=True)
+    assert (smallest, largest) == (-1e300, 1e300)
+    assert type(mpi.mpi_statistics_scalar([1.0])[0]) is np.float32

@@ -112,3 +112,16 @@ def test_the_stream_of_a_program_stays(capsys):
     with redirect_stdout(full):
         say("lost")
         assert sys.stdout is full
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "gbk"])
+def test_characters_that_stdout_cannot_encode(encoding):
+    lines = """
+from spinup_tf2.files.printing import print_safely, say, warn
+for write in (say, print_safely, warn):
+    write("a\\u0e01b")
+"""
+    command = [sys.executable, "-c", lines]
+    env = dict(os.environ, PYTHONIOENCODING=encoding)
+    done = subprocess.run(command, check=True, env=env, capture_output=True)
+    assert done.stdout.decode(encoding).split() == ["a?b", "a?b", "Warning:", "a?b"]

@@ -12,6 +12,8 @@ import pytest
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.files import run_directory as run_files
+from spinup_tf2.files.logger import check_logger_arguments
+from spinup_tf2.files.run_directory import fresh_directory
 from spinup_tf2.parallel import mpi
 from spinup_tf2.utils.logx import EpochLogger, Logger
 from tests.fake_mpi import run_ranks
@@ -500,3 +502,35 @@ def test_what_is_stored_can_be_stored_again(tmp_path):
         each.log_tabular("Empty")
         each.dump_tabular()
     assert rows(tmp_path / "a") == rows(tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", ["config.json", "../x.txt", "a/b", "", "..", ".lock", "x\n", None])
+def test_names_for_the_file_of_rows_that_are_refused(tmp_path, name):
+    with pytest.raises(UserError, match="output_fname is"):
+        EpochLogger(tmp_path / "run", name, quiet=True)
+    with pytest.raises(UserError, match="output_fname is"):
+        check_logger_arguments(dict(output_fname=name))
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["link", "file", "open to all", "somebody else's"])
+def test_temporary_directory_that_somebody_else_has_made(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    parent = tmp_path / f"experiments-{os.geteuid()}"
+    if kind == "link":
+        parent.symlink_to(tmp_path)
+    elif kind == "file":
+        parent.touch()
+    else:
+        parent.mkdir()
+        parent.chmod(0o777)
+    if kind == "open to all":
+        assert os.path.dirname(fresh_directory()) == str(parent)
+        assert parent.stat().st_mode & 0o777 == 0o755
+        return
+    if kind == "somebody else's":
+        uid = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+        parent.rename(tmp_path / f"experiments-{uid + 1}")
+    with pytest.raises(UserError, match="is not a directory of user"):
+        fresh_directory()
