@@ -4,6 +4,7 @@ import io
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, TextIO
 
 from spinup_tf2.errors import printable
@@ -66,7 +67,8 @@ def replace_unencodable() -> None:
     """Make stdout and stderr write a question mark for what their encoding lacks, not raise."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="replace")
+            with suppress(OSError):  # the disk is full, which is reported when a line is written
+                stream.reconfigure(errors="replace")
 
 
 def lose_lines(errors: type[OSError] = OSError) -> None:

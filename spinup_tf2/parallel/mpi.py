@@ -318,7 +318,9 @@ def mpi_op(x: Number, op: str | MPI.Op) -> Number:
         x = x.astype(np.float64)
     buff = np.empty_like(x)
     allreduce(x, buff, op)
-    if op in ("MIN", "MAX"):  # MPI may ignore a NaN that only one of the processes has
+    if (
+        op in ("MIN", "MAX") and x.dtype.kind == "f"
+    ):  # MPI may ignore a NaN that only one of the processes has
         buff[mpi_sum(np.isnan(x).astype(np.int64)) > 0] = np.nan
     return buff
 
@@ -352,7 +354,8 @@ def mpi_statistics_scalar(
     total, count = mpi_sum(np.array([x.sum(), x.size]))
     mean = total / count if count else np.nan
     # Deviations from the global mean: subtracting two large sums would lose precision.
-    squares = mpi_sum(np.square(x - mean).sum())
+    with np.errstate(over="ignore"):
+        squares = mpi_sum(np.square(x - mean).sum())
     statistics = [mean, np.sqrt(squares / count) if count else np.nan]
     if with_min_and_max:
         smallest = mpi_op(x.min(initial=np.inf), "MIN")

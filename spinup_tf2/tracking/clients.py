@@ -83,6 +83,8 @@ def _purge_events(folder, step):
     import tensorflow as tf
     from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
+    while [*folder.glob(f"events.out.tfevents.{int(time.time()):010d}.*")]:
+        time.sleep(0.1)
     began = time.time()
     # Event files are read in the order of their names: after those of the time before, and with
     # "purge" instead of "v2" before that of this process.

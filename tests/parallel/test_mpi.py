@@ -142,7 +142,7 @@ def test_a_launched_process_without_an_mpi_library_is_told_what_to_install(monke
 def test_nan_of_one_rank_counts(op, alone):
     """As with MPI libraries that compare with < and >, and so may ignore it."""
     values = [np.nan if rank == alone else float(rank) for rank in range(3)]
-    reduced = run_ranks(3, lambda rank: mpi.mpi_op(np.array([values[rank], 7.0]), op))
+    reduced = run_ranks(3, lambda: mpi.mpi_op(np.array([values[mpi.proc_id()], 7.0]), op))
     assert all(np.isnan(each[0]) and each[1] == 7 for each in reduced)
 
 

@@ -220,14 +220,6 @@ def test_default_directories_are_fresh_and_temporary(tmp_path, monkeypatch):
     assert directories == [f"{parent}/1234{end}" for end in ("", "-2", "-3")]
 
 
-def test_a_default_directory_that_cannot_be_made_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_files.tempfile, "tempdir", str(tmp_path))
-    parent = tmp_path / f"experiments-{os.getuid()}"
-    parent.write_text("in the way")
-    with pytest.raises(UserError, match=rf"Cannot write to the output directory {parent} "):
-        EpochLogger(quiet=True)
-
-
 def test_a_directory_without_a_run_is_used_with_a_warning(tmp_path, capsys):
     (tmp_path / "notes.md").write_text("mine")
     Logger(output_dir=tmp_path)
