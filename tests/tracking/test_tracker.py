@@ -113,7 +113,7 @@ def test_what_cannot_be_tracked_is_refused_before_anything_is_written(tmp_path, 
 
 
 def scalars_of_tensorboard(run_dir):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(run_dir / "tensorboard"))
     events.Reload()
@@ -234,7 +234,7 @@ def test_all_three_hold_what_progress_txt_holds(tmp_path, monkeypatch):
 
 def test_tensorboard_forgets_what_is_beyond_the_checkpoint(tmp_path):
     """A killed run had sent two more epochs, which come again."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
     for resumed_at, steps in ((None, (100, 200, 300, 400)), (200, (300,))):
         run = TrackedRun("id", tmp_path, "test", {}, resumed_at)
