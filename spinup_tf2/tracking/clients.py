@@ -93,7 +93,8 @@ def _purge_events(folder, step):
     with tf.io.TFRecordWriter(str(folder / name)) as file:
         file.write(Event(wall_time=began, file_version="brain.Event:2").SerializeToString())
         event = Event(wall_time=began, step=step + 1, session_log=start)
-        file.write(event.SerializeToString())
+        for _ in range(2):  # the first start in a folder is the beginning, only others purge
+            file.write(event.SerializeToString())
 
 
 def animation(path: Path, most_frames: int = 200, side: int = 240) -> bytes:
