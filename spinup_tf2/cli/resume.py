@@ -36,6 +36,8 @@ from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.training.checkpoints import Checkpoints
 
 # Flags that `resume` accepts: those that do not make it another run.
+_MOST_PER_CORE = 8  # processes that the file of a run may start
+
 RESUME_KEYS = (*MAY_CHANGE, "num_cpu", "launcher", "quiet")
 
 USAGE = """
@@ -103,6 +105,12 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
     _import_callbacks({**command, **given}.get("callbacks"), run_dir)
 
     options = {key: given.pop(key) for key in ("launcher",) if key in given}
+    alone = not launched.by_mpi() and "launcher" not in options
+    if alone and "num_cpu" not in given and run["num_procs"] > _MOST_PER_CORE * os.cpu_count():
+        raise UserError(
+            f"the run in {run_dir} had {run['num_procs']} processes, which is too many for this "
+            "machine; give --num_cpu."
+        )
     asked = given.pop("num_cpu", None if launched.by_mpi() else run["num_procs"])
     num_cpu = number_of_processes(asked, options.get("launcher"))
     options |= dict(exp_name=run["exp_name"], quiet=given.pop("quiet", False), num_cpu=num_cpu)
@@ -178,6 +186,8 @@ def _described_run(run_dir):
     numbers = (run["num_envs"], run["num_procs"])
     if not all(type(number) is int and number > 0 for number in numbers):
         raise UserError(f"the checkpoint in {run_dir} does not say how many processes it had.")
+    if not all(isinstance(command.get(name), list | None) for name in ("callbacks", "track")):
+        raise UserError(f"the checkpoint in {run_dir} has callbacks or trackers that are no list.")
     return run
 
 

@@ -20,13 +20,16 @@ from typing import Any
 
 from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.checks import PYTHON_ONLY, whole_numbers
-from spinup_tf2.errors import UserError, did_you_mean
+from spinup_tf2.errors import UserError, did_you_mean, one_line
 from spinup_tf2.experiments.checks import network_arguments, signature_of
+from spinup_tf2.files.run_directory import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+_LARGEST = 2**20  # bytes in a file of presets
 
 _DIRECTORY = Path(__file__).parent.parent / "presets"
 # What the keys of a preset must be, and those of its settings that are no arguments.
@@ -212,12 +215,16 @@ def _own_table(algorithm, path):
 
 def _read(path):
     try:
-        # -sig: some editors put a byte order mark at the beginning.
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        # Some editors put a byte order mark at the beginning.
+        found = tomllib.loads(read_text(path, _LARGEST).removeprefix("\ufeff"))
+        str(found)  # fails for whole numbers that are too long for a message
+        return found
     except FileNotFoundError:
         raise UserError(f"there is no file {path}; --preset takes a name, or a file.") from None
-    except (OSError, ValueError) as error:  # UnicodeDecodeError and TOMLDecodeError as well
-        raise UserError(f"the preset {path} cannot be read: {error}.") from None
+    except RecursionError:
+        raise UserError(f"the preset {path} cannot be read: it is nested too deeply.") from None
+    except (OSError, ValueError) as error:  # TOMLDecodeError as well
+        raise UserError(f"the preset {path} cannot be read: {one_line(error)}.") from None
 
 
 def _table(content, where, others, origin):

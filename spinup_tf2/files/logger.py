@@ -34,6 +34,7 @@ from spinup_tf2.files.run_directory import (
     OUTPUT,
     atomic_save,
     check_in_place,
+    check_output_fname,
     files_of_run,
     fresh_directory,
     holds_run,
@@ -101,6 +102,7 @@ class Logger:
 
     def _open(self, output_dir, output_fname, overwrite, keep_rows):
         """Prepare the directory and open the file of rows; return the columns of kept rows."""
+        check_output_fname(output_fname)
         headers = []
         try:
             if output_dir is None:
@@ -108,6 +110,7 @@ class Logger:
             elif not os.path.isdir(output_dir):
                 os.makedirs(output_dir)
             elif keep_rows is not None:
+                _check_no_link(output_dir, output_fname)
                 headers = trim_rows(os.path.join(output_dir, output_fname), keep_rows)
             elif holds_run(output_dir, output_fname):
                 if not overwrite:
@@ -323,6 +326,15 @@ class Logger:
             )
 
 
+def _check_no_link(output_dir, output_fname):
+    """Raise UserError if rows would be read from, or moved to, what a link leads to."""
+    for name in os.listdir(output_dir):
+        if name.startswith(output_fname) and os.path.islink(os.path.join(output_dir, name)):
+            raise UserError(
+                f"{name} in {output_dir} is a link, and not a file of a run. Remove it to resume."
+            )
+
+
 def check_logger_arguments(given: Mapping[str, Any]) -> None:
     """Raise UserError if a logger cannot be created with these arguments."""
     names = inspect.signature(Logger).parameters
@@ -335,6 +347,8 @@ def check_logger_arguments(given: Mapping[str, Any]) -> None:
     output_dir = given.get("output_dir")
     if not (output_dir is None or isinstance(output_dir, str | os.PathLike)):
         raise UserError(f"output_dir is {output_dir!r} in logger_kwargs; it must be a path.")
+    if "output_fname" in given:
+        check_output_fname(given["output_fname"])
 
 
 class EpochLogger(Logger):

@@ -4,6 +4,7 @@ import io
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, TextIO
 
 from spinup_tf2.errors import printable
@@ -57,6 +58,7 @@ def say(text: str, file: TextIO | None = None) -> None:
     stream = file or sys.stdout
     if stream is None or getattr(stream, "closed", False):
         return
+    replace_unencodable()
     try:
         tqdm.write(text, file=stream)
         stream.flush()
@@ -67,6 +69,14 @@ def say(text: str, file: TextIO | None = None) -> None:
 def warn(text: str) -> None:
     """Print a warning in red. As with `say`, it is lost if it cannot be written."""
     say(colored(printable(f"Warning: {text}"), "red", bold=True))
+
+
+def replace_unencodable() -> None:
+    """Make stdout and stderr write a question mark for what their encoding lacks, not raise."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            with suppress(OSError):  # the disk is full, which is reported when a line is written
+                stream.reconfigure(errors="replace")
 
 
 def lose_lines(errors: type[OSError] = OSError) -> None:
@@ -134,6 +144,7 @@ def _drop_unwritten(stream):
 
 def print_safely(text: str) -> None:
     """Print a text that may contain names from untrusted files."""
+    replace_unencodable()
     print(printable(text))
 
 

@@ -46,20 +46,22 @@ EXISTING_RUN = (
 def fresh_directory() -> str:
     """Make `experiments-<uid>/<time>` in the temporary directory, with a suffix if it exists.
 
-    The uid keeps users apart, who share the temporary directory.
+    The uid keeps users apart: they share the temporary directory, and cannot write to each other's.
 
     Raises:
-        UserError: Another user could write to `experiments-<uid>`, who may have made it.
+        UserError: Somebody else owns `experiments-<uid>`, or it is a link.
     """
-    parent = os.path.join(tempfile.gettempdir(), f"experiments-{os.getuid()}")
+    parent = os.path.join(tempfile.gettempdir(), f"experiments-{os.geteuid()}")
     with suppress(FileExistsError):
-        os.makedirs(parent, mode=0o700)
-    found = os.lstat(parent)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        os.mkdir(parent, 0o755)
+    status = os.lstat(parent)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         raise UserError(
-            f"{parent} is not a directory of yours to which only you can write, and others could "
-            "replace what a run writes there; give an output_dir, or set TMPDIR."
+            f"{parent} is not used, since it is not a directory of user {os.geteuid()} (mode "
+            f"{stat.filemode(status.st_mode)}, owner {status.st_uid}). Choose another data_dir "
+            "(output_dir)."
         )
+    os.chmod(parent, status.st_mode & 0o755)  # others could replace the runs in it
     name = str(int(time.time()))
     for suffix in itertools.chain([""], (f"-{n}" for n in itertools.count(2))):
         path = os.path.join(parent, name + suffix)
@@ -92,6 +94,21 @@ def holds_rows(output_dir: str | os.PathLike, output_fname: str = "progress.txt"
         return False
     except (OSError, UserError):
         return True
+
+
+def check_output_fname(name: object) -> None:
+    """Raise UserError unless a name is that of a file in a run's directory, and not taken there."""
+    plain = isinstance(name, str) and name.isprintable() and os.path.basename(name) == name
+    if not plain or name in ("", ".", "..") or _taken(name):
+        raise UserError(
+            f"output_fname is {name!r}; it must be the name of a file in the run's directory, "
+            "without a path and not that of another file of a run; progress.txt is the usual one."
+        )
+
+
+def _taken(name):
+    own = _RUN_FILES.fullmatch(name) or name in (LOCK, "mlflow", "mlflow.db")
+    return own and not name.startswith("progress.txt")
 
 
 def files_of_run(output_dir: str | os.PathLike, output_fname: str) -> list[str]:
@@ -245,8 +262,37 @@ def atomic_output(path: str | os.PathLike) -> Iterator[str]:
             raise
 
 
+def open_regular(path: str | os.PathLike) -> BinaryIO:
+    """Open a file that is not trusted, to read its bytes.
+
+    Raises:
+        OSError: It does not exist or cannot be opened.
+        UserError: It is not a regular file: reading a pipe would block, and a device may never end.
+    """
+    # O_NONBLOCK, because opening a pipe would wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UserError(f"{path} is not a file.")
+    return open(descriptor, "rb")
+
+
+def read_bytes(path: str | os.PathLike, limit: int = LARGEST_TEXT) -> bytes:
+    """Read a file that is not trusted.
+
+    Raises:
+        OSError: As in `open_regular`.
+        UserError: As in `open_regular`, and if it is larger than `limit` bytes.
+    """
+    with open_regular(path) as file:
+        contents = file.read(limit + 1)  # no more than that, whatever size is reported
+    if len(contents) > limit:
+        raise UserError(f"{path} is larger than {limit} bytes, which is not what a run writes.")
+    return contents
+
+
 def read_text(path: str | os.PathLike, limit: int = LARGEST_TEXT, *, errors: str = "strict") -> str:
-    """Read the text of a file.
+    """Read the text of a file that is not trusted.
 
     Args:
         path: The file.
@@ -254,17 +300,9 @@ def read_text(path: str | os.PathLike, limit: int = LARGEST_TEXT, *, errors: str
         errors: How to handle bytes that are not UTF-8, as in `bytes.decode`.
 
     Raises:
-        OSError: It does not exist or cannot be read.
-        UserError: It is not text, larger than `limit` bytes, or not a regular file: reading a pipe
-            would block, and a device may never end.
+        OSError, UserError: As in `read_bytes`, and UserError if it is not text.
     """
-    # O_NONBLOCK, because opening a pipe would wait for a writer.
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise UserError(f"{path} is not a file.")
-        contents = file.read(limit + 1)  # no more than that, whatever size is reported
-    if len(contents) > limit:
-        raise UserError(f"{path} is larger than {limit} bytes, which is not what a run writes.")
+    contents = read_bytes(path, limit)
     try:
         return contents.decode("utf-8", errors)
     except UnicodeDecodeError as error:

@@ -1,6 +1,7 @@
 """Conversion of any Python object for `json.dumps`, to be read by people, not to be loaded."""
 
 import json
+import math
 import re
 from typing import Any
 
@@ -8,112 +9,109 @@ import numpy as np
 
 _KEY_TYPES = (str, int, float, bool, type(None))
 
-# Modules whose objects are described by their own text. That of any other may hold what it refers
-# to: the address of a database, with its password.
-_DESCRIBE_THEMSELVES = ("builtins", "functools", "pathlib", "numpy", "gymnasium", "spinup_tf2")
-_LONGEST = 1000  # characters of an attribute of an object
-
+# What is named like this is hidden: the record is printed, passed around, and sent to trackers.
 _SECRET = (
-    r"(?:password|passwd|pwd|secret|token|authorization|credentials?|(?:api|access|private)_?key)"
+    r"(?:(?:pass(?:word|wd|phrase)|pwd|secret|credential|(?:api|access|private)[_-]?key|cookie)s?"
+    r"|token|authorization|(?<![a-z])(?:auth|pass))"
 )
-_SECRET_NAME = re.compile(rf"(?:.*[_-])?{_SECRET}", re.IGNORECASE)
-_SECRET_IN_TEXT = re.compile(
-    rf"""(?<![a-z]){_SECRET}["']?\s*[=:]\s*["']?(?P<value>[^\s"',;&)]+)|://(?P<user>[^/\s@]+)@""",
+_HIDDEN = "..."
+_SECRET_NAME = re.compile(_SECRET + r"\Z", re.IGNORECASE)
+# In texts: `password=hunter2`, `'api_key': 'abc'`, `Authorization: Bearer abc`, user:password@host.
+_IN_TEXT = re.compile(
+    rf"""({_SECRET}['"]?\s*[:=]\s*)(?:'[^']*'|"[^"]*"|(?:(?:bearer|basic) )?[^\s,;&)}}\]'"]+)"""
+    r"""|(?<=://)[^\s/'"]+(?=@)""",
     re.IGNORECASE,
 )
-HIDDEN = "***"
 
 
 def convert_json(obj: Any) -> Any:
     """Convert `obj` for `json.dumps`.
 
-    Values that JSON can represent are kept, and those that it lacks, such as infinity, become text.
-    Dicts, lists, tuples and sets are converted member by member; functions and classes become their
-    names; an object becomes `{its class: attributes}` with those of its own attributes that are
-    plain values, and other objects in it become the names of their classes. What is named like a
-    password is hidden. Memory addresses are removed, so that equal runs give equal texts.
+    Values that JSON can represent are kept. Dicts, lists, tuples and sets are converted member by
+    member; functions and classes become their names; an object with attributes becomes
+    `{class: attributes}`, where objects among the attributes are only named, so that nothing is
+    recorded that it merely refers to; everything else becomes `str(obj)`, as do infinity and NaN.
+    Memory addresses are removed, so that equal runs give equal texts. What is named like a
+    password or a key becomes "...".
     """
-    return _convert(obj, ())
-
-
-def _same_json(one, other):
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    return _convert(obj, (), inside=False)
 
 
 def is_json_serializable(v: Any) -> bool:
-    """Return whether `json.dumps` accepts `v` unchanged, also with sorted keys, as valid JSON."""
+    """Return whether `json.dumps` accepts `v` unchanged, also with sorted keys."""
     try:
-        json.dumps(v, sort_keys=True, allow_nan=False)
+        json.dumps(v, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
         return False
     return True
 
 
-def _convert(obj, parents, attribute=False):
+def _convert(obj, parents, inside):
     """Convert a part of an object, as `convert_json` does.
 
     Args:
         obj: The part.
         parents: The objects that contain it. An object inside itself is only named.
-        attribute: Whether it is an attribute of an object, or a part of one.
+        inside: Whether it belongs to an object whose attributes are written.
     """
+    if isinstance(obj, np.generic):
+        obj = obj.item()
+    if isinstance(obj, float) and not math.isfinite(obj):
+        return str(obj)
     if isinstance(obj, str):
         return _without_secrets(obj)
-    if is_json_serializable(obj) and not isinstance(obj, dict | list | tuple):
+    if is_json_serializable(obj) and _is_harmless(obj):
         return obj
-    if isinstance(obj, np.generic):
-        return _convert(obj.item(), parents) if type(obj.item()) is not type(obj) else str(obj)
-    if "lambda" not in getattr(obj, "__name__", "lambda"):
-        return obj.__name__
+    if "lambda" not in str(getattr(obj, "__name__", "lambda")):
+        return str(obj.__name__)
     if any(obj is parent for parent in parents):
         return "..." if isinstance(obj, dict | list | tuple) else _text(obj)
 
     parents = (*parents, obj)
     if isinstance(obj, dict):
-        return {
-            _convert_key(key, parents): _hidden(key, _convert(value, parents, attribute))
-            for key, value in obj.items()
-        }
+        return _convert_dict(obj, parents, inside)
     if isinstance(obj, list | tuple):
-        members = [_convert(member, parents, attribute) for member in obj]
-        return obj if is_json_serializable(obj) and _same_json(obj, members) else members
+        return [_convert(member, parents, inside) for member in obj]
     if isinstance(obj, set | frozenset):
-        return sorted((_convert(member, parents, attribute) for member in obj), key=str)
-    if not getattr(obj, "__dict__", None) or attribute:
-        return _text(obj)
-    attributes = _convert(vars(obj), parents, attribute=True)
-    return {
-        _text(obj): {
-            name: x if len(str(x)) <= _LONGEST else _text(vars(obj)[name], short=True)
-            for name, x in attributes.items()
-        }
-    }
+        return sorted((_convert(member, parents, inside) for member in obj), key=str)
+    if getattr(obj, "__dict__", None) and not inside:
+        return {_text(obj): _convert_dict(vars(obj), parents, inside=True)}
+    return _text(obj)
 
 
-def _convert_key(key, parents):
+def _is_harmless(obj):
+    """Return whether JSON represents an object without NaN, infinity and secrets."""
+    try:
+        return not _IN_TEXT.search(json.dumps(obj, allow_nan=False))
+    except ValueError:
+        return False
+
+
+def _convert_dict(entries, parents, inside):
+    converted = {}
+    for key, value in entries.items():
+        name = _convert_key(key, parents, inside)
+        secret = _SECRET_NAME.search(name) and not isinstance(value, bool | None)
+        converted[name] = _HIDDEN if secret else _convert(value, parents, inside)
+    return converted
+
+
+def _convert_key(key, parents, inside):
     """Convert a key of a dict to a string, as JSON does, so that keys can be sorted."""
     if isinstance(key, str):
-        return key
+        return _without_secrets(key)
     if isinstance(key, _KEY_TYPES):
         return json.dumps(key)
-    return str(key if is_json_serializable(key) else _convert(key, parents))
-
-
-def _hidden(name, value):
-    is_secret = isinstance(value, str) and _SECRET_NAME.fullmatch(str(name))
-    return HIDDEN if value and is_secret else value
-
-
-def _text(obj, short=False):
-    kind = type(obj)
-    if short or kind.__module__.partition(".")[0] not in _DESCRIBE_THEMSELVES:
-        return f"<{kind.__module__}.{kind.__qualname__} object>"
-    return _without_secrets(re.sub(r" at 0x[0-9a-fA-F]+", "", str(obj)))
+    return str(_convert(key, parents, inside))
 
 
 def _without_secrets(text):
-    def hide(match):
-        value = match["value"] or match["user"]
-        return match[0].replace(value, HIDDEN)
+    return _IN_TEXT.sub(lambda match: (match[1] or "") + _HIDDEN, text)
 
-    return _SECRET_IN_TEXT.sub(hide, text)
+
+def _text(obj):
+    """Return an object as text; only by its class if it is not ours and has attributes."""
+    kind = type(obj)
+    if getattr(obj, "__dict__", None) and not kind.__module__.startswith("spinup_tf2."):
+        return f"<{kind.__module__}.{kind.__qualname__} object>"
+    return _without_secrets(re.sub(r" at 0x[0-9a-fA-F]+", "", str(obj)))

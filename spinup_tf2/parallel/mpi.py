@@ -340,6 +340,10 @@ def mpi_op(x: Number, op: str | MPI.Op) -> Number:
         x = x.astype(np.float64)
     buff = np.empty_like(x)
     allreduce(x, buff, op)
+    if (
+        op in ("MIN", "MAX") and x.dtype.kind == "f"
+    ):  # MPI may ignore a NaN that only one of the processes has
+        buff[mpi_sum(np.isnan(x).astype(np.int64)) > 0] = np.nan
     return buff
 
 
@@ -366,16 +370,24 @@ def mpi_statistics_scalar(
 
     Returns:
         np.float32 scalars `(mean, std)` or `(mean, std, min, max)`, all NaN if no process has any
-        numbers.
+        numbers. Those beyond its range are np.float64.
     """
     x = np.asarray(x, dtype=np.float64).ravel()
     total, count = mpi_sum(np.array([x.sum(), x.size]))
     mean = total / count if count else np.nan
     # Deviations from the global mean: subtracting two large sums would lose precision.
-    squares = mpi_sum(np.square(x - mean).sum())
+    with np.errstate(over="ignore"):
+        squares = mpi_sum(np.square(x - mean).sum())
     statistics = [mean, np.sqrt(squares / count) if count else np.nan]
     if with_min_and_max:
         smallest = mpi_op(x.min(initial=np.inf), "MIN")
         largest = mpi_op(x.max(initial=-np.inf), "MAX")
         statistics += [smallest, largest] if count else [np.nan, np.nan]
-    return tuple(np.float32(value) for value in statistics)
+    return tuple(map(_in_single_precision, statistics))
+
+
+def _in_single_precision(value):
+    """Return a number as np.float32, or as np.float64 if it is too large for that."""
+    with np.errstate(over="ignore"):
+        single = np.float32(value)
+    return single if np.isfinite(single) or not np.isfinite(value) else np.float64(value)

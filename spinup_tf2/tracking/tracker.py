@@ -44,19 +44,20 @@ class Tracker:
 
     def __init__(self, name: str):
         self.name, self.id = name, secrets.token_hex(4)  # the id is kept when the run is resumed
+        self._step: int | None = None  # of the last epoch, when the run is resumed
         self._queue: Queue = Queue(MOST_WAITING)
 
     def state_dict(self) -> dict[str, Any]:
-        return dict(id=self.id)
+        return dict(id=self.id, step=self._step)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.id = state["id"]
+        self.id, self._step = state["id"], state.get("step")  # earlier versions kept no step
 
     def on_start(self, run: Any) -> None:
         directory = Path(run.logger.output_dir)
         config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
         exp_name = run.logger.exp_name or directory.name
-        tracked = TrackedRun(self.id, directory, exp_name, config)
+        tracked = TrackedRun(self.id, directory, exp_name, config, self._step)
         self._warn_once = run.logger.warn_once
         self._thread = threading.Thread(target=self._send_all, args=(tracked,), daemon=True)
         self._thread.start()
@@ -64,6 +65,7 @@ class Tracker:
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
         scalars = {name: float(value) for name, value in row.items() if value != ""}
         step, histograms = int(row["TotalEnvInteracts"]), dict(run.logger.kept)
+        self._step = step
         self._put(Epoch(step, scalars, histograms, [*run.videos]))
 
     def on_end(self, run: Any) -> None:

@@ -144,13 +144,13 @@ def describe_run(
         action_space=space_to_json(env.action_space),
         networks=[[variable.name, list(variable.shape)] for variable in networks],
         num_envs=arguments["num_envs"] * num_procs(),
-        arguments=compared,
+        arguments=convert_json(compared),
         exp_name=exp_name,
         preset=preset,
         num_procs=num_procs(),
         command=command,
     )
-    return json.loads(json.dumps(convert_json(run)))  # as it will be read back: tuples are lists
+    return json.loads(json.dumps(run))  # as it will be read back: tuples are lists
 
 
 def how_to_go_on(run_dir: str, settings: Settings, description: Mapping[str, Any]) -> str:
@@ -244,7 +244,8 @@ def check_same_run(saved: Mapping[str, Any], run: Mapping[str, Any], run_dir: st
             "processes). Any number of processes can continue it, if num_envs is such that there "
             "are as many environments as before."
         )
-    before, now = dict(saved.get("arguments") or {}), run["arguments"]
+    # Converted once more, since older versions wrote infinity as it is.
+    before, now = convert_json(dict(saved.get("arguments") or {})), run["arguments"]
     free = list(MAY_CHANGE)
     if now.get("deterministic_resume"):
         free.remove("checkpoint_freq")  # it determines when environments begin new episodes

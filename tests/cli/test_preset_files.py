@@ -78,6 +78,9 @@ BROKEN = {
     "env='CartPole-v1'\nfits=['Hopper-*']\n[settings]\nlam=1": r"does not fit CartPole-v1: it is "
     r"for Hopper-\*\. Choose",
     "[settings": "own.toml cannot be read: ",
+    "x = " + 5000 * "[": "own.toml cannot be read: ",
+    "x = " + 5000 * "9": "own.toml cannot be read: ",
+    "[settings]\nseed = 0x" + 5000 * "9": "own.toml cannot be read: ",
 }
 
 

@@ -1,6 +1,7 @@
 """What config.json says, of every form in which it has been written."""
 
 import json
+import time
 
 import pytest
 
@@ -47,6 +48,22 @@ def test_env_spec_knows_better_than_the_text_of_a_function(tmp_path, spec, name)
     (tmp_path / "env_spec.json").write_text(json.dumps(spec))
     config = dict(env_fn="functools.partial(<function wrapped>, 'Teacher-v3')")
     assert env_name(config, tmp_path) == name
+
+
+@pytest.mark.parametrize(
+    ("env_fn", "expected"),
+    [
+        ("EnvFn(env_name='Maze-v0', env_kwargs={'size': 3})", "{'size': 3}"),
+        ("EnvFn(env_name='Maze-v0', env_kwargs=None)", "None"),
+        ("partial(make, env_kwargs={})", None),
+        ("env_name=, env_kwargs=)x" * 5000, None),  # takes hours in a backtracking expression
+    ],
+    ids=range(4),
+)
+def test_arguments_of_environments_are_settings(env_fn, expected):
+    began = time.process_time()
+    assert settings(dict(env_fn=env_fn)).get("env_kwargs") == expected
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

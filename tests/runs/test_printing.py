@@ -141,3 +141,16 @@ def test_a_stream_that_is_less_than_a_stream(kind, monkeypatch, tmp_path):
     assert colored("x", "red") == "x"
     mpi.fail_together(lambda: None, 2)
     assert kept.getvalue().count("text\n") == 2 * (kind == "tee")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "gbk"])
+def test_characters_that_stdout_cannot_encode(encoding):
+    lines = """
+from spinup_tf2.files.printing import print_safely, say, warn
+for write in (say, print_safely, warn):
+    write("a\\u0e01b")
+"""
+    command = [sys.executable, "-c", lines]
+    env = dict(os.environ, PYTHONIOENCODING=encoding)
+    done = subprocess.run(command, check=True, env=env, capture_output=True)
+    assert done.stdout.decode(encoding).split() == ["a?b", "a?b", "Warning:", "a?b"]

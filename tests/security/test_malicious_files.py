@@ -491,6 +491,8 @@ def test_the_checkpoint_below_could_be_resumed(place, checkpoint, capfd, monkeyp
         {"env_name": "CartPole-v1", "ac_kwargs": {"activation": "__import__('os').system"}},
         {"env_name": "CartPole-v1", "seed": "__import__('os').getpid()"},
         {"env_name": ["CartPole-v1"]},
+        {"env_name": "CartPole-v1", "callbacks": 5},
+        {"env_name": "CartPole-v1", "track": "wandb"},
         {},
         "evil",
     ],
@@ -512,6 +514,7 @@ def test_what_a_checkpoint_may_not_start(place, checkpoint, capfd, monkeypatch, 
         {"exp_name": "../../outside"},
         {"num_procs": 10**9},
         {"num_procs": True},
+        {"num_procs": 4000, "num_envs": 4000},
         {"num_envs": "2"},
     ],
     ids=str,
@@ -545,6 +548,30 @@ def test_checkpoints_that_lead_elsewhere(place, checkpoint, capfd, which):
         write_checkpoint(place / "run")
         write_checkpoint(place / "run")
     assert tree(place / "outside") == before
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless", "file"])
+def test_rows_that_are_none_are_not_resumed(place, kind):
+    path = place / "run" / "progress.txt"
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "endless" else place / "outside" / "file")
+    before = tree(place)
+    with pytest.raises(UserError, match="is not a file" if kind == "pipe" else "is a link"):
+        EpochLogger(place / "run", quiet=True, keep_rows=1)
+    assert tree(place) == before
+
+
+def test_weights_that_are_large_or_no_arrays(tmp_path):
+    with zipfile.ZipFile(tmp_path / "0.npz", "w") as archive:
+        archive.writestr("0", b"text")
+    with pytest.raises(DamagedCheckpoint, match="0 is no array"):
+        read_npz(tmp_path / "0.npz")
+    np.savez(tmp_path / "1.npz", np.zeros(1000))
+    with pytest.raises(DamagedCheckpoint, match="more than 8000 bytes"):
+        read_npz(tmp_path / "1.npz", largest=8000)
 
 
 def test_archives_that_are_small_until_they_are_read(tmp_path):

@@ -13,6 +13,8 @@ import tensorflow as tf
 
 from spinup_tf2.errors import UserError, reason_of
 from spinup_tf2.files import run_directory as run_files
+from spinup_tf2.files.logger import check_logger_arguments
+from spinup_tf2.files.run_directory import fresh_directory
 from spinup_tf2.parallel import mpi
 from spinup_tf2.utils.logx import EpochLogger, Logger
 from tests.fake_mpi import run_ranks
@@ -217,28 +219,6 @@ def test_default_directories_are_fresh_and_temporary(tmp_path, monkeypatch):
     directories = [EpochLogger(quiet=True).output_dir for _ in range(3)]
     parent = f"{tmp_path}/experiments-{os.getuid()}"  # of each user one
     assert directories == [f"{parent}/1234{end}" for end in ("", "-2", "-3")]
-
-
-@pytest.mark.parametrize("what", ["file", "link", "others may write", "another user's"])
-def test_a_default_directory_that_is_not_only_ones_own_is_refused(tmp_path, monkeypatch, what):
-    """Anybody may have made it in advance, to replace what is written there."""
-    monkeypatch.setattr(run_files.tempfile, "tempdir", str(tmp_path))
-    parent = tmp_path / f"experiments-{os.getuid()}"
-    if what == "file":
-        parent.write_text("in the way")
-    elif what == "link":
-        (tmp_path / "elsewhere").mkdir()
-        parent.symlink_to(tmp_path / "elsewhere")
-    else:
-        parent.mkdir()
-        parent.chmod(0o777 if what == "others may write" else 0o700)
-    if what == "another user's":
-        owner = parent.lstat().st_uid
-        monkeypatch.setattr(run_files.os, "getuid", lambda: owner + 1)
-        parent.rename(tmp_path / f"experiments-{owner + 1}")
-    with pytest.raises(UserError, match=r"experiments-\d+ is not a directory of yours"):
-        EpochLogger(quiet=True)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path != parent]
 
 
 def test_a_directory_without_a_run_is_used_with_a_warning(tmp_path, capsys):
@@ -553,3 +533,35 @@ def test_what_is_stored_can_be_stored_again(tmp_path):
 )
 def test_the_reason_is_the_systems(error, reason):
     assert reason_of(error) == reason
+
+
+@pytest.mark.parametrize("name", ["config.json", "../x.txt", "a/b", "", "..", ".lock", "x\n", None])
+def test_names_for_the_file_of_rows_that_are_refused(tmp_path, name):
+    with pytest.raises(UserError, match="output_fname is"):
+        EpochLogger(tmp_path / "run", name, quiet=True)
+    with pytest.raises(UserError, match="output_fname is"):
+        check_logger_arguments(dict(output_fname=name))
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["link", "file", "open to all", "somebody else's"])
+def test_temporary_directory_that_somebody_else_has_made(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    parent = tmp_path / f"experiments-{os.geteuid()}"
+    if kind == "link":
+        parent.symlink_to(tmp_path)
+    elif kind == "file":
+        parent.touch()
+    else:
+        parent.mkdir()
+        parent.chmod(0o777)
+    if kind == "open to all":
+        assert os.path.dirname(fresh_directory()) == str(parent)
+        assert parent.stat().st_mode & 0o777 == 0o755
+        return
+    if kind == "somebody else's":
+        uid = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+        parent.rename(tmp_path / f"experiments-{uid + 1}")
+    with pytest.raises(UserError, match="is not a directory of user"):
+        fresh_directory()
