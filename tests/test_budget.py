@@ -23,9 +23,9 @@ PACKAGE, TESTS = ROOT / "spinup_tf2", ROOT / "tests"
 ASIDE = ("envs/mario", "envs/quadruped", "envs/envpool", "examples", "exercises")  # no library
 
 LIMITS = {
-    "library, lines of code": 15_700,
-    "package, lines of code": 21_050,
-    "package, files": 210,
+    "library, lines of code": 16_400,
+    "package, lines of code": 21_850,
+    "package, files": 203,
     "tests, lines": 38_500,
     "story of PPO, lines": 1_175,
     "story of PPO, files": 13,

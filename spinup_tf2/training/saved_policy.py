@@ -19,7 +19,8 @@ from gymnasium import spaces
 
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.actor_critic import ActorCritic, BaseActorCritic
-from spinup_tf2.core.nets.layers import check_keras, compiled
+from spinup_tf2.core.nets.checks import check_keras
+from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.q_actor_critic import QActorCritic
 from spinup_tf2.envs.spaces import (
     ActionSpec,

@@ -155,8 +155,32 @@ def _parameters_of(actor_critic):
     return inspect.signature(actor_critic).parameters if callable(actor_critic) else {}
 
 
+def check_keras() -> None:
+    """Check the global settings of Keras and TensorFlow with which networks are made.
+
+    Raises:
+        UserError: With one of them, nothing could be trained or loaded.
+    """
+    floatx, policy = keras.config.floatx(), keras.config.dtype_policy().name
+    if floatx != "float32":
+        raise UserError(
+            f"Keras's floatx is {floatx!r}, and the networks need 'float32'. Change it in "
+            "~/.keras/keras.json, or with keras.config.set_floatx('float32')."
+        )
+    if policy != "float32":
+        raise UserError(
+            f"Keras's dtype policy is {policy!r}, and the networks need 'float32'. Change it with "
+            "keras.config.set_dtype_policy('float32')."
+        )
+    if tf.distribute.has_strategy():
+        raise UserError("Networks cannot be made within the scope of a tf.distribute.Strategy.")
+    if not tf.executing_eagerly():
+        raise UserError("Eager execution is disabled in TensorFlow; leave it enabled.")
+
+
 def _called(actor_critic, observation_space, action_space, kwargs):
     """Return the result of `actor_critic(observation_space, action_space, **kwargs)`."""
+    check_keras()
     if isinstance(actor_critic, keras.Layer | BaseActorCritic) or not callable(actor_critic):
         raise UserError(
             f"actor_critic is a {type(actor_critic).__name__}; give the class or function that "

@@ -250,29 +250,6 @@ def count_variables(model: Any) -> int:
 # --------------------------------------------------------------------------- initial weights
 
 
-def check_keras() -> None:
-    """Check the global settings of Keras and TensorFlow with which networks are made.
-
-    Raises:
-        UserError: With one of them, nothing could be trained or loaded.
-    """
-    floatx, policy = keras.config.floatx(), keras.config.dtype_policy().name
-    if floatx != "float32":
-        raise UserError(
-            f"Keras's floatx is {floatx!r}, and the networks need 'float32'. Change it in "
-            "~/.keras/keras.json, or with keras.config.set_floatx('float32')."
-        )
-    if policy != "float32":
-        raise UserError(
-            f"Keras's dtype policy is {policy!r}, and the networks need 'float32'. Change it with "
-            "keras.config.set_dtype_policy('float32')."
-        )
-    if tf.distribute.has_strategy():
-        raise UserError("Networks cannot be made within the scope of a tf.distribute.Strategy.")
-    if not tf.executing_eagerly():
-        raise UserError("Eager execution is disabled in TensorFlow; leave it enabled.")
-
-
 _drawing = threading.Lock()
 
 
@@ -282,11 +259,7 @@ def initial_weights_from(seed: int) -> Iterator[None]:
 
     Keras draws them from the global generators of the process, so training runs in several threads
     wait for one another here.
-
-    Raises:
-        UserError: See `check_keras`.
     """
-    check_keras()
     with _drawing:
         keras.utils.set_random_seed(int(seed))
         yield
