@@ -1,7 +1,6 @@
 """Multilayer perceptrons and convolutions, the initial weights of networks, and compilation."""
 
 import inspect
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -12,6 +11,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from spinup_tf2.arguments.rules import ACTIVATIONS, activation_of_class
+from spinup_tf2.core.workers.randomness import GLOBAL_GENERATORS
 from spinup_tf2.envs.spaces import channels_first
 from spinup_tf2.errors import UserError
 
@@ -250,17 +250,14 @@ def count_variables(model: Any) -> int:
 # --------------------------------------------------------------------------- initial weights
 
 
-_drawing = threading.Lock()
-
-
 @contextmanager
 def initial_weights_from(seed: int) -> Iterator[None]:
     """Context manager in which networks get their initial weights: the same for the same seed.
 
     Keras draws them from the global generators of the process, so training runs in several threads
-    wait for one another here.
+    wait for one another here. Only environments that draw from these generators could disturb them.
     """
-    with _drawing:
+    with GLOBAL_GENERATORS:
         keras.utils.set_random_seed(int(seed))
         yield
 

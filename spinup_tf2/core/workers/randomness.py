@@ -6,11 +6,15 @@ over processes, nor in which order numbers are drawn.
 """
 
 import random
+import threading
 from dataclasses import dataclass
 
 import numpy as np
 
 from spinup_tf2.envs.spaces import ActionSpec
+
+# Held while they are seeded, and while initial weights are drawn from them.
+GLOBAL_GENERATORS = threading.Lock()
 
 FIRST_TEST_ENV = 2**31  # indices of test environments begin here, far from the training ones
 
@@ -41,8 +45,9 @@ def seed_global_generators(seed: int) -> None:
 
     Seeded alike, they would give the same numbers in every process.
     """
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002
+    with GLOBAL_GENERATORS:
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
 
 
 @dataclass(frozen=True)
