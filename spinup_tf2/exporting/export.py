@@ -23,7 +23,7 @@ from spinup_tf2.core.nets.distributions import choice_logits
 from spinup_tf2.core.nets.normalization import Normalized
 from spinup_tf2.envs.modules import import_named
 from spinup_tf2.envs.spaces import ActionSpec, network_observation_space, to_network
-from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.errors import UserError, reason_of
 from spinup_tf2.exporting.formats import (
     DTYPES,
     FILES,
@@ -138,7 +138,7 @@ def export(
             act = read(Path(temporary), parts_of(loaded.observation_space))
             difference, seconds = check(loaded, act, sample)
     except (OSError, tf.errors.OpError) as error:  # TensorFlow's error for a full disk
-        raise UserError(f"{path} cannot be written ({one_line(error)}).") from error
+        raise UserError(f"{path} cannot be written ({reason_of(error)}).") from error
     files = sorted(each for each in path.rglob("*") if each.is_file())
     sizes = {str(each.relative_to(path)): each.stat().st_size for each in files}
     return Exported(path, sample, sizes, difference, seconds, _use(loaded, format, sample, path))
@@ -270,7 +270,9 @@ def _expected(loaded, values, noise):
         rounded = spec.to_env(loaded.outputs(beside, noise)["pi"].numpy())
     margin = np.full(expected.shape, np.inf)
     if spec.num_choices is not None and loaded.ac is not None:
-        best = np.sort(choice_logits(loaded.ac.pi(x)).numpy() + noise, axis=-1)[..., -2:]
+        pi = loaded.ac.pi(x)
+        values = loaded.ac.q_values(x)[0] if tf.is_tensor(pi) else choice_logits(pi) + noise
+        best = np.sort(values, axis=-1)[..., -2:]
         if best.shape[-1] == 2:
             margin = (best[..., 1] - best[..., 0]) / np.maximum(1, np.abs(best[..., 1]))
     return expected, margin.reshape(expected.shape), rounded

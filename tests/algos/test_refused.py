@@ -123,10 +123,10 @@ ARGUMENTS = [
         ppo,
         dict(
             env_fn=lambda: gym.wrappers.TransformObservation(
-                gym.make("CartPole-v1"), lambda o: (0, 1), spaces.Tuple([spaces.Discrete(2)] * 2)
+                gym.make("CartPole-v1"), lambda o: (0, 1), spaces.Sequence(spaces.Discrete(2))
             )
         ),
-        "observation space Tuple is not supported",
+        "observation space Sequence is not supported",
     ),
     (
         ppo,

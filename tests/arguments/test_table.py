@@ -2,7 +2,6 @@
 
 import inspect
 import pydoc
-from dataclasses import MISSING, fields
 from inspect import Parameter
 
 import pytest
@@ -13,7 +12,6 @@ from spinup_tf2.arguments.options import OPTIONS, OnPolicyOptions, Options
 from spinup_tf2.arguments.rules import REQUIRED
 from spinup_tf2.arguments.signatures import Name, read_signature
 from spinup_tf2.arguments.table import ARGUMENTS
-from spinup_tf2.training.settings import Settings
 
 ON_POLICY = ("vpg", "trpo", "ppo", "ppg", "a2c")
 SPINNING_UPS = (  # of what Settings hold
@@ -38,14 +36,6 @@ def options_of(algorithm):
 def test_every_option_has_a_row_and_a_type():
     assert [*OnPolicyOptions.__annotations__] == [*OPTIONS]
     assert [*Options.__annotations__] == [*OPTIONS][: len(Options.__annotations__)]
-
-
-def test_settings_hold_every_option_and_no_default_of_their_own():
-    in_settings = {field.name: field.default for field in fields(Settings)}
-    assert {*in_settings} == {*SPINNING_UPS, *OPTIONS, "arguments"}
-    del in_settings["arguments"]
-    own = {name: x for name, x in in_settings.items() if x is not MISSING}
-    assert own == {name: OPTIONS[name].default for name in own}
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -20,8 +20,8 @@ def listed(capsys, line):
     [
         ("", {*ALGORITHMS}, {"classic", "mujoco", "atari", "mario"}),
         ("ppo a2c", {"ppo", "a2c"}, {"classic", "mujoco", "atari", "mario"}),
-        ("--env Pendulum-v1", {*ALGORITHMS}, {"classic"}),
-        ("--env Hopper-v5", {*ALGORITHMS} - {"vpg", "ppg"}, {"mujoco"}),
+        ("--env Pendulum-v1", {*ALGORITHMS} - {"dqn"}, {"classic"}),
+        ("--env Hopper-v5", {*ALGORITHMS} - {"vpg", "ppg", "dqn"}, {"mujoco"}),
     ],
 )
 def test_presets_are_listed(capsys, line, algorithms, names):

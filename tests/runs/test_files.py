@@ -57,7 +57,7 @@ def test_a_crash_while_saving_leaves_the_last_save(tmp_path, monkeypatch, kind):
         with monkeypatch.context() as patch:
             for name in ("rename", "replace"):
                 patch.setattr(run_files.os, name, crashing(getattr(os, name)))
-            patch.setattr(run_files, "_remove", crashing(run_files._remove))
+            patch.setattr(run_files, "remove", crashing(run_files.remove))
             try:
                 save(f"crash {crash_at}")
             except Crash:

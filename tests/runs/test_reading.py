@@ -17,7 +17,7 @@ def test_text_is_read(tmp_path):
     assert read_text(link) == "für dich\n"
     with pytest.raises(FileNotFoundError):
         read_text(tmp_path / "nothing")
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(UserError, match="is not a file"):
         read_text(tmp_path)
 
 
