@@ -164,7 +164,7 @@ def test_whole_numbers_may_be_written_as_powers_of_ten(experiments):
 
 # ---------------------------------------------------------------- errors
 
-SEQUENCE_ENVIRONMENT = """
+ODD_ENVIRONMENT = """
 import gymnasium
 from gymnasium.spaces import Box, Discrete, Sequence
 
@@ -213,11 +213,11 @@ BAD_INPUT = {
     "ppo -env CartPole-v1": r"-env has one dash; did you mean --env\?",
     "ppo --env CartPole-v1 --epochs": "--epochs was given without a value",
     "ppo --env CartPole": r"Did you mean CartPole-v1\?",
-    "ppo --env sequence_environment:Sequence-v0": "The observation space Sequence is not supported",
+    "ppo --env odd_environment:Sequence-v0": "The observation space Sequence is not supported",
     "ppo --env CartPole-v1 --env_kwargs:render_mode human": "render_mode is 'human'.*test_policy",
     "ppo --env no_such_module:Own-v0": "the environment no_such_module:Own-v0: there is no "
     "module no_such_module in the current directory or among the installed packages; check",
-    "ppo --env sequence_environment.py:Sequence-v0": "sequence_environment.py is a file.*leave .py away",
+    "ppo --env odd_environment.py:Sequence-v0": "odd_environment.py is a file.*leave .py away",
     "ppo --env broken_environment:Own-v0": "cannot be made: .*No module named 'no_such_thing'",
     "ppo --env CartPole-v1 -epochs 3": r"-epochs has one dash; did you mean --epochs\?",
     "ppo --env CartPole-v1 --seed 0,1,2": r"seed is \(0, 1, 2\);.* For a grid, separate the values "
@@ -265,7 +265,7 @@ def test_bad_input_gives_one_line_and_writes_nothing(
     finished = tmp_path / "finished" / "cmd_ppo" / "cmd_ppo_s0" / "progress.txt"
     finished.parent.mkdir(parents=True)
     finished.write_text("Epoch\n0\n")
-    (tmp_path / "sequence_environment.py").write_text(SEQUENCE_ENVIRONMENT)
+    (tmp_path / "odd_environment.py").write_text(ODD_ENVIRONMENT)
     (tmp_path / "broken_environment.py").write_text("import no_such_thing")
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
