@@ -25,7 +25,7 @@ ASIDE = ("envs/mario", "envs/quadruped", "envs/envpool", "examples", "exercises"
 LIMITS = {
     "library, lines of code": 16_400,
     "package, lines of code": 21_850,
-    "package, files": 203,
+    "package, files": 204,
     "tests, lines": 38_500,
     "story of PPO, lines": 1_175,
     "story of PPO, files": 13,

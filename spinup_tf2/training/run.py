@@ -19,12 +19,13 @@ from spinup_tf2.parallel.mpi import beat, broadcast_object, proc_id
 from spinup_tf2.parallel.stopping import Interruption, Watchdog
 from spinup_tf2.parallel.tensors import check_params
 from spinup_tf2.tracking.tracker import HISTOGRAMS
+from spinup_tf2.training.action_log import ActionLog
 from spinup_tf2.training.callbacks import Callbacks
 from spinup_tf2.training.checkpoints import Checkpoints, Saved
 from spinup_tf2.training.evaluation import NO_RESULTS, evaluate, own_test_episodes
 from spinup_tf2.training.finite import check_experience, check_info, check_step, check_variables
 from spinup_tf2.training.keeper import Keeper, variables_of
-from spinup_tf2.training.resets import ActionLog, Resets
+from spinup_tf2.training.resets import Resets
 from spinup_tf2.training.rows import BestWeights, Rows, score_of
 from spinup_tf2.training.same_run import Position, how_to_go_on, position_of
 from spinup_tf2.training.saved_policy import SavedPolicy

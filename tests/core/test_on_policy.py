@@ -15,8 +15,8 @@ from spinup_tf2.core.on_policy import collect
 from spinup_tf2.core.trajectories import TrajectoryBuffer
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.errors import UserError
+from spinup_tf2.training.action_log import ActionLog
 from spinup_tf2.training.checkpoints import Checkpoints
-from spinup_tf2.training.resets import ActionLog
 from spinup_tf2.training.rows import Rows
 from spinup_tf2.training.run import Run
 from spinup_tf2.utils.logx import EpochLogger

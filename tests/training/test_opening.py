@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import gymnasium as gym
 import numpy as np
 import pytest
-from spinup_tf2.training.action_log import ActionLog
 
 from spinup_tf2 import trpo, user_config, vpg
 from spinup_tf2.core.nets.actor_critic import MLPActorCritic
@@ -19,6 +18,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.files.env_spec import describe_env
 from spinup_tf2.parallel.mpi import proc_id
 from spinup_tf2.training import opening
+from spinup_tf2.training.action_log import ActionLog
 from spinup_tf2.training.first_steps import FirstSteps
 from tests.fake_mpi import run_ranks
 
