@@ -204,7 +204,7 @@ def check_in_place(file: BinaryIO) -> None:
     raise UserError(
         f"{file.name} was moved, replaced or removed while the run wrote to it, or its directory "
         f"was{now}. The training has ended, so that nothing is written elsewhere. A run that was "
-        "moved can be resumed where it is now; one that was removed has to begin anew."
+        "moved can be resumed where it is now; one that was removed has to start again."
     )
 
 

@@ -26,7 +26,7 @@ _WARNING = (
 
 
 class FirstSteps:
-    """Compares the first steps of a training with those of the environment built again.
+    """Compares the first steps of a training run with those of the environment built again.
 
     It is the `log` of the VectorEnv until then, and passes everything on to the log before it. Only
     the environment that is built again is used, so that the training does not notice. Nothing is
