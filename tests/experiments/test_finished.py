@@ -87,7 +87,7 @@ def test_what_is_not_finished_needs_a_word(fakes, tmp_path, capsys, monkeypatch)
     with monkeypatch.context() as patch:
         describing(patch)
         assert execute(tmp_path, flags) == 2
-    assert "(1 of 2 epochs); pass --resume (resume=True) to go" in capsys.readouterr().err
+    assert "(1 of 2 epochs); pass --resume (resume=True) to continue" in capsys.readouterr().err
     assert fakes == []
     assert execute(tmp_path, f"{flags} --resume") == 0
     assert fakes == [(1, 2, True), (2, 2, True)]
