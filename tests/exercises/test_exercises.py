@@ -192,7 +192,10 @@ def test_a_student_at_work(tmp_path, capsys):
     assert main(["--file", str(folder)]) == 0
     lines = [re.split("  +", line.strip()) for line in capsys.readouterr().out.splitlines()]
     assert [line[0].split()[1] for line in lines[: len(EXERCISES)]] == [*EXERCISES]
-    assert [line[1] for line in lines[: len(EXERCISES)]] == ["right", *["to do"] * (len(EXERCISES) - 1)]
+    assert [line[1] for line in lines[: len(EXERCISES)]] == [
+        "right",
+        *["to do"] * (len(EXERCISES) - 1),
+    ]
     backup.write_text(solution("backup") + "# and on\n", encoding="utf-8")
     assert state(backup) == "begun"
     # Several at a time are right if all of them are.
