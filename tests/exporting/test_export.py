@@ -199,6 +199,8 @@ def test_savedmodel(run_of, name):
     inputs = {"obs"}
     if space is MIXED:
         inputs = {"obs_where_x_y", "obs_where_room", "obs_doors", "obs_keys"}
+    elif isinstance(space, spaces.Tuple):
+        inputs = {"obs_0_x", "obs_1"}
     inputs |= {"noise"} if samples else set()
     assert {*signature.structured_input_signature[1]} == inputs
     assert {*signature.structured_outputs} == {"act"}
