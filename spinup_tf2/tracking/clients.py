@@ -6,7 +6,6 @@ import json
 import logging
 import math
 import os
-import socket
 import struct
 import subprocess
 import time
@@ -24,7 +23,6 @@ class TrackedRun(NamedTuple):
     directory: Path
     exp_name: str
     config: Mapping[str, Any]  # the contents of config.json
-    step: int | None = None  # that of the checkpoint from which it is resumed
 
 
 class Epoch(NamedTuple):
@@ -46,8 +44,6 @@ class TensorBoard:
         import tensorflow as tf
 
         self.summary = tf.summary
-        if run.step is not None:
-            _purge_events(run.directory / "tensorboard", run.step)
         self.writer = tf.summary.create_file_writer(str(run.directory / "tensorboard"))
         with self.writer.as_default(step=0):
             config = json.dumps(run.config, indent=4, sort_keys=True)
@@ -76,25 +72,6 @@ class TensorBoard:
 
     def close(self) -> None:
         self.writer.close()
-
-
-def _purge_events(folder, step):
-    """Make TensorBoard forget the events beyond a step, which come again in a resumed run."""
-    import tensorflow as tf
-    from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-
-    while [*folder.glob(f"events.out.tfevents.{int(time.time()):010d}.*")]:
-        time.sleep(0.1)
-    began = time.time()
-    # Event files are read in the order of their names: after those of the time before, and with
-    # "purge" instead of "v2" before that of this process.
-    name = f"events.out.tfevents.{int(began):010d}.{socket.gethostname()}.{os.getpid()}.0.purge"
-    start = SessionLog(status=SessionLog.START)
-    with tf.io.TFRecordWriter(str(folder / name)) as file:
-        file.write(Event(wall_time=began, file_version="brain.Event:2").SerializeToString())
-        event = Event(wall_time=began, step=step + 1, session_log=start)
-        for _ in range(2):  # the first start in a folder is the beginning, only others purge
-            file.write(event.SerializeToString())
 
 
 def animation(path: Path, most_frames: int = 200, side: int = 240) -> bytes:

@@ -44,20 +44,19 @@ class Tracker:
 
     def __init__(self, name: str):
         self.name, self.id = name, secrets.token_hex(4)  # the id is kept when the run is resumed
-        self._step: int | None = None  # of the last epoch, when the run is resumed
         self._queue: Queue = Queue(MOST_WAITING)
 
     def state_dict(self) -> dict[str, Any]:
-        return dict(id=self.id, step=self._step)
+        return dict(id=self.id)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.id, self._step = state["id"], state.get("step")  # earlier versions kept no step
+        self.id = state["id"]
 
     def on_start(self, run: Any) -> None:
         directory = Path(run.logger.output_dir)
         config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
         exp_name = run.logger.exp_name or directory.name
-        tracked = TrackedRun(self.id, directory, exp_name, config, self._step)
+        tracked = TrackedRun(self.id, directory, exp_name, config)
         self._warn_once = run.logger.warn_once
         self._thread = threading.Thread(target=self._send_all, args=(tracked,), daemon=True)
         self._thread.start()
@@ -65,7 +64,6 @@ class Tracker:
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
         scalars = {name: float(value) for name, value in row.items() if value != ""}
         step, histograms = int(row["TotalEnvInteracts"]), dict(run.logger.kept)
-        self._step = step
         self._put(Epoch(step, scalars, histograms, [*run.videos]))
 
     def on_end(self, run: Any) -> None:

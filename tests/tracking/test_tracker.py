@@ -13,7 +13,6 @@ from spinup_tf2 import vpg
 from spinup_tf2.callbacks import Callback
 from spinup_tf2.errors import UserError
 from spinup_tf2.tracking import tracker
-from spinup_tf2.tracking.clients import CLIENTS, Epoch, TrackedRun
 from spinup_tf2.tracking.tracker import TRACKERS
 from tests.on_policy_runs import train
 
@@ -52,7 +51,6 @@ def test_a_client_gets_every_row_and_the_values_behind_it(tmp_path, fake):
     for epochs in (2, 3):
         _, rows = train(vpg, tmp_path / "run", epochs=epochs, **options)
     another, client, resumed = made
-    assert (client.run.step, resumed.run.step) == (None, 200)
     assert client.run.id == resumed.run.id != another.run.id
     assert all(each.closed for each in made)
     assert client.run.directory == tmp_path / "run"
@@ -113,7 +111,7 @@ def test_what_cannot_be_tracked_is_refused_before_anything_is_written(tmp_path, 
 
 
 def scalars_of_tensorboard(run_dir):
-    from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(run_dir / "tensorboard"))
     events.Reload()
@@ -230,22 +228,3 @@ def test_all_three_hold_what_progress_txt_holds(tmp_path, monkeypatch):
             assert values.keys() == expected.keys()
             values = [values[step] for step in expected]
             np.testing.assert_allclose(values, [*expected.values()], rtol=1e-5)
-
-
-def test_tensorboard_forgets_what_is_beyond_the_checkpoint(tmp_path):
-    """A killed run had sent two more epochs, which come again."""
-    from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
-
-    for resumed_at, steps in ((None, (100, 200, 300, 400)), (200, (300,))):
-        run = TrackedRun("id", tmp_path, "test", {}, resumed_at)
-        client = CLIENTS["tensorboard"](run)
-        for step in steps:
-            client.log(Epoch(step, dict(Loss=step + (resumed_at or 0)), {}, []))
-        client.close()
-    events = EventAccumulator(str(tmp_path / "tensorboard"))
-    events.Reload()
-    found = {
-        each.step: float(tf.make_ndarray(each.tensor_proto))
-        for each in events.Tensors("columns/Loss")
-    }
-    assert found == {100: 100, 200: 200, 300: 500}
