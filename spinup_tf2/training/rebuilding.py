@@ -71,9 +71,10 @@ def _without_normalization(ac):
 
 def _plain_arguments(ac):
     """Return an actor-critic's arguments as in JSON; None if they do not fully describe it."""
-    if ac.arguments is None or ac.changed:
+    _, given = ac.recipe
+    if given is None:
         return None
-    arguments = dict(ac.arguments)
+    arguments = dict(given)
     if "activation" in arguments:
         arguments["activation"] = activation_name(arguments["activation"])
         if arguments["activation"] is None:
