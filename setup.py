@@ -12,6 +12,8 @@ EXTRAS = {
     "mpi": ["mpich"],
     "mujoco": ["gymnasium[mujoco]"],
     "atari": ["ale-py>=0.10"],
+    "box2d": ["gymnasium[box2d]"],
+    "minatar": ["minatar>=1.0.15"],
     # The game comes with 7, later releases have other rewards and not all levels; nes-py is built
     # while it is installed, by a C++ compiler. gymnasium brings pygame, for the window.
     "mario": [
@@ -43,7 +45,7 @@ EXTRAS["dev"] = [
     "mypy>=1.11",
     "build",
     "moviepy>=1.0",  # of gymnasium's own recorder, which other programs use
-    *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["mario"]),
+    *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["box2d"] + EXTRAS["mario"]),
     *(EXTRAS["video"] + EXTRAS["notebook"] + EXTRAS["docs"] + EXTRAS["tracking"]),
 ]
 EXTRAS["all"] = sorted({package for packages in EXTRAS.values() for package in packages})
