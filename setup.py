@@ -30,6 +30,7 @@ EXTRAS = {
     "wandb": ["wandb>=0.20"],  # reinit="create_new"
     # The client; sqlalchemy and the others are for its own database, where there is no server.
     "mlflow": ["mlflow-skinny>=2.14", "sqlalchemy>=2", "alembic", "sqlparse"],
+    "tuning": ["optuna>=4"],
     "notebook": ["ipykernel", "nbclient", "nbformat"],
     "docs": ["sphinx>=8", "furo", "myst-parser>=4", "ziamath>=0.12"],
 }
@@ -46,7 +47,13 @@ EXTRAS["dev"] = [
     "build",
     "moviepy>=1.0",  # of gymnasium's own recorder, which other programs use
     *(EXTRAS["mpi"] + EXTRAS["mujoco"] + EXTRAS["atari"] + EXTRAS["box2d"] + EXTRAS["mario"]),
-    *(EXTRAS["video"] + EXTRAS["notebook"] + EXTRAS["docs"] + EXTRAS["tracking"]),
+    *(
+        EXTRAS["video"]
+        + EXTRAS["notebook"]
+        + EXTRAS["docs"]
+        + EXTRAS["tracking"]
+        + EXTRAS["tuning"]
+    ),
 ]
 EXTRAS["all"] = sorted({package for packages in EXTRAS.values() for package in packages})
 

@@ -248,6 +248,7 @@ EXAMPLE_COMMANDS = {
     ],
     "resume": ["resume.py 1", "resume.py 2"],
     "callbacks": ["callbacks.py"],
+    "tuning": ["tune.py"],
     "grids": ["experiment.py", "grid.py", "curves.py"],
     "networks": ["own_network.py"],
     "rebuilt": [
