@@ -275,9 +275,7 @@ MISTAKES = {
     "--env ProbeGoal-v0 --mode random": r"no render mode 'human' \(it has: none\).*--norender",
     "--env ProbeGoal-v0 --mode random --record videos": "no render mode 'rgb_array'",
     "--env Buttons-v0 --env_kwargs:size 3": "cannot be made with {'size': 3}: TypeError",
-    "--env Buttons-v0 --fps -1": "fps is -1; it must be a whole number of at least 0",
     "--env Buttons-v0 --seed -1": "seed is -1; it must be a whole number of at least 0",
-    "--env Buttons-v0 --zoom 0": "zoom is 0.0; it must be a number above 0",
     RANDOM + "--steps 0 --norender": "num_steps is 0; it must be a whole number of at least 1",
     RANDOM + "--episodes 0 --norender": "num_episodes is 0; it must be a whole number of at le",
 }

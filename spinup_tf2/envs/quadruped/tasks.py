@@ -26,7 +26,7 @@ class Reward:
     def with_weights(self, weights: Mapping[str, float]) -> "Reward":
         """Return the same reward with other weights for some of its terms."""
         known = [*self.weights, *(name for name in self.optional if name not in self.weights)]
-        is_number, _ = rules.NUMBER
+        is_number = rules.NUMBER.is_valid
         if (
             not isinstance(weights, Mapping)
             or not {*weights} <= {*known}
@@ -229,7 +229,7 @@ def _is_scale(value):
     return numbers is not None and numbers.min() > 0
 
 
-_SCALE: rules.Rule = (_is_scale, "three numbers above 0, in rad, for hip, upper and lower joints")
+_SCALE = rules.Rule(_is_scale, "three numbers above 0, in rad, for hip, upper and lower joints")
 _RULES: dict[str, rules.Rule] = {
     **dict.fromkeys(("sim_hz", "action_repeat"), rules.POSITIVE_INTEGER),
     **dict.fromkeys(("kp", "kd", "torque_limit", "target_speed"), rules.POSITIVE),
