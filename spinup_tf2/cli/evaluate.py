@@ -35,10 +35,10 @@ from spinup_tf2.cli.test_policy import add_agent_arguments, add_length_argument
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.presets import merged
-from spinup_tf2.files.run_directory import atomic_output
+from spinup_tf2.files.disk import atomic_output
 from spinup_tf2.files.saves import find_save
 from spinup_tf2.parallel.launched import threads_per_rank
-from spinup_tf2.results.reading import read_config
+from spinup_tf2.results.datasets import read_config
 from spinup_tf2.tensorflow_import import quiet_tensorflow
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from spinup_tf2.algos import ALGORITHMS
 from spinup_tf2.arguments.checks import PYTHON_ONLY, whole_numbers
 from spinup_tf2.errors import UserError, did_you_mean, one_line
 from spinup_tf2.experiments.checks import network_arguments, signature_of
-from spinup_tf2.files.run_directory import read_text
+from spinup_tf2.files.disk import read_text
 
 if sys.version_info >= (3, 11):
     import tomllib
