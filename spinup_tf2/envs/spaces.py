@@ -57,18 +57,16 @@ def parts_of(space: spaces.Space) -> list[tuple[Any, spaces.Space]]:
     return [*enumerate(space.spaces)] if isinstance(space, spaces.Tuple) else []
 
 
+_SUPPORTED = (
+    *(spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary),
+    *(spaces.Dict, spaces.Tuple),
+)
+
+
 def _check_observation_space(space, where):
-    parts = parts_of(space)
-    for key, part in parts:
+    for key, part in parts_of(space):
         _check_observation_space(part, f" (entry {key!r})")
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        named = isinstance(space, spaces.Tuple) or all(isinstance(key, str) for key, _ in parts)
-        if not parts or not named:
-            kind = type(space).__name__
-            raise UserError(f"The {kind} observation{where} needs entries, and strings as keys.")
-    elif not isinstance(
-        space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
-    ):
+    if not isinstance(space, _SUPPORTED):
         raise UserError(
             f"The observation space {type(space).__name__}{where} is not supported; supported are "
             "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these. Wrap the "

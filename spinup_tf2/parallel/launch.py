@@ -20,7 +20,7 @@ import psutil
 
 from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.files.printing import is_terminal
-from spinup_tf2.parallel.launched import OPENMP, available_cores
+from spinup_tf2.parallel.launched import OPENMP, available_cores, by_mpi
 from spinup_tf2.parallel.mpi import INSTALL_HINT
 from spinup_tf2.parallel.stopping import SIGNALS, Interruption, family_of
 
@@ -198,6 +198,27 @@ def run_to_end(command: Sequence[str], *, mpi: bool = False, **popen_kwargs: Any
     if interruption.requested and (mpi or killed or status in left):
         raise Interrupted(interruption.signum)
     return status
+
+
+def mpi_fork(n: int, bind_to_core: bool = False) -> None:
+    """Run the current script again as `n` MPI processes, and exit with their status.
+
+    It returns at once if `n` is 1 or if an MPI launcher started this process, so that the processes
+    started here continue after the call.
+
+    Args:
+        n: Number of processes.
+        bind_to_core: Whether to bind each process to a core.
+    """
+    if n <= 1 or by_mpi():
+        return
+    # Unlike argv, orig_argv preserves a command such as `python -m package.module`.
+    command = mpirun_command(n, sys.orig_argv[1:], bind_to_core=bind_to_core)
+    try:
+        status = run_to_end(command, mpi=True, env=mpirun_environment(n))
+    except Interrupted as interruption:
+        status = interruption.status
+    sys.exit(status)
 
 
 # ---------------------------------------------------------------- the fork server

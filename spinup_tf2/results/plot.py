@@ -23,6 +23,7 @@ from spinup_tf2.results.datasets import (
     env_of,
     experiment,
     get_all_datasets,
+    matching_directories,
     named_by_env,
 )
 from spinup_tf2.results.statistics import (
@@ -232,6 +233,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = vars(_parser().parse_args(argv))
     forget_current_directory()
     logdirs = args.pop("logdir")
+    for logdir in logdirs:
+        matching_directories(logdir)  # what does not exist is said before what cannot be shown
     if args["savefig"] is None and not args["table"] and not _has_window():
         raise UserError(
             "There is no display (or no window toolkit) to show a plot on; use --savefig FILE."

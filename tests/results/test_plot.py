@@ -297,6 +297,7 @@ def test_a_curve_of_several_settings_is_warned_of(
         (["-x", "Steps", "--savefig", "x.png"], "No run has a column 'Steps'; there is Epoch, Av"),
         (["-y", "Condition1", "--savefig", "x.png"], "no numbers to plot in column 'Condition1'"),
         ([], "no display .* --savefig FILE"),  # the backend of this process is Agg
+        (["nowhere/"], "There is no directory nowhere/"),  # said first
     ],
 )
 def test_bad_arguments(data, arguments, message):
