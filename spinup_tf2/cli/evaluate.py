@@ -37,7 +37,7 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.presets import merged
 from spinup_tf2.files.saves import find_save
 from spinup_tf2.parallel.launched import threads_per_rank
-from spinup_tf2.results.reading import read_config
+from spinup_tf2.results.datasets import read_config
 from spinup_tf2.tensorflow_import import quiet_tensorflow
 
 EPISODES = 100

@@ -457,7 +457,7 @@ def test_by_name(tmp_path, module):
         ("users_callbacks:Needs", "TypeError.*argument"),
         ("users_callbacks:function", "has none of the methods on_start"),
         ("os:abort", "has none of the methods on_start"),
-        ("no_such_module:Nothing", "there is no module no_such_module"),
+        ("no_such_module:Nothing", "No module named 'no_such_module'"),
     ],
 )
 def test_names_that_stand_for_nothing(tmp_path, module, name, reason):
