@@ -42,7 +42,6 @@ NOT_RUN = {
     r"^python -m pytest|-m multihost": "these are the tests",
     r"^(ruff|codespell|mypy)": ".ci/run runs them",
     r"^sphinx-build": "tests/test_docs.py builds the docs",
-    r"tests/mutation/run\.py": "takes hours; tests/mutation/test_run.py has a small one",
     r"benchmarks/throughput\.py": "takes minutes; tests/benchmarks runs its parts",
     r"benchmarks/scaling\.py": "takes minutes; tests/benchmarks has a short measurement",
     r"benchmarks/learning\.py run": "takes hours; tests/benchmarks has a small protocol",
