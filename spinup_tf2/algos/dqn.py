@@ -90,7 +90,7 @@ def dqn(
         eps_steps (int): Interactions from eps_start to eps_end. In between it changes linearly.
         double_q (bool): Whether to use double Q-learning. It overestimates less, as the Q-function
             chooses the action whose value the target network gives. False: that does both.
-        huber (bool): Whether the loss is Huber's. False: the squared error, for returns far above 1.
+        huber (bool): Whether the loss is Huber's. False: the squared error.
         copy_every (int): Updates between copies to the target network. None: it follows slowly
             instead (polyak).
         num_updates (int): Updates in a block. None: update_every, one for each interaction.
