@@ -19,7 +19,7 @@ from spinup_tf2.cli.flags import no_command
 from spinup_tf2.cli.help import HELP, algorithm_help, print_once, usage
 from spinup_tf2.envs.modules import look_here
 from spinup_tf2.errors import ExperimentsFailed, Interrupted, UserError, one_line
-from spinup_tf2.files.printing import lose_lines, replace_unencodable
+from spinup_tf2.files.printing import lose_lines
 from spinup_tf2.parallel import launched
 from spinup_tf2.parallel.mpi import fail_together
 from spinup_tf2.tensorflow_import import quiet_tensorflow
@@ -41,7 +41,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # set while the package was loaded
         signal.signal(signal.SIGINT, signal.default_int_handler)
     lose_lines(BrokenPipeError)  # in `... | head`, a command goes on after head has ended
-    replace_unencodable()
     argv = sys.argv[1:] if argv is None else list(argv)
     # --debug is handled here, except for commands that parse their own arguments.
     debug = "--debug" in argv and argv[0] not in UTILITIES

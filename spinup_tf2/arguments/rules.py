@@ -171,6 +171,7 @@ OWN_RULES = {
     "eps_end": FRACTION,
     "eps_steps": POSITIVE_INTEGER,
     "double_q": SWITCH,
+    "huber": SWITCH,
     "copy_every": optional(POSITIVE_INTEGER),
     "num_updates": optional(POSITIVE_INTEGER),
     "n_steps": POSITIVE_INTEGER,

@@ -24,8 +24,8 @@ from spinup_tf2.errors import UserError, did_you_mean, one_line
 from spinup_tf2.experiments.calling import resolve_processes, resume_experiment
 from spinup_tf2.experiments.checks import ENVIRONMENT, check_values, has_options, signature_of
 from spinup_tf2.experiments.experiment import NamedAlgorithm, check_exp_name
+from spinup_tf2.files.as_json import from_json
 from spinup_tf2.files.env_spec import register_for_file
-from spinup_tf2.files.kwargs_json import from_json
 from spinup_tf2.files.run_directory import runs_in
 from spinup_tf2.parallel import launched, mpi
 from spinup_tf2.training.checkpoints import Checkpoints

@@ -18,8 +18,8 @@ from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.errors import Interrupted, UserError
 from spinup_tf2.experiments import run_entrypoint
 from spinup_tf2.experiments.experiment import Experiment, check_launch, prepare_experiment
-from spinup_tf2.files.commands import plot_command, watch_command
 from spinup_tf2.files.printing import RULE, colored, say
+from spinup_tf2.files.run_directory import plot_command, watch_command
 from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import launch, launched, mpi
 from spinup_tf2.parallel.launched import available_cores, limited_environment

@@ -26,9 +26,8 @@ from spinup_tf2.experiments.checks import (
     check_experiment,
     has_options,
 )
-from spinup_tf2.files.lock import run_lock
 from spinup_tf2.files.logger import check_logger_arguments
-from spinup_tf2.files.run_directory import EXISTING_RUN, holds_run, set_aside
+from spinup_tf2.files.run_directory import EXISTING_RUN, holds_run, run_lock, set_aside
 from spinup_tf2.parallel import mpi
 from spinup_tf2.parallel.launched import FAST_CONVOLUTIONS
 

@@ -17,12 +17,13 @@ from spinup_tf2.arguments.table import OPTIONS
 from spinup_tf2.errors import UserError, shortened
 from spinup_tf2.experiments.checks import ENVIRONMENT, default_networks, signature_of
 from spinup_tf2.experiments.experiment import Experiment
+from spinup_tf2.files.disk import read_json
 from spinup_tf2.files.printing import RULE
-from spinup_tf2.files.run_directory import holds_run, read_json
+from spinup_tf2.files.run_directory import holds_run
 from spinup_tf2.files.saves import has_save
 from spinup_tf2.files.serialization import convert_json
 from spinup_tf2.parallel import mpi
-from spinup_tf2.results.reading import read_rows
+from spinup_tf2.results.datasets import read_rows
 from spinup_tf2.training.checkpoints import Checkpoints
 
 FINISHED, FAILED, STOPPED, SKIPPED = "finished", "failed", "stopped", "skipped"
@@ -41,7 +42,7 @@ def progress_of(run_dir: str | os.PathLike) -> tuple[int, float | None]:
         rows = read_rows(Path(run_dir, "progress.txt"))
     except (OSError, UserError):
         return 0, None
-    returns = [number for number in rows.returns() if number is not None and not isnan(number)]
+    returns = [number for number in rows.returns() if not isnan(number)]
     return rows.epochs, returns[-1] if returns else None
 
 

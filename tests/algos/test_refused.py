@@ -37,7 +37,7 @@ ARGUMENTS = [
     (ppo, dict(env_fn=None), "env_fn is None; it must be a function"),
     (ppo, dict(env_fn=gym.make("CartPole-v1")), "env_fn is <.*CartPole-v1>.*; it must be a func"),
     (ppo, dict(env_fn="CartPol-v1"), "CartPol-v1 is not registered with gymnasium"),
-    (ppo, dict(env_fn="no_such_module:A-v0"), "there is no module no_such_module"),
+    (ppo, dict(env_fn="no_such_module:A-v0"), "No module named 'no_such_module'"),
     # Own arguments.
     (ppo, dict(objective="trust"), "objective is 'trust'; it must be 'clip' or 'penalty'"),
     (ppo, dict(beta=0), "beta is 0; it must be a number above 0"),

@@ -270,7 +270,6 @@ RANDOM = "--env Buttons-v0 --mode random "
 
 MISTAKES = {
     "--env Nothing-v0": "Nothing-v0 is not registered with gymnasium",
-    "--env no_module:Nothing-v0": "no_module:Nothing-v0: there is no module no_module",
     "--env CartPole-v1": "does not say what the keys .* --mode random",
     "--env ProbeGoal-v0 --mode random": r"no render mode 'human' \(it has: none\).*--norender",
     "--env ProbeGoal-v0 --mode random --record videos": "no render mode 'rgb_array'",

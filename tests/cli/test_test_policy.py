@@ -288,7 +288,7 @@ def test_every_frame_of_super_mario_bros(here, tmp_path, monkeypatch, flags):
     import imageio_ffmpeg
     import pygame
 
-    from spinup_tf2.envs.mario.window import Window
+    from spinup_tf2.envs.mario.env import Window
 
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")

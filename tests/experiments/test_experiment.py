@@ -25,7 +25,7 @@ from spinup_tf2.experiments.experiment import (
     setup_logger_kwargs,
 )
 from spinup_tf2.experiments.grid import ExperimentGrid
-from spinup_tf2.files.lock import run_lock
+from spinup_tf2.files.run_directory import run_lock
 from spinup_tf2.parallel import mpi
 from tests.fake_mpi import run_ranks
 

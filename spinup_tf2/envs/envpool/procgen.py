@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from spinup_tf2.arguments.rules import POSITIVE_INTEGER, check, one_of
+from spinup_tf2.arguments.rules import check, one_of
 from spinup_tf2.envs.envpool.env import EnvPoolEnv
 from spinup_tf2.errors import UserError
 
@@ -93,7 +93,6 @@ class ProcgenEnv(EnvPoolEnv):
             raise UserError(no_such_game(f"{_PREFIX}{game}"))
         check(_LEVEL, num_levels=num_levels, start_level=start_level)
         check(one_of("easy", "hard", *GAMES[game]), distribution_mode=distribution_mode)
-        check(POSITIVE_INTEGER, frameskip=frameskip)
         self.frameskip = frameskip
         # A recorder sees one frame per step.
         fps = max(round(self.metadata["render_fps"] / frameskip), 1)

@@ -98,10 +98,7 @@ def checked_command(command: Any) -> np.ndarray:
 
 def finite_numbers(given: Any, size: int) -> np.ndarray | None:
     """Return a copy of `given` as floats `[size]`; None if it is not that many finite numbers."""
-    try:
-        numbers = np.array(given, float)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    numbers = np.array(given, float)
     return numbers if numbers.shape == (size,) and np.isfinite(numbers).all() else None
 
 
