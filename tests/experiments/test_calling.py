@@ -169,7 +169,7 @@ def test_what_is_said_of_an_experiment(tmp_path, capsys, monkeypatch, started):
 def test_an_environment_that_only_the_script_knows(tmp_path, capfd):
     gym.register("Mine-v0", "gymnasium.envs.classic_control:PendulumEnv")
     EnvFn("Mine-v0")().close()
-    with pytest.raises(UserError, match=r"must be registered in a module.*module:EnvId"):
+    with pytest.raises(UserError, match=r"is not registered with gymnasium.*module:EnvId"):
         call_experiment("name", tell, env_name="Mine-v0", path="x", data_dir=str(tmp_path))
     del gym.registry["Mine-v0"]
     assert capfd.readouterr().err == ""
