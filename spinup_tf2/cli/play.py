@@ -40,14 +40,12 @@ def main(argv: Sequence[str]) -> None:
     look_here()  # for environments given as module:EnvId
     import_named(args.modules)
     human = args.mode == "human"
-    render_mode: str | None = "rgb_array"  # for a human: gymnasium's `play` has a window of its own
-    if args.record and not human:
-        choose_render_mode(args.record, args.norender)  # before a graphics library is loaded
-    make = _maker(args.env, env_kwargs, human)
     if human:
         choose_render_mode(record=False, norender=False, hint=_RANDOM_HINT)
+        render_mode: str | None = "rgb_array"  # gymnasium's `play` has a window of its own
     else:
         render_mode = choose_render_mode(args.record, args.norender)
+    make = _maker(args.env, env_kwargs, human)
     name = args.env.rpartition(":")[2].replace("/", "-")
     with shown_or_recorded(make, render_mode, args.record, name) as env:
         if human:

@@ -231,8 +231,6 @@ def introduction(experiment: Experiment) -> str:
         colored("with kwargs:\n", color="cyan", bold=True),
         json.dumps(kwargs, separators=(",", ":\t"), indent=4, sort_keys=True) + "\n",
     ]
-    if "logger_kwargs" in kwargs:
-        lines.append("Note: Call experiment is not handling logger_kwargs.\n")
     if experiment.algorithm:
         lines.append("Loading TensorFlow ...\n")
     return "\n".join(lines)
