@@ -68,14 +68,6 @@ def test_what_is_finished_is_skipped(workers, fakes, tmp_path, capsys, monkeypat
     assert f"skipped  {tmp_path}/g/g_s0  return 21.5\n" in summary
 
 
-def test_nothing_is_left(fakes, tmp_path, capsys):
-    for seed in (0, 1):
-        write_run(tmp_path, seed)
-    assert execute(tmp_path, SKIPPING) == 0
-    assert fakes == []
-    assert "2 experiments: 2 skipped" in capsys.readouterr().out
-
-
 def test_what_is_not_finished_needs_a_word(fakes, tmp_path, capsys):
     write_run(tmp_path, 0)
     write_run(tmp_path, 1, rows=1)
@@ -87,14 +79,6 @@ def test_what_is_not_finished_needs_a_word(fakes, tmp_path, capsys):
     assert execute(tmp_path, f"{flags} --resume") == 0
     assert fakes == [(1, 2, True), (2, 2, True)]
     assert "2 finished, 1 skipped" in capsys.readouterr().out
-
-
-def test_without_the_switch_all_is_as_before(fakes, tmp_path, capsys):
-    write_run(tmp_path, 0)
-    assert execute(tmp_path, "--seed 0 1 --workers 2") == 2
-    assert "g_s0 already holds a run; choose another" in capsys.readouterr().err
-    assert execute(tmp_path, "--seed 0 1 --workers 2 --overwrite") == 0
-    assert seeds_of(fakes) == [0, 1]
 
 
 @pytest.mark.parametrize(

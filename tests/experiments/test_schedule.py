@@ -91,13 +91,6 @@ def test_a_terminal_shows_a_bar(fakes, tmp_path, capsys, monkeypatch):
         assert f"{done}/3 [" in bar
 
 
-def test_a_log_does_not_make_a_directory_look_used(tmp_path, capsys):
-    """The parent process writes it before the run begins."""
-    (tmp_path / "output.txt").touch()
-    Logger(tmp_path)
-    assert "already exists" not in capsys.readouterr().out
-
-
 def tell(path, seed, logger_kwargs, x=None):
     """What an experiment in a process of its own sees."""
     names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "MKL_NUM_THREADS")
