@@ -14,22 +14,22 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, check
 from spinup_tf2.core.workers.faults import environment_failed
 from spinup_tf2.envs.modules import import_named
 from spinup_tf2.envs.protocol import success_of
+from spinup_tf2.envs.wrappers import remembering_wrappers
 from spinup_tf2.errors import UserError, kind_and_line, printable
+from spinup_tf2.files.env_spec import make_env
 from spinup_tf2.files.printing import format_table
 from spinup_tf2.files.saves import find_save, read_info
 from spinup_tf2.files.unpickling import load_trusted
 from spinup_tf2.training.policy_with_memory import in_episode
-
-if TYPE_CHECKING:
-    import gymnasium as gym
 
 _MOST_EPOCHS = 1_000_000  # limit for the calls of add_epoch, whatever a file says
 
@@ -79,12 +79,7 @@ def load_policy_and_env(
     except UserError as error:
         print(f"Warning: {error}")
         env = None
-    try:
-        return env, load_agent(save_dir, deterministic, seed, allow_pickle, best)
-    except BaseException:
-        if env is not None:
-            env.close()
-        raise
+    return env, load_agent(save_dir, deterministic, seed, allow_pickle, best)
 
 
 def load_env(
@@ -99,9 +94,6 @@ def load_env(
     epoch of the save. If one of its wrappers keeps statistics, which are not saved, a warning is
     printed on standard error, once for each run. See `load_policy_and_env` for the arguments.
     """
-    from spinup_tf2.envs.wrappers import remembering_wrappers
-    from spinup_tf2.files.env_spec import make_env
-
     run_dir = Path(save_dir).parent
     try:
         env = make_env(run_dir / "env_spec.json", render_mode, env_kwargs)
@@ -110,13 +102,7 @@ def load_env(
             raise
         env = _unpickled_env(Path(save_dir))
     else:
-        try:
-            _tell_epochs(env, save_dir)
-        except Exception as error:  # the environment may raise anything
-            env.close()
-            raise UserError(
-                f"The environment of {run_dir} raised {kind_and_line(error)}, in add_epoch."
-            ) from error
+        _tell_epochs(env, save_dir)
     if names := " and ".join(remembering_wrappers(env)):
         _warn_once(
             f"the statistics of {names} around the environment of {run_dir} are not saved. Here "
@@ -138,13 +124,10 @@ def _unpickled_env(save_dir):
     try:
         return load_trusted(path)["env"]
     except Exception as error:  # unpickling may raise anything
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        name_it = (
-            f"Name its module with --import {missing} (modules), or build" if missing else "Build"
-        )
         raise UserError(
-            f"The environment cannot be loaded from {path} either ({kind_and_line(error)}). "
-            f"{name_it} it yourself and call run_policy(env, get_action)."
+            f"The environment cannot be loaded from {path} either ({kind_and_line(error)}). Import "
+            "its module first (--import MODULE), or build it yourself and call "
+            "run_policy(env, get_action)."
         ) from error
 
 
@@ -152,11 +135,8 @@ def _tell_epochs(env, save_dir):
     """Call `add_epoch` of an environment, if it has one, for each epoch before that of a save."""
     if not env.has_wrapper_attr("add_epoch"):
         return
-    try:
-        epoch = read_info(save_dir).get("epoch")
-    except (OSError, ValueError):  # loading the policy reports it
-        return
-    if type(epoch) is int:  # earlier versions did not record it
+    epoch = read_info(save_dir).get("epoch")
+    if type(epoch) is int:
         for _ in range(min(epoch, _MOST_EPOCHS)):
             env.get_wrapper_attr("add_epoch")()
 
@@ -204,10 +184,7 @@ class Episode:
 
     def act(self) -> Any:
         """Return the agent's next action."""
-        action = self._get_action(self.obs)
-        if self.len == 0:
-            _check_action(self.env, action)
-        return action
+        return self._get_action(self.obs)
 
     def step(self, action: Any) -> None:
         """Take a step."""
@@ -257,9 +234,9 @@ def run_policy(
             "run the agent in it. :( \n\n Check out the docs page on Experiment Outputs for how to "
             "handle this situation."
         )
-    check(
-        POSITIVE_INTEGER, num_episodes=num_episodes, num_steps=1 if num_steps is None else num_steps
-    )
+    check(POSITIVE_INTEGER, num_episodes=num_episodes)
+    if num_steps is not None:
+        check(POSITIVE_INTEGER, num_steps=num_steps)
     check(NON_NEGATIVE_INTEGER, max_ep_len=max_ep_len or 0)
     if render and env.render_mode is None:
         raise UserError(
@@ -301,17 +278,6 @@ def line_of(number: int, ret: float, length: int, info: Mapping[str, Any]) -> st
     if {"x_pos", "flag_get"} <= {*info}:  # in Super Mario Bros
         line += f" \t x {info['x_pos']} \t flag {'yes' if info['flag_get'] else 'no'}"
     return line
-
-
-def _check_action(env, act):
-    """Raise UserError if an action does not fit; a Gaussian's may exceed the bounds of a Box."""
-    space, kind = env.action_space, type(env.action_space).__name__
-    chooses = kind in ("Discrete", "MultiDiscrete", "MultiBinary")
-    if (chooses and not space.contains(act)) or (kind == "Box" and np.shape(act) != space.shape):
-        raise UserError(
-            f"The agent's action {act!r} is none of the environment's, {space}; it was trained in "
-            "another environment."
-        )
 
 
 def _show(env):

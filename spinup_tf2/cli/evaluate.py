@@ -17,15 +17,15 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, nullcontext
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, check
@@ -35,14 +35,10 @@ from spinup_tf2.cli.test_policy import add_agent_arguments, add_length_argument
 from spinup_tf2.envs.modules import import_for_command, import_named
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.presets import merged
-from spinup_tf2.files.run_directory import atomic_output
 from spinup_tf2.files.saves import find_save
 from spinup_tf2.parallel.launched import threads_per_rank
-from spinup_tf2.results.reading import read_config
+from spinup_tf2.results.datasets import read_config
 from spinup_tf2.tensorflow_import import quiet_tensorflow
-
-if TYPE_CHECKING:
-    import gymnasium as gym
 
 EPISODES = 100
 NOOPS = 30
@@ -123,8 +119,7 @@ def _under_conditions(agent, episodes, env_kwargs):
         if not conditions:
             raise UserError(
                 f"{env.unwrapped} states no conditions under which to evaluate an agent: it has no "
-                "attribute robustness, such as {'windy': {'wind': 3.0}}. Evaluate it without "
-                "--robustness, and give conditions as --env_kwargs:NAME VALUE."
+                "attribute robustness, such as {'windy': {'wind': 3.0}}."
             )
     changes = {name: merged(env_kwargs, changed) for name, changed in conditions.items()}
     for kwargs in changes.values():  # finds invalid conditions before anything is played
@@ -214,7 +209,7 @@ def play(
     environments step in the caller's thread; with more, in a pool of threads.
 
     Raises:
-        UserError: An environment has failed; the message says where, and what was played before.
+        UserError: An environment has failed; the message says where.
     """
     waiting = enumerate(starts)
     episodes: list[Episode] = []
@@ -225,23 +220,16 @@ def play(
             return episodes[-1:]
         return []
 
-    try:
-        with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
-            playing = [episode for env in envs for episode in begin(env)]
-            while playing:
-                actions = [episode.act() for episode in playing]
-                list((pool.map if pool else map)(Episode.step, playing, actions))
-                playing = [
-                    episode
-                    for each in playing
-                    for episode in (begin(each.env) if each.over else [each])
-                ]
-    except UserError as error:
-        rets = [episode.ret for episode in episodes if episode.over]
-        if not rets:
-            raise
-        played = f"Episodes before that: {len(rets)}, with a mean return of {np.mean(rets):.4g}."
-        raise UserError(f"{error} {played}") from error.__cause__
+    with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
+        playing = [episode for env in envs for episode in begin(env)]
+        while playing:
+            actions = [episode.act() for episode in playing]
+            list((pool.map if pool else map)(Episode.step, playing, actions))
+            playing = [
+                episode
+                for each in playing
+                for episode in (begin(each.env) if each.over else [each])
+            ]
     return episodes
 
 
@@ -283,8 +271,10 @@ def main(argv: Sequence[str]) -> None:
     argv, env_kwargs = split_env_kwargs(argv)
     args = _parser().parse_args(argv)
     find_save(args.fpath, args.itr)  # checked before TensorFlow is loaded, which takes a while
-    if args.output:
-        _check_output(args.output)
+    if args.output and (os.path.exists(args.output) or not Path(args.output).parent.is_dir()):
+        raise UserError(
+            f"--output is {args.output}; give the name of a new file, in a directory that exists."
+        )
     import_for_command(args.modules)
     quiet_tensorflow()
     rows = evaluate_run(
@@ -300,35 +290,7 @@ def main(argv: Sequence[str]) -> None:
         env_kwargs=env_kwargs,
     )
     if args.output:
-        _write(rows, args.output)
-
-
-def _check_output(path):
-    """Raise UserError if the results cannot be written, before there are any."""
-    try:
-        Path(path).touch(exist_ok=False)
-        os.remove(path)
-    except OSError as error:
-        raise UserError(
-            f"--output is {path}, which cannot be written ({error.strerror}); give the name of a "
-            "new file, in a directory that exists."
-        ) from error
-
-
-def _write(rows, path):
-    # JSON has no numbers that are not finite.
-    known = {
-        name: {column: x if math.isfinite(x) else None for column, x in row.items()}
-        for name, row in rows.items()
-    }
-    try:
-        with atomic_output(path) as temporary:
-            text = json.dumps(known, indent=4, allow_nan=False)
-            Path(temporary).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UserError(
-            f"cannot write the results to {path} ({error.strerror}); they are in the table above."
-        ) from error
+        Path(args.output).write_text(json.dumps(rows, indent=4) + "\n", encoding="utf-8")
 
 
 def _parser():

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
-from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, POSITIVE, check
+import gymnasium as gym
+
+from spinup_tf2.arguments.rules import NON_NEGATIVE_INTEGER, check
 from spinup_tf2.cli.agents import line_of, run_policy
 from spinup_tf2.cli.flags import split_env_kwargs
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import add_import_argument, import_named, look_here
+from spinup_tf2.envs.rendering import INSTALL, choose_render_mode, shown_or_recorded
+from spinup_tf2.envs.wrappers import frames_per_second
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments.checks import check_environment
-
-if TYPE_CHECKING:
-    import gymnasium as gym
 
 MODES = ("human", "random")
 
@@ -37,12 +36,9 @@ def main(argv: Sequence[str]) -> None:
     """Run the command line; `argv` holds the arguments after `play`."""
     argv, env_kwargs = split_env_kwargs(argv)
     args = _parser().parse_args(argv)
-    check(NON_NEGATIVE_INTEGER, seed=args.seed or 0, fps=args.fps or 0)
-    check(POSITIVE, zoom=args.zoom)
+    check(NON_NEGATIVE_INTEGER, seed=args.seed or 0)
     look_here()  # for environments given as module:EnvId
     import_named(args.modules)
-    from spinup_tf2.envs.rendering import choose_render_mode, shown_or_recorded
-
     human = args.mode == "human"
     render_mode: str | None = "rgb_array"  # for a human: gymnasium's `play` has a window of its own
     if args.record and not human:
@@ -136,14 +132,9 @@ def play_as_human(env: gym.Env, seed: int | None, fps: int | None, zoom: float) 
         fps: Steps per second; 0 for as many as possible, None for the environment's own number.
         zoom: Size of the window relative to the frames.
     """
-    from spinup_tf2.envs.rendering import INSTALL
-    from spinup_tf2.envs.wrappers import frames_per_second
-
     if find_spec("pygame") is None:
         raise UserError(f"Playing needs pygame; install it with: {INSTALL}.")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns about plots, which are not used here
-        from gymnasium.utils.play import play
+    from gymnasium.utils.play import play
     from gymnasium.wrappers import RecordEpisodeStatistics
 
     keys_to_action, meanings = _keys(env), []

@@ -3,7 +3,6 @@
 import json
 import shutil
 import sqlite3
-from math import nan
 
 import gymnasium as gym
 import numpy as np
@@ -332,7 +331,6 @@ def test_an_environment_that_fails(threads):
     assert "The environment raised OSError: lost its way (" in message
     assert f"{__file__}, line " in message
     assert "in step 3 of episode 1 (counted from 0; last seed: 8)." in message
-    assert "Episodes before that: 1, with a mean return of 8." in message
     assert isinstance(caught.value.__cause__, OSError)
     with pytest.raises(
         UserError, match=r"in the reset of episode 0 \(counted from 0\)[^%]*only\.$"
@@ -379,26 +377,14 @@ def test_the_command_writes_a_file_and_replaces_none(agent, tmp_path, capsys):
     rows = json.loads(file.read_text())
     assert rows["greedy, after no-ops"]["Episodes"] == 2
     capsys.readouterr()
-    for name in ("results.json", "nowhere/results.json", "x" * 300):
-        with pytest.raises(UserError, match=rf"--output is .*{name}, which cannot be written \("):
+    for name in ("results.json", "nowhere/results.json"):
+        with pytest.raises(UserError, match=rf"--output is .*{name}; give the name of a new file"):
             main([str(path), "--output", str(tmp_path / name)])
     assert not capsys.readouterr().out  # nothing has been played in vain
     file.unlink()
     with closed_pipe():
         run.main(["evaluate", *arguments])
     assert json.loads(file.read_text()) == rows
-
-
-@pytest.mark.filterwarnings("ignore:.*NaN value")
-def test_numbers_that_are_not_finite_are_null_in_json(agent, tmp_path, monkeypatch):
-    path, file = agent("WindyCorridor-v0"), tmp_path / "results.json"
-    monkeypatch.setattr(
-        Corridor, "step", lambda self, _: (*self._result()[:1], nan, True, False, {})
-    )
-    main([str(path), "-n", "1", "--output", str(file)])
-    rows = json.loads(file.read_text(), parse_constant=pytest.fail)
-    assert [row["EpRet"] for row in rows.values()] == [None, None]
-    assert [row["EpLen"] for row in rows.values()] == [1, 1]
 
 
 @pytest.mark.parametrize(

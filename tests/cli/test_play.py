@@ -270,14 +270,11 @@ RANDOM = "--env Buttons-v0 --mode random "
 
 MISTAKES = {
     "--env Nothing-v0": "Nothing-v0 is not registered with gymnasium",
-    "--env no_module:Nothing-v0": "no_module:Nothing-v0: there is no module no_module",
     "--env CartPole-v1": "does not say what the keys .* --mode random",
     "--env ProbeGoal-v0 --mode random": r"no render mode 'human' \(it has: none\).*--norender",
     "--env ProbeGoal-v0 --mode random --record videos": "no render mode 'rgb_array'",
     "--env Buttons-v0 --env_kwargs:size 3": "cannot be made with {'size': 3}: TypeError",
-    "--env Buttons-v0 --fps -1": "fps is -1; it must be a whole number of at least 0",
     "--env Buttons-v0 --seed -1": "seed is -1; it must be a whole number of at least 0",
-    "--env Buttons-v0 --zoom 0": "zoom is 0.0; it must be a number above 0",
     RANDOM + "--steps 0 --norender": "num_steps is 0; it must be a whole number of at least 1",
     RANDOM + "--episodes 0 --norender": "num_episodes is 0; it must be a whole number of at le",
 }

@@ -144,7 +144,7 @@ def started(monkeypatch):
 @pytest.mark.parametrize("option", ["data_dir", "datestamp", "overwrite", "preset"])
 def test_what_logger_kwargs_would_hide_is_refused(tmp_path, started, option):
     given = dict(logger_kwargs={"output_dir": str(tmp_path / "mine")})
-    with pytest.raises(UserError, match=f"{option} would not reach the logger"):
+    with pytest.raises(UserError, match="would not reach the logger"):
         call_experiment("name", tell, path="x", **given, **{option: "x"})
     assert not started
 
@@ -227,7 +227,7 @@ def test_num_cpu_and_launcher(monkeypatch):
         with pytest.raises(UserError, match="num_cpu is"):
             resolve_num_cpu(wrong)
     assert resolve_processes(2, "env -i") == Processes(2, "env -i")
-    with pytest.raises(UserError, match="launcher is given, but for one process"):
+    with pytest.raises(UserError, match="no processes for it to start"):
         resolve_processes(1, "env -i")
 
     monkeypatch.setattr(launched, "by_mpi", lambda: True)
@@ -235,5 +235,5 @@ def test_num_cpu_and_launcher(monkeypatch):
     assert [resolve_num_cpu(n) for n in (1, 4, "auto")] == [4, 4, 4]
     with pytest.raises(UserError, match="num_cpu is 3, but the MPI launcher started 4 processes"):
         resolve_num_cpu(3)
-    with pytest.raises(UserError, match="an MPI launcher has started the processes already"):
+    with pytest.raises(UserError, match="no processes for it to start"):
         resolve_processes(4, "env -i")

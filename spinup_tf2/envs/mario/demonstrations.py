@@ -15,7 +15,7 @@ from pathlib import Path
 from spinup_tf2.envs.mario.emulator import NesPy
 from spinup_tf2.envs.mario.game import BUTTONS, Game
 from spinup_tf2.errors import UserError
-from spinup_tf2.files.run_directory import atomic_output
+from spinup_tf2.files.disk import atomic_output
 
 if sys.version_info >= (3, 11):
     import tomllib

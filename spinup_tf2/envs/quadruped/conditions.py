@@ -76,7 +76,7 @@ def ranges_of(name: str, given: Any, limits: Mapping[str, tuple[float, float]]) 
         raise UserError(
             f"{name} is {given!r}; it must be a dict with some of the keys {', '.join(limits)}."
         )
-    is_number, _ = NUMBER
+    is_number = NUMBER.is_valid
     ranges = {}
     for key, value in given.items():
         least, largest = limits[key]

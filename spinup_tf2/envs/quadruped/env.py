@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -271,23 +271,23 @@ class QuadrupedEnv(gym.Env, EzPickle):
         return 0.0 if self._episode is None else self._episode.steps * self.dt
 
     @property
-    def history_buffer(self) -> dict[str, Any]:
+    def history_buffer(self) -> Mapping[str, Any]:
         """The last action, and the states of the joints in the last 30 ms.
 
         A dict of `last_action` `[12]` and `joint_state`, which holds `time` `[n]` in s, the newest
         last, and, each `[n, 12]`, `position` and `position_error` in rad and `velocity` in rad/s.
-        It is a copy.
+        It is a copy, which can only be read.
         """
         act, samples = self._episode.act, self.robot.samples
         position, velocity, target, _ = (np.array(each) for each in zip(*samples, strict=True))
         ago = np.arange(len(samples))[::-1] / self.sim_hz
-        joint_state = dict(
+        joint_state = _read_only(
             time=self.t - ago,
             position=position,
             velocity=velocity,
             position_error=position - target,
         )
-        return dict(last_action=act.copy(), joint_state=joint_state)
+        return _read_only(last_action=act.copy(), joint_state=joint_state)
 
     @property
     def feet_on_ground(self) -> list[bool]:
@@ -420,3 +420,11 @@ class QuadrupedEnv(gym.Env, EzPickle):
         if motion.tracking is not None:
             info["velocity_error"], info["turning_error"] = motion.tracking.errors
         return info
+
+
+def _read_only(**values):
+    """Return a dict that cannot be changed, nor its arrays: a change would have no effect."""
+    for x in values.values():
+        if isinstance(x, np.ndarray):
+            x.setflags(write=False)
+    return MappingProxyType(values)

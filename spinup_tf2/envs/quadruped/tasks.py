@@ -26,7 +26,7 @@ class Reward:
     def with_weights(self, weights: Mapping[str, float]) -> "Reward":
         """Return the same reward with other weights for some of its terms."""
         known = [*self.weights, *(name for name in self.optional if name not in self.weights)]
-        is_number, _ = rules.NUMBER
+        is_number = rules.NUMBER.is_valid
         if (
             not isinstance(weights, Mapping)
             or not {*weights} <= {*known}

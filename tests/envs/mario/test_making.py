@@ -37,7 +37,7 @@ def test_ids():
         assert not is_mario(name)
     with pytest.raises(UserError, match="CartPole-v1 is not Super Mario Bros"):
         make_mario("CartPole-v1")
-    with pytest.raises(UserError, match="Did you mean SuperMarioBros-1-1-v3"):
+    with pytest.raises(UserError, match="SuperMarioBros-1-1 is not registered"):
         EnvFn("SuperMarioBros-1-1")()
 
 

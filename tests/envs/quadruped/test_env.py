@@ -644,7 +644,14 @@ def test_time_and_curriculum(make):
     assert env.t == 0
     env.reset(seed=0)
     assert env.t == 0
-    assert (env.history_buffer["last_action"] == 0).all()
+    buffer = env.history_buffer
+    assert (buffer["last_action"] == 0).all()
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        buffer["last_action"] = np.ones(12)
+    with pytest.raises(ValueError, match="read-only"):
+        buffer["last_action"][:] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        buffer["joint_state"]["position"][-1] = 1
     env.add_epoch()
     env.addEpoch()
     assert env.curriculum_factor == pytest.approx(0.48, abs=0.005)
