@@ -22,7 +22,7 @@ WRONG_ANSWERS = {
         "tf.Variable(tf.fill([act_dim], -0.5))": "not among trainable_variables",
         "[keras.Input((obs_dim,)), *hidden => [*hidden": "build the layers",
         "return self(obs) + tf.exp(self.log_std) => "
-        "return tf.stop_gradient(self(obs)) + self.log_std": "You take log_std for sigma",
+        "return tf.stop_gradient(self(obs)) + self.log_std": "sigma is exp(log_std)",
         "return self(obs) + => return self(obs).numpy() +": "gradient of sample does not reach",
         "(act - self(obs)) => (act - tf.stop_gradient(self(obs)))": "gradient of log_prob does not",
         "self.log_std + 0.5 + 0.5 * np.log(2 * np.pi) => "

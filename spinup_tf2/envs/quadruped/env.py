@@ -11,11 +11,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
 
+from spinup_tf2.arguments.rules import check, one_of, optional
 from spinup_tf2.envs.quadruped import conditions, episode
 from spinup_tf2.envs.quadruped.episode import Episode, Motion, Observer, finite_numbers
 from spinup_tf2.envs.quadruped.gait import LEGS, STANCE
 from spinup_tf2.envs.quadruped.robot import Model, Robot
-from spinup_tf2.envs.quadruped.tasks import CONNECTIONS, RENDER_MODES, TASKS, check_arguments
+from spinup_tf2.envs.quadruped.tasks import CONNECTIONS, ONLY_FOR, RENDER_MODES, TASKS
 from spinup_tf2.errors import UserError
 
 KEPT = 0.03  # s, the length of `history_buffer`
@@ -122,7 +123,13 @@ class QuadrupedEnv(gym.Env, EzPickle):
         arguments = {name: x for name, x in locals().items() if name not in ("self", "__class__")}
         EzPickle.__init__(self, **arguments)
         self.robot = None  # until everything has been checked
-        check_arguments(**arguments)
+        check(one_of(*TASKS), task=task)
+        check(optional(one_of(*RENDER_MODES)), render_mode=render_mode)
+        for name, only in ONLY_FOR.items():
+            if arguments[name] and task != only:
+                raise UserError(f"{name} is for the task {only!r} only.")
+        if absolute_actions and residual_gait:
+            raise UserError("absolute_actions and residual_gait exclude each other.")
         self.render_mode = CONNECTIONS.get(render_mode, render_mode)
         self.sim_hz, self.action_repeat = int(sim_hz), int(action_repeat)
         self.dt = self.action_repeat / self.sim_hz

@@ -73,11 +73,8 @@ def _right_indices(rank, size, num_envs):
 
 def check_indices(student):
     mistakes = {
-        "Every rank has the environments 0 to num_envs - 1: all ranks would see the same.": (
-            "rank * num_envs => 0"
-        ),
-        "You deal the environments out in turns (rank, rank + size, ...): rank 0 should have the "
-        "first num_envs, so that joining what the ranks have keeps the order.": (
+        "Every rank has the environments 0 to num_envs - 1.": "rank * num_envs => 0",
+        "You deal them out in turns: rank 0 should have the first num_envs.": (
             "first, first + num_envs => rank, size * num_envs, size"
         ),
         "Ranks overlap: rank r begins with number r * num_envs.": "rank * num_envs => rank",
@@ -150,16 +147,13 @@ def check_mean_return(student):
         "a rank without episodes": ranks(4, 0, 2),
     }
     mistakes = {
-        "This is the mean of the ranks' means: a rank with few episodes counts as much as one with "
-        "many. Add up sums and numbers, and divide once.": (
+        "This is the mean of the ranks' means: divide all sums once.": (
             "total / count => np.mean([each.mean() for each in returns if len(each)])"
         ),
-        "A rank without episodes makes all of it nan: the mean of nothing. Add up sums and "
-        "numbers, and divide once.": (
+        "A rank without episodes makes all of it nan.": (
             "total / count => np.mean([each.sum() / len(each) for each in returns])"
         ),
-        "A rank without episodes counts as one whose mean is 0. Add up sums and numbers, and "
-        "divide once.": (
+        "A rank without episodes counts as one whose mean is 0.": (
             "total / count => np.mean([each.sum() / max(len(each), 1) for each in returns])"
         ),
     }
