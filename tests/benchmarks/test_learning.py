@@ -229,10 +229,15 @@ def test_the_overview_has_ours_above_the_published_ones(monkeypatch):
     data = pd.concat([rows([1002] * 30, seed=seed) for seed in range(3)])
     data.to_csv(files.file_of(each), index=False)
     ours, theirs, _, words = tables.overview(["small"]).splitlines()[2:]
-    assert ours == "| VPG, 3,000,000 steps | ours | 1002 (3 seeds) | - |  |"
+    assert ours == "| VPG, 3M steps | ours (seeds) | 1002 (3) | - |  |"
     assert theirs.startswith("|  | TensorFlow 1 | 641 ± 361, above | 907 ± 150 | +1.00 (")
     assert words.startswith("Better, with an interval above 0: none. No difference shown, with")
     assert "around 0: VPG (TensorFlow 1)." in words
+    monkeypatch.setattr(learning_figure, "protocols", lambda: dict(small=each))
+    learning_figure.overview(["small"], files.RESULTS / "overview.svg")
+    text = (files.RESULTS / "overview.svg").read_text()
+    for title in ("HalfCheetah-v5", "Hopper-v5", "All environments"):
+        assert f"<!-- {title} -->" in text
 
 
 def test_the_returns_of_other_libraries_stand_beside_ours(monkeypatch):
@@ -300,7 +305,7 @@ def test_curves_end_where_the_first_of_their_runs_does(monkeypatch):
     def curve(*runs):
         data = pd.concat(runs)
         data.to_csv(files.file_of(each), index=False)
-        learning_figure.figure(each, files.read(each), files.RESULTS / "small.png")
+        learning_figure.figure(each, files.read(each), files.RESULTS / "small.svg")
         [axis] = drawn.pop().axes
         [line] = [line for line in axis.lines if len(line.get_xdata()) > 1]
         return [x / 1e5 for x in line.get_xdata()], [*line.get_ydata()]
@@ -317,7 +322,7 @@ def test_a_protocol_whose_runs_have_not_come_so_far_is_reported(capsys):
     rows([1, 2, 3], "ddpg").to_csv(files.file_of(each), index=False)
     learning.report(each)
     assert "No run of small is finished." in capsys.readouterr().out
-    assert not files.file_of(each).with_suffix(".png").exists()
+    assert not files.file_of(each).with_suffix(".svg").exists()
 
 
 def test_random_actions_in_cartpole():
@@ -368,7 +373,7 @@ def test_trains_what_is_missing_collects_and_reports(tmp_path, capsys):
     assert text.count("-1.00") == 2
     assert text in capsys.readouterr().out
     assert text.count("| CartPole-v1 |") == 4
-    assert path.with_suffix(".png").stat().st_size > 10_000
+    assert path.with_suffix(".svg").stat().st_size > 10_000
 
 
 def test_runs_have_the_settings_of_their_preset(tmp_path, monkeypatch):
@@ -525,7 +530,7 @@ def test_one_command_reports_all_that_has_been_collected(results, monkeypatch):
     monkeypatch.setattr("sys.argv", ["learning.py", "report"])
     learning.main()
     over_all = ["overview.md", "references.md", "status.md"]
-    own = ["small-table.csv", "small.csv", "small.md", "small.png"]
+    own = ["small-table.csv", "small.csv", "small.md", "small.svg"]
     assert sorted(path.name for path in results.iterdir()) == sorted(over_all + own)
 
 
