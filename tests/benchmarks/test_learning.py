@@ -171,6 +171,24 @@ def test_a_run_below_all_that_can_have_been_published_is_named():
     assert "published runs" not in tables.markdown(each, statistics.cells(each, better), better)
 
 
+def test_the_overview_has_ours_above_the_published_ones(monkeypatch):
+    each = protocol(environments=["HalfCheetah-v5", "Hopper-v5"], steps=3_000_000)
+    monkeypatch.setattr(tables, "protocols", lambda: dict(small=each))
+    assert tables.overview(["small"]) == "No run is finished.\n"
+    data = pd.concat([rows([1002] * 30, seed=seed) for seed in range(3)])
+    data.to_csv(files.file_of(each), index=False)
+    ours, theirs, _, words = tables.overview(["small"]).splitlines()[2:]
+    assert ours == "| VPG, 3M steps | ours (seeds) | 1002 (3) | - |  |"
+    assert theirs.startswith("|  | TensorFlow 1 | 641 ± 361, above | 907 ± 150 | +1.00 (")
+    assert words.startswith("Better, with an interval above 0: none. No difference shown, with")
+    assert "around 0: VPG (TensorFlow 1)." in words
+    monkeypatch.setattr(learning_figure, "protocols", lambda: dict(small=each))
+    learning_figure.overview(["small"], files.RESULTS / "overview.svg")
+    text = (files.RESULTS / "overview.svg").read_text()
+    for title in ("HalfCheetah-v5", "Hopper-v5", "All environments"):
+        assert f"<!-- {title} -->" in text
+
+
 def test_scores_are_0_for_random_actions_and_1_for_a_fixed_return():
     """CartPole is solved at 475 and random actions reach 23.7; Acrobot -100 and -497.1."""
     each = protocol(environments=["CartPole-v1", "Acrobot-v1", "Ant-v5"], published=[])
@@ -227,7 +245,7 @@ def test_curves_end_where_the_first_of_their_runs_does(monkeypatch):
     def curve(*runs):
         data = pd.concat(runs)
         data.to_csv(files.file_of(each), index=False)
-        learning_figure.figure(each, files.read(each), files.RESULTS / "small.png")
+        learning_figure.figure(each, files.read(each), files.RESULTS / "small.svg")
         [axis] = drawn.pop().axes
         [line] = [line for line in axis.lines if len(line.get_xdata()) > 1]
         return [x / 1e5 for x in line.get_xdata()], [*line.get_ydata()]
@@ -277,7 +295,7 @@ def test_trains_what_is_missing_collects_and_reports(tmp_path, capsys):
     assert text.count("-1.00") == 2
     assert text in capsys.readouterr().out
     assert text.count("| CartPole-v1 |") == 4
-    assert path.with_suffix(".png").stat().st_size > 10_000
+    assert path.with_suffix(".svg").stat().st_size > 10_000
 
 
 def test_collecting_keeps_what_was_trained_elsewhere(tmp_path):

@@ -360,6 +360,18 @@ def continuous():
     return steps("classic-continuous"), 12_000
 
 
+@says(
+    "DQN, with its preset `classic` and {:,} interactions, reaches the goal of CartPole with all "
+    "{} seeds, but does not stay there. In the last tenth of the interactions, two of them are at "
+    "{:.0f} and {:.0f}, and one is at {:.0f}:"
+)
+def dqn():
+    of_seeds = runs("dqn-classic", "dqn", "CartPole-v1").values()
+    assert all(run.max() >= learning_data.about("Solved")["CartPole"] for run in of_seeds)
+    finals = final("dqn-classic", "dqn", "CartPole-v1").sort_values(ascending=False)
+    return steps("dqn-classic"), WORDS[len(of_seeds)], *finals
+
+
 @cache
 def prose():
     """The text of the page, without programs, links to tables, pictures, and targets of links."""
