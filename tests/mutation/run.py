@@ -52,7 +52,6 @@ FILES = {
         "tests/core/test_buffers.py",
         f"{BY_HAND} -k vpg",
     ],
-    "core/ppo_buffer.py": ["tests/core/test_buffers.py"],
     "core/natural_gradient.py": [
         "tests/core/test_natural_gradient.py",
         f"{BY_HAND} -k (trpo or npg)",
