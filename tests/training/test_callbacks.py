@@ -10,6 +10,7 @@ import pytest
 from spinup_tf2 import a2c, ddpg, ppo, vpg
 from spinup_tf2.callbacks import (
     Callback,
+    Prune,
     StopAfter,
     StopAtReturn,
     StopWithoutImprovement,
@@ -329,6 +330,21 @@ def test_stop_without_improvement_waits_for_a_test():
     told = reasons(StopWithoutImprovement(epochs=2), returns, num_test_episodes=1, test_freq=3)
     assert told.pop(8) == "the mean return has not risen for 3 epochs; the best is 6"
     assert told == 10 * [None]
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_prune(pruned):
+    """The trial gets the return of each epoch that has one, and may end the training."""
+    reported = []
+    trial = SimpleNamespace(
+        report=lambda score, epoch: reported.append((epoch, score)),
+        should_prune=lambda: pruned and len(reported) == 2,
+    )
+    callback = Prune(trial)
+    told = reasons(callback, ["", 5.0, 4.0])
+    assert [score for _, score in reported] == [5.0, 4.0]
+    assert (callback.score, callback.pruned) == (4.0, pruned)
+    assert told == [None, None, "Optuna's pruner has given the trial up" if pruned else None]
 
 
 def test_off_policy_training_without_tests_stops_by_its_own_episodes(tmp_path):
