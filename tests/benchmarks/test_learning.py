@@ -29,6 +29,8 @@ with pytest.MonkeyPatch.context() as patched:
 def results(monkeypatch, tmp_path):
     """Where results are written: not among those that are kept."""
     monkeypatch.setattr(files, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(files, "PAGE", tmp_path / "results.md")
+    files.PAGE.write_text("before\n<!-- overview -->\nold\n<!-- end of overview -->\nafter\n")
     files.RESULTS.mkdir()
     return files.RESULTS
 
@@ -532,6 +534,8 @@ def test_one_command_reports_all_that_has_been_collected(results, monkeypatch):
     over_all = ["overview.md", "references.md", "status.md"]
     own = ["small-table.csv", "small.csv", "small.md", "small.svg"]
     assert sorted(path.name for path in results.iterdir()) == sorted(over_all + own)
+    page, text = files.PAGE.read_text(), (results / "overview.md").read_text()
+    assert page == f"before\n<!-- overview -->\n\n{text}\n<!-- end of overview -->\nafter\n"
 
 
 @pytest.mark.parametrize("argv", [["collect"], ["run", "unknown"]])
