@@ -376,6 +376,7 @@ def dqn():
 def prose():
     """The text of the page, without programs, links to tables, pictures, and targets of links."""
     text = PAGE.read_text(encoding="utf-8")
+    text = re.sub(r"<!-- overview.*end of overview -->", "", text, flags=re.S)
     text = re.sub(r"^```.*?^```$|^(\[Table: |!\[)[^\n]*", "", text, flags=re.M | re.S)
     return " ".join(re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).split())
 
@@ -392,6 +393,7 @@ def test_tables_are_those_of_the_data():
         if learning_data.file_of(protocol).exists():
             table = learning_statistics.cells(protocol, data(name))
             texts[name] = learning.text_of(protocol, table, data(name))
+    assert f"<!-- overview -->\n\n{texts['overview']}\n<!-- end" in PAGE.read_text(encoding="utf-8")
     for name, text in texts.items():
         path = learning_data.RESULTS / f"{name}.md"
         assert path.read_text(encoding="utf-8") == text, name
