@@ -232,7 +232,7 @@ def check_needs(runs: Iterable[Mapping[str, Any]]) -> None:
     from spinup_tf2.callbacks import not_available
     from spinup_tf2.envs.rendering import check_shown_in_training
     from spinup_tf2.files.saves import find_save, read_weights
-    from spinup_tf2.tracking.tracker import check_installed
+    from spinup_tf2.tracking import check_installed
 
     runs = [*runs]
 

@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.files.arrays import DamagedCheckpoint, read_numbered
+from spinup_tf2.files.arrays import DamagedCheckpoint, StoredArray, read_numbered
 from spinup_tf2.files.run_directory import read_json, runs_in
 
 WEIGHTS = "weights.npz"
@@ -90,8 +88,8 @@ def read_info(save_dir: str | os.PathLike) -> dict[str, Any]:
     return info
 
 
-def read_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
-    """Return the arrays of weights.npz, in the order of the variables."""
+def read_weights(save_dir: str | os.PathLike) -> list[StoredArray]:
+    """Return the arrays of weights.npz, in the order of the variables; see `StoredArray`."""
     path = Path(save_dir, WEIGHTS)
     if not path.is_file():
         raise UserError(f"There is no complete saved policy in {save_dir} (no {WEIGHTS}).")
