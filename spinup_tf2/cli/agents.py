@@ -7,12 +7,13 @@ weights, so that watching a run executes none of its code. The exceptions, only 
 
 from __future__ import annotations
 
-import itertools
+import functools
+import math
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ def load_env(
     return env
 
 
-@cache
+@functools.cache
 def _warn_once(text):
     print(f"Warning: {printable(text)}", file=sys.stderr, flush=True)
 
@@ -159,44 +160,67 @@ def load_agent(
 # ---------------------------------------------------------------- playing
 
 
+@dataclass
 class Episode:
-    """An episode that an agent plays. Whatever the environment raises becomes a UserError.
+    """An episode that an agent has played.
 
-    Args:
-        number: Number of the episode, from 0, for messages.
-        env: The environment.
-        get_action: The agent, as `load_agent` returns it.
-        start: Arguments of `reset`.
-        max_ep_len: Maximum number of steps; None or 0 for no limit.
-        seed: Seed of the last reset that had one, for messages.
+    Attributes:
+        ret: Return.
+        len: Number of steps.
+        terminated: Whether the environment has terminated it.
+        success: Whether it was successful; None if the environment does not report that.
+        info: The environment's last info.
     """
 
-    def __init__(self, number, env, get_action, start, max_ep_len=None, seed=None):
-        self.number, self.env, self.seed = number, env, start.get("seed", seed)
-        self._get_action, self._max_ep_len = in_episode(get_action), max_ep_len
-        self.ret, self.len = 0.0, 0
-        self.terminated = self.over = False
-        self.success: bool | None = None  # set at the end if the environment reports it
-        try:
-            self.obs, self.info = env.reset(**start)
-        except Exception as error:
-            raise environment_failed(error, number, self.seed, 0) from error
+    ret: float = 0.0
+    len: int = 0
+    terminated: bool = False
+    success: bool | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
 
-    def act(self) -> Any:
-        """Return the agent's next action."""
-        return self._get_action(self.obs)
 
-    def step(self, action: Any) -> None:
-        """Take a step."""
-        self.len += 1
+def play_episode(
+    env: gym.Env,
+    get_action: Callable[[Any], Any],
+    number: int,
+    max_ep_len: float | None = None,
+    *,
+    seed: int | None = None,
+    options: dict[str, Any] | None = None,
+    show: Callable[[], object] | None = None,
+) -> Episode:
+    """Play an episode; raise UserError for whatever the environment raises.
+
+    Args:
+        env: The environment.
+        get_action: The agent, as `load_agent` returns it.
+        number: Number of the episode, from 0, for messages.
+        max_ep_len: Maximum number of steps; None or 0 for no limit.
+        seed, options: Arguments of `reset`.
+        show: Called for every frame, the first and the last included.
+    """
+    act, episode = in_episode(get_action), Episode()
+    show = show or (lambda: None)
+
+    def call(function, *args, **kwargs):
         try:
-            self.obs, rew, self.terminated, truncated, self.info = self.env.step(action)
-            self.ret += float(rew)
-            self.over = bool(self.terminated or truncated or self.len == self._max_ep_len)
-            if self.over and "is_success" in self.info:
-                self.success = success_of(self.info["is_success"])
+            return function(*args, **kwargs)
         except Exception as error:
-            raise environment_failed(error, self.number, self.seed, self.len) from error
+            raise environment_failed(error, number, seed, episode.len) from error
+
+    obs, episode.info = call(env.reset, seed=seed, options=options)
+    over = False
+    while not over:
+        show()
+        action = act(obs)
+        episode.len += 1
+        obs, rew, episode.terminated, truncated, episode.info = call(env.step, action)
+        episode.ret += float(rew)
+        over = episode.terminated or truncated or episode.len == max_ep_len
+    show()
+    if "is_success" in episode.info:
+        episode.success = call(success_of, episode.info["is_success"])
+    return episode
 
 
 def run_policy(
@@ -244,20 +268,15 @@ def run_policy(
             "(an argument of gymnasium.make and of load_policy_and_env), or run the policy with "
             "render=False (--norender)."
         )
-    rets, lens = [], []
-    for number in itertools.count():
-        left = None if num_steps is None else num_steps - sum(lens)
-        if left == 0 or (left is None and number == num_episodes):
-            break
-        max_ep_len = min(max_ep_len or left, left) if left else max_ep_len
-        start = {} if number else dict(seed=seed)  # only the first episode sets the seed
-        episode = Episode(number, env, get_action, start, max_ep_len, seed)
-        while not episode.over:
-            if render:
-                _show(env)
-            episode.step(episode.act())
-        if render:
-            _show(env)  # the final state
+    rets: list[float] = []
+    lens: list[int] = []
+    show = functools.partial(_show, env) if render else None
+    while len(rets) < num_episodes if num_steps is None else sum(lens) < num_steps:
+        number, limit = len(rets), max_ep_len or math.inf
+        if num_steps is not None:
+            limit = min(limit, num_steps - sum(lens))
+        first = seed if number == 0 else None  # only the first episode sets the seed
+        episode = play_episode(env, get_action, number, limit, seed=first, show=show)
         rets.append(episode.ret)
         lens.append(episode.len)
         print(line_of(number, episode.ret, episode.len, episode.info), flush=True)

@@ -40,14 +40,12 @@ def main(argv: Sequence[str]) -> None:
     look_here()  # for environments given as module:EnvId
     import_named(args.modules)
     human = args.mode == "human"
-    render_mode: str | None = "rgb_array"  # for a human: gymnasium's `play` has a window of its own
-    if args.record and not human:
-        choose_render_mode(args.record, args.norender)  # before a graphics library is loaded
-    make = _maker(args.env, env_kwargs, human)
     if human:
         choose_render_mode(record=False, norender=False, hint=_RANDOM_HINT)
+        render_mode: str | None = "rgb_array"  # gymnasium's `play` has a window of its own
     else:
         render_mode = choose_render_mode(args.record, args.norender)
+    make = _maker(args.env, env_kwargs, human)
     name = args.env.rpartition(":")[2].replace("/", "-")
     with shown_or_recorded(make, render_mode, args.record, name) as env:
         if human:
@@ -64,38 +62,17 @@ def _parser():
         description="Play a game with the keyboard, or leave it to chance.",
         epilog="Arguments of the environment: --env_kwargs:NAME VALUE.",
     )
-    parser.add_argument(
-        "--env", required=True, metavar="ID", help="the environment: an id, or module:EnvId"
-    )
     add_import_argument(parser)
-    parser.add_argument(
-        "--mode",
-        choices=MODES,
-        default="human",
-        help="human: with the keyboard, until Esc is pressed; random: actions at random",
-    )
-    parser.add_argument("--seed", type=int, help="makes the games the same every time")
-    parser.add_argument(
-        "--record", metavar="DIR", help="write a video (mp4) of each episode into DIR"
-    )
-    parser.add_argument(
-        "--fps", type=int, help="frames in a second, for a human (the environment's own; 0: all)"
-    )
-    parser.add_argument(
-        "--zoom", type=float, default=ZOOM, help="how much larger a human sees the frames (3)"
-    )
-    parser.add_argument(
-        "--episodes", "-n", type=int, default=EPISODES, help="number of episodes at random (3)"
-    )
-    parser.add_argument(
-        "--steps", type=int, help="number of steps at random, of as many episodes as they take"
-    )
-    parser.add_argument(
-        "--norender",
-        "-nr",
-        action="store_true",
-        help="open no window, only print what becomes of the episodes at random",
-    )
+    add = parser.add_argument
+    add("--env", required=True, metavar="ID", help="the environment: an id, or module:EnvId")
+    add("--mode", choices=MODES, default="human", help="who plays: you (until Esc), or chance")
+    add("--seed", type=int, help="makes the games the same every time")
+    add("--record", metavar="DIR", help="write a video (mp4) of each episode into DIR")
+    add("--fps", type=int, help="frames in a second (the environment's own; 0: all), for a human")
+    add("--zoom", type=float, default=ZOOM, help="how much larger a human sees the frames (3)")
+    add("--episodes", "-n", type=int, default=EPISODES, help="number of episodes at random (3)")
+    add("--steps", type=int, help="number of steps at random, instead of --episodes")
+    add("--norender", "-nr", action="store_true", help="open no window for episodes at random")
     return parser
 
 

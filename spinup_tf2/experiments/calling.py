@@ -231,8 +231,6 @@ def introduction(experiment: Experiment) -> str:
         colored("with kwargs:\n", color="cyan", bold=True),
         json.dumps(kwargs, separators=(",", ":\t"), indent=4, sort_keys=True) + "\n",
     ]
-    if "logger_kwargs" in kwargs:
-        lines.append("Note: Call experiment is not handling logger_kwargs.\n")
     if experiment.algorithm:
         lines.append("Loading TensorFlow ...\n")
     return "\n".join(lines)
@@ -246,10 +244,6 @@ def _conclusion(experiment):
     return "\n" * 5 + RULE + _END.format(plot=plot, watch=watch) + RULE + "\n" * 5
 
 
-class _ExperimentTraceback(Exception):
-    """Traceback of an error in the process of an experiment, as text."""
-
-
 def _run_in_fresh_process(experiment, processes):
     """Run an experiment in a new Python process, or in several under mpirun."""
     with run_entrypoint.handed_over(experiment, elsewhere=bool(processes.launcher)) as folder:
@@ -258,7 +252,7 @@ def _run_in_fresh_process(experiment, processes):
         error = run_entrypoint.read_error(folder)
     if error:
         message, trace = error
-        raise UserError(message) from _ExperimentTraceback(f"\n{trace}")
+        raise UserError(message) from RuntimeError(f"in its process:\n{trace}")
     if status - 128 in SIGNALS:  # the signal was sent to the processes themselves
         raise Interrupted(status - 128)
     if status != 0:

@@ -94,15 +94,8 @@ def check_experiment(algorithm: str, kwargs: Mapping[str, Any], num_procs: int) 
         num_procs: Number of processes that the experiment will have.
 
     Raises:
-        UserError: An argument is unknown, missing or invalid.
+        UserError: An argument is missing or invalid.
     """
-    known = ["env_fn", *ENVIRONMENT, *signature_of(algorithm).defaults]
-    for name in kwargs:
-        if name not in known:
-            raise UserError(
-                f"{name} is not an argument of {algorithm};{did_you_mean(name, known)} "
-                f"help(spinup_tf2.{algorithm}) shows them all."
-            )
     if not {"env_fn", "env_name"} & kwargs.keys():
         raise UserError("You did not give a value for env_name! Add one and try again.")
     if "env_fn" in kwargs and (more := [name for name in ENVIRONMENT if name in kwargs]):
@@ -162,7 +155,7 @@ def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) ->
     from spinup_tf2.envs import spaces
 
     spaces.network_observation_space(env.observation_space)
-    getattr(spaces, ALGORITHMS[algorithm].action_spec)(env.action_space)
+    getattr(spaces, ALGORITHMS[algorithm])(env.action_space)
     images = spaces.is_image(env.observation_space)
     actor_critic, known = [*default_networks(algorithm).items()][-1 if images else 0]
     for name in ac_kwargs:
@@ -181,12 +174,6 @@ def check_environment(env_fn: EnvFn, check_env: Callable[[gym.Env], object] | No
         env_fn: Factory of the environment.
         check_env: Function that is called with the environment, and may raise UserError as well.
     """
-    if (env_fn.env_kwargs or {}).get("render_mode") == "human":
-        raise UserError(
-            "render_mode is 'human', which would show every step of the training in a window; "
-            "leave it out, and watch the trained agent with: "
-            "python -m spinup_tf2.run test_policy DIRECTORY"
-        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the experiment's own process will show them

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import reprlib
-import tempfile
 import time
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -30,9 +28,6 @@ from spinup_tf2.files.logger import check_logger_arguments
 from spinup_tf2.files.run_directory import EXISTING_RUN, holds_run, run_lock, set_aside
 from spinup_tf2.parallel import mpi
 from spinup_tf2.parallel.launched import FAST_CONVOLUTIONS
-
-# File systems allow 255 bytes, of which date, time and seed take some.
-_LONGEST_NAME = 255 - len("2026-01-31_23-59-59-" + "_s4294967295")
 
 
 @dataclass(frozen=True)
@@ -181,10 +176,7 @@ def setup_logger_kwargs(
 
 def check_exp_name(exp_name: str) -> None:
     """Raise UserError unless an experiment's name is fit for a directory, and not a path."""
-    given = f"exp_name is {reprlib.repr(exp_name)}"
-    _check_file_name(exp_name, given)
-    if len(os.fsencode(exp_name)) > _LONGEST_NAME:
-        raise UserError(f"{given}; a directory's name has room for {_LONGEST_NAME} bytes of it.")
+    _check_file_name(exp_name, f"exp_name is {reprlib.repr(exp_name)}")
 
 
 def _check_file_name(name, given):
@@ -198,7 +190,7 @@ def _check_file_name(name, given):
 
 
 def check_directories(experiments: Iterable[Experiment], finished: Container[str] = ()) -> None:
-    """Raise UserError if runs would share a directory, be lost, or could not be written.
+    """Raise UserError if runs would share a directory or be lost.
 
     The directories in `finished` will not be written to.
     """
@@ -213,24 +205,9 @@ def check_directories(experiments: Iterable[Experiment], finished: Container[str
                 "choose other shorthands, or give each value once."
             )
         taken.add(output_dir)
-        if output_dir in finished:
-            continue
         may_hold_run = experiment.replaces or experiment.kwargs.get("resume")
-        if holds_run(output_dir) and not may_hold_run:
+        if output_dir not in finished and holds_run(output_dir) and not may_hold_run:
             raise UserError(EXISTING_RUN.format(output_dir))
-        _check_writable(Path(output_dir).absolute())
-
-
-def _check_writable(path):
-    """Raise UserError if `path` cannot be created or written to; leaves nothing behind."""
-    parent = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
-    try:
-        with tempfile.TemporaryDirectory(dir=parent):
-            pass
-    except OSError as error:
-        raise UserError(
-            f"cannot write to {path} ({error.strerror}: {parent}); choose another data_dir."
-        ) from error
 
 
 # ---------------------------------------------------------------- before the start

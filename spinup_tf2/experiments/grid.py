@@ -45,8 +45,6 @@ def valid_str(v: Any) -> str:
     """Convert `v` to a string fit for a file name: only letters, digits, - and _."""
     if hasattr(v, "__name__"):
         return valid_str(v.__name__)
-    if isinstance(v, functools.partial):
-        return valid_str((v.func, *v.args, *v.keywords.items()))
     if isinstance(v, tuple | list):
         return "-".join(valid_str(member) for member in v)
     text = str(v)

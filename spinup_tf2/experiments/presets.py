@@ -30,10 +30,7 @@ else:
 
 _DIRECTORY = Path(__file__).parent.parent / "presets"
 
-# What the keys of a preset must be, and those of its settings that are no arguments.
-_KEYS = dict(algorithm=str, doc=str, env=str, fits=list, extends=str, settings=list)
-_KEYS_OF_PART = dict(origin=str, fits=list, ac_kwargs=dict, env_kwargs=dict)
-_KINDS = {str: "a text", list: "a list", dict: "a table"}
+_KEYS = ("algorithm", "doc", "env", "fits", "extends", "settings")
 
 
 @dataclass(frozen=True)
@@ -109,9 +106,6 @@ def _named(algorithm, name):
     own = tables(algorithm)
     if name in own:
         return own[name]
-    others = [each for each in ALGORITHMS if name in tables(each)]
-    if others:
-        raise UserError(f"the preset {name} is for {' and '.join(others)}, not for {algorithm}.")
     raise UserError(
         f"{name!r} is not a preset of {algorithm};{did_you_mean(name, own)} they are "
         f"{', '.join(own)}. A file of your own ends with .toml."
@@ -219,7 +213,6 @@ def _table(algorithm, content, where, others):
     settings = content.get("settings", [])
     content = content | dict(settings=[settings] if isinstance(settings, dict) else settings)
     _check_known(content, _KEYS, where)
-    _check_kinds(content, _KEYS, where)
     base = Table()
     if "extends" in content:
         _check_known([content["extends"]], others, where)
@@ -232,7 +225,6 @@ def _table(algorithm, content, where, others):
 
 
 def _part(algorithm, settings, where):
-    _check_kinds(settings, _KEYS_OF_PART, where)
     arguments = _with_none(settings)
     origin, fits = arguments.pop("origin", where), arguments.pop("fits", None)
     known = [name for name in signature_of(algorithm).defaults if name not in PYTHON_ONLY]
@@ -246,12 +238,6 @@ def _with_none(value):
     if isinstance(value, dict):
         return {key: _with_none(each) for key, each in value.items()}
     return None if value == "None" else value
-
-
-def _check_kinds(table, kinds, where):
-    for name, kind in kinds.items():
-        if not isinstance(table.get(name, kind()), kind):
-            raise UserError(f"{name} is {table[name]!r} ({where}); it must be {_KINDS[kind]}.")
 
 
 def _check_known(names, known, where):

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout, suppress
 from pathlib import Path
@@ -37,7 +38,6 @@ from spinup_tf2.parallel import launch, launched
 from spinup_tf2.parallel.stopping import SIGNALS, Interruption, name_of_signal
 
 _POLL = 0.1  # seconds
-_END_OF_OUTPUT = 2**14  # bytes at the end of the output that are searched for the last line
 
 
 def run_all(
@@ -123,12 +123,9 @@ def _run_side_by_side(outcomes, processes, workers, quiet):
                     bar.update()
                 bar.refresh()
                 time.sleep(_POLL)
-        except Exception:
-            # They save and end, as after a signal; from here on, Ctrl-C ends the grid at once.
-            if not interruption.requested:
-                interruption.request(signal.SIGTERM)
+        except Exception:  # the experiments save and end, as after a signal
             for started in running:
-                started.ask_to_stop(interruption.signum)
+                started.ask_to_stop(signal.SIGTERM)
             while not all(started.is_over() for started in running):
                 time.sleep(_POLL)
             raise
@@ -225,13 +222,10 @@ class _Started:
             self._end(FAILED, f"{reason or f'exit status {status}'}; see {self._output}")
 
     def _last_line(self):
-        try:
-            with open(self._output, "rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - _END_OF_OUTPUT))
-                lines = file.read().decode(errors="replace").strip().splitlines()
-        except OSError:  # somebody has removed it
-            return ""
-        return _in_one_line(lines[-1]) if lines else ""
+        last: deque[str] = deque([""], maxlen=1)
+        with suppress(OSError), open(self._output, encoding="utf-8", errors="replace") as file:
+            last.extend(line for line in file if line.strip())
+        return _in_one_line(last[0])
 
     def _end(self, state, reason="", status=1):
         self._stack.close()

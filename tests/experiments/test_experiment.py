@@ -40,15 +40,12 @@ def tanh(*args, **kwargs):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(epoch=3), r"epoch is not an argument of ppo; did you mean epochs\?"),
         (dict(env_name=None), "You did not give a value for env_name!"),
         (dict(gamma=2), "gamma is 2; it must be a number between 0 and 1"),
-        (dict(epochs=1.5), "epochs is 1.5; it must be a whole number"),
         (dict(steps_per_epoch=3), "steps_per_epoch is 3, which 2 environments"),
         (dict(ac_kwargs=3), "ac_kwargs is 3; it must be a dict"),
         (dict(ac_kwargs=dict(hidden=[3])), "'hidden' in ac_kwargs is not an argument of"),
         (dict(env_fn=print), "env_fn and env_name were given; env_fn makes the whole environment"),
-        (dict(env_fn=print, env_name=None, env_kwargs={}), "env_fn and env_kwargs were given"),
         (dict(env_fn=gym.Env(), env_name=None), r"env_fn is <.*>; it must be a function that"),
     ],
 )
@@ -143,7 +140,7 @@ def test_user_config_has_the_defaults(monkeypatch):
     "exp_name",
     [
         *("", ".", "..", "a/b", "/a", "../a", "~", "~root", "-rf", "a\0b", "a\nb", "\x1b[2J"),
-        *("\udcff", "a" * 224, "ä" * 112, 3, None, b"a"),
+        *("\udcff", 3, None, b"a"),
     ],
 )
 def test_an_experiment_needs_a_plain_name(exp_name, tmp_path):
@@ -156,12 +153,6 @@ def test_an_experiment_needs_a_plain_name(exp_name, tmp_path):
 def test_a_seed_is_no_path(tmp_path):
     with pytest.raises(UserError, match=r"seed '/\.\./\.\./x'; it must be a plain name"):
         setup_logger_kwargs("name", "/../../x", tmp_path)
-
-
-def test_a_name_that_fits_fits_with_date_and_seed(tmp_path):
-    name = "ä" * 111 + "!"
-    path = setup_logger_kwargs(name, 4294967295, tmp_path, datestamp=True)["output_dir"]
-    os.makedirs(path)
 
 
 # ---------------------------------------------------------------- runs that are replaced

@@ -31,4 +31,4 @@ def test_a_pickle_that_others_could_have_written_is_not_read(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "is not loaded from" in run_entrypoint.read_error(tmp_path)[0]
+    assert "is not loaded: it must be a file of user" in run_entrypoint.read_error(tmp_path)[0]
