@@ -298,7 +298,7 @@ def dqn():
     of_seeds = runs("dqn-classic", "dqn", "CartPole-v1").values()
     assert all(run.max() >= learning_data.about("Solved")["CartPole"] for run in of_seeds)
     finals = final("dqn-classic", "dqn", "CartPole-v1").sort_values(ascending=False)
-    return steps("dqn-classic"), WORDS[len(of_seeds)], *finals
+    return PROTOCOLS["dqn-classic"].steps, WORDS[len(of_seeds)], *finals
 
 
 @cache
