@@ -185,7 +185,7 @@ def expect_gradient(function: Callable[..., Any], *inputs: Any) -> list:
     expect(
         all(each is not None for each in found),
         "The numbers are right, but no gradient reaches what is to be trained: keep to "
-        "TensorFlow's functions, without .numpy() and float(), and use stop_gradient for targets alone.",
+        "TensorFlow's functions, without .numpy() and float(), and use stop_gradient for targets.",
     )
     return found
 
