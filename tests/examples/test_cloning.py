@@ -110,8 +110,6 @@ def test_imitation_and_ppo_have_the_same_levels_and_background(run, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--rounds", "-1"], "--rounds is -1; it must be at least 0"),
-        (["--init_from", "data/x", "--rounds", "0"], "--rounds is 0; it must be at least 1"),
         (["--init_from", "none"], "none"),
         (["--stage", "1-1", "9-9"], "There is no demonstration of 9-9; there are some of 1-1, "),
     ],
