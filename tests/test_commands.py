@@ -54,7 +54,7 @@ NOT_RUN = {
     r"examples\.mario_demo .* --exp_name mario-eight": "takes minutes: eight levels",
     r"examples\.mario_demo .* --exp_name single": "takes minutes: nine levels",
     r"^from spinup_tf2\.envs\.mario|for version in range\(4\)": "tests/test_docs.py runs it",
-    r"^from policy import|_savedmodel\"": "tests/exporting/test_export.py does so",
+    r"^from policy import|_savedmodel\"": "tests/test_exporting.py does so",
 }
 
 # What is added to a command: a flag that is given again replaces the one before. Steps are a

@@ -89,8 +89,9 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
     _import_callbacks({**command, **given}.get("callbacks"), run_dir)
 
     options = {key: given.pop(key) for key in ("launcher",) if key in given}
-    alone = not launched.by_mpi() and not options
-    if alone and "num_cpu" not in given and run["num_procs"] > _MOST_PER_CORE * os.cpu_count():
+    alone = not launched.by_mpi() and "launcher" not in options
+    most = _MOST_PER_CORE * os.cpu_count()
+    if alone and "num_cpu" not in given and run["num_procs"] > most:
         raise UserError(
             f"the run in {run_dir} had {run['num_procs']} processes, which is too many for this "
             "machine; give --num_cpu."
@@ -108,6 +109,17 @@ def parse_resume(argv: Sequence[str]) -> tuple[str, str, dict[str, Any], dict[st
             )
         command = command | dict(num_envs=run["num_envs"] // num_cpu)
     check_values(algorithm, command | given, num_cpu)
+    apart = command.get("vectorization") not in (None, "sync") and "vectorization" not in given
+    if alone and apart and run["num_envs"] > most:
+        raise UserError(
+            f"the run in {run_dir} has {run['num_envs']} environments that run at the same time, "
+            "which is too many for this machine; give --vectorization, such as sync."
+        )
+    if "track" not in given and {*(command.get("track") or ())} - {"tensorboard"}:
+        raise UserError(
+            f"the run in {run_dir} sends what it logs to {', '.join(command['track'])}; if you "
+            "want that, say so: --track with these names, or --track None."
+        )
     return run_dir, algorithm, options, command | given
 
 

@@ -4,18 +4,19 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
 
+from spinup_tf2.arguments.rules import check, one_of, optional
 from spinup_tf2.envs.quadruped import conditions, episode
 from spinup_tf2.envs.quadruped.episode import Episode, Motion, Observer, finite_numbers
 from spinup_tf2.envs.quadruped.gait import LEGS, STANCE
 from spinup_tf2.envs.quadruped.robot import Model, Robot
-from spinup_tf2.envs.quadruped.tasks import CONNECTIONS, RENDER_MODES, TASKS, check_arguments
+from spinup_tf2.envs.quadruped.tasks import CONNECTIONS, ONLY_FOR, RENDER_MODES, TASKS
 from spinup_tf2.errors import UserError
 
 KEPT = 0.03  # s, the length of `history_buffer`
@@ -122,7 +123,13 @@ class QuadrupedEnv(gym.Env, EzPickle):
         arguments = {name: x for name, x in locals().items() if name not in ("self", "__class__")}
         EzPickle.__init__(self, **arguments)
         self.robot = None  # until everything has been checked
-        check_arguments(**arguments)
+        check(one_of(*TASKS), task=task)
+        check(optional(one_of(*RENDER_MODES)), render_mode=render_mode)
+        for name, only in ONLY_FOR.items():
+            if arguments[name] and task != only:
+                raise UserError(f"{name} is for the task {only!r} only.")
+        if absolute_actions and residual_gait:
+            raise UserError("absolute_actions and residual_gait exclude each other.")
         self.render_mode = CONNECTIONS.get(render_mode, render_mode)
         self.sim_hz, self.action_repeat = int(sim_hz), int(action_repeat)
         self.dt = self.action_repeat / self.sim_hz
@@ -271,23 +278,23 @@ class QuadrupedEnv(gym.Env, EzPickle):
         return 0.0 if self._episode is None else self._episode.steps * self.dt
 
     @property
-    def history_buffer(self) -> dict[str, Any]:
+    def history_buffer(self) -> Mapping[str, Any]:
         """The last action, and the states of the joints in the last 30 ms.
 
         A dict of `last_action` `[12]` and `joint_state`, which holds `time` `[n]` in s, the newest
         last, and, each `[n, 12]`, `position` and `position_error` in rad and `velocity` in rad/s.
-        It is a copy.
+        It is a copy, which can only be read.
         """
         act, samples = self._episode.act, self.robot.samples
         position, velocity, target, _ = (np.array(each) for each in zip(*samples, strict=True))
         ago = np.arange(len(samples))[::-1] / self.sim_hz
-        joint_state = dict(
+        joint_state = _read_only(
             time=self.t - ago,
             position=position,
             velocity=velocity,
             position_error=position - target,
         )
-        return dict(last_action=act.copy(), joint_state=joint_state)
+        return _read_only(last_action=act.copy(), joint_state=joint_state)
 
     @property
     def feet_on_ground(self) -> list[bool]:
@@ -420,3 +427,11 @@ class QuadrupedEnv(gym.Env, EzPickle):
         if motion.tracking is not None:
             info["velocity_error"], info["turning_error"] = motion.tracking.errors
         return info
+
+
+def _read_only(**values):
+    """Return a dict that cannot be changed, nor its arrays: a change would have no effect."""
+    for x in values.values():
+        if isinstance(x, np.ndarray):
+            x.setflags(write=False)
+    return MappingProxyType(values)

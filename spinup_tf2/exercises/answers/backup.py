@@ -83,19 +83,18 @@ def _right(rew, terminated, truncated, next_val, gamma):
 
 def check_bellman_backup(student):
     mistakes = {
-        "You treat a time limit (truncated) as termination: the world would have continued, and "
-        "what follows is worth V(s').": "where(terminated => where(terminated | truncated",
-        "A state that is terminated and truncated at once is terminal all the same.": (
+        "You treat a time limit (truncated) as an end of the world.": (
+            "where(terminated => where(terminated | truncated"
+        ),
+        "A state that is terminated and truncated is terminal, too.": (
             "where(terminated => where(terminated & ~truncated"
         ),
-        "A terminal state has no future: V(s') counts as 0 there, whatever the network says.": (
+        "A terminal state has no future: V(s') is 0 there.": (
             "np.where(terminated, 0.0, next_val) => next_val"
         ),
         "You mixed up terminated and truncated.": "where(terminated => where(truncated",
         "You forgot gamma.": "gamma * => ",
-        "You drop the reward of the last step: it counts, only the future does not.": (
-            "rew + => rew * ~terminated +"
-        ),
+        "The last step has a reward, too.": "rew + => rew * ~terminated +",
     }
     compare(student, calls("backup"), _STEPS, _right, mistakes)
 
@@ -108,16 +107,14 @@ _ENDS = np.array([False, True, False, True]), np.array([False, False, True, True
 def check_next_observation(student):
     cases = {"one continues, one is terminated, one truncated, one both": (_OBS, _FINAL, *_ENDS)}
     mistakes = {
-        "These are the observations after the reset: the value of another episode's beginning "
-        "would enter the target.": "final_obs, obs) => obs, obs)",
-        "Where the episode continues there is no final_obs: take obs.": (
+        "These are the observations after the reset, of another episode.": (
+            "final_obs, obs) => obs, obs)"
+        ),
+        "Where an episode continues there is no final_obs.": (
             "final_obs, obs) => final_obs, final_obs)"
         ),
-        "After truncation the reset observation is used: take final_obs there as well.": (
-            "(terminated | truncated)[ => terminated["
-        ),
-        "After termination the reset observation is used. It would not matter for y, but it is not "
-        "where the step led: take final_obs.": "(terminated | truncated)[ => truncated[",
+        "After truncation, too, take final_obs.": "(terminated | truncated)[ => terminated[",
+        "After termination, too, take final_obs.": "(terminated | truncated)[ => truncated[",
     }
 
     def right(obs, final_obs, *_):

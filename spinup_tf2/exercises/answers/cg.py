@@ -81,10 +81,8 @@ def _right(h, b, num_iters):
 _MISTAKES = {
     "You make one iteration too few.": "range(num_iters) => range(num_iters - 1)",
     "You make one iteration too many.": "range(num_iters) => range(num_iters + 1)",
-    "Your directions are the residuals themselves, as in steepest descent: add "
-    "(r_new . r_new) / (r . r) p.": "r + error / last_error * p => r",
-    "Your factor of p is always 1: r is overwritten before (r_new . r_new) / (r . r) is "
-    "computed.": "error / last_error * p => p",
+    "Your directions are the residuals, as in steepest descent.": "r + error / last_error * p => r",
+    "The factor of p is always 1: r is overwritten too early.": "error / last_error * p => p",
     "You add alpha H p to the residual: subtract it.": "r - alpha => r + alpha",
 }
 

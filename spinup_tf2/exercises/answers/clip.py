@@ -67,26 +67,15 @@ def _right(logp, logp_old, adv, clip_ratio):
 
 
 _MISTAKES = {
-    "The minus is missing: optimizers minimize, and this is to be maximized.": (
-        "return -tf => return tf"
-    ),
-    "You sum over the batch: take the mean, or else the step depends on the batch size.": (
-        "reduce_mean => reduce_sum"
-    ),
-    "You take the maximum of the two terms: the minimum is what takes away the reason to go far.": (
-        "minimum => maximum"
-    ),
-    "You use the clipped term alone. Without the minimum a bad action that has become more likely "
-    "is never corrected: its gradient is 0.": (
+    "The minus is missing: optimizers minimize.": "return -tf => return tf",
+    "You sum over the batch: take the mean.": "reduce_mean => reduce_sum",
+    "You take the maximum of the two terms.": "minimum => maximum",
+    "Without the minimum, a bad action is never corrected.": (
         "tf.minimum(ratio * adv, clipped * adv) => clipped * adv"
     ),
-    "Nothing is clipped: this is the surrogate objective without its limits.": (
-        "tf.minimum(ratio * adv, clipped * adv) => ratio * adv"
-    ),
-    "You use the difference of the logarithms for the ratio: r = exp(logp - logp_old).": (
-        "tf.exp(logp - logp_old) => logp - logp_old"
-    ),
-    "You clip the ratio to -eps and eps: its limits are 1 - eps and 1 + eps.": (
+    "Nothing is clipped.": "tf.minimum(ratio * adv, clipped * adv) => ratio * adv",
+    "The ratio is exp(logp - logp_old).": "tf.exp(logp - logp_old) => logp - logp_old",
+    "The limits of the ratio are 1 - eps and 1 + eps.": (
         "1 - clip_ratio, 1 + clip_ratio => -clip_ratio, clip_ratio"
     ),
 }

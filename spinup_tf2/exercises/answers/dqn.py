@@ -87,12 +87,11 @@ def _right_backup(rew, terminated, next_q, next_q_target, gamma):
 
 def check_backup(student):
     mistakes = {
-        "The target network chooses the action as well: let Q choose it (double Q-learning).": (
+        "Q chooses the next action, not the target network.": (
             "tf.argmax(next_q, => tf.argmax(next_q_target,"
         ),
-        "Q gives the value as well as choosing the action: the value is that of the target "
-        "network.": "tf.gather(next_q_target, => tf.gather(next_q,",
-        "After termination nothing follows: the factor (1 - terminated) is missing.": (
+        "The value is that of the target network.": "tf.gather(next_q_target, => tf.gather(next_q,",
+        "After termination nothing follows: (1 - terminated) is missing.": (
             "(1 - terminated) * => "
         ),
         "You forgot gamma.": "gamma * => ",
@@ -120,13 +119,9 @@ def _right_loss(q, act, y):
 def check_q_loss(student):
     huber = "tf.where(error <= 1, error**2 / 2, error - 0.5)"
     mistakes = {
-        "Large errors are squared, too: beyond 1 the loss is linear.": f"{huber} => error**2 / 2",
-        "The square is not halved: the two pieces would not meet with the same slope.": (
-            "error**2 / 2 => error**2"
-        ),
-        "1/2 is missing where the loss is linear: the two pieces do not meet at 1.": (
-            "error - 0.5 => error"
-        ),
+        "Beyond 1 the loss is linear.": f"{huber} => error**2 / 2",
+        "The square is not halved.": "error**2 / 2 => error**2",
+        "1/2 is missing where the loss is linear.": "error - 0.5 => error",
         "You return a number for each transition: take the mean.": "tf.reduce_mean => ",
     }
     compare(student, calls("q_loss", tensors), _LOSSES, _right_loss, mistakes)

@@ -94,37 +94,30 @@ def _right(rew, val, next_val, terminated, truncated, gamma, lam):
 
 
 _MISTAKES = {
-    "You treat a time limit (truncated) as an end of the world (terminated): the future is worth "
-    "V(s_{t+1}) there, not 0.": "where(terminated => where(terminated | truncated",
-    "After termination nothing follows: V(s_{t+1}) counts as 0 there.": (
+    "You treat a time limit (truncated) as an end of the world.": (
+        "where(terminated => where(terminated | truncated"
+    ),
+    "After termination nothing follows: V(s_{t+1}) is 0 there.": (
         "np.where(terminated, 0.0, next_val) => next_val"
     ),
-    "A_t sums the deltas from t on, not those before: the loop has to go backwards in time.": (
+    "A_t sums the deltas from t on: go backwards in time.": (
         "reversed(range(len(rew))) => range(len(rew))\ngoes_on[t] => goes_on[t - 1]"
     ),
-    "A step may be terminated and truncated at once: nothing follows then either.": (
+    "Where both are true, too, nothing follows.": (
         "where(terminated => where(terminated & ~truncated"
     ),
-    "You mixed up terminated and truncated: the future is worth 0 after termination, and "
-    "V(s_{t+1}) after truncation.": "where(terminated => where(truncated",
-    "Your sum continues into the next episode, which has nothing to do with this one.": (
-        " * goes_on[t] => "
-    ),
+    "You mixed up terminated and truncated.": "where(terminated => where(truncated",
+    "Your sum continues into the next episode.": " * goes_on[t] => ",
     "Your sum continues into the next episode where a time limit has ended this one.": (
         "~(terminated | truncated) => ~terminated"
     ),
-    "You take V of the next row for V(s_{t+1}). After the end of an episode the next row belongs "
-    "to another one: use next_val.": (
+    "After an end the next row is of another episode: use next_val.": (
         "0.0, next_val) => 0.0, np.concatenate([val[1:], next_val[-1:]]))"
     ),
-    "The following advantage is weighted by gamma only: the weight is gamma lambda.": (
-        "gamma * lam => gamma"
-    ),
-    "You forgot -V(s_t) in delta: an advantage says how much better than expected.": " - val => ",
-    "These are the deltas: their discounted sum is asked for.": "return adv => return delta",
-    "Time runs backwards: a list that is filled from the last step on has to be reversed.": (
-        "return adv => return adv[::-1]"
-    ),
+    "The following advantage is weighted by gamma lambda.": "gamma * lam => gamma",
+    "You forgot -V(s_t) in delta.": " - val => ",
+    "These are the deltas: add them up.": "return adv => return delta",
+    "Time runs backwards: reverse the list.": "return adv => return adv[::-1]",
 }
 
 

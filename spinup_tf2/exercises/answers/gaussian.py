@@ -54,21 +54,15 @@ def right(x, mu, log_std):
 
 
 MISTAKES = {
-    "You return a number for each dimension: sum over the dimensions of an action (axis=-1).": (
+    "Sum over the dimensions of an action (axis=-1).": (
         "tf.reduce_sum( => (lambda terms, axis: terms)("
     ),
-    "You sum over the batch as well: sum over the last axis only (axis=-1).": ", axis=-1 => ",
-    "You take the mean over the dimensions: log-densities of independent dimensions add up.": (
-        "reduce_sum => reduce_mean"
-    ),
-    "You forgot -1/2 log(2 pi), which belongs to each dimension.": " - 0.5 * np.log(2 * np.pi) => ",
-    "You forgot -log sigma: a narrow Gaussian is higher, so that its area stays 1.": (
-        " - log_std => "
-    ),
+    "Sum over the last axis only (axis=-1).": ", axis=-1 => ",
+    "Log-densities of dimensions add up: sum, no mean.": "reduce_sum => reduce_mean",
+    "You forgot -1/2 log(2 pi) in each dimension.": " - 0.5 * np.log(2 * np.pi) => ",
+    "You forgot -log sigma: a narrow Gaussian is higher.": " - log_std => ",
     "The sign is wrong: this is the negative log-likelihood.": "return tf => return -tf",
-    "You take log_std for the standard deviation: sigma = exp(log_std).": (
-        "tf.exp(log_std) => log_std"
-    ),
+    "sigma is exp(log_std).": "tf.exp(log_std) => log_std",
     "You forgot the 1/2 in front of the quadratic term.": "-0.5 * z => -1 * z",
 }
 

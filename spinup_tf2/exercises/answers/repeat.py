@@ -126,23 +126,20 @@ _MISTAKES = {
     "You divide the sum by `times`: return the sum itself.": (
         "obs, total => obs, total / self.times"
     ),
-    "The reward of the step that ends the episode is missing: add it before you leave the loop.": (
+    "The reward of the step that ends the episode is missing.": (
         "+= rew => += 0 if terminated or truncated else rew"
     ),
-    "A truncated episode is returned as terminated: the agent would believe that nothing "
-    "follows.": f"{_FLAGS} terminated or truncated, False",
-    "Truncation is lost: the agent would never know that the episode is over.": (
-        f"{_FLAGS} terminated, False"
-    ),
+    "A truncated episode is returned as terminated.": f"{_FLAGS} terminated or truncated, False",
+    "Truncation is lost.": f"{_FLAGS} terminated, False",
     "terminated and truncated are swapped.": f"{_FLAGS} truncated, terminated",
-    "This is the observation of the first step: return that of the last one.": (
-        _OF_FIRST.format("obs")
-    ),
+    "This is the observation of the first step, not of the last.": _OF_FIRST.format("obs"),
     "This is the info of the first step: return that of the last one.": _OF_FIRST.format("info"),
-    "The rewards of all actions are added up: begin the sum with 0 in each step, not in "
-    "__init__.": f'total = 0.0 => total = getattr(self, "total", 0.0)\n{_KEPT}',
-    "The rewards of all actions of an episode are added up: begin the sum with 0 in each step, not "
-    "in reset.": f"total = 0.0 => total = self.total if self.env.steps else 0.0\n{_KEPT}",
+    "Begin the sum with 0 in each step, not in __init__.": (
+        f'total = 0.0 => total = getattr(self, "total", 0.0)\n{_KEPT}'
+    ),
+    "Begin the sum with 0 in each step, not in reset.": (
+        f"total = 0.0 => total = self.total if self.env.steps else 0.0\n{_KEPT}"
+    ),
 }
 
 

@@ -104,11 +104,9 @@ def check_smoothed_action(student):
     action = "tf.clip_by_value(act + epsilon, -limit, limit)"
     mistakes = {
         "The noise is not clipped to [-c, c].": f"{noise} => sigma * noise",
-        "The action is not clipped to [-limit, limit]: the environment knows no action beyond.": (
-            f"{action} => act + epsilon"
-        ),
+        "The action is not clipped to [-limit, limit].": f"{action} => act + epsilon",
         "The noise is not multiplied by sigma.": "sigma * noise => noise",
-        "The noise is clipped before it is multiplied by sigma: c is the limit of sigma epsilon.": (
+        "c is the limit of sigma epsilon, not of epsilon.": (
             "tf.clip_by_value(sigma * noise, => sigma * tf.clip_by_value(noise,"
         ),
     }
@@ -136,15 +134,12 @@ def _right_backup(rew, terminated, next_q1, next_q2, gamma):
 def check_backup(student):
     minimum = "tf.minimum(next_q1, next_q2)"
     mistakes = {
-        "You take the larger value: the smaller one is what keeps optimism away.": (
-            "minimum => maximum"
+        "You take the larger value, not the smaller.": "minimum => maximum",
+        "You use the first target Q-function only.": f"{minimum} => next_q1",
+        "You take the smallest value of the whole batch.": (
+            f"{minimum} => tf.reduce_min([next_q1, next_q2])"
         ),
-        "You use the first target Q-function only: take the smaller value of both.": (
-            f"{minimum} => next_q1"
-        ),
-        "You take the smallest value of the whole batch: the minimum is of the two values of each "
-        "transition (tf.minimum).": f"{minimum} => tf.reduce_min([next_q1, next_q2])",
-        "After termination nothing follows: the factor (1 - terminated) is missing.": (
+        "After termination nothing follows: (1 - terminated) is missing.": (
             "(1 - terminated) * => "
         ),
         "You forgot gamma.": "gamma * => ",
@@ -170,9 +165,10 @@ def _right_q_loss(q1, q2, y):
 def check_q_loss(student):
     first, second = "tf.reduce_mean((q1 - y) ** 2)", "tf.reduce_mean((q2 - y) ** 2)"
     mistakes = {
-        "Q_2 is not in the loss: it would never be trained.": f" + {second} => ",
-        "You fit the smaller of Q_1 and Q_2: the minimum belongs into y, and each is fitted to "
-        "y.": (f"{first} + {second} => tf.reduce_mean((tf.minimum(q1, q2) - y) ** 2)"),
+        "Q_2 is not in the loss.": f" + {second} => ",
+        "Q_1 and Q_2 are each fitted to y.": (
+            f"{first} + {second} => tf.reduce_mean((tf.minimum(q1, q2) - y) ** 2)"
+        ),
         "You sum over the batch: take the mean.": "reduce_mean => reduce_sum",
         "You return a number for each transition: take the mean.": "tf.reduce_mean => ",
     }
@@ -181,9 +177,7 @@ def check_q_loss(student):
 
 def check_pi_loss(student):
     mistakes = {
-        "The minus is missing: the policy would look for the worst action.": (
-            "-tf.reduce_mean(q1_pi) => tf.reduce_mean(q1_pi)"
-        ),
+        "The minus is missing.": "-tf.reduce_mean(q1_pi) => tf.reduce_mean(q1_pi)",
         "You sum over the batch: take the mean.": "-tf.reduce_mean(q1_pi) => -tf.reduce_sum(q1_pi)",
     }
     compare(

@@ -47,16 +47,13 @@ def _right_slope(log_alpha, logp, target_entropy):
 
 
 _MISTAKES = {
-    "The minus is missing: alpha would fall while the entropy is too low, and the policy would be "
-    "sure of itself sooner and sooner.": "-log_alpha => log_alpha",
-    "You subtract the target: it is log pi + H, because the entropy is minus the mean of log pi.": (
-        "+ target => - target"
-    ),
+    "The minus is missing: alpha should rise while the entropy is low.": "-log_alpha => log_alpha",
+    "The entropy is minus the mean of log pi: add the target.": "+ target => - target",
     "You multiply by alpha: here it is log(alpha).": "-log_alpha => -tf.exp(log_alpha)",
     "You sum over the batch: take the mean.": (
         "reduce_mean(logp) + target_entropy => reduce_sum(logp + target_entropy)"
     ),
-    "log alpha is not in the loss: nothing would be learned.": "-log_alpha * => -",
+    "log alpha is not in the loss.": "-log_alpha * => -",
 }
 
 

@@ -99,22 +99,16 @@ def random(**given):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        (dict(task=["walk"]), r"task is \['walk'\]; it must be one of walk, recover, command"),
+        (dict(task=["walk"]), r"task is \['walk'\]; it must be 'walk', 'recover' or 'command'"),
         (dict(render_mode="ansi"), "render_mode is 'ansi'"),
-        (dict(reward="bounded"), "reward is 'bounded'; it must be one of None, linear, walk_in"),
-        (dict(reward_weights={"speed": 1}), "reward_weights is .* for some of the terms forward"),
-        (dict(reward_weights={"gait": math.nan}), "reward_weights is"),
-        (dict(task="recover", reward_weights={"gait": 1.0}), "terms upright, stance"),
+        (dict(reward_weights={"speed": 1}), "reward_weights is .*; the terms are forward"),
+        (dict(task="recover", reward_weights={"gait": 1.0}), "terms are upright, stance"),
         (dict(reward_weights={"gait": 1}, phase_hz=0), "gait needs a clock"),
         (dict(absolute_actions=True, residual_gait=True), "exclude each other"),
         (dict(terminate_on_success=True), "for the task 'recover' only"),
         (dict(task="recover", straight=True), "for the task 'walk' only"),
         (dict(command_ranges={"forward": 1}), "for the task 'command' only"),
-        (dict(task="command", command_ranges={"up": 1}), "some of the keys forward, sideways"),
         (dict(task="command", command_ranges={"standing": 2}), "standing of command_ranges is 2"),
-        (dict(domain_randomization=1), "domain_randomization is 1; it must be a dict"),
-        (random(wind=1.0), "some of the keys friction, mass, gains, torque_limit"),
-        (random(push=(0, 10, 20)), r"push of domain_randomization is \(0, 10, 20\); .* a pair"),
         (random(push=(10, 5)), r"is \(10, 5\)"),
         (random(latency=20), "latency of domain_randomization is 20; .* from 0 to 0.5"),
         (random(mass=(0.5, np.nan)), "mass of domain_randomization is"),
@@ -129,7 +123,7 @@ def test_arguments_that_are_refused(kwargs, message):
     ("task", "options", "message"),
     [
         ("command", {"command": (0.5, 0)}, r"The command is \(0.5, 0\); it must be three numbers"),
-        ("command", {"command": (0, -3.1, 0)}, r"m/s to the left, from -3 to 3, .* from -5 to 5"),
+        ("command", {"command": (0, -3.1, 0)}, r"from \[-3.0, -3.0, -5.0\] to"),
         ("command", {"commands": 1}, "from_backup, take_over, command, and from_backup excludes"),
         ("command", {"command": (0, 0, 0), "from_backup": True}, "excludes the others"),
         ("walk", {"command": (0, 0, 0)}, "they may be from_backup, take_over, and"),
@@ -644,7 +638,14 @@ def test_time_and_curriculum(make):
     assert env.t == 0
     env.reset(seed=0)
     assert env.t == 0
-    assert (env.history_buffer["last_action"] == 0).all()
+    buffer = env.history_buffer
+    assert (buffer["last_action"] == 0).all()
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        buffer["last_action"] = np.ones(12)
+    with pytest.raises(ValueError, match="read-only"):
+        buffer["last_action"][:] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        buffer["joint_state"]["position"][-1] = 1
     env.add_epoch()
     env.addEpoch()
     assert env.curriculum_factor == pytest.approx(0.48, abs=0.005)
