@@ -191,7 +191,6 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --env_name CartPole-v1": "--env and --env_name are the same flag",
     "ppo --env CartPole-v1 --env Acrobot-v1": "--env is given twice; give it once, with all its",
     "ppo --env CartPole-v1 --epoch 3": r"--epoch is not a flag of ppo; did you mean --epochs\?",
-    "ppo --env CartPole-v1 --env_fn 3": r"--env_fn cannot be given here; call spinup_tf2\.ppo",
     "ppo --env CartPole-v1 --ac_kwargs:hidden_szies [3]": "did you mean --ac_kwargs:hidden_sizes",
     "ppo --env CartPole-v1 --ac_kwargs {'activaton':'relu'}": r"did you mean activation\?",
     "ppo --env CartPole-v1 --ac_kwargs 3": "ac_kwargs is 3; it must be a dict",
