@@ -27,7 +27,7 @@ from typing import Any
 
 from spinup_tf2.errors import UserError, kind_and_line
 
-__all__ = ["Callback", "StopAfter", "StopAtReturn", "StopWithoutImprovement"]
+__all__ = ["Callback", "Prune", "StopAfter", "StopAtReturn", "StopWithoutImprovement"]
 
 
 class Callback:
@@ -207,6 +207,34 @@ class StopAfter(Callback):
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
         if time.monotonic() - self._began >= self.time.total_seconds():
             run.stop(f"the time that it was given, {self.time}, is over")
+
+
+class Prune(Callback):
+    """Reports each epoch's mean return to an Optuna trial, and ends the training if it is pruned.
+
+    Args:
+        trial: The `optuna.Trial`.
+
+    Attributes:
+        score: The latest mean return; None if no episode has ended.
+        pruned: Whether the trial's pruner has ended the training. The objective then raises
+            `optuna.TrialPruned`.
+    """
+
+    def __init__(self, trial: Any):
+        self.trial = trial
+        self.score: float | None = None
+        self.pruned = False
+
+    def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
+        score = mean_return(run, row)
+        if score is None:
+            return
+        self.score = score
+        self.trial.report(score, run.epoch)
+        if self.trial.should_prune():
+            self.pruned = True
+            run.stop("Optuna's pruner has given the trial up")
 
 
 _DURATION = re.compile(

@@ -36,7 +36,7 @@ from spinup_tf2.exporting.formats import (
     write_numpy,
     write_savedmodel,
 )
-from spinup_tf2.files.run_directory import atomic_output
+from spinup_tf2.files.disk import atomic_output
 from spinup_tf2.files.saves import find_save
 from spinup_tf2.training.saved_policy import LoadedPolicy, load_networks
 
