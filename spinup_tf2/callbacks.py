@@ -23,9 +23,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from spinup_tf2.errors import UserError, kind_and_line
-
-__all__ = ["Callback", "StopAfter", "StopAtReturn", "StopWithoutImprovement"]
+__all__ = ["Callback", "Prune", "StopAfter", "StopAtReturn", "StopWithoutImprovement"]
 
 
 class Callback:
@@ -83,14 +81,6 @@ HOOKS = ("on_start", "columns", "on_epoch_end", "on_end")
 def has_hooks(value: Any) -> bool:
     """Return whether an object, or the instances of a class, can serve as a callback."""
     return any(callable(getattr(value, hook, None)) for hook in HOOKS)
-
-
-def not_available(name: str, error: Exception) -> UserError:
-    """Return the UserError to raise if the callback `module:Name` cannot be loaded."""
-    return UserError(
-        f"the callback {name} cannot be had ({kind_and_line(error)}); give it as module:Name, "
-        "where Name is an object in the module, or a class without arguments."
-    )
 
 
 def mean_return(run: Any, row: Mapping[str, Any]) -> float | None:
@@ -176,6 +166,34 @@ class StopAfter(Callback):
     def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
         if time.monotonic() - self._began >= self.time.total_seconds():
             run.stop(f"the time that it was given, {self.time}, is over")
+
+
+class Prune(Callback):
+    """Reports each epoch's mean return to an Optuna trial, and ends the training if it is pruned.
+
+    Args:
+        trial: The `optuna.Trial`.
+
+    Attributes:
+        score: The latest mean return; None if no episode has ended.
+        pruned: Whether the trial's pruner has ended the training. The objective then raises
+            `optuna.TrialPruned`.
+    """
+
+    def __init__(self, trial: Any):
+        self.trial = trial
+        self.score: float | None = None
+        self.pruned = False
+
+    def on_epoch_end(self, run: Any, row: Mapping[str, Any]) -> None:
+        score = mean_return(run, row)
+        if score is None:
+            return
+        self.score = score
+        self.trial.report(score, run.epoch)
+        if self.trial.should_prune():
+            self.pruned = True
+            run.stop("Optuna's pruner has given the trial up")
 
 
 _DURATION = re.compile(

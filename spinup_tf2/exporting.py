@@ -32,7 +32,7 @@ from spinup_tf2.envs.modules import import_named
 from spinup_tf2.envs.spaces import ActionSpec, is_image, network_observation_space, to_network
 from spinup_tf2.envs.spaces import parts_of as entries_of
 from spinup_tf2.errors import UserError, reason_of
-from spinup_tf2.files.run_directory import atomic_output
+from spinup_tf2.files.disk import atomic_output
 from spinup_tf2.files.saves import find_save
 from spinup_tf2.files.unpickling import load_saved_model
 from spinup_tf2.training.saved_policy import LoadedPolicy, load_networks

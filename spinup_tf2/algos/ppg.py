@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import Unpack
 
-from spinup_tf2.arguments.options import OnPolicyOptions
+from spinup_tf2.arguments.table import OnPolicyOptions
 from spinup_tf2.core.gradient_steps import (
     GradientSteps,
     Loss,
@@ -106,20 +106,21 @@ def ppg(
     with learning rate pi_lr. train_v_iters and vf_lr have no meaning then.
 
     Args:
-        clip_ratio (float): How far the new policy may go from the old one and profit from it:
-            the objective ends at probability ratios of 1 +- clip_ratio. (Usually 0.1 to 0.3.)
-        train_pi_iters (int): Passes over each epoch's experience in which the policy is trained.
-        train_v_iters (int): The same for the value function.
-        arch (str): 'dual', one network for the policy, with a value output for the auxiliary phase,
-            and one for the value function; 'shared', one for both; 'detach', one for both, of which
-            the value loss trains only the value output in the policy phase.
+        clip_ratio (float): How far the policy may go in an update. The objective ends at
+            probability ratios of 1 +- clip_ratio. (Usually 0.1 to 0.3.)
+        train_pi_iters (int): Passes per epoch that train the policy.
+        train_v_iters (int): Passes per epoch for the value function.
+        arch (str): 'dual', 'shared' or 'detach' networks. 'dual': one network for the policy, with
+            a value output for the auxiliary phase, and one for the value function; 'shared', one
+            for both; 'detach', one for both, of which the value loss trains only the value output
+            in the policy phase.
         n_pi (int): Epochs in each policy phase. (32 in the paper, of 65,536 steps each.)
-        train_aux_iters (int): Passes over the epochs of the policy phase in the auxiliary phase.
-            0: there is none, and the algorithm is PPO.
+        train_aux_iters (int): Passes over the steps in an auxiliary phase. 0: there is none, and
+            the algorithm is PPO.
         aux_lr (float): Learning rate in the auxiliary phase.
-        beta_clone (float): Weight of the KL divergence from the policy before the auxiliary phase.
-        aux_minibatch_size (int): Steps of all processes in each minibatch of the auxiliary phase. A
-            multiple of the number of environments that divides n_pi times steps_per_epoch.
+        beta_clone (float): Weight of the KL from the policy before it.
+        aux_minibatch_size (int): Steps in a minibatch of the auxiliary phase. A multiple of the
+            number of environments that divides n_pi times steps_per_epoch.
     """
     settings = Settings.of(locals())
 

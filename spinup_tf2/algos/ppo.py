@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import Unpack
 
-from spinup_tf2.arguments.options import OnPolicyOptions
+from spinup_tf2.arguments.table import OnPolicyOptions
 from spinup_tf2.core.gradient_steps import (
     GradientSteps,
     Loss,
@@ -121,16 +121,17 @@ def ppo(
     train_pi_iters steps with learning rate pi_lr. train_v_iters and vf_lr have no meaning then.
 
     Args:
-        clip_ratio (float): How far the new policy may go from the old one and profit from it:
-            the objective ends at probability ratios of 1 +- clip_ratio. (Usually 0.1 to 0.3.)
-        train_pi_iters (int): Maximum number of gradient steps on the policy in each epoch; early
-            stopping may end them sooner. With minibatches: of passes over the epoch's experience.
-        train_v_iters (int): Gradient steps on the value function in each epoch, or passes.
-        target_kl (float): Roughly what KL divergence between old and new policy is right for an
-            update. With objective 'clip', beyond 1.5 times this the policy steps of the epoch end
-            (None: never); with 'penalty', beta is adapted to it. (Usually small, 0.01 or 0.05.)
-        objective (str): 'clip' takes away the reason to go far from the old policy; 'penalty'
-            subtracts beta times the KL divergence, with no clipping and no early stopping.
+        clip_ratio (float): How far the policy may go in an update. The objective ends at
+            probability ratios of 1 +- clip_ratio. (Usually 0.1 to 0.3.)
+        train_pi_iters (int): Most gradient steps on the policy per epoch. Early stopping may end
+            them sooner. With minibatches: of passes over the epoch's experience.
+        train_v_iters (int): Gradient steps on the value per epoch. Or passes.
+        target_kl (float): KL divergence that is right for an update. With objective 'clip', beyond
+            1.5 times this the policy steps of the epoch end (None: never); with 'penalty', beta is
+            adapted to it. (Usually small, 0.01 or 0.05.)
+        objective (str): 'clip', or 'penalty' (beta times the KL). 'clip' takes away the reason to
+            go far from the old policy; 'penalty' subtracts beta times the KL divergence, with no
+            clipping and no early stopping.
     """
     settings = Settings.of(locals())
     penalty = objective == "penalty"

@@ -7,7 +7,7 @@ import gymnasium as gym
 import tensorflow as tf
 from typing_extensions import Unpack
 
-from spinup_tf2.arguments.options import OnPolicyOptions
+from spinup_tf2.arguments.table import OnPolicyOptions
 from spinup_tf2.core.gradient_steps import (
     GradientSteps,
     Loss,
@@ -61,7 +61,7 @@ def vpg(
     """Vanilla Policy Gradient, with generalized advantage estimates: one policy step per epoch.
 
     Args:
-        pi_lr (float): Learning rate of the policy, which takes a single step in each epoch.
+        pi_lr (float): Learning rate of the policy. It takes a single step in each epoch.
     """
     settings = Settings.of(locals())
     with environments(settings) as (envs, test_envs):

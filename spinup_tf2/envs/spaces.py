@@ -57,26 +57,20 @@ def parts_of(space: spaces.Space) -> list[tuple[Any, spaces.Space]]:
     return [*enumerate(space.spaces)] if isinstance(space, spaces.Tuple) else []
 
 
+_SUPPORTED = (
+    *(spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary),
+    *(spaces.Dict, spaces.Tuple),
+)
+
+
 def _check_observation_space(space, where):
-    parts = parts_of(space)
-    for key, part in parts:
+    for key, part in parts_of(space):
         _check_observation_space(part, f" (entry {key!r})")
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        named = isinstance(space, spaces.Tuple) or all(isinstance(key, str) for key, _ in parts)
-        if not parts or not named:
-            kind = type(space).__name__
-            raise UserError(f"The {kind} observation{where} needs entries, and strings as keys.")
-    elif not isinstance(
-        space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
-    ):
-        advice = "Wrap the environment in a gymnasium.ObservationWrapper that returns one of them."
-        if where:
-            advice = "Choose other entries, with gymnasium.wrappers.FilterObservation."
-        if type(space).__name__ == "MissionSpace":
-            advice = "minigrid.wrappers has some that leave the text out, such as ImgObsWrapper."
+    if not isinstance(space, _SUPPORTED):
         raise UserError(
             f"The observation space {type(space).__name__}{where} is not supported; supported are "
-            f"Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these. {advice}"
+            "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these. Wrap the "
+            "environment in a gymnasium.ObservationWrapper that returns one of them."
         )
 
 
@@ -97,10 +91,10 @@ def pixels_as_numbers(space: spaces.Space, entry: str | int | None = None) -> li
     where = "" if entry is None else f" (entry {entry!r})"
     return [
         f"the observation{where}, {space.dtype} of shape {space.shape}, looks like an image. The "
-        f"networks see {math.prod(space.shape)} numbers from {space.low.min():g} to "
-        f"{space.high.max():g}, and have no convolutions for it: these are for observations that "
-        "are nothing but an image, of uint8 and three dimensions, and of at least 32 x 32 pixels. "
-        "Change it with a wrapper, or use networks of your own (actor_critic)."
+        f"networks see {math.prod(space.shape)} numbers, and have no convolutions for it: these "
+        "are for observations that are nothing but an image, of uint8 and three dimensions, and "
+        "of at least 32 x 32 pixels. Change it with a wrapper, or use networks of your own "
+        "(actor_critic)."
     ]
 
 

@@ -45,7 +45,7 @@ from spinup_tf2.examples.cloning import (
 from spinup_tf2.examples.mario_corrections import LONGEST, correct_with
 from spinup_tf2.examples.mario_ways import Shown, Start, Ways, first_ways, frames_of, together
 from spinup_tf2.experiments.presets import load
-from spinup_tf2.files.lock import run_lock
+from spinup_tf2.files.run_directory import run_lock
 from spinup_tf2.training.rebuilding import begin_with, network_arguments
 from spinup_tf2.utils.run_utils import EnvFn
 

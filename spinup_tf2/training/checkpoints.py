@@ -30,9 +30,8 @@ from typing import Any
 import numpy as np
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.files.arrays import DamagedCheckpoint, numbered, read_npz
+from spinup_tf2.files.disk import DamagedCheckpoint, numbered, read_json, read_npz
 from spinup_tf2.files.printing import warn
-from spinup_tf2.files.run_directory import read_json
 from spinup_tf2.parallel.mpi import gather_objects, on_root, proc_id
 
 FORMAT = 2

@@ -16,7 +16,7 @@ import numpy as np
 from spinup_tf2 import user_config
 from spinup_tf2.core.replay_buffer import ReplayBuffer
 from spinup_tf2.errors import UserError
-from spinup_tf2.files.arrays import DamagedCheckpoint, numbered
+from spinup_tf2.files.disk import DamagedCheckpoint, numbered
 from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.parallel.mpi import num_procs, proc_id
 from spinup_tf2.training.checkpoints import Checkpoints, NewSteps, Saved, read_ranks, read_steps

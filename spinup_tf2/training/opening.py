@@ -15,9 +15,9 @@ from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.envs.spaces import ActionSpec, action_spec, pixels_as_numbers
 from spinup_tf2.files.env_spec import write_env_spec
-from spinup_tf2.files.lock import run_lock
 from spinup_tf2.files.logger import EpochLogger
-from spinup_tf2.parallel.launched import limit_tensorflow, open_missing_streams
+from spinup_tf2.files.run_directory import run_lock
+from spinup_tf2.parallel.launched import limit_tensorflow
 from spinup_tf2.parallel.mpi import (
     broadcast_object,
     exit_together,
@@ -50,7 +50,6 @@ def environments(
 
     The test environments are None if this rank plays no test episodes.
     """
-    open_missing_streams()
     limit_tensorflow()
     # For environments whose constructors draw from global generators.
     seed_global_generators(environment_seed(settings.seed, proc_id() * settings.num_envs))

@@ -32,7 +32,7 @@ from spinup_tf2.core.nets.normalization import NormalizedActorCritic
 from spinup_tf2.envs.modules import import_for_file, is_own
 from spinup_tf2.envs.spaces import network_observation_space
 from spinup_tf2.errors import UserError, kind_and_line, one_line
-from spinup_tf2.files.arrays import StoredArray
+from spinup_tf2.files.disk import StoredArray
 from spinup_tf2.files.saves import complete_save, find_save, read_info, read_weights
 
 MOST_LAYERS = 1000

@@ -12,12 +12,10 @@ import gymnasium as gym
 from spinup_tf2.arguments.checks import MAY_CHANGE, PYTHON_ONLY, check_epochs_left
 from spinup_tf2.envs.modules import modules_of
 from spinup_tf2.errors import UserError, shortened
-from spinup_tf2.files.commands import resume_command
+from spinup_tf2.files.as_json import space_to_json, to_json
 from spinup_tf2.files.env_spec import describe_env
-from spinup_tf2.files.kwargs_json import to_json
-from spinup_tf2.files.run_directory import holds_rows, holds_run
+from spinup_tf2.files.run_directory import holds_rows, holds_run, resume_command
 from spinup_tf2.files.serialization import convert_json, is_json_serializable
-from spinup_tf2.files.space_json import space_to_json
 from spinup_tf2.parallel.mpi import gather_objects, num_procs, on_root
 from spinup_tf2.training.checkpoints import Checkpoints, Saved
 from spinup_tf2.training.settings import Settings

@@ -32,8 +32,8 @@ from spinup_tf2.envs.spaces import (
     to_network,
 )
 from spinup_tf2.errors import UserError, one_line
+from spinup_tf2.files.as_json import space_from_json, space_to_json
 from spinup_tf2.files.saves import complete_save, read_info, read_weights
-from spinup_tf2.files.space_json import space_from_json, space_to_json
 from spinup_tf2.files.unpickling import load_saved_model
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.policy_with_memory import Policy, PolicyWithMemory

@@ -17,7 +17,7 @@ from spinup_tf2.arguments.checks import (
     other_meanings,
     without_effect,
 )
-from spinup_tf2.arguments.docs import documented
+from spinup_tf2.arguments.signatures import documented
 from spinup_tf2.envs.making import EnvFn
 from spinup_tf2.envs.modules import is_own
 from spinup_tf2.files.logger import check_logger_arguments

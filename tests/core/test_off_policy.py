@@ -10,7 +10,7 @@ import scipy.stats
 from gymnasium import spaces
 
 from spinup_tf2 import ddpg
-from spinup_tf2.arguments.options import OPTIONS
+from spinup_tf2.arguments.table import OPTIONS
 from spinup_tf2.core import off_policy
 from spinup_tf2.core.nets.acting import Actor
 from spinup_tf2.core.nets.q_actor_critic import MLPQActorCritic

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from importlib.util import find_spec
 
 import gymnasium as gym
 import pytest
@@ -29,6 +30,7 @@ def place(tmp_path, monkeypatch):
     """The current directory, in which Python looks for modules before all others."""
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.chdir(tmp_path)
+    atari.is_atari("ALE/Pong-v5")  # registers the games, which it would not do again
     known = {*gym.registry}
     yield tmp_path
     for name, module in [*sys.modules.items()]:
@@ -83,15 +85,16 @@ REGISTERS_AT_ONCE = "import gymnasium\ngymnasium.register('{}', 'spinup_tf2.envs
         ("gym-pusht", "gym_pusht", "gym_pusht/PushT-v0"),
         ("Panda_Gym", "panda_gym", "PandaReach-v3"),
         ("PyFlyt", "PyFlyt.gym_envs", "PyFlyt/QuadX-Hover-v4"),
-        ("MinAtar", "minatar.gym", "MinAtar/Test-v1"),
+        pytest.param(
+            *("MinAtar", "minatar.gym", "MinAtar/Test-v1"),
+            marks=pytest.mark.skipif(find_spec("minatar") is not None, reason="it is installed"),
+        ),
     ],
 )
 def test_environments_of_well_known_packages_need_no_module(place, package, module, env_id):
     """Nor are other packages imported to find them."""
     site = place / "venv" / "site-packages"
     parent, _, _ = module.partition(".")
-    with pytest.raises(UserError, match=f"it is in {parent}; install that with: pip install"):
-        EnvFn(env_id)()
     sys.path.append(str(site))
     write_package(site, "", name=package)
     write(site, f"{parent}/__init__", " ")
@@ -229,21 +232,6 @@ def test_modules_of_the_user_that_cannot_be_imported(place, code):
     write(place, "my_envs", code)
     with pytest.raises(UserError, match="'my_envs', which you name, cannot be imported"):
         import_named("my_envs")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("arms", "there is no module arms in the current directory or among the installed"),
-        ("my_envs.arms", "there is no module my_envs.arms in"),
-        ("my_envs.py", "my_envs.py is a file.*leave .py away"),
-        ("arms.py", "arms.py is a file.*leave .py away"),
-    ],
-)
-def test_modules_of_the_user_that_are_not_there(place, name, message):
-    write(place, "my_envs")
-    with pytest.raises(UserError, match=message):
-        import_named(name)
 
 
 @pytest.mark.parametrize(

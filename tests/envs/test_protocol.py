@@ -2,7 +2,6 @@
 
 from collections import namedtuple
 from functools import partial
-from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -178,7 +177,6 @@ def test_the_time_limit():
         (lambda: None, "$"),
         (lambda: Wrong, "$"),
         (lambda: gym.make_vec("CartPole-v1", 2), " Return a single one, .* as num_envs"),
-        (lambda: SimpleNamespace(possible_agents=["a"]), " This one is for several agents"),
     ],
 )
 def test_what_is_no_environment_of_gymnasium_is_refused(make, advice):

@@ -15,7 +15,7 @@ from scipy import stats
 from spinup_tf2.examples import ppo_cartpole, ppo_pendulum, sac_pendulum, vpg_cartpole
 
 # Each with how many steps it takes until episodes have ended and networks have learned.
-SCRIPTS = [(ppo_cartpole, 3200), (ppo_pendulum, 3200), (vpg_cartpole, 1600), (sac_pendulum, 1300)]
+SCRIPTS = [(ppo_cartpole, 1600), (ppo_pendulum, 1600), (vpg_cartpole, 800), (sac_pendulum, 1100)]
 # Each with after how many steps it reports.
 NAMES = [("ppo_cartpole", 1600), ("ppo_pendulum", 1600), ("vpg_cartpole", 4000)]
 NAMES += [("sac_pendulum", 1000)]
@@ -209,9 +209,7 @@ def test_pendulums_are_played_to_their_end_and_not_beyond(monkeypatch):
 def test_a_seed_is_a_run(script, steps):
     first, again = (script.train(steps, 0) for _ in range(2))
     assert first == again
-    other = script.train(steps // 2, 1)
-    assert other
-    assert first[: len(other)] != other
+    assert first != script.train(steps, 1)
 
 
 @pytest.mark.commands

@@ -22,21 +22,15 @@ WRONG_ANSWERS = {
         "tf.Variable(tf.fill([act_dim], -0.5))": "not among trainable_variables",
         "[keras.Input((obs_dim,)), *hidden => [*hidden": "build the layers",
         "return self(obs) + tf.exp(self.log_std) => "
-        "return tf.stop_gradient(self(obs)) + self.log_std": "You take log_std for sigma",
-        "return self(obs) + => return tf.stop_gradient(self(obs)) +": "gradient of sample does not",
+        "return tf.stop_gradient(self(obs)) + self.log_std": "sigma is exp(log_std)",
         "return self(obs) + => return self(obs).numpy() +": "gradient of sample does not reach",
-        "tf.exp(self.log_std) * noise => np.exp(self.log_std) * noise": "gradient of sample does",
         "(act - self(obs)) => (act - tf.stop_gradient(self(obs)))": "gradient of log_prob does not",
-        "return tf.reduce_sum(self => return float(tf.reduce_sum(self\n(2 * np.pi)) => "
-        "(2 * np.pi)))": "no gradient reaches log_std",
-        "reduce_sum(self.log_std => reduce_sum(tf.stop_gradient(self.log_std)": "reaches log_std",
         "self.log_std + 0.5 + 0.5 * np.log(2 * np.pi) => "
         "0.5 + 0.5 * np.log(2 * np.pi) + self.log_std": "write log_std first",
     },
     "gae": {"return adv => return adv.sum(axis=1)": "the shape is [8]; it should be [8, 3]"},
     "clip": {
         "1 - clip_ratio => -inf": "NameError",
-        "1 - clip_ratio => 0.0": "from above only",
         "tf.exp(logp - => tf.exp(tf.stop_gradient(logp) -": "no gradient reaches logp",
     },
     "cg": {
@@ -49,8 +43,6 @@ WRONG_ANSWERS = {
         f"{SEED} => seed + i": "independent",
         f"{SEED} => 10 * seed + i": "Environment 0 of the run with seed 1 has the same seed as "
         "environment 10 of the run with seed 0",
-        f"{SEED} => 1000 * seed + i": "independent",
-        f"{SEED} => seed + 1000 * i": "independent",
         f"{SEED} => seed + 10_000 * i": "independent",
         f"{SEED} => {SEED} - 2**31": "has a negative one",
         f"{SEED} => seed": "needs its own",
@@ -81,22 +73,16 @@ WRONG_ANSWERS = {
         "-log_alpha * => -tf.stop_gradient(log_alpha) *": "No gradient reaches log_alpha",
     },
     "init": {
-        "6 / (fan_in + fan_out) => 6 / fan_in": "divide by fan_in alone",
-        "np.sqrt(6 / (fan_in + fan_out)) => 6 / (fan_in + fan_out)": "square root is missing",
-        "6 / (fan_in => 2 / (fan_in": "standard deviation",
-        "1 / np.sqrt(fan_in) => 1 / fan_in": "square root is missing",
-        "1 / np.sqrt(fan_in) => 1 / np.sqrt(fan_out)": "you use fan_out",
-        ", rng.uniform(-limit, limit, fan_out) => , np.zeros(fan_out)": "bias of 'torch' is 0",
-        "return rng.uniform(-limit => return rng.uniform(0": "spread evenly around 0",
-        "rng.uniform(-limit, limit, shape), np => rng.normal(0, limit, shape), np": "not uniform",
-        "gain * (tall => (tall": "gain is missing",
-        "gain * (tall => gain**2 * (tall": "gain^2",
-        "gain * (tall => gain**0.5 * (tall": "sqrt(gain)",
+        "6 / (fan_in + fan_out) => 6 / fan_in": "kernel of 'glorot' reaches to 0.1732; the limit "
+        "should be 0.1414",
+        "1 / np.sqrt(fan_in) => 1 / fan_in": "the limit should be",
+        ", rng.uniform(-limit, limit, fan_out) => , np.zeros(fan_out)": "bias of 'torch' reaches",
+        "return rng.uniform(-limit => return rng.uniform(0": "is not uniform around 0",
+        "gain * (tall => (tall": "With gain 0.5 the diagonal of W^T W should be 0.25; it is 1",
         "np.linalg.qr( => (lambda x: (x, None))(": "not a multiple of the identity",
         "max(shape), min(shape) => shape[0], shape[1]": "shape [100, 100]; it should",
         "rng.normal(size => np.random.default_rng(0).normal(size": "draw all numbers from rng",
         " if fan_in >= fan_out else kernel @ kernel.T => ": "W W^T if it is wide",
-        "2 * np.eye => np.eye": "is taken for 'glorot'",
     },
     "repeat": {
         "if terminated or truncated: => if False:": "after the end",
@@ -159,10 +145,7 @@ RIGHT_ANSWERS = {
         "-log_alpha * tf.stop_gradient(tf.reduce_mean(logp) + target_entropy) => "
         "-tf.reduce_mean(log_alpha * tf.stop_gradient(logp + target_entropy))",
     ],
-    "init": [
-        "np.sqrt(6 / (fan_in + fan_out)) => np.sqrt(3) * np.sqrt(2 / (fan_in + fan_out))",
-        "if bias.any() => if np.abs(bias).max() > 0",
-    ],
+    "init": ["if bias.any() => if np.abs(bias).max() > 0"],
     "repeat": [
         "range(self.times) => [None] * self.times",
         "return obs, total => return obs, int(total)",

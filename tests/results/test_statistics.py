@@ -100,7 +100,7 @@ def test_the_interval_that_goes_with_an_estimator(arguments, result):
     [
         (("sum", "ci"), "The sum of the runs has no interval 'ci' .* choose from none"),
         (("mean", "sem"), "no interval 'sem' .* choose from sd, se, ci, none"),
-        (("system", None), "no estimator 'system'; choose from mean, me"),
+        (("system", None), "no estimator 'system' in mean, me"),
     ],
 )
 def test_what_does_not_go_together(arguments, message):

@@ -20,7 +20,7 @@ import spinup_tf2
 from spinup_tf2 import user_config
 from spinup_tf2.cli.evaluate import evaluate_run
 from spinup_tf2.errors import UserError
-from spinup_tf2.files.lock import run_lock
+from spinup_tf2.files.run_directory import run_lock
 from spinup_tf2.training import checkpoints
 from spinup_tf2.training import run as runs_module
 from spinup_tf2.training.checkpoints import Checkpoints

@@ -9,13 +9,12 @@ import sys
 import pytest
 
 from spinup_tf2.errors import UserError
-from spinup_tf2.files.lock import run_lock
-from spinup_tf2.files.run_directory import LOCK
+from spinup_tf2.files.run_directory import LOCK, run_lock
 
 # Holds the directory argv[1] until it is killed, or until its stdin is closed.
 HOLDER = """
 import sys
-from spinup_tf2.files.lock import run_lock
+from spinup_tf2.files.run_directory import run_lock
 with run_lock(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()

@@ -21,7 +21,7 @@ import pytest
 
 from spinup_tf2.errors import UserError
 from spinup_tf2.experiments import calling
-from spinup_tf2.files.run_directory import atomic_save
+from spinup_tf2.files.disk import atomic_save
 from spinup_tf2.run import main
 from spinup_tf2.training.checkpoints import Checkpoints, DamagedCheckpoint, read_npz
 from spinup_tf2.training.saved_policy import load_policy

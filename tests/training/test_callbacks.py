@@ -9,6 +9,7 @@ import pytest
 from spinup_tf2 import a2c, ddpg, ppo, vpg
 from spinup_tf2.callbacks import (
     Callback,
+    Prune,
     StopAfter,
     StopAtReturn,
     StopWithoutImprovement,
@@ -233,6 +234,21 @@ def test_stop_without_improvement_waits_for_a_test():
     assert told == 10 * [None]
 
 
+@pytest.mark.parametrize("pruned", [False, True])
+def test_prune(pruned):
+    """The trial gets the return of each epoch that has one, and may end the training."""
+    reported = []
+    trial = SimpleNamespace(
+        report=lambda score, epoch: reported.append((epoch, score)),
+        should_prune=lambda: pruned and len(reported) == 2,
+    )
+    callback = Prune(trial)
+    told = reasons(callback, ["", 5.0, 4.0])
+    assert [score for _, score in reported] == [5.0, 4.0]
+    assert (callback.score, callback.pruned) == (4.0, pruned)
+    assert told == [None, None, "Optuna's pruner has given the trial up" if pruned else None]
+
+
 def test_stop_after(monkeypatch):
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
@@ -335,7 +351,7 @@ def test_by_name(tmp_path, module):
         ("users_callbacks:Needs", "TypeError.*argument"),
         ("users_callbacks:function", "has none of the methods on_start"),
         ("os:abort", "has none of the methods on_start"),
-        ("no_such_module:Nothing", "there is no module no_such_module"),
+        ("no_such_module:Nothing", "No module named 'no_such_module'"),
     ],
 )
 def test_names_that_stand_for_nothing(tmp_path, module, name, reason):

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from spinup_tf2.envs.mario.emulator import Core, NesPy
+from spinup_tf2.envs.mario.emulator import NesPy
 from spinup_tf2.envs.mario.game import BUTTONS, Game
 from spinup_tf2.errors import UserError
-from spinup_tf2.files.run_directory import atomic_output
+from spinup_tf2.files.disk import atomic_output
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -88,7 +88,7 @@ def keep(stage: str, plan: str, path: Path = FILE) -> None:
 # ---------------------------------------------------------------------------- playing
 
 
-def at_start(level: tuple[int, int], make_core: Callable[[], Core], noops: int) -> Game:
+def at_start(level: tuple[int, int], make_core: Callable[[], NesPy], noops: int) -> Game:
     """Return a new game at the start of a level, after `noops` frames without a button pressed."""
     game = Game(make_core(), level)
     game.reset()
@@ -110,7 +110,7 @@ def play_step(game: Game, letter: str) -> tuple[bool, dict]:
 
 
 def reaches_flag(
-    level: tuple[int, int], plan: str, make_core: Callable[[], Core] = NesPy, noops: int = 0
+    level: tuple[int, int], plan: str, make_core: Callable[[], NesPy] = NesPy, noops: int = 0
 ) -> bool:
     """Return whether a plan clears a level with exactly its last step, on a new console."""
     game = at_start(level, make_core, noops)

@@ -31,7 +31,7 @@ from spinup_tf2.envs.mario.demonstrations import (
     reaches_flag,
     shortened,
 )
-from spinup_tf2.envs.mario.emulator import Core, NesPy
+from spinup_tf2.envs.mario.emulator import NesPy
 from spinup_tf2.envs.mario.env import ALL_STAGES, LEVELS
 from spinup_tf2.envs.mario.game import Game
 
@@ -63,7 +63,7 @@ class Consoles:
         steps: Number of steps that were played to get to the ends of plans.
     """
 
-    def __init__(self, level: tuple[int, int], make_core: Callable[[], Core], noops: int = 0):
+    def __init__(self, level: tuple[int, int], make_core: Callable[[], NesPy], noops: int = 0):
         self._level, self._make_core, self._noops = level, make_core, noops
         self._games: dict[str, Game] = {}  # by the plan that it has played, the last used last
         self.steps = 0
@@ -144,7 +144,7 @@ class Search:
         level: tuple[int, int],
         seed: int = 0,
         budget: int = BUDGET,
-        make_core: Callable[[], Core] = NesPy,
+        make_core: Callable[[], NesPy] = NesPy,
         report: Callable[[str], None] = lambda line: None,
         noops: int = 0,
         known: str = "",
