@@ -38,7 +38,7 @@ from learning_data import (
     read_table,
 )
 from learning_statistics import cells
-from learning_tables import evaluated, folded, markdown, overview, references
+from learning_tables import OVERVIEW, evaluated, folded, markdown, overview, references
 from throughput import markdown_table
 
 HERE = Path(__file__).parent
@@ -192,7 +192,7 @@ def random_returns(protocol: Protocol, episodes: int = 100) -> str:
 
 
 def report(protocol: Protocol) -> None:
-    """Write the tables of a protocol (.md, .csv) and its figure (.png), and print the tables.
+    """Write the tables of a protocol (.md, .csv) and its figure (.svg), and print the tables.
 
     Without a finished run there is only a sentence.
     """
@@ -204,7 +204,7 @@ def report(protocol: Protocol) -> None:
     if not table.empty:
         csv = table.drop(columns="runs")
         csv.to_csv(out.with_name(f"{protocol.name}-table.csv"), index=False, float_format="%.5g")
-        learning_figure.figure(protocol, data, out.with_suffix(".png"))
+        learning_figure.figure(protocol, data, out.with_suffix(".svg"))
     print(text)
 
 
@@ -225,8 +225,19 @@ def texts_over_all() -> dict[str, str]:
     }
 
 
+def show(text: str) -> None:
+    """Put the overview into the page of results, in the place of the last one."""
+    page = learning_data.PAGE.read_text(encoding="utf-8")
+    before, begin, rest = page.partition("<!-- overview -->\n")
+    _, end, after = rest.partition("\n<!-- end of overview -->")
+    learning_data.PAGE.write_text(f"{before}{begin}\n{text}{end}{after}", encoding="utf-8")
+
+
 def status(some_protocols: Mapping[str, Protocol]) -> str:
-    """How many seeds are finished of each protocol, algorithm and environment, in Markdown."""
+    """How many seeds are finished of each protocol, algorithm and environment, in Markdown.
+
+    What has no finished run is left out.
+    """
     lines = []
     for protocol in some_protocols.values():
         done = finished(protocol)
@@ -235,9 +246,10 @@ def status(some_protocols: Mapping[str, Protocol]) -> str:
             for environment in protocol.environments:
                 keys = [key for key in protocol.runs() if key[:2] == (algorithm, environment)]
                 count = sum(key in done for key in keys)
-                name = nameof(environment)
-                runs.append(f"{name} {count} of {len(keys)}" if count else f"{name} not finished")
-            lines.append([protocol.name, algorithm, f"{protocol.steps:,}", ", ".join(runs)])
+                if count:
+                    runs.append(f"{nameof(environment)} {count} of {len(keys)}")
+            if runs:
+                lines.append([protocol.name, algorithm, f"{protocol.steps:,}", ", ".join(runs)])
     return markdown_table(["protocol", "algorithm", "steps", "finished runs"], lines)
 
 
@@ -270,6 +282,8 @@ def main() -> None:
         for name, text in texts_over_all().items():
             (learning_data.RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
             print(text)
+        show(texts_over_all()["overview"])
+        learning_figure.overview(OVERVIEW, learning_data.RESULTS / "overview.svg")
         return
     if not args.protocols:
         parser.error(f"name a protocol: {', '.join(known)}")

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from learning_data import CELL, Protocol, finished, protocols, published
-from learning_statistics import SMOOTHED
+from learning_data import CELL, Protocol, file_of, finished, protocols, published, read
+from learning_statistics import SMOOTHED, cells, pooled
+
+POINTS = 250  # of a curve: more cannot be told apart
+_FONT_SCALE = 1.35  # figures of several panels are shown smaller than they are
 
 
 def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
@@ -20,9 +23,9 @@ def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
 
     from spinup_tf2.results import figures
 
-    figures.set_theme()
-    names = protocol.variant_names if protocol.variants else _all_algorithms()
-    colors = figures.colors_for(names)
+    figures.set_theme(_FONT_SCALE)
+    variants = protocol.variants and figures.colors_for(protocol.variant_names)
+    colors = variants or _colors_of_algorithms()
     markers = dict(zip(protocol.published, "os^D", strict=False))
     contents = _panels(protocol, data)
     fig = plt.figure(layout="constrained")
@@ -49,9 +52,73 @@ def figure(protocol: Protocol, data: pd.DataFrame, path: Path) -> None:
     plt.close(fig)
 
 
-def _all_algorithms():
-    """Those of all protocols, so that each has its colour in all figures."""
-    return [*dict.fromkeys(name for each in protocols().values() for name in each.algorithms)]
+def overview(names: tuple[str, ...], path: Path) -> None:
+    """What the table of the same name says: a panel for each environment, and the differences.
+
+    Nothing is drawn as long as there are no results.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
+
+    from spinup_tf2.results import figures
+
+    figures.set_theme(_FONT_SCALE)
+    found = [each for each in map(protocols().get, names) if file_of(each).exists()]
+    if not found:
+        return
+    tables = [(each, cells(each, read(each)).query(f"steps == {each.steps}")) for each in found]
+    algorithms = [name for each, _ in tables for name in each.algorithms]
+    sources = tables[0][0].published
+    colors = figures.colors_for(["ours", *sources])
+    styles = {
+        source: dict(fmt=marker, ms=6, mfc="w", capsize=3, lw=1.2, color=colors[source])
+        for source, marker in zip(sources, "os", strict=False)
+    }
+    environments = tables[0][0].environments
+    fig = plt.figure(layout="constrained")
+    *panels, last = figures.panels(fig, len(environments) + 1)
+    for axis, environment in zip(panels, environments, strict=True):
+        axis.set(title=environment, ylabel="Average return")
+        for protocol, table in tables:
+            for row in table[table["environment"] == environment].to_dict("records"):
+                x = algorithms.index(row["algorithm"])
+                axis.plot([x] * row["seeds"], row["runs"], "_", ms=9, color=colors["ours"])
+                axis.plot(x, row["mean"], "D", ms=6, color=colors["ours"])
+                for shift, source in zip((-0.25, 0.25), sources, strict=False):
+                    cell = published(source, row["algorithm"], environment).get(protocol.steps)
+                    if cell:
+                        axis.errorbar(x + shift, *cell, **styles[source])
+    last.set(title="All environments", ylabel="Pooled difference")
+    last.axhline(0, color="0.4", lw=1)
+    for row in (row for each in tables for row in pooled(*each).to_dict("records")):
+        x = algorithms.index(row["algorithm"]) + (-0.15, 0.15)[sources.index(row["source"])]
+        half = row["high"] - row["difference"]
+        last.errorbar(x, row["difference"], half, **styles[row["source"]])
+    for axis in (*panels, last):
+        axis.set_xticks(range(len(algorithms)), [name.upper() for name in algorithms])
+        axis.tick_params(axis="x", labelsize="small")
+        axis.grid(visible=False, axis="x")
+    ours = Line2D([], [], marker="D", ls="", color=colors["ours"])
+    seed = Line2D([], [], marker="_", ms=9, ls="", color=colors["ours"])
+    theirs = {
+        source: Line2D([], [], marker=style["fmt"], ls="", mfc="w", color=style["color"])
+        for source, style in styles.items()
+    }
+    figures.legend_above(fig, {"ours, mean": ours, "ours, each seed": seed, **theirs})
+    figures.save_figure(fig, path)
+    plt.close(fig)
+
+
+def _colors_of_algorithms():
+    """Those of all protocols, so that each has its color in all figures."""
+    import seaborn as sns
+
+    names = dict.fromkeys(name for each in protocols().values() for name in each.algorithms)
+    palette = sns.color_palette()  # without pink and yellow, which are hard to see on white
+    return dict(zip(names, [*palette[:6], palette[9], palette[7], "0.2"], strict=True))
 
 
 def _panels(protocol, data):
@@ -90,8 +157,11 @@ def _draw_curve(axis, protocol, data, key, color):
     x, values = align(curves)
     everywhere = np.isfinite(values).all(axis=0)
     x, values = x[everywhere], values[:, everywhere]
+    shown = np.unique(np.linspace(0, len(x) - 1, POINTS).round().astype(int))
+    x, values = x[shown], values[:, shown]
     axis.plot(x, values.mean(axis=0), color=color)
-    axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=color, alpha=0.15, lw=0)
+    if len(values) > 1:
+        axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=color, alpha=0.15, lw=0)
     return True
 
 

@@ -18,6 +18,7 @@ from learning_statistics import (
 from throughput import markdown_table
 
 UNFOLDED = 8  # rows of a table that is not folded up
+OVERVIEW = ("on-policy", "off-policy")  # the protocols of the first table of the page
 OTHERS = ["SLM-Lab", "RL Baselines3 Zoo", "CleanRL", "Tianshou"]
 
 
@@ -171,7 +172,7 @@ def evaluated(protocol: Protocol, table: pd.DataFrame) -> str:
 # -------------------------------------------------------------------------- of all protocols
 
 
-def overview(names: tuple[str, ...] = ("on-policy", "off-policy")) -> str:
+def overview(names: tuple[str, ...] = OVERVIEW) -> str:
     """Algorithms by environments: our returns at the end, and the published ones below them."""
     lines, differences = [], []
     for protocol in (protocols()[name] for name in names):
@@ -181,10 +182,13 @@ def overview(names: tuple[str, ...] = ("on-policy", "off-policy")) -> str:
         ends = table[table["steps"] == protocol.steps]
         of_all = {(row["algorithm"], row["environment"]): row for row in ends.to_dict("records")}
         beside = pooled(protocol, ends).to_dict("records")
-        head = ["algorithm", "returns of", *protocol.environments, "pooled difference"]
+        names = map(nameof, protocol.environments)
+        head = ["algorithm", "returns of", *names, "pooled difference"]
         for algorithm in ends["algorithm"].unique():
             row = [_ours(of_all.get((algorithm, env))) for env in protocol.environments]
-            lines.append([f"{algorithm.upper()}, {protocol.steps:,} steps", "ours", *row, ""])
+            lines.append(
+                [f"{algorithm.upper()}, {_short(protocol.steps)} steps", "ours (seeds)", *row, ""]
+            )
             for each in (each for each in beside if each["algorithm"] == algorithm):
                 keys = [(algorithm, env) for env in protocol.environments]
                 row = [_beside(each["source"], *key, protocol.steps, of_all) for key in keys]
@@ -216,7 +220,7 @@ def _sides(differences):
 def _ours(row):
     if row is None:
         return "-"
-    return f"{rounded(row['mean'])} ({row['seeds']} seed{'s' * (row['seeds'] > 1)})"
+    return f"{rounded(row['mean'])} ({row['seeds']})"
 
 
 def _beside(source, algorithm, environment, steps, of_all):

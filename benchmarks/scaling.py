@@ -1,7 +1,7 @@
 """How the speed of PPO grows with MPI processes: measured, and predicted for more of them.
 
     python benchmarks/scaling.py measure --output scaling.json
-    python benchmarks/scaling.py report scaling.json --chart scaling.png
+    python benchmarks/scaling.py report scaling.json --chart scaling.svg
     python benchmarks/scaling.py measure --output cluster.json --launcher "srun --mpi=pmi2"
 
 What one process needs for its share of an epoch, and how long a message takes between two, are
@@ -33,6 +33,7 @@ HERE = Path(__file__).resolve()
 LOCAL_STEPS = [4, 16, 64, 250, 1000, 4000]  # of one process in an epoch
 FLOATS = [4, 64, 1024, 5_000, 32_768, 262_144, 1_048_576]  # of a message
 PREDICTED = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
+DRAWN = 16  # processes at most in the figure: further away a prediction is a guess
 WARM_UP = 2  # epochs
 
 
@@ -362,33 +363,41 @@ def table(rows):
 
 
 def chart(measured, path):
-    """Draw how much faster than one process several are, predicted and measured."""
+    """Draw how much faster than one process several are: predicted (dashed) and measured (dots)."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
 
-    rows = [*rows_of(measured)]
-    fig, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharex=True, sharey=True)
-    for axis, shared in zip(axes, (True, False), strict=True):
-        for env in dict.fromkeys(row["env"] for row in rows):
+    from spinup_tf2.results import figures
+
+    figures.set_theme()
+    rows = [row for row in rows_of(measured) if row["ranks"] <= DRAWN]
+    environments = dict.fromkeys(row["env"] for row in rows)
+    colors = figures.colors_for([*environments])
+    fig = plt.figure(layout="constrained")
+    for axis, shared in zip(figures.panels(fig, 2), (True, False), strict=True):
+        for env in environments:
             own = [row for row in rows if (row["env"], row["shared"]) == (env, shared)]
             ranks, gains = zip(*((row["ranks"], row["gain"]) for row in own), strict=True)
-            [line] = axis.plot(ranks, gains, label=env)
+            axis.plot(ranks, gains, "--", color=colors[env])
             seen = [row for row in own if row["measured_gain"]]
             points = [row["ranks"] for row in seen], [row["measured_gain"] for row in seen]
-            axis.plot(*points, "o", color=line.get_color())
-        axis.plot(PREDICTED, PREDICTED, ":", color="gray", label="as many times as processes")
-        share = "of all together" if shared else "of each process"
-        axis.set_title(f"{STEPS_PER_EPOCH:,} steps an epoch {share}", loc="left", fontsize=10)
-        axis.set_xscale("log", base=2)
-        axis.set_yscale("log", base=2)
-        axis.set_xlabel("processes")
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("times the speed of one")
-    axes[0].legend(frameon=False, fontsize=9)
-    fig.tight_layout()
-    fig.savefig(path, dpi=130)
+            axis.plot(*points, "o", color=colors[env])
+        axis.plot(ranks, ranks, ":", color="gray")
+        axis.set_title(f"{STEPS_PER_EPOCH:,} steps {'in all' if shared else 'for each process'}")
+        axis.set(xlabel="Processes", ylabel="Speed-up")
+        for scale, ticks in (axis.set_xscale, axis.set_xticks), (axis.set_yscale, axis.set_yticks):
+            scale("log", base=2)
+            ticks(ranks, [*map(str, ranks)])
+    lines = {env: Line2D([], [], color=color) for env, color in colors.items()}
+    lines["predicted"] = Line2D([], [], color="0.3", ls="--")
+    lines["measured"] = Line2D([], [], color="0.3", marker="o", ls="")
+    lines["as many times as processes"] = Line2D([], [], color="gray", ls=":")
+    figures.legend_above(fig, lines)
+    figures.save_figure(fig, path)
+    plt.close(fig)
 
 
 def main(argv=None):

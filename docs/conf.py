@@ -117,14 +117,31 @@ def _has_name(default):
 ziamath.config.svg2 = False  # each glyph where it is drawn: ids would be those of other formulas
 
 
+def _spaced(tex):
+    """A formula with the spaces that ziamath does not make by itself, as browsers' scripts do."""
+    tex = re.sub(r"\\nabla_(\\?\w+)( *\\sum)?", _nabla, tex)
+    tex = re.sub(r"\\nabla(?=[ \\])", r"{\\nabla}", tex)
+    tex = re.sub(r"\bP_(\\\w+)", r"P{}_\1", tex)
+    return re.sub(r"(?<=[\w}]) *(?=\\operatorname)", r" \\, ", tex)
+
+
+def _nabla(match):
+    return rf"{{\nabla}}_{{\!{match[1]}}}" + (r" \, \sum" if match[2] else "")
+
+
 def _draw_formula(translator, node):
     block = isinstance(node, nodes.math_block)
-    svg = ziamath.Latex(node.astext(), size=16, inline=not block, color="currentColor").svgxml()
+    tex = _spaced(node.astext())
+    svg = ziamath.Latex(tex, size=16, inline=not block, color="currentColor").svgxml()
     for part in svg.iter():
         if part.get("fill") == "black":  # ziamath's lines above letters, whatever the colour
             part.set("fill", "currentColor")
+    left, top, width, height = map(float, svg.get("viewBox").split())
+    if tex.startswith(r"\hat"):  # ziamath leaves a blank before it
+        left, width = left + 6.5, width - 6.5
+        svg.set("viewBox", f"{left} {top} {width} {height}")
     # In em, so that it grows with the text, which has larger letters in the same size.
-    _, top, width, height = (float(x) / 14 for x in svg.get("viewBox").split())
+    top, width, height = top / 14, width / 14, height / 14
     style = f"width: {width:.3f}em; height: {height:.3f}em; vertical-align: {-top - height:.3f}em"
     if block:  # where a window is narrower, it shrinks a little before it has to be moved
         style = f"width: {width:.3f}em; min-width: {0.75 * width:.3f}em"
@@ -211,6 +228,8 @@ _LINKED_TABLE = r"^\[Table: .*\]\((?:\.\./)+(benchmarks/results/learning/[\w-]+\
 
 def _for_the_site(app, docname, source):
     text = re.sub(r"^( *)<!--(\{.*?)-->$", r"\1```\2```", source[0], flags=re.M | re.S)
+    text = text.replace("<!-- overview -->", '<div class="learning">')
+    text = text.replace("<!-- end of overview -->", "</div>")
     source[0] = re.sub(_LINKED_TABLE, _learning, text, flags=re.MULTILINE)
 
 

@@ -52,6 +52,15 @@ def test_chapters_end_with_code_and_questions(name):
     assert "python -m spinup_tf2.exercises " in questions
 
 
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "index"])
+def test_the_minutes_for_a_chapter(name):
+    """At a hundred words a minute, as the page says, to the next five minutes."""
+    text = page(name).partition("\n## In the code\n")[0]
+    text = re.sub(r"^ *```.*?^ *```$|<!--.*?-->", "", text, flags=re.MULTILINE | re.DOTALL)
+    (minutes,) = re.findall(rf"^\| .*\({name}\.md\) .* (\d+) \|$", page("index"), re.MULTILINE)
+    assert abs(len(text.split()) / 100 - int(minutes)) <= 3
+
+
 def assert_shown(printed, where):
     shown = lines(page(where))
     assert [line for line in lines(printed) if line not in shown] == []
@@ -154,6 +163,18 @@ def test_bias_and_deviation_of_advantage_estimates(script, capsys):
     printed = lines(capsys.readouterr().out)[: len(gae_lambda.NUMBERS)]
     assert_shown("\n".join(printed), "policy_gradients")
     assert len(gae_lambda.draw(sampled).axes) == 2
+
+
+def test_the_lines_that_compute_advantages_of_one_episode():
+    """The program on the page, beside the package's function."""
+    (program,) = re.findall(r"^```python\n(.*?)^```$", page("policy_gradients"), re.M | re.S)
+    rng = np.random.default_rng(0)
+    rew, val = rng.normal(size=5), np.append(rng.normal(size=5), 0)
+    names = dict(np=np, T=5, rew=rew, val=val, gamma=0.9, lam=0.8)
+    exec(program, names)
+    ends = np.arange(5)[:, None] == 4
+    arrays = rew[:, None], val[:-1, None], val[1:, None], ends, ends & False
+    np.testing.assert_allclose(names["adv"], gae(*arrays, gamma=0.9, lam=0.8)[0][:, 0])
 
 
 # ---------------------------------------------------------------- trust regions

@@ -1,6 +1,6 @@
 """What lambda does to advantage estimates: bias and spread, exactly and measured, as a figure.
 
-python docs/course/gae_lambda.py docs/images/course_gae.png
+python docs/course/gae_lambda.py docs/images/course_gae.svg
 """
 
 import sys
@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from policy_gradient import play
 
 from spinup_tf2.core.trajectories import gae
+from spinup_tf2.results import figures
 
 ENV = Gridworld(["1.........3"])  # nine free cells
 START, LEFT, RIGHT = 5, 0, 1
@@ -81,20 +82,21 @@ def report(sampled):
 
 
 def draw(sampled):
-    figure = Figure(figsize=(8.5, 3.6), layout="constrained")
+    figures.set_theme()
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
     one, many = figure.subplots(1, 2)
     one.plot(LAMS, np.abs(BIAS), color="C3", label="bias")
     one.plot(LAMS, STD, color="C0", label="standard deviation")
     one.plot(MEASURED, sampled[1], "o", color="C0", label="measured with gae()")
     one.plot(MEASURED, np.abs(sampled[0]), "o", color="C3")
-    one.set(title="one estimate", xlabel=r"$\lambda$")
+    one.set(title="One estimate", xlabel="λ", ylabel="Bias, standard deviation")
     one.legend()
     for number, color in zip(NUMBERS, ("C1", "C2", "C4", "C5"), strict=True):
         errors = error(number)
         best = errors.argmin()
         many.plot(LAMS, errors, color=color, label=f"mean of {number:,}")
         many.plot(LAMS[best], errors[best], "v", color=color)
-    many.set(title="typical error of a mean", xlabel=r"$\lambda$", ylim=(0, 0.5))
+    many.set(title="A mean of several", xlabel="λ", ylabel="Error", ylim=(0, 0.5))
     many.legend()
     return figure
 
@@ -102,4 +104,4 @@ def draw(sampled):
 if __name__ == "__main__":
     sampled = measured()
     report(sampled)
-    draw(sampled).savefig(sys.argv[1], dpi=110)
+    figures.save_figure(draw(sampled), sys.argv[1])

@@ -1,13 +1,17 @@
 """Gridworlds: their exact values by dynamic programming, and what PPO finds without the model.
 
-python docs/course/gridworld.py
+python docs/course/gridworld.py docs/images/course_gridworld.svg
 """
 
+import sys
 import tempfile
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from matplotlib.figure import Figure
+
+from spinup_tf2.results import figures
 
 CORRIDOR = ["1...3"]
 GRID = [
@@ -157,6 +161,35 @@ def learned():
     show(grid, "exact values of PPO's policy", policy_values(grid, pi, 0.9))
 
 
+def draw():
+    """The best values and actions of the grid, without and with slipping."""
+    figures.set_theme()
+    figure = Figure(figsize=(9, 3.7), layout="constrained")
+    panels = figure.subplots(1, 2)
+    for axes, slip in zip(panels, (0.0, 0.4), strict=True):
+        env = Gridworld(GRID, slip)
+        values, actions = value_iteration(env, 0.9)
+        shown = np.full((len(GRID), len(GRID[0])), np.nan)  # a wall is gray
+        for s, (i, j) in enumerate(env.cells):
+            shown[i, j] = values[s] if env.free[s] else env.prize[s]
+            text = f"{values[s]:.2f}" if env.free[s] else f"{env.prize[s]:+.0f}"
+            axes.text(
+                j, i, text, ha="center", va="center", weight="normal" if env.free[s] else "bold"
+            )
+            if env.free[s]:
+                down, right = MOVES[actions[s]]
+                at = (j + 0.3 * right, i + 0.3 * down)
+                ends = dict(xytext=at, xy=(j + 0.47 * right, i + 0.47 * down))
+                axes.annotate("", **ends, arrowprops=dict(arrowstyle="-|>", color="0.2"))
+        image = axes.imshow(shown, cmap="RdYlGn", vmin=-3, vmax=3, alpha=0.75)
+        axes.set(title=f"Probability of slipping {slip:g}", xlabel="Column", ylabel="Row")
+        axes.set(xticks=range(len(GRID[0])), yticks=range(len(GRID)), facecolor="0.6")
+        axes.grid(visible=False)
+    figure.colorbar(image, ax=panels, label="Value")
+    return figure
+
+
 if __name__ == "__main__":
     exact()
     learned()
+    figures.save_figure(draw(), sys.argv[1])

@@ -1,12 +1,14 @@
 """How much too high the maximum of noisy estimates is, and what bootstrapping makes of it.
 
-python docs/course/overestimation.py docs/images/course_overestimation.png
+python docs/course/overestimation.py docs/images/course_overestimation.svg
 """
 
 import sys
 
 import numpy as np
 from matplotlib.figure import Figure
+
+from spinup_tf2.results import figures
 
 ACTIONS = 10
 RULES = {
@@ -60,12 +62,13 @@ def report(curves):
 
 
 def draw(curves):
+    figures.set_theme()
     figure = Figure(figsize=(7, 3.4), layout="constrained")
     axes = figure.subplots()
     for (rule, curve), color in zip(curves.items(), ("C3", "C0", "C2"), strict=True):
         axes.plot(curve, color=color, label=RULES[rule])
     axes.axhline(0, color="black", lw=1, ls="--", label="true value")
-    axes.set(xlabel="updates of each action", ylabel="mean Q-value")
+    axes.set(xlabel="Updates of each action", ylabel="Mean Q-value")
     axes.legend()
     return figure
 
@@ -73,4 +76,4 @@ def draw(curves):
 if __name__ == "__main__":
     curves = {rule: learn(rule) for rule in RULES}
     report(curves)
-    draw(curves).savefig(sys.argv[1], dpi=110)
+    figures.save_figure(draw(curves), sys.argv[1])

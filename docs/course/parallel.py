@@ -1,10 +1,15 @@
 """How much 80 steps tell, in one environment one after the other or in many at the same time.
 
-python docs/course/parallel.py
+python docs/course/parallel.py docs/images/course_parallel.svg
 """
+
+import sys
 
 import numpy as np
 from gridworld import Gridworld, policy_values
+from matplotlib.figure import Figure
+
+from spinup_tf2.results import figures
 
 ENV = Gridworld(["1.........3"])
 PI = np.full(ENV.R.shape, 0.5)
@@ -37,5 +42,24 @@ def report():
         print(f"{num_envs:3} x {BATCH // num_envs:2} steps: deviation {spread(num_envs):.3f}")
 
 
+def draw():
+    """One batch of a single environment and one of 16, and how much the means of many scatter."""
+    figures.set_theme()
+    figure = Figure(figsize=(10, 3.4), layout="constrained")
+    *walks, bars = figure.subplots(1, 3)
+    for axes, num_envs in zip(walks, (1, 16), strict=True):
+        [visited] = states(BATCH // num_envs, num_envs, 1, np.random.default_rng(0)).T
+        for number, cells in enumerate(visited):
+            first = number * len(cells)
+            axes.plot(range(first, first + len(cells)), cells, ".-", lw=1, color="C0")
+        title = f"{num_envs} x {BATCH // num_envs} steps"
+        axes.set(title=title, xlabel="Number of the sample", ylabel="Cell", ylim=(0.5, 9.5))
+    numbers = (1, 4, 16, 80)
+    bars.bar([*map(str, numbers)], [*map(spread, numbers)], color="C0")
+    bars.set(title="80 steps in all", xlabel="Environments", ylabel="Deviation of the mean")
+    return figure
+
+
 if __name__ == "__main__":
     report()
+    figures.save_figure(draw(), sys.argv[1])

@@ -1,6 +1,6 @@
 """Steps of plain and natural gradient, a line search, conjugate gradients; the clipped objective.
 
-python docs/course/trust_region.py docs/images/course_clip.png
+python docs/course/trust_region.py docs/images/course_clip.svg
 """
 
 import sys
@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from spinup_tf2.core.natural_gradient import conjugate_gradient
+from spinup_tf2.results import figures
 
 
 def kl_gaussian(mean, std, new_mean, new_std):
@@ -59,20 +60,22 @@ def draw():
 
     from spinup_tf2.algos.ppo import policy_loss
 
+    figures.set_theme()
     ratios = np.linspace(0.4, 1.6, 121)
-    figure = Figure(figsize=(8.5, 3.4), layout="constrained")
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
     for axes, adv in zip(figure.subplots(1, 2), (1.0, -1.0), strict=True):
         losses = [
             policy_loss(tf.constant([np.log(r)]), tf.constant([0.0], tf.float64), adv, 0.2)[0]
             for r in ratios
         ]
-        axes.plot(ratios, ratios * adv, "--", color="gray", label=r"$r \hat A$")
+        axes.plot(ratios, ratios * adv, "--", color="gray", label="ratio times advantage")
         axes.plot(ratios, -np.array(losses), color="C0", lw=2, label="clipped")
         axes.plot(1, adv, "o", color="C3", label="where an update begins")
         axes.axvspan(0.8, 1.2, color="C2", alpha=0.1)
         kind = "good" if adv > 0 else "bad"
-        axes.set(title=rf"a {kind} action: $\hat A = {adv:+.0f}$", xlabel="probability ratio r")
-        axes.legend()
+        axes.set(title=f"A {kind} action, advantage {adv:+.0f}", xlabel="Probability ratio")
+        axes.set_ylabel("Objective")
+        axes.legend(loc="lower right" if adv > 0 else "lower left")
     return figure
 
 
@@ -96,4 +99,4 @@ def report():
 
 if __name__ == "__main__":
     report()
-    draw().savefig(sys.argv[1], dpi=110)
+    figures.save_figure(draw(), sys.argv[1])

@@ -155,7 +155,7 @@ def check_spaces(env: gym.Env, algorithm: str, ac_kwargs: Iterable[str] = ()) ->
     from spinup_tf2.envs import spaces
 
     spaces.network_observation_space(env.observation_space)
-    getattr(spaces, ALGORITHMS[algorithm].action_spec)(env.action_space)
+    getattr(spaces, ALGORITHMS[algorithm])(env.action_space)
     images = spaces.is_image(env.observation_space)
     actor_critic, known = [*default_networks(algorithm).items()][-1 if images else 0]
     for name in ac_kwargs:

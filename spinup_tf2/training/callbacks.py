@@ -22,7 +22,7 @@ from spinup_tf2.callbacks import (
     has_hooks,
     seconds_of,
 )
-from spinup_tf2.core.nets.recurrent_acting import actor_for
+from spinup_tf2.core.on_policy import actor_for
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV
 from spinup_tf2.envs.modules import import_named

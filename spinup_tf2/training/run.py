@@ -11,7 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from spinup_tf2.core.nets.actor_critic import BaseActorCritic, unique
-from spinup_tf2.core.nets.recurrent_acting import actor_for
+from spinup_tf2.core.on_policy import actor_for
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.files.logger import EpochLogger
 from spinup_tf2.files.printing import is_terminal, say

@@ -82,7 +82,7 @@ def algorithm(**defaults: Any) -> Callable[[Function], Function]:
     the algorithm runs.
 
     Args:
-        **defaults: The algorithm's own defaults of shared options (`arguments.options`).
+        **defaults: The algorithm's own defaults of shared options (`arguments.table`).
     """
 
     def decorator(function: Function) -> Function:

@@ -26,6 +26,8 @@ with pytest.MonkeyPatch.context() as patched:
 def results(monkeypatch, tmp_path):
     """Where results are written: not among those that are kept."""
     monkeypatch.setattr(files, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(files, "PAGE", tmp_path / "results.md")
+    files.PAGE.write_text("before\n<!-- overview -->\nold\n<!-- end of overview -->\nafter\n")
     files.RESULTS.mkdir()
     return files.RESULTS
 
@@ -171,6 +173,24 @@ def test_a_run_below_all_that_can_have_been_published_is_named():
     assert "published runs" not in tables.markdown(each, statistics.cells(each, better), better)
 
 
+def test_the_overview_has_ours_above_the_published_ones(monkeypatch):
+    each = protocol(environments=["HalfCheetah-v5", "Hopper-v5"], steps=3_000_000)
+    monkeypatch.setattr(tables, "protocols", lambda: dict(small=each))
+    assert tables.overview(["small"]) == "No run is finished.\n"
+    data = pd.concat([rows([1002] * 30, seed=seed) for seed in range(3)])
+    data.to_csv(files.file_of(each), index=False)
+    ours, theirs, _, words = tables.overview(["small"]).splitlines()[2:]
+    assert ours == "| VPG, 3M steps | ours (seeds) | 1002 (3) | - |  |"
+    assert theirs.startswith("|  | TensorFlow 1 | 641 ± 361, above | 907 ± 150 | +1.00 (")
+    assert words.startswith("Better, with an interval above 0: none. No difference shown, with")
+    assert "around 0: VPG (TensorFlow 1)." in words
+    monkeypatch.setattr(learning_figure, "protocols", lambda: dict(small=each))
+    learning_figure.overview(["small"], files.RESULTS / "overview.svg")
+    text = (files.RESULTS / "overview.svg").read_text()
+    for title in ("HalfCheetah-v5", "Hopper-v5", "All environments"):
+        assert f"<!-- {title} -->" in text
+
+
 def test_scores_are_0_for_random_actions_and_1_for_a_fixed_return():
     """CartPole is solved at 475 and random actions reach 23.7; Acrobot -100 and -497.1."""
     each = protocol(environments=["CartPole-v1", "Acrobot-v1", "Ant-v5"], published=[])
@@ -227,7 +247,7 @@ def test_curves_end_where_the_first_of_their_runs_does(monkeypatch):
     def curve(*runs):
         data = pd.concat(runs)
         data.to_csv(files.file_of(each), index=False)
-        learning_figure.figure(each, files.read(each), files.RESULTS / "small.png")
+        learning_figure.figure(each, files.read(each), files.RESULTS / "small.svg")
         [axis] = drawn.pop().axes
         [line] = [line for line in axis.lines if len(line.get_xdata()) > 1]
         return [x / 1e5 for x in line.get_xdata()], [*line.get_ydata()]
@@ -277,7 +297,7 @@ def test_trains_what_is_missing_collects_and_reports(tmp_path, capsys):
     assert text.count("-1.00") == 2
     assert text in capsys.readouterr().out
     assert text.count("| CartPole-v1 |") == 4
-    assert path.with_suffix(".png").stat().st_size > 10_000
+    assert path.with_suffix(".svg").stat().st_size > 10_000
 
 
 def test_collecting_keeps_what_was_trained_elsewhere(tmp_path):
@@ -337,3 +357,16 @@ def test_smoothing_is_over_eleven_epochs_however_many_have_a_return():
     np.testing.assert_array_equal(
         learning_figure._smooth(x[:10], y[:10], 64_000, 11), y[:10]
     )  # too short
+
+
+def test_one_command_reports_all_that_has_been_collected(results, monkeypatch):
+    small, other = protocol(), protocol(name="other")
+    monkeypatch.setattr(learning, "protocols", lambda: dict(small=small, other=other))
+    rows([1] * 10).to_csv(files.file_of(small), index=False)
+    monkeypatch.setattr("sys.argv", ["learning.py", "report"])
+    learning.main()
+    over_all = ["overview.md", "references.md", "status.md"]
+    own = ["small-table.csv", "small.csv", "small.md", "small.svg"]
+    assert sorted(path.name for path in results.iterdir()) == sorted(over_all + own)
+    page, text = files.PAGE.read_text(), (results / "overview.md").read_text()
+    assert page == f"before\n<!-- overview -->\n\n{text}\n<!-- end of overview -->\nafter\n"

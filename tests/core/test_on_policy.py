@@ -10,8 +10,7 @@ import pytest
 import tensorflow as tf
 
 from spinup_tf2 import user_config, vpg
-from spinup_tf2.core.demonstrations import Demonstrations
-from spinup_tf2.core.on_policy import collect
+from spinup_tf2.core.on_policy import Demonstrations, collect
 from spinup_tf2.core.trajectories import TrajectoryBuffer
 from spinup_tf2.core.vector_env import VectorEnv
 from spinup_tf2.errors import UserError

@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from spinup_tf2 import algos, run, user_config, vpg
+from spinup_tf2 import algos, ppo, run, user_config, vpg
 from spinup_tf2.utils.test_policy import load_policy_and_env
 from tests.progress import rows_without_time
 
@@ -25,7 +25,7 @@ def added(tmp_path, monkeypatch):
     folder.mkdir()
     shutil.copy(EXAMPLE, folder)
     monkeypatch.setattr(algos, "__path__", [*algos.__path__, str(folder)])
-    monkeypatch.setitem(algos.ALGORITHMS, "reinforce", algos.Algorithm())
+    monkeypatch.setitem(algos.ALGORITHMS, "reinforce", "action_spec")
     monkeypatch.setattr(user_config, "CHECKPOINT_INTERVAL", 0)
     yield algos.load("reinforce")
     sys.modules.pop("spinup_tf2.algos.reinforce", None)
@@ -86,12 +86,37 @@ def patched(text, diff):
     return text
 
 
-def test_a_changed_copy_of_vpg_has_three_baselines(tmp_path, monkeypatch):
-    diff = (EXAMPLE.parent / "baseline.diff").read_text(encoding="utf-8")
-    original = Path(inspect.getfile(inspect.unwrap(vpg))).read_text(encoding="utf-8")
-    (tmp_path / "my_vpg.py").write_text(patched(original, diff), encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    my_vpg = importlib.import_module("my_vpg")
+@pytest.fixture
+def changed(tmp_path, monkeypatch):
+    """changed(ppo, "x.diff") makes the module my_ppo of the function's file, and imports it."""
+
+    def make(algorithm, diff):
+        name = f"my_{algorithm.__name__}"
+        text = Path(inspect.getfile(inspect.unwrap(algorithm))).read_text(encoding="utf-8")
+        text = patched(text, (EXAMPLE.parent / diff).read_text(encoding="utf-8"))
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+        monkeypatch.syspath_prepend(tmp_path)
+        return importlib.import_module(name)
+
+    yield make
+    for name in ("my_vpg", "my_ppo"):
+        sys.modules.pop(name, None)
+
+
+def test_a_changed_copy_of_ppo_has_another_term(changed, tmp_path):
+    """Without its weight it is PPO with a column more; with a large one the policy stays."""
+    my_ppo = changed(ppo, "reverse_kl.diff")
+    plain = train(ppo, tmp_path / "plain", 2)
+    header, *rows = train(my_ppo.ppo, tmp_path / "zero", 2)
+    column = header.index("ReverseKL")
+    assert [row[:column] + row[column + 1 :] for row in [header, *rows]] == plain
+    header, *held = train(my_ppo.ppo, tmp_path / "large", 2, reverse_coef=100.0)
+    for free, row in zip(rows, held, strict=True):
+        assert 0 < float(row[column]) < 0.5 * float(free[column])
+
+
+def test_a_changed_copy_of_vpg_has_three_baselines(changed, tmp_path, monkeypatch):
+    my_vpg = changed(vpg, "baseline.diff")
     rew, val = np.ones((3, 1), np.float32), np.float32([[1], [2], [0]])
     ends = np.array([[False], [False], [True]])
     arrays = (rew, val, np.roll(val, -1), ends, ~ends & False, np.ones((3, 1), bool))

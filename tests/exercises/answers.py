@@ -20,7 +20,7 @@ WRONG_ANSWERS = {
     "policy": {
         'self.add_weight(shape=(act_dim,), initializer=start, name="log_std") => '
         "tf.Variable(tf.fill([act_dim], -0.5))": "not among trainable_variables",
-        "[keras.Input((obs_dim,)), *hidden => [*hidden": "build the layers",
+        "[keras.Input((obs_dim,)), *hidden => [*hidden": "have to be built in",
         "return self(obs) + tf.exp(self.log_std) => "
         "return tf.stop_gradient(self(obs)) + self.log_std": "sigma is exp(log_std)",
         "return self(obs) + => return self(obs).numpy() +": "gradient of sample does not reach",
@@ -44,12 +44,12 @@ WRONG_ANSWERS = {
         f"{SEED} => 10 * seed + i": "Environment 0 of the run with seed 1 has the same seed as "
         "environment 10 of the run with seed 0",
         f"{SEED} => seed + 10_000 * i": "independent",
-        f"{SEED} => {SEED} - 2**31": "has a negative one",
+        f"{SEED} => {SEED} - 2**31": "numbers of at least 0",
         f"{SEED} => seed": "needs its own",
-        "for i in indices => for i in range(len(indices))": "its place in the list",
-        "for i in indices => for i in indices[:1]": "has 1 entries; it should have 4",
-        "[seed, i] => [seed, indices[0], i]": "depend on the layout",
-        "SeedSequence([seed, i]) => SeedSequence()": "must not depend on anything but",
+        "for i in indices => for i in range(len(indices))": "number alone",
+        "for i in indices => for i in indices[:1]": "it should be 4 numbers",
+        "[seed, i] => [seed, indices[0], i]": "number alone",
+        "SeedSequence([seed, i]) => SeedSequence()": "number alone",
         " if count else np.nan =>  if count else 0.0": "nan is expected",
     },
     "bug": {
