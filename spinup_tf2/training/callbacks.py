@@ -20,7 +20,6 @@ from spinup_tf2.callbacks import (
     StopAtReturn,
     StopWithoutImprovement,
     has_hooks,
-    not_available,
     seconds_of,
 )
 from spinup_tf2.core.on_policy import actor_for
@@ -84,7 +83,10 @@ def _named(name):
             raise TypeError(f"it has none of the methods {', '.join(HOOKS)}")
         return found() if isinstance(found, type) else found
     except Exception as error:  # a module may raise anything
-        raise not_available(name, error) from error
+        raise UserError(
+            f"the callback {name} cannot be had ({kind_and_line(error)}); give it as module:Name, "
+            "where Name is an object in the module, or a class without arguments."
+        ) from error
 
 
 class Callbacks:
