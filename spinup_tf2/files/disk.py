@@ -9,7 +9,6 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -133,15 +132,6 @@ def read_json(path: str | os.PathLike, limit: int = LARGEST_JSON) -> Any:
 
 class DamagedCheckpoint(Exception):
     """A file or a checkpoint that cannot be used; the message says why."""
-
-
-def read_numbered(path: Path) -> list[np.ndarray]:
-    """Read a file whose arrays are named 0, 1, ... and hold real numbers, as weights do.
-
-    Raises:
-        DamagedCheckpoint: It cannot be read, or has other arrays.
-    """
-    return numbered(read_npz(path, largest=LARGEST_WEIGHTS))
 
 
 def numbered(arrays: Mapping[str, np.ndarray], prefix: str = "") -> list[np.ndarray]:

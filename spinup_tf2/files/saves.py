@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spinup_tf2.errors import UserError, one_line
-from spinup_tf2.files.disk import DamagedCheckpoint, read_json, read_numbered
+from spinup_tf2.files.disk import LARGEST_WEIGHTS, DamagedCheckpoint, numbered, read_json, read_npz
 from spinup_tf2.files.run_directory import runs_in
 
 WEIGHTS = "weights.npz"
@@ -71,7 +71,7 @@ def read_info(save_dir: str | os.PathLike) -> dict[str, Any]:
 def read_weights(save_dir: str | os.PathLike) -> list[np.ndarray]:
     """Return the arrays of weights.npz, in the order of the variables."""
     try:
-        return read_numbered(Path(save_dir, WEIGHTS))
+        return numbered(read_npz(Path(save_dir, WEIGHTS), largest=LARGEST_WEIGHTS))
     except DamagedCheckpoint as error:
         raise UserError(f"the saved policy in {save_dir} is damaged: {one_line(error)}") from error
 
