@@ -10,8 +10,7 @@ from typing_extensions import Unpack
 from spinup_tf2.arguments.table import OnPolicyOptions
 from spinup_tf2.core.gradient_steps import GradientSteps, Loss, rmsprop, value_loss
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
-from spinup_tf2.core.nets.recurrent_acting import actor_for
-from spinup_tf2.core.on_policy import networks, train
+from spinup_tf2.core.on_policy import actor_for, networks, train
 from spinup_tf2.core.trajectories import estimates
 from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings, algorithm

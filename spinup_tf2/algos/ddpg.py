@@ -90,7 +90,7 @@ def ddpg(
             ],
             pays_to_compile(settings, schedule, ac),
         )
-        replay = replay_buffer(envs, schedule)
+        replay = replay_buffer(envs, schedule, settings)
         state = dict(target=target, update=update, replay=replay)
         columns = dict(QVals=True, LossPi=False, LossQ=False)
         with open_run("ddpg", settings, envs, test_envs, ac, state, columns) as run:

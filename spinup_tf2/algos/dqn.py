@@ -119,7 +119,7 @@ def dqn(
             ],
             pays_to_compile(settings, schedule, ac),
         )
-        replay = replay_buffer(envs, schedule)
+        replay = replay_buffer(envs, schedule, settings)
         state = dict(target=target, update=update, replay=replay)
         columns = dict(QVals=True, LossQ=False, Epsilon=False)
         with open_run("dqn", settings, envs, test_envs, ac, state, columns) as run:

@@ -22,10 +22,8 @@ from spinup_tf2.core.gradient_steps import (
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.layers import compiled
 from spinup_tf2.core.nets.normalization import NormalizedActorCritic, RewardScaler
-from spinup_tf2.core.nets.recurrent_acting import actor_for
-from spinup_tf2.core.on_policy import networks, train
-from spinup_tf2.core.ppo_buffer import PPOBuffer
-from spinup_tf2.core.trajectories import estimates
+from spinup_tf2.core.on_policy import actor_for, networks, train
+from spinup_tf2.core.trajectories import PPOBuffer, estimates, mixed_estimates
 from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings, algorithm
 
@@ -191,8 +189,9 @@ def ppo(
         def update(batch, fresh):
             batch |= of_old_policy(batch["obs"], batch["act"])  # before any step is taken
             minibatches = run.minibatches(minibatch_size, max(train_pi_iters, train_v_iters))
-            per_minibatch = adv_normalization == "minibatch"
-            renewed = renewal(batch, fresh if recompute_adv else None, per_minibatch)
+            per_minibatch, renewed = adv_normalization == "minibatch", None
+            if recompute_adv or per_minibatch:
+                renewed = renewal(batch, fresh if recompute_adv else None, per_minibatch)
             before, after, iters = training(batch, minibatches, renewed)
             if iters < train_pi_iters:
                 unit = "step" if minibatch_size is None else "pass"
@@ -208,16 +207,13 @@ def ppo(
 
         if isinstance(ac, NormalizedActorCritic):
             update = ac.with_update(update)
-        returns = partial(
-            estimates,
-            gamma=gamma,
-            lam=lam,
-            coeff=coeff,
-            lam1=lam1,
-            lam2=lam2,
-            value_target=value_target,
-            normalize=adv_normalization == "epoch",
-        )
+        normalize = adv_normalization == "epoch"
+        gae = dict(gamma=gamma, lam=lam, value_target=value_target, normalize=normalize)
+        returns = partial(estimates, **gae)
+        if coeff is not None:
+            lams = [lam if each is None else each for each in (lam1, lam2)]
+            coeffs = (coeff, 1 - coeff)
+            returns = partial(mixed_estimates, gamma=gamma, lams=lams, coeffs=coeffs)
         actor = actor_for(ac, envs)
         scaler = RewardScaler(settings.num_envs, gamma) if normalize_reward else None
         state = dict(actor=actor, steps=steps, scaler=scaler, beta=coefficient)

@@ -159,7 +159,7 @@ def sac(
             ],
             pays_to_compile(settings, schedule, ac),
         )
-        replay = replay_buffer(envs, schedule)
+        replay = replay_buffer(envs, schedule, settings)
         state = dict(target=target, update=update, replay=replay)
         columns = dict(
             Q1Vals=True,

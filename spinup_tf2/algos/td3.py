@@ -119,7 +119,7 @@ def td3(
             ],
             pays_to_compile(settings, schedule, ac),
         )
-        replay = replay_buffer(envs, schedule)
+        replay = replay_buffer(envs, schedule, settings)
         state = dict(target=target, update=update, replay=replay)
         columns = dict(Q1Vals=True, Q2Vals=True, LossPi=False, LossQ=False)
         with open_run("td3", settings, envs, test_envs, ac, state, columns) as run:

@@ -21,8 +21,7 @@ from spinup_tf2.core.natural_gradient import PolicyObjective, conjugate_gradient
 from spinup_tf2.core.nets.actor_critic import ActorCritic, MLPActorCritic
 from spinup_tf2.core.nets.distributions import Distribution
 from spinup_tf2.core.nets.layers import compiled
-from spinup_tf2.core.nets.recurrent_acting import actor_for
-from spinup_tf2.core.on_policy import networks, train
+from spinup_tf2.core.on_policy import actor_for, networks, train
 from spinup_tf2.core.trajectories import estimates
 from spinup_tf2.training.opening import environments, open_run
 from spinup_tf2.training.settings import Settings, algorithm

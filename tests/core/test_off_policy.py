@@ -274,7 +274,7 @@ class Run:
             self.spec, epochs = envs.action_spec, range(settings.epochs)
             noise = [envs.randomness.noise(epoch, settings.local_steps) for epoch in epochs]
             self.noise = np.concatenate(noise)  # [steps, n, act_dim]
-            replay = off_policy.replay_buffer(envs, schedule)
+            replay = off_policy.replay_buffer(envs, schedule, settings)
             state = dict(target=self.target, update=Record(), replay=replay) | (state or {})
             columns = dict(QVals=True, LossQ=False)
             with open_run("test", settings, envs, test_envs, self.ac, state, columns) as run:

@@ -131,6 +131,23 @@ def test_a_video_has_every_frame_of_an_episode(tmp_path, env, steps, frames):
     assert videos == [(60, [*range(frames)], (42, 36))] * 2
 
 
+def test_recorders_that_share_a_directory_take_other_numbers(tmp_path):
+    for _ in range(2):  # the second time, there are videos already
+        envs = [record(Brighter(end=end), tmp_path, "game", replace=False) for end in (3, 5)]
+        for env in envs:
+            env.reset(seed=0)
+        for _ in range(3):
+            for env in envs:
+                env.step(0)
+        for _ in range(2):
+            envs[1].step(0)
+        for env in envs:
+            env.close()
+    names = [f"game-episode-{i}.mp4" for i in range(4)]
+    assert sorted(video.name for video in tmp_path.iterdir()) == names
+    assert [len(read(tmp_path / name)[1]) for name in names] == [4, 6, 4, 6]
+
+
 @pytest.mark.parametrize(
     ("picture", "returned"),
     [

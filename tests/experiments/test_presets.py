@@ -49,7 +49,7 @@ def test_every_preset_fits_every_environment_that_it_names(algorithm, name):
 def test_every_algorithm_has_a_preset_for_classic_control():
     for algorithm, actions in algos.ALGORITHMS.items():
         continuous, discrete = (
-            actions.action_spec != f"{kind}_action_spec" for kind in ("discrete", "bounded")
+            actions != f"{kind}_action_spec" for kind in ("discrete", "bounded")
         )
         envs = ["Pendulum-v1", "MountainCarContinuous-v0"] * continuous
         envs += ["CartPole-v1", "Acrobot-v1", "MountainCar-v0"] * discrete
