@@ -225,6 +225,14 @@ def texts_over_all() -> dict[str, str]:
     }
 
 
+def show(text: str) -> None:
+    """Put the overview into the page of results, in the place of the last one."""
+    page = learning_data.PAGE.read_text(encoding="utf-8")
+    before, begin, rest = page.partition("<!-- overview -->\n")
+    _, end, after = rest.partition("\n<!-- end of overview -->")
+    learning_data.PAGE.write_text(f"{before}{begin}\n{text}{end}{after}", encoding="utf-8")
+
+
 def status(some_protocols: Mapping[str, Protocol]) -> str:
     """How many seeds are finished of each protocol, algorithm and environment, in Markdown.
 
@@ -274,6 +282,7 @@ def main() -> None:
         for name, text in texts_over_all().items():
             (learning_data.RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
             print(text)
+        show(texts_over_all()["overview"])
         learning_figure.overview(OVERVIEW, learning_data.RESULTS / "overview.svg")
         return
     if not args.protocols:

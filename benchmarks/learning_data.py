@@ -16,6 +16,7 @@ else:
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "learning"
+PAGE = HERE.parent / "docs" / "results.md"  # which shows the overview
 CELL = ["algorithm", "environment", "variant"]
 KEYS = [*CELL, "seed"]
 COLUMNS = [*KEYS, "interactions", "return"]

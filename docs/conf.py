@@ -138,7 +138,7 @@ def _draw_formula(translator, node):
             part.set("fill", "currentColor")
     left, top, width, height = map(float, svg.get("viewBox").split())
     if tex.startswith(r"\hat"):  # ziamath leaves a blank before it
-        left, width = left + 5, width - 5
+        left, width = left + 6.5, width - 6.5
         svg.set("viewBox", f"{left} {top} {width} {height}")
     # In em, so that it grows with the text, which has larger letters in the same size.
     top, width, height = top / 14, width / 14, height / 14
@@ -171,7 +171,8 @@ def _break_names(app, pagename, templatename, context, doctree):
         return "<wbr/>".join(f'<span class="pre">{part}</span>' for part in parts)
 
     if "body" in context:
-        context["body"] = _LONG_NAME.sub(broken, context["body"])
+        body = _LONG_NAME.sub(broken, context["body"])
+        context["body"] = re.sub(r"(</strong>(?: \(<em>.*?</em>\))?) -- ", r"\1: ", body)
 
 
 # The picture of the floors is drawn from what the modules import when the pages are built.
@@ -228,6 +229,8 @@ _LINKED_TABLE = r"^\[Table: .*\]\((?:\.\./)+(benchmarks/results/learning/[\w-]+\
 
 def _for_the_site(app, docname, source):
     text = re.sub(r"^( *)<!--(\{.*?)-->$", r"\1```\2```", source[0], flags=re.M | re.S)
+    text = text.replace("<!-- overview -->", '<div class="learning">')
+    text = text.replace("<!-- end of overview -->", "</div>")
     source[0] = re.sub(_LINKED_TABLE, _learning, text, flags=re.MULTILINE)
 
 

@@ -29,16 +29,14 @@ from spinup_tf2.parallel.tensors import sync_params
 from spinup_tf2.training.callbacks import Callbacks, callbacks_of
 from spinup_tf2.training.checkpoints import Checkpoints
 from spinup_tf2.training.evaluation import make_test_envs
-from spinup_tf2.training.first_steps import FirstSteps
 from spinup_tf2.training.keeper import variables_of
 from spinup_tf2.training.rebuilding import begin_with
+from spinup_tf2.training.replay import warn_of_changes
 from spinup_tf2.training.run import Run
 from spinup_tf2.training.same_run import (
-    Position,
     check_same_on_all_ranks,
     checkpoint_to_resume,
     describe_run,
-    position_of,
 )
 from spinup_tf2.training.saved_policy import SavedPolicy
 from spinup_tf2.training.settings import Settings, running
@@ -170,10 +168,9 @@ def open_run(
                 contexts=contexts,
             )
             beginning.pop_all()
-            of_name = isinstance(settings.env_fn, EnvFn)  # to which nothing can have been done
-            if saved is None and proc_id() == 0 and not of_name:
-                made_of = description["environment"]
-                FirstSteps(envs, made_of, settings.max_ep_len, logger.warn_once)
+            by_name = isinstance(settings.env_fn, EnvFn)  # to which nothing can have been done
+            if saved is None and proc_id() == 0 and not by_name:
+                warn_of_changes(settings.env_fn, env, description["environment"], logger)
             yield run
 
 
@@ -182,7 +179,6 @@ def _seed_global_generators(settings, envs, saved):
 
     The networks have been initialized before, with the same weights on all ranks.
     """
-    begins = Position() if saved is None else position_of(saved)
-    if proc_id() > 0 or begins != Position():
-        moment = begins.epoch, begins.step
+    moment = (0, 0) if saved is None else (saved.counters["epoch"], saved.counters["step"])
+    if proc_id() > 0 or moment != (0, 0):
         seed_global_generators(environment_seed(settings.seed, envs.indices[0], *moment))

@@ -26,6 +26,8 @@ with pytest.MonkeyPatch.context() as patched:
 def results(monkeypatch, tmp_path):
     """Where results are written: not among those that are kept."""
     monkeypatch.setattr(files, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(files, "PAGE", tmp_path / "results.md")
+    files.PAGE.write_text("before\n<!-- overview -->\nold\n<!-- end of overview -->\nafter\n")
     files.RESULTS.mkdir()
     return files.RESULTS
 
@@ -355,3 +357,16 @@ def test_smoothing_is_over_eleven_epochs_however_many_have_a_return():
     np.testing.assert_array_equal(
         learning_figure._smooth(x[:10], y[:10], 64_000, 11), y[:10]
     )  # too short
+
+
+def test_one_command_reports_all_that_has_been_collected(results, monkeypatch):
+    small, other = protocol(), protocol(name="other")
+    monkeypatch.setattr(learning, "protocols", lambda: dict(small=small, other=other))
+    rows([1] * 10).to_csv(files.file_of(small), index=False)
+    monkeypatch.setattr("sys.argv", ["learning.py", "report"])
+    learning.main()
+    over_all = ["overview.md", "references.md", "status.md"]
+    own = ["small-table.csv", "small.csv", "small.md", "small.svg"]
+    assert sorted(path.name for path in results.iterdir()) == sorted(over_all + own)
+    page, text = files.PAGE.read_text(), (results / "overview.md").read_text()
+    assert page == f"before\n<!-- overview -->\n\n{text}\n<!-- end of overview -->\nafter\n"

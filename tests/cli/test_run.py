@@ -32,30 +32,21 @@ def execute(command_line):
     ("text", "value"),
     [
         ("1e-3", 0.001),
-        ("-1", -1),
-        ("10", 10),
         ("[32,32]", [32, 32]),
-        ("(64,64)", (64, 64)),
         ("{'a': 1}", {"a": 1}),
         ("True", True),
         ("None", None),
         ("'True'", "True"),
         ("CartPole-v1", "CartPole-v1"),
-        ("path/to/data", "path/to/data"),
-        ("[32,", "[32,"),
         ("(" * 1000, "(" * 1000),
         ("", ""),
         # activations
-        ("tanh", "tanh"),
         ("tf.tanh", "tanh"),
         ("tf.nn.relu", "relu"),
-        ("tf.nn.silu", "silu"),
         ("torch.nn.Tanh", "tanh"),
         ("tf.nn.leaky_relu", "leaky_relu"),  # the same slope, 0.2
         ("torch.nn.LeakyReLU", "torch.nn.LeakyReLU"),  # another, 0.01: refused as an activation
         # what Spinning Up would have executed
-        ("os", "os"),
-        ("lambda x: x", "lambda x: x"),
         ("1+1", "1+1"),
         ("__import__('os').system('false')", "__import__('os').system('false')"),
     ],
@@ -78,13 +69,10 @@ def test_values(text, value):
         ("--seed=0 --hid=[8,8]", {"seed": [0], "ac_kwargs:hidden_sizes": [[8, 8]]}),
         ("--env_kwargs:a=b=c 1", {"env_kwargs:a": ["b=c", 1]}),
         ("--seed[s] 0 --gamma 0.9 --seed 1", {"seed": [1], "gamma": [0.9]}),
-        ("--track a b --track None", {"track": [None]}),
         ("--callbacks None --init_from None x", {"callbacks": [None], "init_from": [None, "x"]}),
         ("--exp_name None", {"exp_name": ["None"]}),
         ("--dt", {"datestamp": [True]}),
-        ("--note a--b", {"note": ["a--b"]}),
         ("--exp_name 123 --data_dir 1e3", {"exp_name": ["123"], "data_dir": ["1e3"]}),
-        ("--env_kwargs:a 1 --env_kwargs:b:c x", {"env_kwargs:a": [1], "env_kwargs:b:c": ["x"]}),
     ],
 )
 def test_flags(arguments, flags):
@@ -203,7 +191,6 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --env_name CartPole-v1": "--env and --env_name are the same flag",
     "ppo --env CartPole-v1 --env Acrobot-v1": "--env is given twice; give it once, with all its",
     "ppo --env CartPole-v1 --epoch 3": r"--epoch is not a flag of ppo; did you mean --epochs\?",
-    "ppo --env CartPole-v1 --env_fn 3": r"--env_fn cannot be given here; call spinup_tf2\.ppo",
     "ppo --env CartPole-v1 --ac_kwargs:hidden_szies [3]": "did you mean --ac_kwargs:hidden_sizes",
     "ppo --env CartPole-v1 --ac_kwargs {'activaton':'relu'}": r"did you mean activation\?",
     "ppo --env CartPole-v1 --ac_kwargs 3": "ac_kwargs is 3; it must be a dict",
@@ -218,6 +205,16 @@ BAD_INPUT = {
     "ppo --env CartPole-v1 --quiet maybe": "--quiet is a switch",
     "ppo --env CartPole-v1 --seed 1 1": "two of the experiments would write to",
     "ppo --env CartPole-v1 --data_dir finished": "already holds a run.*--overwrite",
+    # presets
+    "ppo --preset clasic": r"'clasic' is not a preset of ppo; did you mean classic\?",
+    "ddpg --preset atari": "'atari' is not a preset of ddpg; they are",
+    "ppo --preset classic --env CartPole-v1 Pendulum-v1": "other settings for Pendulum-v1 than for",
+    "ppo --preset mujoco --env CartPole-v1": "mujoco does not fit CartPole-v1: it is for Ant-",
+    "ppo --preset mujoco --cpu 2": "minibatch_size is 64; it must be a multiple of .*, 128, and",
+    "ppo --preset nowhere.toml": "the preset nowhere.toml cannot be read: ",
+    "ppo --preset classic mario": "only provide one value for preset",
+    "ppo --preset classic --preset mario": "--preset is given twice",
+    "resume . --preset classic": "--preset cannot be given to resume",
     # the second of two would be refused: so is the first
     "ppo --env CartPole-v1 --data_dir finished --seed 1 0": "already holds a run.*--overwrite",
 }

@@ -16,7 +16,6 @@ from spinup_tf2.envs.atari import (
     NoopReset,
     is_atari,
     make_atari,
-    preprocess,
 )
 from spinup_tf2.envs.wrappers import AreaScaling, MaxAndSkip, StackFrames
 from spinup_tf2.errors import UserError
@@ -117,21 +116,6 @@ def test_max_and_skip_stops_at_the_end(last):
     assert (obs == end).all()  # frames grow brighter
     assert rew == end == game.t
     assert (terminated, truncated) == (last <= 2, last >= 2)
-
-
-def test_random_frameskip():
-    def skips(seed):
-        game = Game()
-        env = MaxAndSkip(game, [2, 5])  # a list, as it comes from env_spec.json
-        env.reset(seed=seed)
-        times = [0]
-        for _ in range(40):
-            env.step(NOOP)
-            times.append(game.t)
-        return np.diff(times).tolist()
-
-    assert set(skips(0)) == {2, 3, 4}
-    assert skips(0) == skips(0) != skips(1)
 
 
 @pytest.mark.parametrize("frameskip", [0, 2.5, True, "4", (4, 4), (0, 3), (1, 2, 3)])
@@ -265,11 +249,6 @@ def test_bad_arguments(kwargs, message):
         make_atari(**{"env_id": "PongNoFrameskip-v4"} | kwargs)
 
 
-def test_frames_are_not_skipped_twice():
-    with pytest.raises(UserError, match="skipped twice: the game was made with frameskip=4"):
-        preprocess(make_atari("ALE/Pong-v5", raw=True))
-
-
 # ---------------------------------------------------------------- scores
 
 
@@ -287,21 +266,6 @@ def test_statistics_are_of_whole_games_and_their_rewards():
         assert [step[1].tolist() for step in steps] == [[rew] * 2 for rew in (1, -1, 0, 1, 0)]
         assert [step[2].tolist() for step in steps] == [[end] * 2 for end in (0, 0, 1, 0, 1)]
         assert envs.episodes.recorded == [(9.0, 6, 0), (9.0, 6, 1)]
-
-
-@pytest.mark.parametrize(
-    ("max_ep_len", "steps", "games"),
-    [
-        (2, 4, [(2.0, 2, 0), (2.0, 2, 0)]),  # cut off after 5 - 3, with which a game is given up
-        (3, 5, [(9.0, 6, 0)]),  # the step in which the first life is lost: the game goes on
-    ],
-)
-def test_statistics_of_games_under_a_time_limit(max_ep_len, steps, games):
-    with VectorEnv(scripted_game, 1, max_ep_len=max_ep_len) as envs:
-        envs.reset()
-        for _ in range(steps):
-            envs.step(np.array([RIGHT]))
-        assert envs.episodes.recorded == games
 
 
 # ---------------------------------------------------------------- the emulator

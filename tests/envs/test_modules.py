@@ -161,15 +161,6 @@ def test_a_folder_that_looks_like_an_installed_package_is_none(place):
     assert import_flag("shop_of_envs:Shop-v0") == " --import shop_of_envs"
 
 
-def test_nothing_is_installed_in_the_current_directory(place, monkeypatch):
-    site = install(place)
-    write(site, "shop_of_envs", "raise SystemExit('executed')")
-    monkeypatch.chdir(site)
-    import_registering("Shop-v0")
-    with pytest.raises(ModuleRefused):
-        import_for_file("shop_of_envs")
-
-
 def test_a_package_that_is_installed_where_it_is_edited(place):
     project, site = place / "project", place / "site-packages"
     write(project, "src/shop_of_envs")
@@ -217,14 +208,6 @@ def test_the_emulator_of_atari_games_is_what_is_installed(place, monkeypatch):
 def test_names_that_are_none(name):
     with pytest.raises(UserError, match="no name of a module"):
         import_for_file(name)
-
-
-def test_what_has_been_imported_is_not_imported_again(place):
-    write(place, "my_envs")
-    with pytest.raises(ModuleRefused, match=r"--import my_envs \(modules=\[\"my_envs\"\]\)"):
-        import_for_file("my_envs")
-    import_named(["my_envs"])
-    assert import_for_file("my_envs") is sys.modules["my_envs"]
 
 
 @pytest.mark.parametrize("code", ["1 / 0", "raise SystemExit(3)", "import no_such_thing"])

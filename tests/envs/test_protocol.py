@@ -183,8 +183,3 @@ def test_what_is_no_environment_of_gymnasium_is_refused(make, advice):
     expected = rf"^env_fn returned .*; it must return a gymnasium.Env\.{advice}"
     with pytest.raises(UserError, match=expected):
         check_is_env(make())
-
-
-def test_several_rewards_are_refused_with_what_to_do():
-    with pytest.raises(ProtocolError, match=r"reward.*shape \(2,\).*wrappers.LinearReward"):
-        play(Wrong(rew=np.ones(2)))

@@ -174,18 +174,6 @@ def test_an_environment_that_only_the_script_knows(tmp_path, capfd):
     assert not os.listdir(tmp_path)
 
 
-def test_nothing_starts_in_a_directory_with_a_run(tmp_path, started):
-    run_dir = tmp_path / "name" / "name_s0"
-    run_dir.mkdir(parents=True)
-    (run_dir / "config.json").touch()
-    options = dict(path="x", data_dir=str(tmp_path))
-    with pytest.raises(UserError, match=r"already holds a run.*overwrite=True"):
-        call_experiment("name", tell, **options)
-    assert not started
-    call_experiment("name", tell, overwrite=True, **options)
-    assert started[0].logger_kwargs["overwrite"] is True
-
-
 def test_other_machines_find_the_experiment_beside_the_run(monkeypatch, tmp_path):
     """Whatever starts the processes gets a path that all machines see, and only this user."""
     started = []

@@ -120,18 +120,6 @@ def test_real_processes_share_the_cores(tmp_path, monkeypatch):
     assert output.index("hello") < output.index("in tell") < output.index("UserError: gamma is 3")
 
 
-def test_threads_that_the_user_has_chosen(monkeypatch):
-    monkeypatch.setattr(launched, "available_cores", lambda: 8)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert [launched.threads_of_each(n) for n in (1, 2, 3, 100)] == [8, 4, 2, 1]
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert launched.limited_environment(8)["TF_NUM_INTRAOP_THREADS"] == "5"
-    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "2")
-    assert launched.limited_environment(8)["TF_NUM_INTRAOP_THREADS"] == "2"
-    plan = grids._plan_of([Outcome(None, n) for n in (1, 2)], Processes(1), 2)
-    assert "2 experiments run at a time, with 5 computation threads" in plan
-
-
 def test_ranks_share_the_cores_too(monkeypatch, tmp_path):
     started = []
     monkeypatch.setattr(launched, "available_cores", lambda: 16)
@@ -159,11 +147,7 @@ def test_ranks_share_the_cores_too(monkeypatch, tmp_path):
     ("flags", "message"),
     [
         ("--seed 0 1 --workers 0", "workers is 0; it must be a whole number of at least 1"),
-        ("--seed 0 1 --workers 1.5", "workers is 1.5; it must be a whole number"),
-        ("--seed 0 1 --workers two", "workers is 'two'; it must be a whole number"),
         ("--seed 0 1 --workers", "workers is True; it must be a whole number"),
-        ("--seed 0 1 --workers 1 2", "You can only provide one value for workers"),
-        ("--seed 0 1 --skip_finished 3", "--skip_finished is a switch"),
         ("--seed 0 1 --skip_finished --dt", "which datestamp makes a new one"),
         ("--seed 0 1 --resume --dt", "resume finds a run by the name of its directory"),
         ("--seed 0 1 --resume --overwrite", "resume continues a run, and overwrite removes it"),

@@ -41,11 +41,6 @@ def test_one_process_needs_no_mpi():
     np.testing.assert_array_equal(buff, x)
 
 
-def test_msg(capsys):
-    mpi.msg("hello", "note")
-    assert capsys.readouterr().out == "Message from 0: note \t hello\n"
-
-
 # ---------------------------------------------------------------- several processes
 
 
@@ -176,9 +171,3 @@ def test_nan_of_one_rank_counts(op, alone):
     values = [np.nan if rank == alone else float(rank) for rank in range(3)]
     reduced = run_ranks(3, lambda: mpi.mpi_op(np.array([values[mpi.proc_id()], 7.0]), op))
     assert all(np.isnan(each[0]) and each[1] == 7 for each in reduced)
-
-
-def test_statistics_beyond_single_precision():
-    _, _, smallest, largest = mpi.mpi_statistics_scalar([1e300, -1e300], with_min_and_max=True)
-    assert (smallest, largest) == (-1e300, 1e300)
-    assert type(mpi.mpi_statistics_scalar([1.0])[0]) is np.float32

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-import timeit
 
 import numpy as np
 import pytest
@@ -123,19 +122,6 @@ def test_ranks_agree(capfd):
     assert capfd.readouterr().out.count(RESUME) == 1
 
 
-def test_a_request_during_the_agreement_is_not_lost(monkeypatch):
-    asked = Interruption()
-
-    def agreement(signum, op):
-        asked.request(signal.SIGTERM)
-        return signum
-
-    with monkeypatch.context() as patch:
-        patch.setattr(mpi, "mpi_op", agreement)
-        assert not asked.agreed()
-    assert asked.agreed()
-
-
 def test_a_terminal_that_is_gone_does_not_stop_the_save(tmp_path):
     program = (
         "import os, signal, sys, time\n"
@@ -186,11 +172,6 @@ def test_interrupt_once(monkeypatch):
 
 def threads():
     return {thread.name for thread in threading.enumerate()}
-
-
-def test_a_beat_costs_next_to_nothing():
-    seconds = min(timeit.repeat(mpi.beat, number=10_000, repeat=20)) / 10_000
-    assert seconds < 0.2e-6
 
 
 def test_one_process_needs_no_watchdog(monkeypatch):

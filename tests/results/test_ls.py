@@ -104,12 +104,6 @@ def test_a_checkpoint_that_tells_nothing(data, manifest):
     assert (run.state, "resume" in run.commands) == ("stopped", False)
 
 
-def test_a_changed_algorithm_has_the_name_that_it_gives_itself(data):
-    write_checkpoint(data / "sac" / "sac_s7", algorithm="sac2", command=None)
-    assert only_run(data / "sac").algorithm == "sac2"
-    assert "resume" not in only_run(data / "sac").commands  # a Python program has started it
-
-
 def test_a_run_is_running_while_its_lock_is_held(data):
     run_dir = data / "sac" / "sac_s7"
     command = [sys.executable, "-c", HOLDER, str(run_dir)]
@@ -171,13 +165,6 @@ def test_damaged_runs(tmp_path, name, contents, problem):
     info = only_run(tmp_path)
     assert info.state == "damaged"
     assert problem in info.problem
-
-
-def test_a_half_written_last_line_is_no_epoch_and_no_damage(tmp_path):
-    run = add_run(tmp_path / "run", epochs=4)
-    with open(run / "progress.txt", "a") as file:
-        file.write("3\t4")
-    assert (only_run(run).state, only_run(run).epochs_done) == ("stopped", 3)
 
 
 @pytest.mark.parametrize("entry", [None, "3", [1], True, 1e400])
@@ -285,13 +272,3 @@ def test_names_that_would_do_something_to_a_terminal(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "a\\x1b[2J\\nb" in out
-
-
-def test_hundreds_of_runs_are_listed_quickly(tmp_path, capsys):
-    """Of processor time: 500 runs of 20 rows in less than a second."""
-    for i in range(500):
-        add_run(tmp_path / f"{i % 20}" / f"s{i}", range(20), epochs=20)
-    start = time.process_time()
-    ls.main([str(tmp_path)])
-    assert time.process_time() - start < 1
-    assert capsys.readouterr().out.count("finished") == 500

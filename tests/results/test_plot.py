@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import matplotlib
 
@@ -18,7 +17,6 @@ from spinup_tf2.errors import UserError
 from spinup_tf2.results import figures
 from spinup_tf2.results.plot import main
 from spinup_tf2.utils.plot import (
-    get_all_datasets,
     get_datasets,
     make_plots,
     plot_data,
@@ -115,14 +113,6 @@ def test_the_band_ends_where_only_one_run_goes_on(tmp_path, ax):
     assert list(band_of(ax)[0]) == [4000, 8000]
 
 
-def test_count_draws_every_run_without_a_band(data, ax):
-    plot_data(get_all_datasets(["data/ppo_envc"]), condition="Condition2", ax=ax)
-    name = "ppo_envcartpole-v1"
-    expected = {f"{name}-0": [0, 1, 2, 3, 4], f"{name}-1": [1, 2, 3, 4, 5]}
-    assert {name: list(y) for name, y in curves(ax).items()} == expected
-    assert len(ax.collections) == 0
-
-
 @pytest.mark.parametrize("smooth", [1, 2, 7])
 def test_smoothing_equals_the_original_formula(tmp_path, ax, smooth):
     """numpy's 'same' convolution, normalised at the ends (it wants no fewer rows than `smooth`)."""
@@ -195,28 +185,12 @@ def test_a_panel_for_each_environment_with_one_legend(data, saved):
     assert legend_of(saved["x.png"]) == ["ppo", "vpg", "sac"]
 
 
-def test_without_panels_the_names_stay(data, saved):
-    main(["data", "--savefig", "x.png"])
-    [ax] = saved["x.png"].axes
-    names = [f"{name}_env{env.lower()}" for name in ("ppo", "vpg") for env in sorted(ENVS)]
-    assert legend_of(saved["x.png"]) == [line.get_label() for line in ax.lines] == names
-
-
 def test_environments_without_the_column_have_no_panel(data, saved):
     header = ("Entropy", "LossPi", "TotalEnvInteracts")
     add_run(data / "loss", header=header, exp_name="loss", env_name="Ant-v5")
     main(["data", "--by", "env", "-y", "Performance", "LossPi", "--savefig", "x.png"])
     titles = {name: [ax.get_title() for ax in saved[name].axes] for name in saved}
     assert titles == {"x_Performance.png": sorted(ENVS), "x_LossPi.png": ["Ant-v5"]}
-
-
-@pytest.mark.parametrize(
-    ("number", "rows", "columns"), [(1, 1, 1), (4, 1, 4), (5, 2, 3), (9, 3, 3)]
-)
-def test_the_grid_of_panels(number, rows, columns):
-    axes = figures.panels(Figure(), number)
-    grid = axes[0].get_gridspec()
-    assert (len(axes), grid.nrows, grid.ncols) == (number, rows, columns)
 
 
 @pytest.mark.parametrize("names", [["a_long_name_" * 2] * 3, ["short"] * 14])
@@ -353,20 +327,3 @@ def test_spinning_ups_module_is_a_program_and_its_help_is_fast():
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 0
     assert "--savefig FILE" in done.stdout
-
-
-@pytest.mark.slow
-def test_many_runs_are_plotted_quickly(tmp_path, saved, monkeypatch):
-    """Of processor time: 300 runs of 500 rows with 20 columns in less than 15 seconds."""
-    monkeypatch.chdir(tmp_path)
-    columns = ["Epoch", "AverageEpRet", "TotalEnvInteracts", *(f"C{i}" for i in range(17))]
-    rest = "\t".join(map(str, np.random.default_rng(0).normal(size=17)))
-    returns = np.random.default_rng(1).normal(size=(300, 500))
-    for i, row in enumerate(returns):
-        run = add_run(tmp_path / f"d/e{i // 10}/s{i}", exp_name=f"e{i // 10}")
-        lines = [f"{n}\t{ret}\t{4000 * (n + 1)}\t{rest}" for n, ret in enumerate(row)]
-        (run / "progress.txt").write_text("\n".join(["\t".join(columns), *lines]) + "\n")
-    start = time.process_time()
-    main(["d", "--errorbar", "ci", "--est", "iqm", "--savefig", "x.png"])
-    assert time.process_time() - start < 15
-    assert len(saved["x.png"].axes[0].lines) == 30

@@ -151,13 +151,17 @@ def _parameters_of(actor_critic):
 
 
 def check_keras() -> None:
-    """Raise UserError if Keras would make networks of another type than float32."""
+    """Raise UserError if Keras and TensorFlow are set up so that no networks can be trained."""
     floatx, policy = keras.config.floatx(), keras.config.dtype_policy().name
     _require(
         floatx == policy == "float32",
         f"Keras's floatx is {floatx!r} and its dtype policy {policy!r}; networks need float32. See "
         "~/.keras/keras.json, keras.config.set_floatx and keras.config.set_dtype_policy.",
     )
+    if tf.distribute.has_strategy():
+        raise UserError("Networks cannot be made within the scope of a tf.distribute.Strategy.")
+    if not tf.executing_eagerly():
+        raise UserError("Eager execution is disabled in TensorFlow; leave it enabled.")
 
 
 def _called(actor_critic, observation_space, action_space, kwargs):

@@ -222,6 +222,11 @@ class ProcessVectorEnv(AsyncVectorEnv):
         self._seeds: list[int | None] = []  # of the last reset
         self._patience = CLOSING_PATIENCE
         self.processes = []
+        if multiprocessing.current_process().daemon:  # Python's error is lost while it cleans up
+            raise UserError(
+                "vectorization is 'async', but this process is daemonic, as those of a "
+                "multiprocessing.Pool are, and may start no others; use vectorization='threads'."
+            )
         try:
             start_fork_server(preload=["spinup_tf2.core.vector_env"])
             self._ask(super().__init__, env_fns, context="forkserver", **_SETTINGS)

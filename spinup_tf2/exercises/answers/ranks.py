@@ -91,12 +91,9 @@ def _of_all(student, seed, layout):
         numbers = _right_indices(rank, *layout)
         given = [int(each) for each in student.seeds(seed, [*numbers])]
         expect(
-            len(given) == len(numbers),
-            f"seeds({seed}, {numbers}) has {len(given)} entries; it should have {len(numbers)}.",
-        )
-        expect(
-            min(given) >= 0,
-            f"seeds({seed}, {numbers}) has a negative one, which env.reset(seed=...) refuses.",
+            len(given) == len(numbers) and min(given) >= 0,
+            f"seeds({seed}, {numbers}) is {given}; it should be {len(numbers)} numbers of at least "
+            "0, which is what env.reset(seed=...) takes.",
         )
         found += given
     return found
@@ -105,22 +102,13 @@ def _of_all(student, seed, layout):
 def check_seeds(student):
     one_rank, two, four = (_of_all(student, 7, layout) for layout in _LAYOUTS)
     expect(
-        _of_all(student, 7, (1, 4)) == one_rank,
-        "The same call gives other seeds: they must not depend on anything but the arguments.",
-    )
-    expect(
-        four[0] != four[1] or one_rank[0] == one_rank[1],
-        "The first environment of every rank has the same seed: a seed has to depend on the "
-        "environment's number, not on its place in the list.",
-    )
-    expect(
         len(set(one_rank)) == 4,
         f"Environments 0 to 3 of one rank have the seeds {one_rank}: each needs its own.",
     )
     expect(
         one_rank == two == four,
-        "The seeds depend on the layout: 1 rank with 4 environments, 2 with 2 and 4 with 1 should "
-        f"have the same. They have {one_rank}, {two} and {four}.",
+        "A seed has to depend on the run's seed and the environment's number alone. 1 rank with 4 "
+        f"environments, 2 with 2 and 4 with 1 have {one_rank}, {two} and {four}.",
     )
     owners, again = {}, []
     for run in _RUNS:

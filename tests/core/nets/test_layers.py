@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from spinup_tf2 import vpg
 from spinup_tf2.arguments import rules as arguments
+from spinup_tf2.core.nets.checks import check_keras
 from spinup_tf2.core.nets.layers import (
     LAYERS_OF,
     cnn,
@@ -196,6 +197,13 @@ def test_types_of_numbers_that_keras_is_set_to_are_refused(keras_settings, name,
         vpg("CartPole-v1")
     with pytest.raises(UserError, match=words):  # and no advice to trust the file
         load_policy("nowhere")
+
+
+def test_graphs_and_strategies_of_tensorflow_are_refused():
+    graph, strategy = tf.Graph().as_default(), tf.distribute.OneDeviceStrategy("cpu:0").scope()
+    for context, words in ((graph, "Eager execution is disabled"), (strategy, "Strategy")):
+        with context, pytest.raises(UserError, match=words):
+            check_keras()
 
 
 @pytest.mark.parametrize("conv", ["nature", "impala"])

@@ -8,6 +8,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -20,7 +21,7 @@ from spinup_tf2.core.workers.episodes import Episodes
 from spinup_tf2.core.workers.faults import EnvironmentFailure, SupervisedEnv
 from spinup_tf2.core.workers.randomness import FIRST_TEST_ENV, environment_seed, seed_after
 from spinup_tf2.errors import UserError
-from spinup_tf2.training.action_log import ActionLog
+from spinup_tf2.training.replay import ActionLog
 
 every = pytest.mark.parametrize("vectorization", ["sync", "async"])  # threads: test_threads.py
 
@@ -475,3 +476,9 @@ def test_no_process_is_left_behind(ending, tmp_path):
     while any(psutil.pid_exists(pid) for pid in pids):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_a_daemonic_process_may_start_no_others(monkeypatch):
+    monkeypatch.setattr(multiprocessing, "current_process", lambda: SimpleNamespace(daemon=True))
+    with pytest.raises(UserError, match=r"this process is daemonic.*vectorization='threads'"):
+        VectorEnv(Faulty, 2, seed=0, vectorization="async")
