@@ -111,9 +111,9 @@ def actions_out_of_reach(spec: "ActionSpec") -> list[str]:
     if np.all((abs(center) <= half) & (half >= 0.1) & (half <= 10)):
         return []
     return [
-        f"actions lie between {low.min():g} and {high.max():g}, and the policy begins around 0, with "
-        "a standard deviation of about 0.6. Scale them: put gymnasium.wrappers.RescaleAction around "
-        "the environment, on the command line by --wrapper 'RescaleAction(min_action=-1, "
+        f"actions lie between {low.min():g} and {high.max():g}, and the policy begins around 0, "
+        "with a standard deviation of about 0.6. Scale them: put gymnasium.wrappers.RescaleAction "
+        "around the environment, on the command line by --wrapper 'RescaleAction(min_action=-1, "
         "max_action=1)'."
     ]
 
